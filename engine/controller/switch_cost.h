@@ -1,0 +1,22 @@
+// What passing the CPU costs on this machine: how early a switch must start
+// (SchedulerSettings::lead) and an input of the simulator. Measured with two spinning real-time
+// threads of this process on the CPU of the NFs, while those wait.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+namespace unis {
+
+struct SwitchCost {
+  double call_ns;              // the system call that raises a thread on another CPU; median
+  double until_running_ns;     // from before that call until the raised thread runs; median
+  double until_running_ns_q1;  // quartiles of the same
+  double until_running_ns_q3;
+  double yield_ns;  // sched_yield from one SCHED_FIFO thread to the other; median
+};
+
+// Takes about 0.1 ms a round, and 50 ms at most for threads to start. `cpu` must not be the
+// caller's.
+absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds);
+
+}  // namespace unis

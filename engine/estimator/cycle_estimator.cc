@@ -1,0 +1,107 @@
+#include "engine/estimator/cycle_estimator.h"
+
+#include <fmt/format.h>
+#include <rte_memcpy.h>
+#include <rte_pause.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/quantile.h"
+
+namespace unis {
+namespace {
+
+constexpr double kTimeoutNs = 100e6;
+
+}  // namespace
+
+CycleEstimator::CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
+                               const PortShm& port)
+    : memory_(memory), ingress_(ingress), egress_(egress), port_(port) {}
+
+absl::StatusOr<CostEstimate> CycleEstimator::Run(const Frames& frames, std::uint32_t rounds) {
+  std::vector<double> cost, burst;
+  // A ring must hold the train whole, in front of the NF and behind it.
+  const std::uint32_t room =
+      std::min(rte_ring_get_capacity(ingress_), rte_ring_get_capacity(egress_));
+  const std::uint32_t train = std::clamp(room / kBurst, 2U, kTrain);
+  if (room < 2 * kBurst) {
+    return absl::FailedPreconditionError(fmt::format(
+        "a ring of {} packets is too short to estimate on; state cost_ns, or use rings of {} "
+        "and more",
+        room, 4 * kBurst));
+  }
+  constexpr std::uint32_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
+  for (std::uint32_t round = 0; round < rounds + kWarmUp; ++round) {
+    const auto one = TimeTrain(frames, 1);
+    if (!one.ok()) return one.status();
+    const auto many = TimeTrain(frames, train);
+    if (!many.ok()) return many.status();
+    if (round < kWarmUp) continue;
+    burst.push_back(*one);
+    cost.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
+  }
+  return CostEstimate{.ns = Quantile(cost, 0.5),
+                      .ns_q1 = Quantile(cost, 0.25),
+                      .ns_q3 = Quantile(cost, 0.75),
+                      .burst_ns = Quantile(burst, 0.5)};
+}
+
+absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint32_t bursts) {
+  const std::uint32_t count = bursts * kBurst;
+  if (!Fill(frames, count)) return absl::ResourceExhaustedError("the packet memory is empty");
+  const std::uint64_t received_before = port_.Read().rx_packets;
+  const std::uint64_t begin = TscClock::Cycles();
+  const auto limit = static_cast<std::uint64_t>(clock_.ToCycles(kTimeoutNs));
+  rte_ring_sp_enqueue_bulk(ingress_, reinterpret_cast<void**>(packets_.data()), count, nullptr);
+  std::uint32_t back = 0;
+  std::uint64_t end = begin;
+  while (back < count) {
+    const std::uint32_t n = Collect();
+    const std::uint64_t now = TscClock::Cycles();
+    back += n;
+    if (n > 0) {
+      end = now;
+      continue;
+    }
+    rte_pause();
+    // An NF that drops packets has answered when it has taken all and polls again.
+    const PortCounters counters = port_.Read();
+    if (counters.rx_packets - received_before >= count) {
+      const std::uint64_t polled = counters.polls;
+      while (port_.Polls() == polled && TscClock::Cycles() - begin < limit) rte_pause();
+      end = TscClock::Cycles();
+      while (const std::uint32_t rest = Collect()) back += rest;
+      break;
+    }
+    if (now - begin > limit) {
+      return absl::DeadlineExceededError(fmt::format(
+          "{} of {} packets came back within 0.1 s; does the function forward what it receives?",
+          back, count));
+    }
+  }
+  return static_cast<double>(clock_.ToNs(end - begin));
+}
+
+bool CycleEstimator::Fill(const Frames& frames, std::uint32_t count) {
+  packets_.resize(count);
+  if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets_.data(), count) != 0) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Frames::Frame& frame = frames[i % frames.size()];
+    rte_memcpy(rte_pktmbuf_mtod(packets_[i], void*), frames.Bytes(frame).data(), frame.stored);
+    packets_[i]->data_len = frame.length;
+    packets_[i]->pkt_len = frame.length;
+  }
+  return true;
+}
+
+std::uint32_t CycleEstimator::Collect() {
+  std::array<rte_mbuf*, kBurst> packets;
+  const unsigned count =
+      rte_ring_sc_dequeue_burst(egress_, reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+  rte_pktmbuf_free_bulk(packets.data(), count);
+  return count;
+}
+
+}  // namespace unis

@@ -1,0 +1,52 @@
+// Cycle Estimator (sections 4.3.1 and 4.5.1): what a packet costs an NF, measured from outside.
+//
+// Bursts go into the ingress of an NF that runs alone on its CPU, and are awaited at its egress.
+// The paper takes the time of one burst; that holds the way from core to core and back, too, which
+// a light NF is not slower than. So trains of one and of kTrain bursts are timed, and the cost is
+// what each further packet adds.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <rte_ring.h>
+
+#include <cstdint>
+
+#include "engine/platform/chain.h"
+#include "engine/platform/frames.h"
+#include "engine/platform/packet_memory.h"
+#include "engine/timer/tsc_timer.h"
+
+namespace unis {
+
+struct CostEstimate {
+  double ns;     // per packet; median over the rounds
+  double ns_q1;  // quartiles of the same
+  double ns_q3;
+  double burst_ns;  // one burst, there and back; median
+};
+
+class CycleEstimator {
+ public:
+  static constexpr std::uint32_t kTrain = 16;  // bursts
+
+  // The NF between `ingress` and `egress`. Nobody else may use the two rings meanwhile.
+  CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
+                 const PortShm& port);
+
+  // Sends `frames` over and over. Fails when the NF takes longer than 0.1 s over a train.
+  absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds);
+
+ private:
+  absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
+  bool Fill(const Frames& frames, std::uint32_t count);
+  std::uint32_t Collect();
+
+  const PacketMemory& memory_;
+  rte_ring* ingress_;
+  rte_ring* egress_;
+  const PortShm& port_;
+  TscClock clock_;
+  std::vector<rte_mbuf*> packets_;
+};
+
+}  // namespace unis

@@ -1,0 +1,72 @@
+#include "engine/platform/component.h"
+
+#include <fmt/format.h>
+#include <rte_cycles.h>
+#include <rte_service.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace unis {
+
+Component::Component(std::string name) : name_(std::move(name)) {}
+
+Component::~Component() { Halt(); }
+
+absl::Status Component::RunOn(unsigned lcore) {
+  rte_service_spec spec{};
+  std::snprintf(spec.name, sizeof(spec.name), "%s", name_.c_str());
+  spec.callback = &Component::Call;
+  spec.callback_userdata = this;
+  if (rte_service_component_register(&spec, &service_) != 0) {
+    return absl::InternalError(fmt::format("cannot register DPDK service {}", name_));
+  }
+  running_ = true;
+  lcore_ = lcore;
+  const int added = rte_service_lcore_add(lcore);
+  if (added != 0 && added != -EALREADY) {
+    return absl::InvalidArgumentError(fmt::format("lcore {} cannot be a service lcore", lcore));
+  }
+  rte_service_component_runstate_set(service_, 1);
+  rte_service_runstate_set(service_, 1);
+  rte_service_map_lcore_set(service_, lcore, 1);
+  const int started = rte_service_lcore_start(lcore);
+  if (started != 0 && started != -EALREADY) {
+    return absl::InternalError(fmt::format("service lcore {} does not start", lcore));
+  }
+  return absl::OkStatus();
+}
+
+void Component::Do(const std::function<void()>& work) {
+  const std::lock_guard caller(callers_);
+  if (!running_) return work();
+  std::unique_lock lock(done_mutex_);
+  work_.store(&work, std::memory_order_release);
+  done_.wait(lock, [this] { return work_.load(std::memory_order_acquire) == nullptr; });
+}
+
+void Component::Halt() {
+  const std::lock_guard caller(callers_);
+  if (!running_) return;
+  rte_service_runstate_set(service_, 0);
+  while (rte_service_may_be_active(service_) == 1) rte_delay_us_sleep(50);
+  rte_service_map_lcore_set(service_, lcore_, 0);
+  rte_service_component_runstate_set(service_, 0);
+  rte_service_component_unregister(service_);
+  running_ = false;
+}
+
+std::int32_t Component::Call(void* self) {
+  auto* component = static_cast<Component*>(self);
+  if (const auto* work = component->work_.load(std::memory_order_acquire); work != nullptr)
+      [[unlikely]] {
+    (*work)();
+    const std::lock_guard lock(component->done_mutex_);
+    component->work_.store(nullptr, std::memory_order_release);
+    component->done_.notify_all();
+  }
+  component->Iterate();
+  return 0;
+}
+
+}  // namespace unis

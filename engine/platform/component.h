@@ -1,0 +1,51 @@
+// A part of the engine that runs for ever on a service lcore, as a DPDK service. Components that
+// share an lcore take turns, one Iterate() each.
+#pragma once
+
+#include <absl/status/status.h>
+#include <rte_service_component.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace unis {
+
+class Component {
+ public:
+  explicit Component(std::string name);
+  virtual ~Component();
+  Component(const Component&) = delete;
+  Component& operator=(const Component&) = delete;
+
+  // Registers the service and lets `lcore`, made a service lcore if need be, run it from now on.
+  absl::Status RunOn(unsigned lcore);
+
+  // Runs `work` on the component's own thread, between two iterations, and waits for it. All state
+  // that Iterate() touches is changed and read so. Before RunOn(): on the caller's thread.
+  void Do(const std::function<void()>& work);
+
+  // Takes the component off its lcore; Do() works on the caller's thread afterwards. Derived
+  // classes call it in their destructor, before their members go.
+  void Halt();
+
+ protected:
+  // A few µs at most: no lock, no allocation, no system call but the scheduler's switch.
+  virtual void Iterate() noexcept = 0;
+
+ private:
+  static std::int32_t Call(void* self);
+
+  std::string name_;
+  std::uint32_t service_ = 0;
+  unsigned lcore_ = 0;
+  bool running_ = false;
+  std::mutex callers_;  // one Do() at a time
+  std::atomic<const std::function<void()>*> work_{nullptr};
+  std::mutex done_mutex_;
+  std::condition_variable done_;
+};
+
+}  // namespace unis

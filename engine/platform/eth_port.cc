@@ -1,0 +1,89 @@
+#include "engine/platform/eth_port.h"
+
+#include <fmt/format.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace unis {
+namespace {
+
+constexpr std::uint16_t kDescriptors = 1024;
+
+absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* pool) {
+  const auto fail = [&device](const char* step, int code) {
+    return absl::InternalError(
+        fmt::format("cannot {} port {}: {}", step, device, std::strerror(-code)));
+  };
+  const rte_eth_conf conf{};
+  std::uint16_t rx = kDescriptors, tx = kDescriptors;
+  if (int code = rte_eth_dev_configure(port, 1, 1, &conf)) return fail("configure", code);
+  if (int code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx))
+    return fail("size the queues of", code);
+  const int socket = rte_eth_dev_socket_id(port);
+  const auto node = static_cast<unsigned>(socket < 0 ? 0 : socket);
+  if (int code = rte_eth_rx_queue_setup(port, 0, rx, node, nullptr, pool))
+    return fail("set up RX of", code);
+  if (int code = rte_eth_tx_queue_setup(port, 0, tx, node, nullptr))
+    return fail("set up TX of", code);
+  if (int code = rte_eth_dev_start(port)) return fail("start", code);
+  (void)rte_eth_promiscuous_enable(port);  // not every virtual device can, or needs to
+  return absl::OkStatus();
+}
+
+absl::Status Own(std::uint16_t port) {
+  const auto owner = NewPortOwner();
+  if (!owner.ok()) return owner.status();
+  rte_eth_dev_owner named{.id = *owner, .name = "unis"};
+  if (rte_eth_dev_owner_set(port, &named) == 0) return absl::OkStatus();
+  return absl::InternalError(fmt::format("cannot own port {}", port));
+}
+
+}  // namespace
+
+absl::StatusOr<std::uint64_t> NewPortOwner() {
+  std::uint64_t id = 0;
+  if (rte_eth_dev_owner_new(&id) == 0) return id;
+  return absl::InternalError("DPDK gives no owner id for Ethernet ports");
+}
+
+absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool) {
+  const std::string name = device.substr(0, device.find(','));
+  std::uint16_t port = 0;
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
+    if (int code = rte_dev_probe(device.c_str())) {
+      return absl::InvalidArgumentError(
+          fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
+                      std::strerror(-code)));
+    }
+    if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
+      return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
+    }
+    if (auto status = Own(port); !status.ok()) return status;
+    if (auto status = SetUp(port, device, pool); !status.ok()) return status;
+    return EthPort(port);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "device {} is used twice; name it once, with both rx and tx, or use two devices", name));
+}
+
+EthPort::~EthPort() {
+  if (port_ == kClosed) return;
+  rte_eth_dev_stop(port_);
+  rte_eth_dev_close(port_);
+}
+
+EthPort::EthPort(EthPort&& other) noexcept : port_(std::exchange(other.port_, kClosed)) {}
+
+std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
+  return rte_eth_rx_burst(port_, 0, packets, count);
+}
+
+std::uint16_t EthPort::Send(rte_mbuf** packets, std::uint16_t count) const noexcept {
+  return rte_eth_tx_burst(port_, 0, packets, count);
+}
+
+}  // namespace unis

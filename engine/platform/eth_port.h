@@ -1,0 +1,37 @@
+// A DPDK port of the platform itself, as source or sink: a NIC, net_pcap, net_af_packet, net_tap.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include <cstdint>
+#include <string>
+
+namespace unis {
+
+// An id for rte_eth_dev_owner_set. The first call in a DPDK group also makes the memory in which
+// its processes share their ports, which only the primary can: an engine calls it before NFs start.
+absl::StatusOr<std::uint64_t> NewPortOwner();
+
+class EthPort {
+ public:
+  // `device` as for EAL's --vdev or -a, for example "net_pcap0,rx_pcap=in.pcap" or "0000:03:00.0".
+  // The port is owned, in the sense of rte_eth_dev_owner_set, so that NFs of the same DPDK group,
+  // which probe it too, do not take it for one of theirs.
+  static absl::StatusOr<EthPort> Open(const std::string& device, rte_mempool* pool);
+  ~EthPort();
+  EthPort(EthPort&& other) noexcept;
+  EthPort& operator=(EthPort&&) = delete;
+
+  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
+  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
+
+ private:
+  static constexpr std::uint16_t kClosed = 0xffff;
+  explicit EthPort(std::uint16_t port) : port_(port) {}
+
+  std::uint16_t port_;
+};
+
+}  // namespace unis

@@ -1,0 +1,47 @@
+#include "engine/platform/sink.h"
+
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+
+#include <array>
+
+namespace unis {
+
+Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port)
+    : Component("unis_sink"), memory_(memory), chains_(chains), port_(std::move(port)) {}
+
+void Sink::Iterate() noexcept {
+  for (const auto& chain : chains_) Drain(*chain);
+}
+
+void Sink::Drain(Chain& chain) noexcept {
+  std::array<rte_mbuf*, kBurst> packets;
+  const unsigned count = rte_ring_sc_dequeue_burst(
+      chain.last(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+  if (count == 0) return;
+  for (unsigned i = 0; i < count; ++i) {
+    rte_prefetch0(packets[i]);
+    rte_mbuf_prefetch_part2(packets[i]);
+  }
+  const std::uint64_t now = TscClock::Cycles();
+  std::uint64_t bytes = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const std::uint64_t stamp = memory_.Stamp(packets[i]);
+    if (stamp != 0 && now > stamp)
+      chain.latency.Record(static_cast<std::uint64_t>(clock_.ToNs(now - stamp)));
+    bytes += packets[i]->pkt_len;
+  }
+  unsigned sent = count;
+  if (port_) {
+    sent = port_->Send(packets.data(), static_cast<std::uint16_t>(count));
+    for (unsigned i = sent; i < count; ++i) bytes -= packets[i]->pkt_len;
+    rte_pktmbuf_free_bulk(packets.data() + sent, count - sent);
+    chain.dropped_sink.Add(count - sent);
+  } else {
+    rte_pktmbuf_free_bulk(packets.data(), count);
+  }
+  chain.delivered.Add(sent);
+  chain.delivered_bytes.Add(bytes);
+}
+
+}  // namespace unis

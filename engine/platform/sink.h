@@ -1,0 +1,31 @@
+// Takes packets from the last ring of every chain: counts them, records how long they were under
+// way, and frees them or sends them out of a port.
+#pragma once
+
+#include <memory>
+
+#include "engine/platform/chain.h"
+#include "engine/platform/component.h"
+#include "engine/platform/eth_port.h"
+#include "engine/platform/packet_memory.h"
+#include "engine/timer/tsc_timer.h"
+
+namespace unis {
+
+class Sink final : public Component {
+ public:
+  // Without a port packets end here.
+  Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port);
+  ~Sink() override { Halt(); }
+
+ private:
+  void Iterate() noexcept override;
+  void Drain(Chain& chain) noexcept;
+
+  const PacketMemory& memory_;
+  const Chains& chains_;
+  std::shared_ptr<EthPort> port_;
+  TscClock clock_;
+};
+
+}  // namespace unis

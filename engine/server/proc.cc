@@ -1,0 +1,40 @@
+#include "engine/server/proc.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace unis {
+
+bool ThreadExists(pid_t pid, pid_t tid) {
+  std::error_code error;
+  return std::filesystem::exists(fmt::format("/proc/{}/task/{}", pid, tid), error);
+}
+
+bool ProcessRuns(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  if (!std::getline(file, stat)) return false;
+  const auto name_end = stat.rfind(')');  // the name may hold anything
+  return name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] != 'Z';
+}
+
+std::uint64_t CpuTimeNs(pid_t pid, pid_t tid) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/schedstat", pid, tid));
+  std::uint64_t ns = 0;
+  file >> ns;
+  return ns;
+}
+
+ContextSwitches ContextSwitchesOf(pid_t pid, pid_t tid) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/status", pid, tid));
+  ContextSwitches switches;
+  for (std::string word; file >> word;) {
+    if (word == "voluntary_ctxt_switches:") file >> switches.voluntary;
+    if (word == "nonvoluntary_ctxt_switches:") file >> switches.involuntary;
+  }
+  return switches;
+}
+
+}  // namespace unis

@@ -1,0 +1,183 @@
+// unisd: the engine as a process. Primary of the DPDK multi-process group that the NFs join; does
+// what the launcher tells it over gRPC; ends on SIGTERM and SIGINT.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <getopt.h>
+#include <grpcpp/grpcpp.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engine/server/engine.h"
+#include "engine/server/service.h"
+
+namespace unis {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+constexpr const char* kHelp =
+    R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
+
+The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
+
+  --socket PATH        Unix socket for the gRPC service
+  --file-prefix NAME   name of the DPDK multi-process group, and of the run (default unis)
+  --cpus LIST          CPUs for source, sink and scheduler, comma-separated (default 0); with one CPU
+                       they take turns on it
+  --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
+  --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
+  --help               this text
+)";
+
+struct Options {
+  std::string socket;
+  std::string file_prefix = "unis";
+  std::vector<unsigned> cpus = {0};
+  std::string hugepage_dir;
+  std::vector<std::string> pci;
+};
+
+[[noreturn]] void Refuse(const std::string& why) {
+  fmt::print(stderr, "unisd: {}\n", why);
+  std::exit(kBadUsage);
+}
+
+std::vector<unsigned> ParseCpus(const std::string& list) {
+  std::vector<unsigned> cpus;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word.empty() || word.size() > 4 ||
+        word.find_first_not_of("0123456789") != std::string::npos) {
+      Refuse(fmt::format("--cpus {}: give CPU numbers, separated by commas", list));
+    }
+    cpus.push_back(static_cast<unsigned>(std::stoul(word)));
+  }
+  if (cpus.empty()) Refuse("--cpus needs at least one CPU number");
+  return cpus;
+}
+
+Options ParseOptions(int argc, char** argv) {
+  static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
+                                 {"file-prefix", required_argument, nullptr, 'f'},
+                                 {"cpus", required_argument, nullptr, 'c'},
+                                 {"hugepage-dir", required_argument, nullptr, 'd'},
+                                 {"pci", required_argument, nullptr, 'p'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {}};
+  Options options;
+  for (int c = 0; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
+    switch (c) {
+      case 's':
+        options.socket = optarg;
+        break;
+      case 'f':
+        options.file_prefix = optarg;
+        break;
+      case 'c':
+        options.cpus = ParseCpus(optarg);
+        break;
+      case 'd':
+        options.hugepage_dir = optarg;
+        break;
+      case 'p':
+        options.pci.emplace_back(optarg);
+        break;
+      case 'h':
+        fmt::print("{}", kHelp);
+        std::exit(0);
+      default:
+        std::exit(kBadUsage);
+    }
+  }
+  if (optind < argc) Refuse(fmt::format("unexpected argument {}", argv[optind]));
+  if (options.socket.empty()) Refuse("--socket PATH is missing; see --help");
+  return options;
+}
+
+// lcore 0 is the main thread, which sleeps; lcores 1 and up are service lcores, one a CPU.
+std::vector<std::string> EalArguments(const Options& options) {
+  std::string lcores = fmt::format("0@{}", options.cpus.front());
+  for (std::size_t i = 0; i < options.cpus.size(); ++i)
+    lcores += fmt::format(",{}@{}", i + 1, options.cpus[i]);
+  std::vector<std::string> arguments = {"unisd",
+                                        "--lcores",
+                                        lcores,
+                                        "--file-prefix",
+                                        options.file_prefix,
+                                        "--no-telemetry",
+                                        "--iova-mode=va",
+                                        "--log-level=*:warning"};
+  if (options.pci.empty()) arguments.emplace_back("--no-pci");
+  for (const std::string& address : options.pci) {
+    arguments.emplace_back("-a");
+    arguments.push_back(address);
+  }
+  if (!options.hugepage_dir.empty()) {
+    arguments.emplace_back("--huge-dir");
+    arguments.push_back(options.hugepage_dir);
+  }
+  return arguments;
+}
+
+bool StartEal(const Options& options) {
+  std::vector<std::string> arguments = EalArguments(options);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
+}
+
+int Serve(const Options& options, const sigset_t& signals) {
+  Engine::Options engine_options{.run = options.file_prefix, .service_lcores = {}};
+  for (unsigned i = 0; i < options.cpus.size(); ++i) engine_options.service_lcores.push_back(i + 1);
+  Engine engine(engine_options);
+  EngineService service(engine);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + options.socket, grpc::InsecureServerCredentials());
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server) {
+    spdlog::error("cannot listen on {}; is its folder there and writable?", options.socket);
+    return 1;
+  }
+  spdlog::info("listening on {}, CPUs {}", options.socket, fmt::join(options.cpus, ","));
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("ending on signal {}", signal);
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  // Blocked in every thread, so that the main one alone waits for them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  spdlog::flush_on(spdlog::level::info);
+  if (!StartEal(options)) {
+    spdlog::error(
+        "DPDK does not start: {}; hugepages, permission and a second run of the same name are the "
+        "usual "
+        "reasons, `unis doctor` tells",
+        rte_strerror(rte_errno));
+    return 1;
+  }
+  const int code = Serve(options, signals);
+  rte_eal_cleanup();
+  return code;
+}
+
+}  // namespace
+}  // namespace unis
+
+int main(int argc, char** argv) { return unis::Main(argc, argv); }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The one layout that the engine and the net_unis port share: what a port tells of itself, in a
+ * memzone of the DPDK multi-process group. The engine creates it, zeroed, before the NF starts.
+ *
+ * Each field has one writer, the NF's polling thread, and is stored and loaded whole (8 bytes,
+ * aligned): read it with __atomic_load_n(…, __ATOMIC_RELAXED). Fields of different age may be seen
+ * together. A hand-over of the CPU in the port will add its fields in a cache line of their own.
+ */
+#ifndef UNIS_PORT_SHM_H
+#define UNIS_PORT_SHM_H
+
+#include <stdint.h>
+
+struct unis_port_shm {
+	uint64_t polls;       /* calls of rx_burst, with or without packets */
+	uint64_t rx_packets;  /* handed to the NF */
+	uint64_t rx_bytes;
+	uint64_t tx_packets;  /* taken from the NF and put into the egress */
+	uint64_t tx_bytes;
+	uint64_t tx_refused;  /* offered by the NF when the egress was full */
+	int32_t polling_tid;  /* thread that polls; 0: none has polled yet */
+	int32_t reserved;
+};
+
+#endif
