@@ -28,8 +28,8 @@ Scheduler::Scheduler(const SchedulerSettings& settings, std::vector<ScheduledNf>
     if (core >= cores) throw std::invalid_argument("an NF is mapped to a core that is not there");
     populated[core] = true;
     cores_[core].wait_queue.Push(nf);
-    theta_max_.push_back(settings_.theta_max.value_or(static_cast<std::uint32_t>(
-        std::lround(settings_.gamma * monitor_.PktCap(nfs_[nf].egress)))));
+    theta_max_.push_back(settings_.theta_max.value_or(
+        static_cast<std::uint32_t>(std::ceil(settings_.gamma * monitor_.PktCap(nfs_[nf].egress)))));
   }
   for (const bool has_nf : populated) {
     if (!has_nf) throw std::invalid_argument("a core without an NF cannot be scheduled");
@@ -48,28 +48,31 @@ void Scheduler::Start() {
 }
 
 void Scheduler::Tick() noexcept {
-  const Nanoseconds now = timer_.Now();
-  if (now < next_decision_) return;                                            // line 4
-  for (CoreIndex core = 0; core < cores_.size(); ++core) TickCore(core, now);  // line 5
+  Nanoseconds now = timer_.Now();
+  if (now < next_decision_) return;                         // line 4
+  for (CoreIndex core = 0; core < cores_.size(); ++core) {  // line 5
+    if (TickCore(core, now)) now = timer_.Now();            // a switch takes its time
+  }
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
 }
 
-void Scheduler::TickCore(CoreIndex index, Nanoseconds now) noexcept {
+bool Scheduler::TickCore(CoreIndex index, Nanoseconds now) noexcept {
   Core& core = cores_[index];
-  if (now < core.settled) return;
+  if (now < core.settled) return false;
   const auto reason = LeaveReason(core, now);  // lines 6 and 7
-  if (!reason) return;
+  if (!reason) return false;
   core.wait_queue.Push(core.current);                              // line 8
   NfIndex next = core.wait_queue.Pop();                            // line 9
   while (next != core.current && !HasMeaningfulWork(next, now)) {  // line 10
     core.wait_queue.Push(next);
     next = core.wait_queue.Pop();
   }
-  if (next == core.current) return;  // line 14
+  if (next == core.current) return false;  // line 14
   const NfIndex previous = core.current;
   controller_.Switch(index, previous, next);  // lines 15 and 16
   Run(index, next, *reason, now);
+  return true;
 }
 
 // Lines 13, 17 and 18, and the record of the switch.
@@ -80,7 +83,7 @@ void Scheduler::Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseco
   core.current = next;
   core.settled = now + settings_.lead;
   core.slice_end = core.settled + slice;
-  waiting_since_[previous] = waiting_since_[next] = kNotWaiting;
+  waiting_since_[next] = kNotWaiting;
   if (reason != SwitchReason::kStart) ++core.switches;
   if (observer_ == nullptr) return;
   observer_->OnSwitch({.time = now,

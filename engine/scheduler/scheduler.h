@@ -70,20 +70,23 @@ class Scheduler {
    public:
     explicit WaitQueue(std::size_t capacity) : slots_(capacity) {}
     void Push(NfIndex nf) noexcept {
-      slots_[(head_ + size_) % slots_.size()] = nf;
-      ++size_;
+      slots_[tail_] = nf;
+      tail_ = Next(tail_);
     }
     NfIndex Pop() noexcept {
       const NfIndex nf = slots_[head_];
-      head_ = (head_ + 1) % slots_.size();
-      --size_;
+      head_ = Next(head_);
       return nf;
     }
 
    private:
+    std::size_t Next(std::size_t slot) const noexcept {
+      return slot + 1 == slots_.size() ? 0 : slot + 1;
+    }
+
     std::vector<NfIndex> slots_;
     std::size_t head_ = 0;
-    std::size_t size_ = 0;
+    std::size_t tail_ = 0;
   };
 
   struct Core {
@@ -95,7 +98,7 @@ class Scheduler {
     std::uint64_t switches = 0;
   };
 
-  void TickCore(CoreIndex index, Nanoseconds now) noexcept;
+  bool TickCore(CoreIndex index, Nanoseconds now) noexcept;  // whether it switched
   std::optional<SwitchReason> LeaveReason(const Core& core, Nanoseconds now) const noexcept;
   bool HasMeaningfulWork(NfIndex nf, Nanoseconds now) noexcept;
   void Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseconds now) noexcept;

@@ -1,0 +1,30 @@
+// Who runs on a virtual core, and until when: one small class a policy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/scheduler/components.h"
+#include "engine/simulator/machine.h"
+#include "engine/simulator/scenario.h"
+
+namespace unis::sim {
+
+class CpuPolicy : public PollObserver {
+ public:
+  // Runs the first NF of every core.
+  virtual void Start() = 0;
+  // When the policy wants to act by itself; kNever: only at the end of polls.
+  virtual Time NextEvent() const { return kNever; }
+  virtual void OnTime(Time) {}
+  virtual std::uint64_t Decisions() const { return 0; }
+
+  void OnPollEnd(CoreIndex, NfIndex, bool, Time) override {}
+  bool WantsEmptyPolls(CoreIndex, NfIndex) const override { return false; }
+};
+
+// Both arguments and the observer (Algorithm 1 only) must outlive the policy.
+std::unique_ptr<CpuPolicy> MakePolicy(const Scenario& scenario, Machine& machine,
+                                      SwitchObserver& observer);
+
+}  // namespace unis::sim

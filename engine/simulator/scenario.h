@@ -1,0 +1,108 @@
+// What is simulated and what came of it, as plain data: the simulator's core knows no protobuf.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/platform/histogram.h"
+#include "engine/scheduler/components.h"
+#include "engine/scheduler/scheduler.h"
+
+namespace unis::sim {
+
+enum class Policy : std::uint8_t { kUnis, kCooperative, kRr, kFifo, kOther, kBatch };
+
+enum class SizeMix : std::uint8_t { kFixed, kImix, kDatacenter };
+
+enum class ArrivalKind : std::uint8_t { kSaturating, kConstant, kPoisson, kOnOff };
+
+struct NfSpec {
+  std::string name;
+  std::uint32_t cpu = 0;
+  double cost_ns = 0;  // per packet
+  // (bytes, ns), ascending, linear in between, constant beyond the ends; empty: cost_ns.
+  std::vector<std::pair<std::uint32_t, double>> cost_by_size;
+  std::uint32_t yield_every = 0;            // bursts; 0: this NF never yields
+  double pass_ratio = 1;                    // share of the packets that it sends on
+  std::optional<double> scheduled_cost_ns;  // what the scheduler believes; absent: the true mean
+};
+
+struct ArrivalSpec {
+  ArrivalKind kind = ArrivalKind::kSaturating;
+  double pps = 0;       // while on
+  Nanoseconds on = 0;   // kOnOff
+  Nanoseconds off = 0;  // kOnOff
+  SizeMix mix = SizeMix::kFixed;
+  std::uint32_t size = 64;   // bytes with FCS, kFixed
+  std::uint32_t burst = 32;  // packets that arrive together
+};
+
+struct ChainSpec {
+  std::string name;
+  std::vector<NfSpec> nfs;
+  std::uint32_t ring_size = 2048;
+  ArrivalSpec arrivals;
+};
+
+// Measured on a two-core virtual machine, Linux 6.18.
+struct MachineSpec {
+  double switch_ns = 14'000;           // from the scheduler's decision until the next NF runs
+  double switch_call_ns = 8'000;       // of which the scheduler itself is busy
+  double yield_ns = 1'400;             // a co-operative hand-over
+  double kernel_switch_ns = 2'500;     // a preemption by the kernel: nobody runs meanwhile
+  double poll_ns = 20;                 // an empty poll
+  Nanoseconds rr_slice = 100'000'000;  // the kernel's sched_rr_timeslice_ms
+  Nanoseconds fair_slice = 3'000'000;  // EEVDF's base slice
+};
+
+struct Scenario {
+  std::vector<ChainSpec> chains;
+  MachineSpec machine;
+  SchedulerSettings scheduler;
+  Policy policy = Policy::kUnis;
+  Nanoseconds duration = 0;  // measured, after the warm-up
+  Nanoseconds warmup = 0;
+  std::uint64_t seed = 0;
+  bool trace = false;
+};
+
+struct NfResult {
+  std::uint64_t processed = 0;
+  std::uint64_t dropped_egress_full = 0;
+  std::uint64_t dropped_by_function = 0;
+  Nanoseconds busy = 0;
+  Nanoseconds spinning = 0;
+  std::uint64_t switched_in = 0;
+};
+
+// offered = delivered + drops + in_flight. What was in flight when the warm-up ended is offered.
+struct ChainResult {
+  std::uint64_t offered = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t dropped_ingress_full = 0;
+  std::uint64_t in_flight = 0;
+  LatencyHistogram latency;  // ns, from arrival to sink
+  std::vector<NfResult> nfs;
+};
+
+struct RunInterval {
+  CoreIndex core;
+  NfIndex nf;  // counted through all chains, in their order
+  Nanoseconds begin;
+  Nanoseconds end;
+  std::uint64_t packets;
+};
+
+struct Result {
+  std::vector<std::uint32_t> cpus;  // CPU number of each core index
+  std::vector<ChainResult> chains;
+  std::uint64_t switches = 0;
+  std::uint64_t ticks = 0;
+  std::vector<SwitchRecord> events;
+  std::vector<RunInterval> runs;
+};
+
+}  // namespace unis::sim

@@ -1,0 +1,83 @@
+#include "engine/simulator/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+namespace unis::sim {
+
+PacketSizes::PacketSizes(SizeMix mix, std::uint32_t fixed_size) {
+  switch (mix) {
+    case SizeMix::kFixed:
+      bytes_ = {fixed_size};
+      weight_ = {1};
+      break;
+    case SizeMix::kImix:
+      bytes_ = {64, 594, 1518};
+      weight_ = {7, 4, 1};
+      break;
+    case SizeMix::kDatacenter:
+      bytes_ = {200, 1400};
+      weight_ = {1, 1};
+      break;
+  }
+  total_weight_ = std::accumulate(weight_.begin(), weight_.end(), 0u);
+}
+
+double PacketSizes::Share(SizeClass size) const {
+  return static_cast<double>(weight_[size]) / total_weight_;
+}
+
+SizeClass PacketSizes::Draw(Random& random) const {
+  auto ticket = static_cast<std::uint32_t>(random.Unit() * total_weight_);
+  SizeClass size = 0;
+  while (ticket >= weight_[size]) ticket -= weight_[size++];
+  return size;
+}
+
+double CostOf(const NfSpec& nf, std::uint32_t bytes) {
+  const auto& table = nf.cost_by_size;
+  if (table.empty()) return nf.cost_ns;
+  const auto above =
+      std::lower_bound(table.begin(), table.end(), bytes,
+                       [](const auto& entry, std::uint32_t size) { return entry.first < size; });
+  if (above == table.begin()) return table.front().second;
+  if (above == table.end()) return table.back().second;
+  const auto below = std::prev(above);
+  const double share = static_cast<double>(bytes - below->first) / (above->first - below->first);
+  return std::lerp(below->second, above->second, share);
+}
+
+double MeanCost(const NfSpec& nf, const PacketSizes& sizes) {
+  double mean = 0;
+  for (SizeClass size = 0; size < sizes.bytes().size(); ++size) {
+    mean += sizes.Share(size) * CostOf(nf, sizes.bytes()[size]);
+  }
+  return mean;
+}
+
+Arrivals::Arrivals(const ArrivalSpec& spec, std::uint64_t seed)
+    : kind_(spec.kind), on_(spec.on * kNanosecond), off_(spec.off * kNanosecond), random_(seed) {
+  if (kind_ == ArrivalKind::kSaturating) return;
+  gap_ = 1e9 * static_cast<double>(kNanosecond) * spec.burst / spec.pps;
+  next_ = 0;
+  if (kind_ == ArrivalKind::kPoisson) Advance();
+}
+
+void Arrivals::Advance() {
+  if (kind_ == ArrivalKind::kPoisson) {
+    next_ += std::llround(-std::log1p(-random_.Unit()) * gap_);
+  } else {
+    next_ = After(++bursts_);
+  }
+}
+
+// From the number of bursts, not from the last arrival: roundings do not add up.
+Time Arrivals::After(std::uint64_t bursts) const {
+  const Time active = std::llround(static_cast<double>(bursts) * gap_);
+  if (kind_ == ArrivalKind::kConstant) return active;
+  return active / on_ * (on_ + off_) + active % on_;
+}
+
+}  // namespace unis::sim
