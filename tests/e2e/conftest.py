@@ -1,0 +1,42 @@
+"""End-to-end tests drive `unis` as a user does: real processes, real packets, this machine.
+
+They need root, hugepages and a build. In continuous integration (CI=true) a machine that lacks one
+fails the tests; elsewhere they are skipped with the reason.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machine import Machine
+
+from unis import built
+
+
+def _lacking() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    free = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    if int(free.read_text()) < 256:
+        return "needs 256 free hugepages of 2 MB: make setup"
+    if len(os.sched_getaffinity(0)) < 2:
+        return "needs two CPUs"
+    try:
+        built.unisd()
+    except built.NotBuiltError as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """This machine, which a test must leave as it found it."""
+    if reason := _lacking():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    machine = Machine(tmp_path)
+    yield machine
+    machine.down()
+    machine.assert_clean()

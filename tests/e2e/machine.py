@@ -1,0 +1,135 @@
+"""What the end-to-end tests do with `unis`, and what they look at on the machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+UNIS = str(Path(sys.executable).with_name("unis"))
+
+_SECONDS = 90  # until a command must have ended: a bound, not an expectation
+_RUNS = Path("/run/unis")
+_THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
+
+Json = dict[str, Any]
+
+
+def macswap(name: str, cost: str = "light", **more: object) -> Json:
+    """A function for `Machine.chain_file`."""
+    return {
+        "name": name,
+        "program": "macswap",
+        "args": ["--cost", cost],
+        "cpu": 1,
+        "yield_every": 8,
+        "cost_ns": 50,
+        **more,
+    }
+
+
+class Machine:
+    """Runs `unis` in a folder of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.name = f"test{os.getpid()}"
+        self._throttle = _THROTTLE.read_text()
+
+    def unis(self, *words: str, code: int = 0) -> str:
+        """The output of a command that must end with `code`."""
+        done = subprocess.run(
+            [UNIS, *words],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert "Traceback" not in said, said
+        assert done.returncode == code, said
+        return said
+
+    def chain_file(self, functions: list[Json], **more: object) -> Path:
+        """Writes a chain file of one chain, or `chains`; `more` are further keys at its top."""
+        content = {
+            "apiVersion": "unis/v1",
+            "name": self.name,
+            "chains": [{"name": "chain", "functions": functions}],
+            **more,
+        }
+        path = self.directory / "chain.yaml"
+        path.write_text(json.dumps(content, indent=1))  # JSON is YAML
+        return path
+
+    def up(self, file: Path, *options: str) -> None:
+        """Brings the chain up in the background."""
+        self.unis("up", str(file), "--detach", *options)
+
+    def ps(self, *options: str) -> Json:
+        """What `unis ps` says of our run."""
+        runs: list[Json] = json.loads(self.unis("ps", self.name, "--json", *options))
+        return runs[0]
+
+    def exact_account(self) -> Json:
+        """Every packet so far, counted with the chains drained."""
+        account: Json = self.ps("--exact")["account"]
+        assert account["exact"]
+        return account
+
+    def down(self) -> str:
+        """Takes our run down, if it is there."""
+        if (_RUNS / self.name).exists():
+            return self.unis("down", self.name)
+        return ""
+
+    def processes(self) -> list[int]:
+        """Process ids of our run: engine, functions, launcher, guard."""
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and self._is_ours(entry)
+        ]
+
+    def _is_ours(self, process: Path) -> bool:
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            stat = (process / "stat").read_text()
+        except OSError:
+            return False
+        zombie = stat.rpartition(")")[2].split()[0] == "Z"
+        ours = f"unis-{self.name}" in line or f"/run/unis/{self.name}" in line
+        return ours and not zombie
+
+    def pid_of(self, what: str) -> int:
+        """The pid of `supervisor`, `unisd` or a function."""
+        run = self.ps()
+        return int(run["nfs"].get(what) or run[what])
+
+    def kill(self, pid: int) -> None:
+        """As the kernel's out-of-memory killer does."""
+        os.kill(pid, signal.SIGKILL)
+
+    def assert_clean(self) -> None:
+        """No process, hugepage file, socket, cgroup or changed setting is left."""
+        self.wait_for(lambda: not self.processes(), "processes are left")
+        prefix = f"unis-{self.name}"
+        left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *_RUNS.glob(f"{self.name}/*.sock")]
+        left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
+        left += [path for path in [Path("/var/run/dpdk") / prefix] if path.exists()]
+        assert not left
+        assert _THROTTLE.read_text() == self._throttle
+
+    @staticmethod
+    def wait_for(condition: Callable[[], bool], complaint: str) -> None:
+        """Until it is so; a bound, not an expectation."""
+        end = time.monotonic() + _SECONDS
+        while not condition():
+            assert time.monotonic() < end, complaint
+            time.sleep(0.05)
+

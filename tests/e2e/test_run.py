@@ -1,0 +1,133 @@
+"""A chain comes up, carries packets under every policy, and leaves the machine as it was."""
+
+import json
+from pathlib import Path
+
+import pytest
+from machine import Json, Machine, macswap
+
+POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
+CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
+
+
+def delivered(run: Json) -> int:
+    """Packets that arrived at the sink so far."""
+    return int(run["stats"]["account"]["delivered"])
+
+
+def assert_whole(account: Json) -> None:
+    """Every packet is there."""
+    assert account["unaccounted"] == 0
+    assert account["offered"] == sum(
+        account[part]
+        for part in (
+            "delivered",
+            "unclassified",
+            "dropped_ingress_full",
+            "dropped_egress_full",
+            "dropped_by_function",
+            "dropped_sink",
+            "in_flight",
+        )
+    )
+
+
+def test_every_policy_carries_packets_and_accounts_for_them(machine: Machine) -> None:
+    machine.up(machine.chain_file([macswap("a"), macswap("b"), macswap("c")]))
+    for policy in POLICIES:
+        machine.unis("policy", policy)
+        before = machine.ps()
+        assert before["policy"] == policy
+        if policy != "fifo":  # the first function never gives way
+            machine.wait_for(lambda b=before: delivered(machine.ps()) > delivered(b), policy)
+        assert_whole(machine.exact_account())
+    machine.unis("policy", "unis")
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["in_flight"] == 0
+
+
+@pytest.mark.parametrize("controller", ["priority", "signal", "cgroup"])
+def test_every_controller_switches(machine: Machine, controller: str) -> None:
+    file = machine.chain_file([macswap("a"), macswap("b")], scheduler={"controller": controller})
+    machine.up(file)
+    first = machine.ps()
+    machine.wait_for(lambda: delivered(machine.ps()) > delivered(first) + 10_000, controller)
+    assert_whole(machine.exact_account())
+
+
+def test_under_unis_the_functions_are_real_time_and_afterwards_gone(machine: Machine) -> None:
+    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    classes = {nf["name"]: nf["scheduling"] for nf in machine.ps()["stats"]["nfs"]}
+    assert all(kind.startswith("rr ") for kind in classes.values())
+    machine.down()
+    machine.assert_clean()
+
+
+def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
+    chains = [
+        {"name": "web", "match": [{"dst_port": 80}], "functions": [macswap("a")]},
+        {"name": "dns", "match": [{"dst_port": 53}], "functions": [macswap("b")]},
+    ]
+    machine.up(machine.chain_file([], chains=chains))
+    machine.wait_for(
+        lambda: all(int(chain.get("delivered", 0)) > 0 for chain in machine.ps()["stats"]["chains"]),
+        "both chains deliver",
+    )
+    assert_whole(machine.exact_account())
+
+
+def test_a_capture_is_replayed_at_a_rate(machine: Machine) -> None:
+    traffic = {"source": {"kind": "pcap", "file": str(CAPTURE)}, "rate": "200kpps"}
+    machine.up(machine.chain_file([macswap("a")], traffic=traffic))
+    machine.wait_for(lambda: delivered(machine.ps()) > 5_000, "replay")
+    assert_whole(machine.exact_account())
+
+
+def test_a_port_is_source_and_sink(machine: Machine) -> None:
+    out = machine.directory / "out.pcap"
+    device = f"net_pcap0,rx_pcap={CAPTURE},tx_pcap={out}"
+    traffic = {
+        "source": {"kind": "port", "device": device},
+        "sink": {"kind": "port", "device": device},
+    }
+    machine.up(machine.chain_file([macswap("a"), macswap("b")], traffic=traffic))
+    machine.wait_for(lambda: delivered(machine.ps()) > 0, "the port delivers")
+    machine.down()
+    assert out.stat().st_size > 24  # more than a header
+
+
+def test_trace_tells_who_ran_and_why(machine: Machine) -> None:
+    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    out = machine.directory / "trace.json"
+    machine.unis("trace", "-o", str(out), "--seconds", "0.2")
+    events = json.loads(out.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    names = {event["name"] for event in events if event["ph"] == "X"}
+    assert names == {"a", "b"}
+    assert any(event["ph"] in "iI" for event in events)
+
+
+def test_estimates_tell_a_heavy_function_from_a_light_one(machine: Machine) -> None:
+    light, heavy = macswap("light"), macswap("heavy", "heavy")
+    for function in (light, heavy):
+        del function["cost_ns"]
+    machine.up(machine.chain_file([light, heavy]))
+    costs = {nf["name"]: nf["cost_ns"] for nf in machine.ps()["stats"]["nfs"]}
+    assert costs["heavy"] > 1.5 * costs["light"]
+
+
+def test_the_demo_writes_what_it_promises(machine: Machine) -> None:
+    out = machine.directory / "demo"
+    machine.unis("demo", "--rounds", "1", "--out", str(out))
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["accounted"] is True
+    assert set(summary["policies"]) == {"unis", "cooperative", "rr", "other"}
+    for policy in summary["policies"].values():
+        assert set(policy["mpps"]) == {"median", "q1", "q3"}
+        assert {"p5", "p50", "p95", "p99"} <= set(policy["latency_us"])
+        assert "ratio_to_cooperative" in policy
+        assert "drops" in policy
+    page = (out / "report.html").read_text()
+    assert "<svg" in page
+    assert "src=\"http" not in page

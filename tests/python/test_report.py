@@ -1,0 +1,153 @@
+"""The report is one file that needs nothing else, and says what was measured."""
+
+import json
+import math
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import measured
+import pytest
+
+from unis.bench.summary import MachineSummary, Summary, latency_of, summarise
+from unis.bench.windows import Quartiles, mpps, ratios
+from unis.report import plots
+from unis.report.page import headline, report_page
+
+MACHINE = MachineSummary(cpu_model="A <fast> CPU", cpus=2, kernel="6.18", dpdk="22.11.11")
+
+
+def summary(unaccounted: int = 0) -> Summary:
+    return summarise(
+        measured.rounds(), measured.POLICIES, measured.account(unaccounted),
+        {"firewall": 61.0, "nat": 55.5, "monitor": 40.25}, MACHINE, {"γ": 0.75},
+    )  # fmt: skip
+
+
+def page(whole: Summary, duration_ms: float = 20.0) -> str:
+    rounds = measured.rounds()
+    return report_page(
+        "firewall → nat → monitor on one CPU",
+        whole,
+        rounds,
+        {policy: latency_of(rounds, policy) for policy in measured.POLICIES},
+        {policy: measured.trace(policy, duration_ms) for policy in measured.POLICIES},
+        duration_ms,
+        measured.FUNCTIONS,
+    )
+
+
+class Page(HTMLParser):
+    VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
+                self.references.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    text = page(summary())
+    parsed = Page(text)
+    assert not parsed.open
+    assert parsed.tags.count("svg") == 3
+    assert all(reference.startswith("#") for reference in parsed.references)
+    assert {reference[1:] for reference in parsed.references} <= set(parsed.ids)
+    assert not {"script", "link", "iframe", "img"} & set(parsed.tags)
+    assert "@import" not in text
+    assert "url(http" not in text
+
+
+def test_the_page_says_what_was_measured() -> None:
+    whole = summary()
+    text = Page(page(whole)).text
+    for policy in measured.POLICIES:
+        assert f"{whole.policies[policy].mpps.median:.3f}" in text
+    assert "A <fast> CPU" in text
+    assert "firewall 61.0 ns" in text
+    assert "offered = delivered + dropped + in flight" in text
+    assert "packets are missing" in Page(page(summary(unaccounted=3))).text
+
+
+def test_summary() -> None:
+    whole = summary()
+    assert whole.accounted
+    assert not summary(unaccounted=1).accounted
+    data = json.loads(whole.model_dump_json())
+    for policy, (rate, latency, _, _) in measured.SHAPES.items():
+        entry = data["policies"][policy]
+        assert entry["mpps"]["q1"] <= entry["mpps"]["median"] <= entry["mpps"]["q3"]
+        assert entry["mpps"]["median"] == pytest.approx(rate, rel=0.3)
+        assert entry["latency_us"]["p50"] == pytest.approx(latency, rel=0.2)
+        assert list(entry["latency_us"]) == ["p5", "p50", "p95", "p99"]
+        assert entry["drops"]["dropped"] == 6000
+        assert entry["drops"]["per_second"] == pytest.approx(5000)
+    assert data["policies"]["cooperative"]["ratio_to_cooperative"]["median"] == 1
+    times = whole.times("unis", "rr")
+    assert times is not None
+    assert f"{times:,.0f} times the kernel's rr" in headline(whole)
+
+
+def test_ratios_pair_windows_of_a_round() -> None:
+    rounds = measured.rounds(2)
+    paired = ratios(rounds, "unis", "cooperative")
+    assert paired == [mpps(r["unis"]) / mpps(r["cooperative"]) for r in rounds]
+    rounds[0]["cooperative"].delivered = 0
+    assert len(ratios(rounds, "unis", "cooperative")) == 1
+    assert Quartiles.of([3.0]) == Quartiles(median=3, q1=3, q3=3)
+
+
+def test_nothing_delivered_is_shown_as_that() -> None:
+    rounds = measured.rounds(2)
+    for windows in rounds:
+        windows["rr"].delivered = 0
+        windows["rr"].ClearField("latency")
+    whole = summarise(rounds, measured.POLICIES, measured.account(), {}, MACHINE, {})
+    assert whole.times("unis", "rr") is None
+    assert whole.policies["rr"].latency_us["p50"] is None
+    text = report_page(
+        "x", whole, rounds, {p: latency_of(rounds, p) for p in measured.POLICIES}, {}, 20.0, []
+    )
+    assert not Page(text).open
+
+
+def test_plots_are_well_formed() -> None:
+    svgs = [
+        plots.throughput({"unis": [1.0, 2.0], "rr": [0.001, 0.0], "fifo": [0.0]}, "unis"),
+        plots.latency({"unis": [(1.0, 0.5), (2.0, 1.0)], "rr": []}),
+        plots.timeline(
+            {"unis": measured.trace("unis", cpus=(1, 2))}, measured.FUNCTIONS, 20.0, 1.0
+        ),
+        plots.timeline({}, [], 20.0, 1.0),
+    ]
+    for svg in svgs:
+        root = ElementTree.fromstring(svg)  # noqa: S314  our own
+        assert root.get("width") is None
+        _, _, width, height = map(float, str(root.get("viewBox")).split())
+        assert width > height > 0
+        assert math.isfinite(width)

@@ -1,0 +1,1 @@
+"""Measurements that compare policies on this machine."""

@@ -1,0 +1,1 @@
+"""The chain file: what runs where, on which traffic, under which scheduler."""

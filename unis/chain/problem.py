@@ -1,0 +1,63 @@
+"""What is wrong with a chain file, where, and what to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic_core import PydanticCustomError
+
+Location = tuple[str | int, ...]
+
+
+def dotted(location: Location) -> str:
+    """`("chains", 0, "name")` as `chains[0].name`."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a chain file."""
+
+    location: Location
+    sentence: str
+
+
+@dataclass(frozen=True)
+class LocatedProblem:
+    """A problem and the line of the file where it is."""
+
+    file: Path
+    line: int
+    problem: Problem
+
+    def __str__(self) -> str:
+        where = f"{dotted(self.problem.location)}: " if self.problem.location else ""
+        return f"{self.file}:{self.line}: {where}{self.problem.sentence}"
+
+
+class ChainFileError(Exception):
+    """A chain file that cannot be used; the text has one line for each problem."""
+
+    def __init__(self, problems: Sequence[LocatedProblem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+PROBLEMS_ERROR = "unis_problems"
+
+
+def wrong(sentence: str) -> PydanticCustomError:
+    """An error of the value that is being validated."""
+    return problems_error([Problem((), sentence)])
+
+
+def problems_error(problems: Sequence[Problem]) -> PydanticCustomError:
+    """Several errors, at places below the value that is being validated."""
+    return PydanticCustomError(
+        PROBLEMS_ERROR,
+        "{text}",
+        {"text": "; ".join(p.sentence for p in problems), "problems": list(problems)},
+    )

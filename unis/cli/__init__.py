@@ -1,0 +1,17 @@
+"""The command `unis`."""
+
+import sys
+
+
+def main() -> None:
+    """Entry point; says what to do where the generated half of the package is missing."""
+    try:
+        from unis.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("unis.v1"):
+            raise
+        sys.stderr.write("unis: the code of proto/unis/v1 is not generated: run `make build`\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()

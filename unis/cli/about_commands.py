@@ -1,0 +1,52 @@
+"""`unis doctor`, `schema` and `version`."""
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+import unis
+from unis.chain.schema import schema_text
+from unis.cli.terminal import out
+from unis.launch.doctor import Level, examine
+
+_STYLE = {Level.OK: "green", Level.NOTE: "yellow", Level.BLOCKED: "bold red"}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Look whether this machine is fit for UNiS: what each finding means, what mends it.
+
+    Exit code 1 if something keeps `unis up` from working.
+
+    Example: unis doctor
+    """
+    findings = examine()
+    if as_json:
+        out.print_json(json.dumps([dataclasses.asdict(finding) for finding in findings]))
+    else:
+        table = Table.grid(padding=(0, 2))
+        for finding in findings:
+            text = Text(finding.found)
+            if finding.meaning:
+                text += f"\n{finding.meaning}"
+            if finding.mend:
+                text += Text(f"\n→ {finding.mend}", "cyan")
+            table.add_row(Text(finding.level, _STYLE[finding.level]), finding.check, text)
+        out.print(table)
+    if any(finding.level == Level.BLOCKED for finding in findings):
+        raise typer.Exit(1)
+
+
+def schema() -> None:
+    """Print the JSON schema of the chain file (docs/chain-file.schema.json)."""
+    typer.echo(schema_text(), nl=False)
+
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(unis.__version__)

@@ -1,0 +1,1 @@
+"""The Python side of proto/unis/v1/engine.proto."""

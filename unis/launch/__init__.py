@@ -1,0 +1,1 @@
+"""Starts, watches and takes down what a chain file describes."""

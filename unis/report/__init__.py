@@ -1,0 +1,1 @@
+"""What UNiS measured, for people to look at."""

@@ -1,0 +1,196 @@
+"""The report's plots, as SVG that stands in an HTML page.
+
+A policy has the same colour in every plot. Functions have another, paler set.
+"""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from unis.v1 import engine_pb2 as pb
+
+# Okabe and Ito: told apart by the colour-blind too.
+POLICY_COLOURS = {
+    "unis": "#0072B2",
+    "cooperative": "#009E73",
+    "rr": "#D55E00",
+    "other": "#8A6FB0",
+    "fifo": "#B8860B",
+    "batch": "#7F7F7F",
+}
+_FUNCTION_COLOURS = ["#7FB2E5", "#F6B26B", "#93C47D", "#C9A0DC", "#E6B8AF", "#B7B7B7", "#A2C4C9"]
+_INK, _FAINT = "#1f2328", "#d0d7de"
+
+# Any: matplotlib types each key of its settings.
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "text.color": _INK,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _FAINT,
+    "grid.linewidth": 0.7,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "svg.fonttype": "path",  # looks the same where a font is missing
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+
+
+def colour(policy: str) -> str:
+    """The colour of a policy."""
+    return POLICY_COLOURS.get(policy, "#555555")
+
+
+def _svg(figure: Figure, label: str, salt: str) -> str:
+    stream = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": salt, **_STYLE}):
+        figure.savefig(
+            stream, format="svg", bbox_inches="tight", pad_inches=0.05,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )  # fmt: skip
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # The page sets the width; the view box keeps the proportions.
+    text = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", text, count=1)
+    text = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", text, count=1)
+    text = text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    # Several pictures in one page must not share the ids of their parts.
+    text = re.sub(r'\bid="', f'id="{salt}-', text)
+    text = re.sub(r'xlink:href="#', f'xlink:href="#{salt}-', text)
+    return re.sub(r"url\(#", f"url(#{salt}-", text)
+
+
+def _figure(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def throughput(windows: Mapping[str, Sequence[float]], base: str) -> str:
+    """A bar for each policy: the mean of its windows (Mpps), which are the dots on it."""
+    with mpl.rc_context(_STYLE):
+        figure = _figure(9.2, 0.62 * len(windows) + 0.9)
+        axes = figure.add_subplot()
+        means = {policy: sum(values) / len(values) for policy, values in windows.items()}
+        widest = max([*means.values(), *(max(v) for v in windows.values()), 1e-9])
+        for row, (policy, values) in enumerate(windows.items()):
+            axes.barh(row, means[policy], height=0.62, color=colour(policy), alpha=0.9)
+            axes.scatter(
+                values, [row] * len(values), s=11, color="white", edgecolor=_INK, linewidth=0.6,
+                zorder=3, clip_on=False,
+            )  # fmt: skip
+            end = max(means[policy], *values) + widest * 0.015
+            axes.text(
+                end, row, _throughput_label(policy, means, base), va="center",
+                fontweight="bold" if policy == "unis" else "normal",
+            )  # fmt: skip
+        axes.set_yticks(range(len(windows)), list(windows))
+        axes.invert_yaxis()
+        axes.set_xlim(0, widest * 1.28)
+        axes.set_xlabel("packets delivered, millions per second (bar: mean, dots: windows)")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(visible=True, axis="x")
+        axes.set_axisbelow(True)
+        return _svg(figure, "Throughput by policy", "throughput")
+
+
+def _throughput_label(policy: str, means: Mapping[str, float], base: str) -> str:
+    value = means[policy]
+    if not value:
+        return "nothing delivered"
+    text = f"{value:.2f} Mpps" if value >= 0.1 else f"{value * 1000:.1f} kpps"
+    if policy != base and means.get(base):
+        share = value / means[base]
+        text += f"   {share:.2f} of {base}" if share >= 0.01 else f"   1/{1 / share:,.0f} of {base}"
+    return text
+
+
+def latency(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """The share of packets that were no slower, by latency (µs, logarithmic)."""
+    with mpl.rc_context(_STYLE):
+        figure = _figure(9.2, 3.6)
+        axes = figure.add_subplot()
+        for policy, points in curves.items():
+            if not points:
+                continue
+            below = [0.0, *(share for _, share in points)]
+            axes.step(
+                [points[0][0], *(us for us, _ in points)], [100 * share for share in below],
+                where="post", color=colour(policy), linewidth=2.2, label=policy,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_ylim(0, 101)
+        axes.set_yticks([0, 5, 25, 50, 75, 95, 100], ["0", "5", "25", "50", "75", "95", "100 %"])
+        axes.xaxis.set_major_formatter(_time_label)
+        axes.set_xlabel("time from source to sink")
+        axes.set_ylabel("packets no slower")
+        axes.grid(visible=True, axis="both")
+        if axes.lines:
+            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return _svg(figure, "Latency distribution by policy", "latency")
+
+
+def _time_label(us: float, _position: float) -> str:
+    if us >= 1e6:
+        return f"{us / 1e6:g} s"
+    return f"{us / 1e3:g} ms" if us >= 1e3 else f"{us:g} µs"
+
+
+def timeline(
+    traces: Mapping[str, pb.TraceReply],
+    functions: Sequence[str],
+    wide_ms: float,
+    close_ms: float,
+) -> str:
+    """Who ran when: a strip for each policy and CPU, from afar and from close by."""
+    rows = [
+        (policy, cpu, trace)
+        for policy, trace in traces.items()
+        for cpu in sorted({run.cpu for run in trace.runs})
+    ]
+    colours = {
+        name: _FUNCTION_COLOURS[index % len(_FUNCTION_COLOURS)]
+        for index, name in enumerate(functions)
+    }
+    many_cpus = len({cpu for _, cpu, _ in rows}) > 1
+    with mpl.rc_context(_STYLE):
+        figure = _figure(9.2, 0.55 * max(1, len(rows)) + 1.1)
+        axes_pair = figure.subplots(1, 2, sharey=True)
+        for axes, span in zip(axes_pair, (wide_ms, close_ms), strict=True):
+            for row, (_, cpu, trace) in enumerate(rows):
+                _strip(axes, row, trace, cpu, span, colours)
+            axes.set_xlim(0, span)
+            axes.set_xlabel(f"ms ({'the first ' if span == close_ms else ''}{span:g} ms)")
+            axes.tick_params(axis="y", length=0)
+            axes.spines["left"].set_visible(False)
+        labels = [f"{policy}, CPU {cpu}" if many_cpus else policy for policy, cpu, _ in rows]
+        axes_pair[0].set_yticks(range(len(rows)), labels)
+        axes_pair[0].set_ylim(max(1, len(rows)) - 0.5, -0.5)
+        figure.legend(
+            handles=[Patch(color=shade, label=name) for name, shade in colours.items()],
+            loc="outside upper center", ncols=max(1, len(colours)), frameon=False,
+        )  # fmt: skip
+        return _svg(figure, "Who ran when, by policy", "timeline")
+
+
+def _strip(
+    axes: Axes, row: int, trace: pb.TraceReply, cpu: int, span_ms: float, colours: Mapping[str, str]
+) -> None:
+    begin = trace.begin_ns or min((run.begin_ns for run in trace.runs), default=0)
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for run in trace.runs:
+        start = (run.begin_ns - begin) / 1e6
+        if run.cpu == cpu and start < span_ms:
+            spans.setdefault(run.nf, []).append((start, (run.end_ns - run.begin_ns) / 1e6))
+    for nf, bars in spans.items():
+        axes.broken_barh(bars, (row - 0.36, 0.72), facecolors=colours[nf], linewidth=0)

@@ -1,0 +1,138 @@
+"""A chain file as the simulator wants it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from unis.chain.deploy import SIZE_MIXES, scheduler_settings
+from unis.chain.load import LoadedChain
+from unis.chain.model import Chain, Function, PcapSource, SyntheticSource, Traffic
+from unis.engine import names
+from unis.simulate.capture import mean_size
+from unis.v1 import engine_pb2 as pb
+
+# Bursts between two yields of a co-operative function, where the file states none (section 5.1.3).
+PAPER_YIELD_EVERY = 8
+_MIX_MEAN = {"imix": (7 * 64 + 4 * 594 + 1518) / 12, "datacenter": (200 + 1400) / 2}  # bytes
+_RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+
+CostOf = float | dict[int, float]  # ns a packet, or that for each packet size
+
+
+class ScenarioError(Exception):
+    """A chain that cannot be simulated; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class MachineCosts:
+    """What switching costs, ns. The defaults were measured on a 2-core virtual machine."""
+
+    switch_ns: float = 13_500  # from the scheduler's decision until the next function runs
+    switch_call_ns: float = 8_000  # of which the scheduler's own system call takes
+    yield_ns: float = 1_400  # sched_yield between two functions
+    kernel_switch_ns: float = 2_000
+    poll_ns: float = 20  # an empty poll of a ring
+    fair_slice_ns: int = 2_800_000  # EEVDF's base slice
+
+    def message(self, rr_timeslice_ms: int | None) -> pb.SimMachine:
+        """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
+        slice_ms = rr_timeslice_ms or int(_RR_TIMESLICE.read_text())
+        return pb.SimMachine(
+            switch_ns=self.switch_ns,
+            switch_call_ns=self.switch_call_ns,
+            yield_ns=self.yield_ns,
+            kernel_switch_ns=self.kernel_switch_ns,
+            poll_ns=self.poll_ns,
+            rr_slice_ns=slice_ms * 1_000_000,
+            fair_slice_ns=self.fair_slice_ns,
+        )
+
+
+def scenario(
+    chain: LoadedChain,
+    costs: Mapping[str, CostOf],
+    policy: str,
+    seconds: float,
+    machine: MachineCosts,
+    *,
+    seed: int = 1,
+    trace: bool = False,
+) -> pb.Scenario:
+    """One run of the simulator. `costs` by function; ScenarioError names those that lack one."""
+    file = chain.file
+    missing = [function.name for function in file.functions if function.name not in costs]
+    if missing:
+        raise ScenarioError(
+            f"the cost of {', '.join(missing)} is not known: add cost_ns to {chain.path}, give "
+            f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
+        )
+    share = 1 / len(file.chains)
+    return pb.Scenario(
+        chains=[
+            pb.SimChain(
+                name=part.name,
+                ring_size=part.ring,
+                nfs=[_nf(function, costs[function.name]) for function in part.ordered],
+                arrivals=_arrivals(file.traffic, chain.directory, share),
+            )
+            for part in file.chains
+        ],
+        machine=machine.message(file.scheduler.rr_timeslice_ms),
+        scheduler=scheduler_settings(file.scheduler),
+        policy=names.policy(policy),
+        duration_ns=round(seconds * 1e9),
+        warmup_ns=round(min(0.1, seconds / 10) * 1e9),
+        seed=seed,
+        trace=trace,
+    )
+
+
+def _nf(function: Function, cost: CostOf) -> pb.SimNf:
+    nf = pb.SimNf(
+        name=function.name,
+        cpu=function.cpu,
+        yield_every=function.yield_every or PAPER_YIELD_EVERY,
+    )
+    if isinstance(cost, dict):
+        nf.size.extend(sorted(cost))
+        nf.size_cost_ns.extend(cost[size] for size in sorted(cost))
+        nf.cost_ns = nf.scheduled_cost_ns = sum(cost.values()) / len(cost)
+    else:
+        nf.cost_ns = cost
+    return nf
+
+
+def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals:
+    arrivals = pb.SimArrivals(kind=pb.ARRIVAL_SATURATING)
+    match traffic.source:
+        case SyntheticSource(size=str(mix)):
+            arrivals.mix, size = SIZE_MIXES[mix], _MIX_MEAN[mix]
+        case SyntheticSource(size=int(fixed)):
+            arrivals.size = fixed
+            size = fixed
+        case PcapSource(file=file):
+            try:
+                arrivals.size = mean_size(directory / file)
+            except (OSError, ValueError) as error:
+                raise ScenarioError(str(error)) from None
+            size = arrivals.size
+        case _:
+            raise ScenarioError(
+                "the traffic of a port is not known beforehand: simulate with source kind "
+                "synthetic or pcap"
+            )
+    if pps := traffic.pps or traffic.bps / 8 / size:
+        arrivals.kind = pb.ARRIVAL_CONSTANT
+        arrivals.pps = pps * share
+    return arrivals
+
+
+def shortened(chain: LoadedChain, functions: int) -> LoadedChain:
+    """The same file with only the first so many functions of each chain."""
+    chains = [_first(part, functions) for part in chain.file.chains]
+    return LoadedChain(chain.path, chain.file.model_copy(update={"chains": chains}))
+
+
+def _first(chain: Chain, count: int) -> Chain:
+    kept = [f.model_copy(update={"after": None}) for f in chain.ordered[:count]]
+    return chain.model_copy(update={"functions": kept})
