@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -152,11 +153,22 @@ int Serve(const Options& options, const sigset_t& signals) {
   sigwait(&signals, &signal);
   spdlog::info("ending on signal {}", signal);
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
-  return 0;
+  engine.Release();
+  // NFs may still poll the rings, so nothing that they share is freed one by one: the kernel takes
+  // it back with the last process that maps it. The launcher removes DPDK's files.
+  std::_Exit(0);
+}
+
+// Where the kernel shares the CPU among sessions first (autogroup), the nice value of a thread
+// counts only within its own.
+void FavourSession() {
+  std::ofstream autogroup("/proc/self/autogroup");
+  if (autogroup) autogroup << kServiceNice;
 }
 
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  FavourSession();
   // Blocked in every thread, so that the main one alone waits for them.
   sigset_t signals;
   sigemptyset(&signals);
@@ -172,9 +184,7 @@ int Main(int argc, char** argv) {
         rte_strerror(rte_errno));
     return 1;
   }
-  const int code = Serve(options, signals);
-  rte_eal_cleanup();
-  return code;
+  return Serve(options, signals);
 }
 
 }  // namespace

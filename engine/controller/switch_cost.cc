@@ -25,8 +25,13 @@ constexpr int kTop = 49;
 // A thread on the NFs' CPU that says by a time stamp that it runs.
 class Spinner {
  public:
-  explicit Spinner(unsigned cpu) : thread_([this, cpu] { Main(cpu); }) {
+  // It is pinned from outside, for once on that CPU it may have to wait there.
+  explicit Spinner(unsigned cpu) : thread_([this] { Main(); }) {
     while (tid_.load() == 0) std::this_thread::yield();
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    pinned_ = sched_setaffinity(tid_.load(), sizeof(set), &set) == 0;
   }
   // One that waits below the other would never see the flag: it goes above all first.
   ~Spinner() {
@@ -35,7 +40,7 @@ class Spinner {
     thread_.join();
   }
 
-  bool pinned() const { return pinned_.load(); }
+  bool pinned() const { return pinned_; }
   bool Set(int policy, int priority) const {
     const sched_param param{.sched_priority = priority};
     return sched_setscheduler(tid_.load(), policy, &param) == 0;
@@ -53,11 +58,7 @@ class Spinner {
   std::uint64_t yields() const { return yields_.load(); }
 
  private:
-  void Main(unsigned cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    pinned_.store(sched_setaffinity(0, sizeof(set), &set) == 0);
+  void Main() {
     tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
     while (!stop_.load(std::memory_order_relaxed)) {
       stamp_.store(rte_rdtsc(), std::memory_order_relaxed);
@@ -68,7 +69,7 @@ class Spinner {
   }
 
   std::atomic<pid_t> tid_{0};
-  std::atomic<bool> pinned_{false};
+  bool pinned_ = false;
   std::atomic<bool> stop_{false};
   std::atomic<bool> yielding_{false};
   std::atomic<std::uint64_t> yields_{0};

@@ -32,6 +32,10 @@ absl::StatusOr<CostEstimate> CycleEstimator::Run(const Frames& frames, std::uint
         "and more",
         room, 4 * kBurst));
   }
+  if (rte_ring_empty(ingress_) == 0 || rte_ring_empty(egress_) == 0) {
+    return absl::FailedPreconditionError(
+        "packets wait in the rings of the function; estimate while no traffic runs");
+  }
   constexpr std::uint32_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
   for (std::uint32_t round = 0; round < rounds + kWarmUp; ++round) {
     const auto one = TimeTrain(frames, 1);
@@ -84,14 +88,29 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
   return static_cast<double>(clock_.ToNs(end - begin));
 }
 
+// The packets that rested longest, filled anew.
 bool CycleEstimator::Fill(const Frames& frames, std::uint32_t count) {
-  packets_.resize(count);
-  if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets_.data(), count) != 0) return false;
+  const std::uint32_t working_set =
+      rte_ring_get_capacity(ingress_) + rte_ring_get_capacity(egress_);
+  if (!TakeRest(std::max(count, working_set))) return false;
+  packets_.assign(rested_.begin(), rested_.begin() + count);
+  rested_.erase(rested_.begin(), rested_.begin() + count);
   for (std::uint32_t i = 0; i < count; ++i) {
     const Frames::Frame& frame = frames[i % frames.size()];
+    rte_pktmbuf_reset(packets_[i]);
     rte_memcpy(rte_pktmbuf_mtod(packets_[i], void*), frames.Bytes(frame).data(), frame.stored);
     packets_[i]->data_len = frame.length;
     packets_[i]->pkt_len = frame.length;
+  }
+  return true;
+}
+
+// Brings the number of rested packets up to `rest`: at first all, then what the NF dropped.
+bool CycleEstimator::TakeRest(std::uint32_t rest) {
+  while (rested_.size() < rest) {
+    rte_mbuf* packet = rte_pktmbuf_alloc(memory_.pool());
+    if (packet == nullptr) return false;
+    rested_.push_back(packet);
   }
   return true;
 }
@@ -100,8 +119,12 @@ std::uint32_t CycleEstimator::Collect() {
   std::array<rte_mbuf*, kBurst> packets;
   const unsigned count =
       rte_ring_sc_dequeue_burst(egress_, reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
-  rte_pktmbuf_free_bulk(packets.data(), count);
+  rested_.insert(rested_.end(), packets.begin(), packets.begin() + count);
   return count;
+}
+
+CycleEstimator::~CycleEstimator() {
+  for (rte_mbuf* packet : rested_) rte_pktmbuf_free(packet);
 }
 
 }  // namespace unis

@@ -10,6 +10,8 @@
 #include <rte_ring.h>
 
 #include <cstdint>
+#include <deque>
+#include <vector>
 
 #include "engine/platform/chain.h"
 #include "engine/platform/frames.h"
@@ -32,6 +34,9 @@ class CycleEstimator {
   // The NF between `ingress` and `egress`. Nobody else may use the two rings meanwhile.
   CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
                  const PortShm& port);
+  ~CycleEstimator();
+  CycleEstimator(const CycleEstimator&) = delete;
+  CycleEstimator& operator=(const CycleEstimator&) = delete;
 
   // Sends `frames` over and over. Fails when the NF takes longer than 0.1 s over a train.
   absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds);
@@ -40,13 +45,15 @@ class CycleEstimator {
   absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
   bool Fill(const Frames& frames, std::uint32_t count);
   std::uint32_t Collect();
+  bool TakeRest(std::uint32_t rest);
 
   const PacketMemory& memory_;
   rte_ring* ingress_;
   rte_ring* egress_;
   const PortShm& port_;
   TscClock clock_;
-  std::vector<rte_mbuf*> packets_;
+  std::vector<rte_mbuf*> packets_;  // of the train
+  std::deque<rte_mbuf*> rested_;    // the next ones in front
 };
 
 }  // namespace unis

@@ -17,6 +17,7 @@ Scheduler::Scheduler(const SchedulerSettings& settings, std::vector<ScheduledNf>
     : settings_(settings),
       nfs_(std::move(nfs)),
       waiting_since_(nfs_.size(), kNotWaiting),
+      switched_in_(nfs_.size()),
       monitor_(monitor),
       timer_(timer),
       controller_(controller),
@@ -85,6 +86,7 @@ void Scheduler::Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseco
   core.slice_end = core.settled + slice;
   waiting_since_[next] = kNotWaiting;
   if (reason != SwitchReason::kStart) ++core.switches;
+  ++switched_in_[next];
   if (observer_ == nullptr) return;
   observer_->OnSwitch({.time = now,
                        .core = index,

@@ -55,6 +55,7 @@ class Scheduler {
 
   NfIndex Current(CoreIndex core) const { return cores_[core].current; }
   std::uint64_t Switches(CoreIndex core) const { return cores_[core].switches; }
+  std::uint64_t SwitchedIn(NfIndex nf) const { return switched_in_[nf]; }
   std::uint64_t Decisions() const { return decisions_; }  // intervals T in which it decided
   const SchedulerSettings& settings() const { return settings_; }
 
@@ -108,6 +109,7 @@ class Scheduler {
   std::vector<ScheduledNf> nfs_;
   std::vector<std::uint32_t> theta_max_;    // per NF
   std::vector<Nanoseconds> waiting_since_;  // per NF: ingress seen non-empty while not running
+  std::vector<std::uint64_t> switched_in_;  // per NF: how often it was chosen
   std::vector<Core> cores_;
   const InterfaceMonitor& monitor_;
   const TimerSubsystem& timer_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,7 +36,8 @@ absl::Status StoppedMeanwhile() { return absl::AbortedError("the chains were sto
 
 Engine::Engine(Options options) : options_(std::move(options)) {}
 
-Engine::~Engine() {
+void Engine::Release() {
+  const std::lock_guard lock(mutex_);
   if (deployment_) deployment_->source().SetPaused(true);
   ReleaseNfs();
 }
@@ -108,7 +110,12 @@ absl::Status Engine::RunComponents() {
   if (auto status = deployment_->source().RunOn(lcores.front()); !status.ok()) return status;
   if (auto status = deployment_->sink().RunOn(lcores[lcores.size() / 2]); !status.ok())
     return status;
-  return scheduling_->RunOn(lcores.back());
+  if (auto status = scheduling_->RunOn(lcores.back()); !status.ok()) return status;
+  const auto favour = [] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); };
+  deployment_->source().Do(favour);
+  deployment_->sink().Do(favour);
+  scheduling_->Do(favour);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::AttachReply> Engine::Attach(const v1::AttachRequest& request) {

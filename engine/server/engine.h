@@ -25,6 +25,10 @@
 
 namespace unis {
 
+// Whoever shares the CPU of the services (on two cores: everybody) gets a tenth of it at most. Not
+// a real-time class: the services spin, and nothing else would ever run there.
+inline constexpr int kServiceNice = -10;
+
 class Engine {
  public:
   struct Options {
@@ -33,7 +37,9 @@ class Engine {
   };
 
   explicit Engine(Options options);
-  ~Engine();
+
+  // Whatever state the run is in: stops the traffic and puts every NF back to how it was attached.
+  void Release();
 
   absl::StatusOr<v1::DeployReply> Deploy(const v1::DeployRequest& request);
   absl::StatusOr<v1::AttachReply> Attach(const v1::AttachRequest& request);

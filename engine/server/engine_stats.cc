@@ -97,6 +97,9 @@ void Engine::FillCores(v1::Stats& stats) {
       decided.current.push_back(scheduler->Current(core));
       decided.switches.push_back(scheduler->Switches(core));
     }
+    for (NfIndex nf = 0; nf < deployment_->nfs().size(); ++nf) {
+      stats.mutable_nfs(static_cast<int>(nf))->set_switched_in(scheduler->SwitchedIn(nf));
+    }
   });
   Progress now{.time = static_cast<Nanoseconds>(stats.time_ns()), .nfs = {}};
   for (const auto& nf : stats.nfs())

@@ -1,5 +1,8 @@
 #include "engine/server/service.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 namespace unis {
 namespace {
 
@@ -74,7 +77,9 @@ grpc::Status EngineService::Trace(grpc::ServerContext*, const v1::TraceRequest* 
 
 grpc::Status EngineService::Stop(grpc::ServerContext*, const v1::SettleRequest* request,
                                  v1::Account* reply) {
-  return Answer(engine_.Stop(Timeout(*request)), reply);
+  const grpc::Status status = Answer(engine_.Stop(Timeout(*request)), reply);
+  if (status.ok()) kill(getpid(), SIGTERM);  // the shutdown lets this call answer first
+  return status;
 }
 
 }  // namespace unis
