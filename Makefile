@@ -67,7 +67,8 @@ lint: $(STUBS)
 	clang-format --dry-run -Werror $(CPP)
 	uv run ruff check
 	uv run ruff format --check
-	uv run mypy unis tests
+	uv run mypy unis
+	for tests in python functions e2e; do uv run mypy tests/$$tests || exit 1; done
 
 format: $(STUBS)
 	clang-format -i $(CPP)

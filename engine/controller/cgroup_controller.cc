@@ -113,9 +113,10 @@ absl::Status CgroupController::Release() {
     if (fs::exists(fmt::format("/proc/{}", nfs_[nf].pid), error)) {
       first.Update(WriteLine(origin_[nf] / "cgroup.procs", std::to_string(nfs_[nf].pid)));
     }
-    fs::remove(root_ / nfs_[nf].name, error);
   }
-  if (!origin_.empty()) fs::remove(root_, error);
+  // Also those that Acquire() made and could not use.
+  for (const NfThread& nf : nfs_) fs::remove(root_ / nf.name, error);
+  fs::remove(root_, error);
   state_.clear();
   origin_.clear();
   return first;

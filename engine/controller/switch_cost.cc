@@ -54,6 +54,7 @@ class Spinner {
     }
     return 0;
   }
+  std::uint64_t last_run() const { return stamp_.load(std::memory_order_relaxed); }
   void set_yielding(bool yielding) { yielding_.store(yielding); }
   std::uint64_t yields() const { return yields_.load(); }
 
@@ -111,10 +112,11 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds) {
       return absl::InvalidArgumentError(fmt::format("cannot run on CPU {}", cpu));
     if (!spinner.Set(SCHED_FIFO, kLow)) return NoRealTime();
   }
-  std::vector<double> call, until;
+  std::vector<double> call, preempted, until;
   int level = kLow;
   for (unsigned round = 0; round < rounds; ++round) {
     const Spinner& next = spinners[round % 2];
+    const Spinner& current = spinners[(round + 1) % 2];
     if (level == kTop) {
       level = kLow;
       for (const Spinner& spinner : spinners) spinner.Set(SCHED_FIFO, level);
@@ -125,6 +127,8 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds) {
     const std::uint64_t returned = rte_rdtsc();
     const std::uint64_t runs = next.RunsAfter(begin, limit);
     if (runs == 0) continue;
+    preempted.push_back(static_cast<double>(std::max(current.last_run(), begin) - begin) *
+                        ns_per_cycle);
     call.push_back(static_cast<double>(returned - begin) * ns_per_cycle);
     until.push_back(static_cast<double>(runs - begin) * ns_per_cycle);
   }
@@ -137,6 +141,7 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds) {
   const auto yield = MeasureYield(spinners, ns_per_cycle);
   if (!yield.ok()) return yield.status();
   return SwitchCost{.call_ns = Quantile(call, 0.5),
+                    .until_preempted_ns = Quantile(preempted, 0.5),
                     .until_running_ns = Quantile(until, 0.5),
                     .until_running_ns_q1 = Quantile(until, 0.25),
                     .until_running_ns_q3 = Quantile(until, 0.75),

@@ -71,9 +71,9 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
     }
     rte_pause();
     // An NF that drops packets has answered when it has taken all and polls again.
-    const PortCounters counters = port_.Read();
-    if (counters.rx_packets - received_before >= count) {
-      const std::uint64_t polled = counters.polls;
+    if (port_.Read().rx_packets - received_before >= count) {
+      // Read only now: an older number of polls may be from before the one that took the packets.
+      const std::uint64_t polled = port_.Polls();
       while (port_.Polls() == polled && TscClock::Cycles() - begin < limit) rte_pause();
       end = TscClock::Cycles();
       while (const std::uint32_t rest = Collect()) back += rest;

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <limits>
+#include <string>
 
 #include "engine/platform/packet_memory.h"
 
@@ -106,7 +108,10 @@ absl::StatusOr<Classifier> Classifier::Create(const std::vector<std::vector<Flow
     }
   }
   if (rules.empty()) return classifier;
-  const rte_acl_param param{.name = "unis_classifier",
+  // Of two tables with one name rte_acl makes one.
+  static std::atomic<unsigned> made{0};
+  const std::string name = fmt::format("unis_classifier_{}", made++);
+  const rte_acl_param param{.name = name.c_str(),
                             .socket_id = SOCKET_ID_ANY,
                             .rule_size = sizeof(AclRule),
                             .max_rule_num = static_cast<std::uint32_t>(rules.size())};

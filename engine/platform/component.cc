@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <rte_cycles.h>
+#include <rte_lcore.h>
 #include <rte_service.h>
 
 #include <cerrno>
@@ -14,6 +15,10 @@ Component::Component(std::string name) : name_(std::move(name)) {}
 Component::~Component() { Halt(); }
 
 absl::Status Component::RunOn(unsigned lcore) {
+  const bool worker = rte_lcore_is_enabled(lcore) != 0 && lcore != rte_get_main_lcore();
+  if (!worker && rte_eal_lcore_role(lcore) != ROLE_SERVICE) {
+    return absl::InvalidArgumentError(fmt::format("lcore {} cannot be a service lcore", lcore));
+  }
   rte_service_spec spec{};
   std::snprintf(spec.name, sizeof(spec.name), "%s", name_.c_str());
   spec.callback = &Component::Call;
@@ -23,10 +28,7 @@ absl::Status Component::RunOn(unsigned lcore) {
   }
   running_ = true;
   lcore_ = lcore;
-  const int added = rte_service_lcore_add(lcore);
-  if (added != 0 && added != -EALREADY) {
-    return absl::InvalidArgumentError(fmt::format("lcore {} cannot be a service lcore", lcore));
-  }
+  rte_service_lcore_add(lcore);  // refused only when it is one already
   rte_service_component_runstate_set(service_, 1);
   rte_service_runstate_set(service_, 1);
   rte_service_map_lcore_set(service_, lcore, 1);

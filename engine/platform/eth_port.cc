@@ -1,6 +1,7 @@
 #include "engine/platform/eth_port.h"
 
 #include <fmt/format.h>
+#include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
@@ -72,8 +73,13 @@ absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* po
 
 EthPort::~EthPort() {
   if (port_ == kClosed) return;
+  char device[RTE_ETH_NAME_MAX_LEN] = {};
+  rte_eth_dev_get_name_by_port(port_, device);
   rte_eth_dev_stop(port_);
   rte_eth_dev_close(port_);
+  // The bus of virtual devices would keep it, and it could not be opened again. Not rte_dev_remove,
+  // which waits for every process of the group.
+  rte_vdev_uninit(device);
 }
 
 EthPort::EthPort(EthPort&& other) noexcept : port_(std::exchange(other.port_, kClosed)) {}

@@ -108,10 +108,11 @@ absl::StatusOr<Frames> ReadCapture(const std::filesystem::path& file, std::size_
     return absl::InvalidArgumentError(
         fmt::format("cannot read capture {}: {}", file.string(), error.data()));
   }
-  if (pcap_datalink(capture.get()) != DLT_EN10MB) {
+  if (const int link = pcap_datalink(capture.get()); link != DLT_EN10MB) {
+    const char* name = pcap_datalink_val_to_name(link);
     return absl::InvalidArgumentError(
-        fmt::format("capture {} is not of Ethernet frames (link type {}); convert it first",
-                    file.string(), pcap_datalink_val_to_name(pcap_datalink(capture.get()))));
+        fmt::format("capture {} is not of Ethernet frames (link type {}{}{}); convert it first",
+                    file.string(), link, name == nullptr ? "" : " ", name == nullptr ? "" : name));
   }
   constexpr std::size_t kRoom = RTE_MBUF_DEFAULT_DATAROOM;
   Frames frames;

@@ -85,7 +85,23 @@ v1::LatencyHistogram ToProto(const LatencyHistogram& histogram) {
 
 namespace {
 
+// What FromProto() would cut off.
+absl::Status Validate(const v1::FlowMatch& match, const std::string& chain) {
+  const auto wrong = [&chain](const char* what, std::uint32_t value, std::uint32_t most) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} {} in a match of chain {} is above {}", what, value, chain, most));
+  };
+  for (const std::uint32_t length : {match.src().length(), match.dst().length()})
+    if (length > 32) return wrong("prefix length", length, 32);
+  for (const std::uint32_t port : {match.src_port(), match.dst_port()})
+    if (port > 65535) return wrong("port", port, 65535);
+  if (match.protocol() > 255) return wrong("protocol", match.protocol(), 255);
+  return absl::OkStatus();
+}
+
 absl::Status Validate(const v1::ChainConfig& chain) {
+  for (const v1::FlowMatch& match : chain.match())
+    if (auto status = Validate(match, chain.name()); !status.ok()) return status;
   if (chain.nfs().empty()) {
     return absl::InvalidArgumentError(fmt::format("chain {} has no function", chain.name()));
   }
@@ -100,7 +116,7 @@ absl::Status Validate(const v1::TrafficConfig& traffic) {
   if (traffic.source_case() == v1::TrafficConfig::SOURCE_NOT_SET) {
     return absl::InvalidArgumentError("the deployment names no traffic source");
   }
-  if (traffic.pps() < 0 || traffic.bps() < 0 || (traffic.pps() > 0 && traffic.bps() > 0)) {
+  if (!(traffic.pps() >= 0) || !(traffic.bps() >= 0) || (traffic.pps() > 0 && traffic.bps() > 0)) {
     return absl::InvalidArgumentError("give a rate above zero, in pps or in bps, not both");
   }
   const bool fixed = traffic.has_synthetic() && traffic.synthetic().mix() == v1::SIZE_MIX_FIXED;

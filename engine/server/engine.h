@@ -25,10 +25,6 @@
 
 namespace unis {
 
-// Whoever shares the CPU of the services (on two cores: everybody) gets a tenth of it at most. Not
-// a real-time class: the services spin, and nothing else would ever run there.
-inline constexpr int kServiceNice = -10;
-
 class Engine {
  public:
   struct Options {

@@ -47,7 +47,10 @@ absl::StatusOr<v1::Stats> Engine::GetStats(bool reset_latency) {
   stats.set_mempool_size(deployment_->memory().size());
   stats.set_mempool_in_use(deployment_->memory().InUse());
   stats.set_lead_ns(static_cast<std::uint64_t>(settings_.lead));
-  if (switch_cost_) stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
+  if (switch_cost_) {
+    stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
+    stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
+  }
   return stats;
 }
 

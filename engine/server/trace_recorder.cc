@@ -44,17 +44,19 @@ void TraceRecorder::Sample(Nanoseconds now) noexcept {
 
 void TraceRecorder::Extend(NfIndex nf, Nanoseconds now, std::uint64_t packets) noexcept {
   CoreRun& core = cores_[nfs_[nf].core];
-  if (core.any && runs_[core.run].nf == nf) {
+  if (core.any && core.nf == nf) {
+    if (!core.kept) return;
     runs_[core.run].end = now;
     runs_[core.run].packets += packets;
     return;
   }
   if (runs_.size() == kRoom) {
+    core = {.any = true, .kept = false, .nf = nf, .run = 0};
     ++lost_;
     return;
   }
   const Nanoseconds begin = core.any ? runs_[core.run].end : now;
-  core = {.any = true, .run = runs_.size()};
+  core = {.any = true, .kept = true, .nf = nf, .run = runs_.size()};
   runs_.push_back({.nf = nf, .begin = begin, .end = now, .packets = packets});
 }
 

@@ -46,7 +46,9 @@ class TraceRecorder final : public SwitchObserver {
   };
   struct CoreRun {
     bool any = false;
-    std::size_t run = 0;  // position of the core's last run
+    bool kept = false;    // else there was no room for the core's last run
+    NfIndex nf = 0;       // of that run
+    std::size_t run = 0;  // its position
   };
 
   void Extend(NfIndex nf, Nanoseconds now, std::uint64_t packets) noexcept;

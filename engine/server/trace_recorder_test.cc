@@ -38,7 +38,7 @@ class TraceRecorderTest : public testing::Test {
     ++shm_[nf]->polls;
     shm_[nf]->rx_packets += packets;
   }
-  static void ExpectRun(const Run& run, NfIndex nf, Nanoseconds begin, Nanoseconds end,
+  static void ExpectRun(const unis::Run& run, NfIndex nf, Nanoseconds begin, Nanoseconds end,
                         std::uint64_t packets) {
     EXPECT_EQ(run.nf, nf);
     EXPECT_EQ(run.begin, begin);
@@ -141,8 +141,8 @@ TEST_F(TraceRecorderTest, RunsOfACoreAreSeamlessAndHoldEveryPacket) {
     recorder.Sample(now);
   }
   std::map<NfIndex, std::uint64_t> seen;
-  std::map<CoreIndex, Run> last;
-  for (const Run& run : recorder.runs()) {
+  std::map<CoreIndex, unis::Run> last;
+  for (const unis::Run& run : recorder.runs()) {
     seen[run.nf] += run.packets;
     EXPECT_LE(run.begin, run.end);
     const CoreIndex core = kCoreOf[run.nf];

@@ -76,12 +76,12 @@ TEST(ScenarioJsonTest, WithoutASchedulerItIsThePapersWithALead) {
   EXPECT_TRUE(settings.occupancy);
   EXPECT_FALSE(settings.theta_max.has_value());
   EXPECT_EQ(settings.interval, 1'000);
-  EXPECT_EQ(settings.lead, 14'000);
+  EXPECT_EQ(settings.lead, 11'500);
 }
 
-TEST(ScenarioJsonTest, TheLeadIsASwitchUnlessGiven) {
+TEST(ScenarioJsonTest, TheLeadLastsUntilTheCurrentNfStopsUnlessGiven) {
   const std::string machine = R"("machine": {"switch_ns": 9000.4}, "policy":)";
-  EXPECT_EQ(Good(With(R"("policy":)", machine)).scheduler.lead, 9'000);
+  EXPECT_EQ(Good(With(R"("policy":)", machine)).scheduler.lead, 6'500);
   const std::string given = R"("scheduler": {"lead_ns": 0, "theta_max": 9}, )" + machine;
   const SchedulerSettings settings = Good(With(R"("policy":)", given)).scheduler;
   EXPECT_EQ(settings.lead, 0);

@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -198,9 +199,11 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   return machine;
 }
 
-SchedulerSettings ReadScheduler(const v1::Scenario& scenario, double switch_ns, Checker& check) {
+SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine,
+                                Checker& check) {
   SchedulerSettings settings;
-  settings.lead = std::llround(switch_ns);
+  // As the engine does: the time until the current NF stops.
+  settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
   if (!scenario.has_scheduler()) return settings;
   const v1::SchedulerSettings& proto = scenario.scheduler();
   if (proto.gamma() != 0) settings.gamma = proto.gamma();
@@ -330,7 +333,7 @@ absl::StatusOr<Scenario> ScenarioFromProto(const v1::Scenario& proto) {
     scenario.chains.push_back(ReadChain(proto.chains(i), at, check, nf_names));
   }
   scenario.machine = ReadMachine(proto.machine(), check);
-  scenario.scheduler = ReadScheduler(proto, scenario.machine.switch_ns, check);
+  scenario.scheduler = ReadScheduler(proto, scenario.machine, check);
   check.Require(proto.duration_ns() > 0, "duration_ns", proto.duration_ns(), "above 0");
   scenario.duration = check.SliceOr(proto.duration_ns(), 0, "duration_ns");
   scenario.warmup = check.SliceOr(proto.warmup_ns(), 0, "warmup_ns");

@@ -132,4 +132,3 @@ class Machine:
         while not condition():
             assert time.monotonic() < end, complaint
             time.sleep(0.05)
-

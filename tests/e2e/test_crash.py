@@ -31,7 +31,7 @@ def test_ctrl_c_takes_a_foreground_run_down(machine: Machine) -> None:
 
 def test_a_function_that_ends_at_once_is_told_with_its_last_words(machine: Machine) -> None:
     function = macswap("a", args=["--cost", "nonsense"])
-    said = machine.unis("up", str(machine.chain_file([function])), "--detach", code=1)
+    said = machine.unis("up", str(machine.chain_file([function])), "--detach", code=2)
     assert "function a" in said
     assert "nonsense" in said
     machine.assert_clean()

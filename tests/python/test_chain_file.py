@@ -184,9 +184,9 @@ def test_program_beside_the_chain_file_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("after", "sentence"),
     [
-        ({"a": "c"}, "functions[0].after: the order goes round in a circle: a → b → c → a; let "
+        ({"a": "c"}, "functions[0].after: the order is a cycle: a → b → c → a; let "
          "the first function come after `ingress`"),
-        ({"b": "c"}, "functions[1].after: the order goes round in a circle: b → c → b; let the "
+        ({"b": "c"}, "functions[1].after: the order is a cycle: b → c → b; let the "
          "first function come after `ingress`"),
         ({"c": "a"}, "functions[2].after: `b` and `c` both come after `a`; a chain is one line "
          "of functions"),

@@ -98,5 +98,5 @@ def _cycle(places: Sequence[Place], before: Sequence[str], rest: set[int]) -> Pr
     drawn = " → ".join(names[index] for index in reversed(circle))
     return Problem(
         _where(places, at),
-        f"the order goes round in a circle: {drawn}; let the first function come after `{INGRESS}`",
+        f"the order is a cycle: {drawn}; let the first function come after `{INGRESS}`",
     )

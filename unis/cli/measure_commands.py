@@ -201,11 +201,16 @@ def simulate_command(
         int | None, typer.Option(min=1, help="Only the first so many functions of each chain.")
     ] = None,
     switch_us: Annotated[
-        float, typer.Option(min=0, help="From the scheduler's decision till the next one runs.")
-    ] = MachineCosts.switch_ns / 1000,
-    yield_us: Annotated[float, typer.Option(min=0, help="One co-operative yield.")] = (
-        MachineCosts.yield_ns / 1000
-    ),
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="From the scheduler's decision till the next one runs; in the second half of it "
+            "nobody runs.",
+        ),
+    ] = None,
+    yield_us: Annotated[
+        float | None, typer.Option(min=0.01, help="One co-operative yield.")
+    ] = None,
     seed: int = 1,
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write who ran when (of the first policy).")
@@ -228,10 +233,12 @@ def simulate_command(
         if nfs is not None:
             chain = shortened(chain, nfs)
         costs = _assume_missing(chain, known_costs(chain, _stated_costs(cost or [])))
+        half = (switch_us or 0) * 500
         machine = MachineCosts(
-            switch_ns=switch_us * 1000,
-            switch_call_ns=min(MachineCosts.switch_call_ns, switch_us * 1000),
-            yield_ns=yield_us * 1000,
+            switch_ns=2 * half,
+            switch_call_ns=half,
+            kernel_switch_ns=half,
+            yield_ns=(yield_us or 0) * 1000,
         )
         results: list[pb.SimResult] = []
         with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err,

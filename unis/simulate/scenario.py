@@ -25,14 +25,12 @@ class ScenarioError(Exception):
 
 @dataclass(frozen=True)
 class MachineCosts:
-    """What switching costs, ns. The defaults were measured on a 2-core virtual machine."""
+    """What switching costs, ns; 0 stands for the simulator's own default."""
 
-    switch_ns: float = 13_500  # from the scheduler's decision until the next function runs
-    switch_call_ns: float = 8_000  # of which the scheduler's own system call takes
-    yield_ns: float = 1_400  # sched_yield between two functions
-    kernel_switch_ns: float = 2_000
-    poll_ns: float = 20  # an empty poll of a ring
-    fair_slice_ns: int = 2_800_000  # EEVDF's base slice
+    switch_ns: float = 0  # from the scheduler's decision until the next function runs
+    switch_call_ns: float = 0  # of which the scheduler's own system call takes
+    yield_ns: float = 0  # sched_yield between two functions
+    kernel_switch_ns: float = 0  # a preemption by the kernel, in which nobody runs
 
     def message(self, rr_timeslice_ms: int | None) -> pb.SimMachine:
         """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
@@ -42,9 +40,7 @@ class MachineCosts:
             switch_call_ns=self.switch_call_ns,
             yield_ns=self.yield_ns,
             kernel_switch_ns=self.kernel_switch_ns,
-            poll_ns=self.poll_ns,
             rr_slice_ns=slice_ms * 1_000_000,
-            fair_slice_ns=self.fair_slice_ns,
         )
 
 

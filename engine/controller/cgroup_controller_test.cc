@@ -1,0 +1,162 @@
+#include "engine/controller/cgroup_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+
+#include "engine/controller/spinners_for_test.h"
+
+namespace unis {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the freezer's hierarchy is mounted; empty: nowhere.
+fs::path FreezerMount() {
+  std::ifstream mounts("/proc/mounts");
+  fs::path unified;
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string device, mount, type, options;
+    words >> device >> mount >> type >> options;
+    if (type == "cgroup" && options.find("freezer") != std::string::npos) return mount;
+    if (type == "cgroup2") unified = mount;
+  }
+  return unified;
+}
+
+std::string CgroupsOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cgroup");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CgroupControllerTest : public ControllerTest {
+ protected:
+  void SetUp() override {
+    ControllerTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    UNIS_NEED(!FreezerMount().empty(), "no cgroup freezer is mounted");
+    root_ = FreezerMount() / run_;
+    std::error_code error;
+    const bool writable = fs::create_directory(FreezerMount() / (run_ + "-probe"), error);
+    UNIS_NEED(writable, "no cgroup can be made below " << FreezerMount());
+    fs::remove(FreezerMount() / (run_ + "-probe"));
+  }
+
+  const std::string run_ = "unis-test-" + std::to_string(getpid());
+  fs::path root_;
+};
+
+TEST_F(CgroupControllerTest, AcquireFreezesAllAndStartRunsTheFirst) {
+  const Spinners spinners(3);
+  const auto controller = CgroupController::Create(spinners.nfs(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto before = spinners.Now();
+    std::this_thread::sleep_for(20ms);
+    return spinners.Differ(before).empty();
+  }));
+  for (const NfThread& nf : spinners.nfs())
+    EXPECT_NE(CgroupsOf(nf.pid).find("/" + run_ + "/" + nf.name), std::string::npos);
+  controller->Start(0, 2);
+  EXPECT_TRUE(spinners.RunsAlone(2, 50ms));
+}
+
+TEST_F(CgroupControllerTest, SwitchRunsTheNextAlone) {
+  constexpr std::size_t kNfs = 3;
+  const Spinners spinners(kNfs);
+  const auto controller = CgroupController::Create(spinners.nfs(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  controller->Start(0, 0);
+  ASSERT_TRUE(spinners.RunsAlone(0, 1ms));
+  std::mt19937 random(5);
+  NfIndex current = 0;
+  for (int i = 0; i < 50; ++i) {
+    const NfIndex next = static_cast<NfIndex>((current + 1 + random() % (kNfs - 1)) % kNfs);
+    const auto before = spinners.Now();
+    controller->Switch(0, current, next);
+    ASSERT_TRUE(spinners.RunsAlone(next, 1ms)) << "switch " << i;
+    for (const std::size_t ran : spinners.Differ(before))
+      ASSERT_TRUE(ran == current || ran == next) << "NF " << ran << " ran at switch " << i;
+    current = next;
+  }
+}
+
+TEST_F(CgroupControllerTest, ReleasePutsEveryProcessBackAndLeavesNoCgroup) {
+  const Spinners spinners(2);
+  const fs::path origin = FreezerMount() / (run_ + "-origin");
+  ASSERT_TRUE(fs::create_directory(origin));
+  std::ofstream(origin / "cgroup.procs") << spinners.pid(1) << std::flush;
+  const auto before = {CgroupsOf(spinners.pid(0)), CgroupsOf(spinners.pid(1))};
+  ASSERT_NE(*before.begin(), *(before.begin() + 1));
+  {
+    const auto controller = CgroupController::Create(spinners.nfs(), run_).value();
+    ASSERT_TRUE(controller->Acquire().ok());
+    controller->Start(0, 0);
+    ASSERT_TRUE(fs::exists(root_));
+    const auto status = controller->Release();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_FALSE(fs::exists(root_));
+    EXPECT_EQ(CgroupsOf(spinners.pid(0)), *before.begin());
+    EXPECT_EQ(CgroupsOf(spinners.pid(1)), *(before.begin() + 1));
+    const auto since = spinners.Now();
+    EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
+    EXPECT_TRUE(controller->Release().ok()) << "a second time";
+    ASSERT_TRUE(controller->Acquire().ok());
+  }
+  EXPECT_FALSE(fs::exists(root_)) << "the destructor releases too";
+  EXPECT_EQ(CgroupsOf(spinners.pid(1)), *(before.begin() + 1));
+  std::ofstream(FreezerMount() / "cgroup.procs") << spinners.pid(1) << std::flush;
+  fs::remove(origin);
+}
+
+TEST_F(CgroupControllerTest, ReleaseAfterAnAcquireThatFailedHalfWay) {
+  const Spinners spinners(2);
+  const std::string before = CgroupsOf(spinners.pid(0));
+  const pid_t dead = DeadProcess();
+  for (std::size_t position = 0; position <= 2; ++position) {
+    auto nfs = spinners.nfs();
+    nfs.insert(nfs.begin() + static_cast<std::ptrdiff_t>(position),
+               {.name = "dead", .pid = dead, .tid = dead, .core = 0, .cooperates = false});
+    const auto controller = CgroupController::Create(nfs, run_).value();
+    EXPECT_FALSE(controller->Acquire().ok());
+    EXPECT_TRUE(controller->Release().ok());
+    EXPECT_FALSE(fs::exists(root_)) << "with the dead at " << position;
+    for (const NfThread& nf : spinners.nfs()) EXPECT_EQ(CgroupsOf(nf.pid), before);
+    const auto since = spinners.Now();
+    EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
+  }
+}
+
+TEST_F(CgroupControllerTest, AnNfThatDiedLeavesNoCgroup) {
+  Spinners spinners(2);
+  const auto controller = CgroupController::Create(spinners.nfs(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  controller->Start(0, 0);
+  ASSERT_TRUE(spinners.RunsAlone(0, 1ms));
+  spinners.End(0);
+  controller->Switch(0, 0, 1);
+  EXPECT_TRUE(spinners.RunsAlone(1, 1ms));
+  EXPECT_TRUE(controller->Release().ok());
+  EXPECT_FALSE(fs::exists(root_));
+}
+
+// Killed, and not yet awaited by its parent: the kernel moves it no more.
+TEST_F(CgroupControllerTest, AZombieLeavesNoCgroup) {
+  const Spinners spinners(2);
+  const auto controller = CgroupController::Create(spinners.nfs(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  controller->Start(0, 0);
+  kill(spinners.pid(0), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return StateOf(spinners.pid(0)) == 'Z'; }));
+  const auto status = controller->Release();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(fs::exists(root_));
+}
+
+}  // namespace
+}  // namespace unis

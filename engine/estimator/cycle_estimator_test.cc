@@ -1,0 +1,190 @@
+#include "engine/estimator/cycle_estimator.h"
+
+#include <gtest/gtest.h>
+#include <rte_cycles.h>
+#include <rte_memzone.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/platform/memory_for_test.h"
+#include "engine/quantile.h"
+
+namespace unis {
+namespace {
+
+// A thread on the last CPU that does what an NF behind a net_unis port does.
+class PlayedNf {
+ public:
+  struct Behaviour {
+    std::uint64_t cycles = 0;  // per packet
+    bool drops = false;        // every packet
+  };
+
+  PlayedNf(const Chain& chain, Behaviour behaviour)
+      : thread_([&chain, behaviour, this] { Main(chain, behaviour); }) {}
+  ~PlayedNf() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Main(const Chain& chain, Behaviour behaviour) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(LastCpu(), &set);
+    sched_setaffinity(0, sizeof(set), &set);
+    auto* shm = static_cast<unis_port_shm*>(rte_memzone_lookup("unis_port_0")->addr);
+    std::array<rte_mbuf*, kBurst> packets;
+    while (!stop_) {
+      const unsigned count = rte_ring_sc_dequeue_burst(
+          chain.first(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+      Add(shm->polls, 1);
+      Add(shm->rx_packets, count);
+      const std::uint64_t begin = rte_rdtsc();
+      while (rte_rdtsc() - begin < count * behaviour.cycles) {
+      }
+      if (behaviour.drops) {
+        rte_pktmbuf_free_bulk(packets.data(), count);
+      } else {
+        rte_ring_sp_enqueue_bulk(chain.last(), reinterpret_cast<void**>(packets.data()), count,
+                                 nullptr);
+        Add(shm->tx_packets, count);
+      }
+    }
+  }
+  static void Add(std::uint64_t& counter, std::uint64_t n) {
+    __atomic_store_n(&counter, counter + n, __ATOMIC_RELAXED);
+  }
+
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class CycleEstimatorTest : public MemoryTest {
+ protected:
+  void SetUp() override {
+    UNIS_NEED_TWO_CPUS();
+    MemoryTest::SetUp();
+    MakeChain(2048);
+  }
+  void TearDown() override {
+    MemoryTest::TearDown();
+    chain_.reset();
+  }
+
+  void MakeChain(std::uint32_t ring_size) {
+    chain_.reset();
+    auto chain = Chain::Create("chain", 0, 0, 1, ring_size);
+    ASSERT_TRUE(chain.ok()) << chain.status();
+    chain_ = *std::move(chain);
+  }
+  CycleEstimator Estimator() const {
+    return {*memory_, chain_->first(), chain_->last(), chain_->port(0)};
+  }
+  static Frames OfSize(std::uint32_t size) {
+    return MakeFrames({.mix = SizeMix::kFixed, .size = size, .flows = 64}, {});
+  }
+  // The estimate for an NF of that behaviour; 0 where there was none.
+  double Ns(PlayedNf::Behaviour behaviour) {
+    const PlayedNf nf(*chain_, behaviour);
+    const auto estimate = Estimator().Run(OfSize(64), 5);
+    EXPECT_TRUE(estimate.ok()) << estimate.status();
+    return estimate.ok() ? estimate->ns : 0;
+  }
+
+  std::unique_ptr<Chain> chain_;
+};
+
+// In pairs, because the machine's speed drifts.
+TEST_F(CycleEstimatorTest, ADearerNfCostsMore) {
+  std::vector<double> ratios;
+  for (int pair = 0; pair < 5; ++pair) ratios.push_back(Ns({.cycles = 2000}) / Ns({.cycles = 500}));
+  const double ratio = Quantile(ratios, 0.5);
+  EXPECT_GT(ratio, 2);
+  EXPECT_LT(ratio, 8);
+  EXPECT_EQ(memory_->InUse(), 0U);
+  EXPECT_EQ(chain_->InRings(), 0U);
+}
+
+TEST_F(CycleEstimatorTest, AnNfThatDropsEverythingHasACostToo) {
+  std::vector<double> ratios;
+  for (int pair = 0; pair < 5; ++pair) {
+    ratios.push_back(Ns({.cycles = 2000, .drops = true}) / Ns({.cycles = 500, .drops = true}));
+  }
+  const double ratio = Quantile(ratios, 0.5);
+  EXPECT_GT(ratio, 2);
+  EXPECT_LT(ratio, 8);
+  EXPECT_EQ(memory_->InUse(), 0U);
+}
+
+TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
+  const PlayedNf nf(*chain_, {.cycles = 500});
+  const auto estimate = Estimator().Run(OfSize(1500), 20);
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_GT(estimate->ns, 0);
+  EXPECT_LE(estimate->ns_q1, estimate->ns);
+  EXPECT_LE(estimate->ns, estimate->ns_q3);
+  EXPECT_GT(estimate->burst_ns, estimate->ns);
+}
+
+TEST_F(CycleEstimatorTest, FramesOfAnyNumberAreRepeated) {
+  const PlayedNf nf(*chain_, {.cycles = 100});
+  for (const std::uint32_t flows : {1U, 7U, 5000U}) {
+    const auto frames = MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = flows}, {});
+    EXPECT_TRUE(Estimator().Run(frames, 2).ok());
+  }
+}
+
+TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
+  for (const std::uint32_t size : {256U, 512U}) {
+    MakeChain(size);
+    const PlayedNf nf(*chain_, {.cycles = 500});
+    const auto estimate = Estimator().Run(OfSize(64), 3);
+    ASSERT_TRUE(estimate.ok()) << estimate.status();
+    EXPECT_GT(estimate->ns, 0);
+  }
+  for (const std::uint32_t size : {64U, 128U}) {
+    MakeChain(size);
+    const auto status = Estimator().Run(OfSize(64), 3).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find("cost_ns"), std::string::npos) << status;
+  }
+}
+
+TEST_F(CycleEstimatorTest, AnNfThatNeverAnswersIsAnError) {
+  const auto status = Estimator().Run(OfSize(64), 3).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_NE(status.message().find("0 of 64 packets"), std::string::npos) << status;
+  EXPECT_EQ(memory_->InUse(), 64U) << "they wait for the NF";
+
+  const auto again = Estimator().Run(OfSize(64), 3).status();
+  EXPECT_FALSE(again.ok());
+  EXPECT_EQ(memory_->InUse(), chain_->InRings()) << "packets were lost";
+  Discard(chain_->first());
+}
+
+// What a function left in its rings must not be taken for the answer, nor push packets out.
+TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
+  for (rte_ring* ring : {chain_->first(), chain_->last()}) {
+    const std::uint8_t byte = 0;
+    while (rte_ring_free_count(ring) > 40) rte_ring_sp_enqueue(ring, Packet(std::span(&byte, 1)));
+    EXPECT_FALSE(Estimator().Run(OfSize(64), 3).ok());
+    EXPECT_EQ(memory_->InUse(), chain_->InRings());
+    Discard(ring);
+  }
+}
+
+TEST_F(CycleEstimatorTest, AnEmptyPacketMemoryIsAnError) {
+  std::vector<rte_mbuf*> all(memory_->size());
+  for (rte_mbuf*& packet : all) packet = rte_pktmbuf_alloc(memory_->pool());
+  const auto status = Estimator().Run(OfSize(64), 3).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
+}
+
+}  // namespace
+}  // namespace unis

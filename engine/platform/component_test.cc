@@ -1,0 +1,144 @@
+#include "engine/platform/component.h"
+
+#include <gtest/gtest.h>
+#include <rte_lcore.h>
+#include <rte_service.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/platform/memory_for_test.h"
+
+namespace unis {
+namespace {
+
+class CountingComponent final : public Component {
+ public:
+  explicit CountingComponent(std::string name = "unis_counting") : Component(std::move(name)) {}
+  ~CountingComponent() override { Halt(); }
+  std::uint64_t iterations() const { return iterations_.load(); }
+  unsigned lcore() const { return lcore_.load(); }
+  int state = 0;  // as members of real components: touched by Iterate and Do alone
+
+ private:
+  void Iterate() noexcept override {
+    ++state;
+    --state;
+    lcore_.store(rte_lcore_id());
+    iterations_.fetch_add(1);
+  }
+
+  std::atomic<std::uint64_t> iterations_{0};
+  std::atomic<unsigned> lcore_{LCORE_ID_ANY};
+};
+
+using ComponentTest = MemoryTest;
+
+TEST_F(ComponentTest, RunsOnItsLcore) {
+  CountingComponent component;
+  ASSERT_TRUE(component.RunOn(kServiceLcores[1]).ok());
+  EXPECT_TRUE(Eventually([&] { return component.iterations() > 100; }));
+  EXPECT_EQ(component.lcore(), kServiceLcores[1]);
+}
+
+TEST_F(ComponentTest, DoesWorkOnItsOwnThread) {
+  CountingComponent component;
+  std::thread::id before, running, halted;
+  component.Do([&] { before = std::this_thread::get_id(); });
+  EXPECT_EQ(before, std::this_thread::get_id());
+
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  unsigned lcore = LCORE_ID_ANY;
+  component.Do([&] {
+    running = std::this_thread::get_id();
+    lcore = rte_lcore_id();
+  });
+  EXPECT_NE(running, std::this_thread::get_id());
+  EXPECT_EQ(lcore, kServiceLcores[0]);
+
+  component.Halt();
+  component.Do([&] { halted = std::this_thread::get_id(); });
+  EXPECT_EQ(halted, std::this_thread::get_id());
+}
+
+TEST_F(ComponentTest, ServesManyCallersOneAtATime) {
+  CountingComponent component;
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  constexpr int kCallers = 4, kCalls = 200;
+  std::vector<std::thread> callers;
+  std::atomic<int> inside{0}, overlaps{0};
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < kCalls; ++call) {
+        component.Do([&] {
+          if (inside.fetch_add(1) != 0) ++overlaps;
+          ++component.state;
+          --inside;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(overlaps, 0);
+  component.Do([&] { EXPECT_EQ(component.state, kCallers * kCalls); });
+}
+
+TEST_F(ComponentTest, HaltStopsIt) {
+  CountingComponent component;
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(Eventually([&] { return component.iterations() > 0; }));
+  component.Halt();
+  const std::uint64_t halted = component.iterations();
+  std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(component.iterations(), halted);
+  component.Halt();  // again: nothing happens
+}
+
+TEST_F(ComponentTest, HaltWhileOthersCall) {
+  for (int round = 0; round < 20; ++round) {
+    CountingComponent component;
+    ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+    std::atomic<int> done{0};
+    std::thread caller([&] {
+      for (int i = 0; i < 50; ++i) component.Do([&] { ++done; });
+    });
+    component.Halt();
+    caller.join();
+    EXPECT_EQ(done, 50);
+  }
+}
+
+TEST_F(ComponentTest, TheyShareAnLcoreAndLeaveItToEachOther) {
+  CountingComponent one("unis_one");
+  auto two = std::make_unique<CountingComponent>("unis_two");
+  ASSERT_TRUE(one.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(two->RunOn(kServiceLcores[0]).ok());
+  EXPECT_TRUE(Eventually([&] { return one.iterations() > 100 && two->iterations() > 100; }));
+  two.reset();
+  const std::uint64_t since = one.iterations();
+  EXPECT_TRUE(Eventually([&] { return one.iterations() > since + 100; }));
+}
+
+TEST_F(ComponentTest, LeavesNoServiceBehind) {
+  const std::uint32_t before = rte_service_get_count();
+  for (int i = 0; i < 100; ++i) {  // more than there is room for at a time
+    CountingComponent component;
+    ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok()) << i;
+  }
+  EXPECT_EQ(rte_service_get_count(), before);
+}
+
+TEST_F(ComponentTest, AnLcoreThatCannotServeIsAnError) {
+  for (const unsigned lcore : {rte_get_main_lcore(), 77U, 100'000U}) {
+    CountingComponent component;
+    const auto status = component.RunOn(lcore);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << lcore;
+    EXPECT_NE(status.message().find(std::to_string(lcore)), std::string::npos) << status;
+    component.Do([] {});  // does not wait for a thread that is not there
+  }
+}
+
+}  // namespace
+}  // namespace unis

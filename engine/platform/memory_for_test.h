@@ -1,0 +1,68 @@
+// DPDK and a packet memory for each test; every packet must be back at its end.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "engine/eal_for_test.h"
+#include "engine/platform/packet_memory.h"
+
+namespace unis {
+
+using namespace std::chrono_literals;
+
+// Calls `condition` until it holds; false: not within 5 s.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(100us);
+  }
+  return true;
+}
+
+class MemoryTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kPackets = 8192;
+
+  void SetUp() override {
+    ASSERT_TRUE(StartTestEal());
+    auto memory = PacketMemory::Create(kPackets);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    memory_.emplace(*std::move(memory));
+  }
+  void TearDown() override { EXPECT_EQ(memory_ ? memory_->InUse() : 0, 0U) << "packets were lost"; }
+
+  rte_mbuf* Packet(std::span<const std::uint8_t> bytes) {
+    rte_mbuf* packet = rte_pktmbuf_alloc(memory_->pool());
+    char* data = rte_pktmbuf_append(packet, static_cast<std::uint16_t>(bytes.size()));
+    if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+    memory_->Stamp(packet) = 0;
+    return packet;
+  }
+  // Takes what is in a ring and frees it.
+  static std::uint32_t Discard(rte_ring* ring) {
+    std::uint32_t total = 0;
+    std::array<rte_mbuf*, kBurst> packets;
+    while (const unsigned count = rte_ring_sc_dequeue_burst(
+               ring, reinterpret_cast<void**>(packets.data()), kBurst, nullptr)) {
+      rte_pktmbuf_free_bulk(packets.data(), count);
+      total += count;
+    }
+    return total;
+  }
+
+  std::optional<PacketMemory> memory_;
+};
+
+}  // namespace unis

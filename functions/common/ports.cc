@@ -1,0 +1,162 @@
+#include "functions/common/ports.h"
+
+#include <fmt/format.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace unis::functions {
+namespace {
+
+constexpr std::uint16_t kDescriptors = 512;    // per queue, before the driver has its say
+constexpr std::uint32_t kSparePackets = 2047;  // in flight beyond the descriptors
+constexpr unsigned kPoolCache = 128;           // packets: two bursts
+
+// What a port is opened with; filled in steps, so that the pool can be made in between.
+struct PortPlan {
+  std::uint16_t id;
+  std::string name;
+  rte_eth_dev_info info = {};
+  std::uint16_t rx_descriptors = kDescriptors;
+  std::uint16_t tx_descriptors = kDescriptors;
+};
+
+Error PortError(const PortPlan& port, std::string_view what, int status) {
+  return Error{fmt::format("port {}: {}: {}", port.name, what, rte_strerror(-status))};
+}
+
+std::vector<std::uint16_t> AvailablePorts() {
+  std::vector<std::uint16_t> ids;
+  std::uint16_t id;
+  RTE_ETH_FOREACH_DEV(id) ids.push_back(id);
+  return ids;
+}
+
+std::string ListOf(const std::vector<std::uint16_t>& ids) {
+  std::string list;
+  for (const std::uint16_t id : ids) list += (list.empty() ? "" : ", ") + PortName(id);
+  return list.empty() ? "none" : list;
+}
+
+Result<std::uint16_t> FindPort(const std::string& name) {
+  std::uint16_t id = 0;
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &id) == 0) return id;
+  return Error{fmt::format("there is no port '{}'; EAL found: {}", name, ListOf(AvailablePorts()))};
+}
+
+Result<std::pair<std::uint16_t, std::uint16_t>> ChoosePorts(const PortNames& names) {
+  if (!names.in.empty()) {
+    const auto in = FindPort(names.in);
+    if (!in) return in.error();
+    const auto out = FindPort(names.out);
+    if (!out) return out.error();
+    return std::pair{*in, *out};
+  }
+  const auto ids = AvailablePorts();
+  if (ids.empty()) {
+    return Error{"EAL found no port; name one, for example --vdev net_pcap0,rx_pcap=F,tx_pcap=G"};
+  }
+  if (ids.size() > 2) {
+    return Error{fmt::format("there are {} ports ({}); choose with --ports IN,OUT", ids.size(),
+                             ListOf(ids))};
+  }
+  return std::pair{ids.front(), ids.back()};
+}
+
+Failure Configure(PortPlan& port) {
+  if (const int status = rte_eth_dev_info_get(port.id, &port.info); status != 0) {
+    return PortError(port, "cannot be asked what it can do", status);
+  }
+  rte_eth_conf config = {};
+  // Jumbo frames come in several segments. Never MBUF_FAST_FREE: packets are of several pools.
+  config.txmode.offloads = port.info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  // One queue each way also where one direction is not used: some drivers insist on pairs.
+  if (const int status = rte_eth_dev_configure(port.id, 1, 1, &config); status != 0) {
+    return PortError(port, "cannot be configured with one queue each way", status);
+  }
+  const int status =
+      rte_eth_dev_adjust_nb_rx_tx_desc(port.id, &port.rx_descriptors, &port.tx_descriptors);
+  if (status != 0) return PortError(port, "cannot be given descriptors", status);
+  return std::nullopt;
+}
+
+int NumaSocket(const PortPlan& port) {
+  const int socket = rte_eth_dev_socket_id(port.id);
+  return socket < 0 ? SOCKET_ID_ANY : socket;
+}
+
+Failure Start(const PortPlan& port, rte_mempool* pool) {
+  int status = rte_eth_rx_queue_setup(port.id, 0, port.rx_descriptors,
+                                      static_cast<unsigned>(NumaSocket(port)), nullptr, pool);
+  if (status != 0) return PortError(port, "receive queue", status);
+  rte_eth_txconf tx = port.info.default_txconf;
+  tx.offloads = port.info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  status = rte_eth_tx_queue_setup(port.id, 0, port.tx_descriptors,
+                                  static_cast<unsigned>(NumaSocket(port)), &tx);
+  if (status != 0) return PortError(port, "transmit queue", status);
+  status = rte_eth_dev_start(port.id);
+  if (status != 0) return PortError(port, "cannot be started", status);
+  // A function forwards what is not addressed to it. Virtual ports know no other mode and say so.
+  status = rte_eth_promiscuous_enable(port.id);
+  if (status != 0 && status != -ENOTSUP) return PortError(port, "promiscuous mode", status);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string PortName(std::uint16_t id) {
+  char name[RTE_ETH_NAME_MAX_LEN] = {};
+  return rte_eth_dev_get_name_by_port(id, name) == 0 ? name : fmt::format("{}", id);
+}
+
+Result<PortNames> ParsePortNames(std::string_view value) {
+  const std::size_t comma = value.find(',');
+  const std::string_view in = value.substr(0, comma);
+  const std::string_view out = comma == std::string_view::npos ? in : value.substr(comma + 1);
+  if (in.empty() || out.empty() || out.find(',') != std::string_view::npos) {
+    return Error{fmt::format("bad value of --ports '{}': must be IN,OUT or one name", value)};
+  }
+  return PortNames{std::string(in), std::string(out)};
+}
+
+std::string UniqueName(std::string_view what) { return fmt::format("{}_{}", what, getpid()); }
+
+void PortPair::FreeIfWhole::operator()(rte_mempool* pool) const {
+  if (rte_mempool_full(pool)) rte_mempool_free(pool);
+}
+
+Result<PortPair> PortPair::Open(const PortNames& names) {
+  const auto chosen = ChoosePorts(names);
+  if (!chosen) return chosen.error();
+  PortPair pair(chosen->first, chosen->second);
+  std::vector<PortPlan> plans{{pair.in_, PortName(pair.in_)}};
+  if (pair.out_ != pair.in_) plans.push_back({pair.out_, PortName(pair.out_)});
+  std::uint32_t packets = kSparePackets;
+  for (PortPlan& plan : plans) {
+    if (Failure failure = Configure(plan)) return *failure;
+    pair.configured_.push_back(plan.id);
+    packets += plan.rx_descriptors + plan.tx_descriptors;
+  }
+  pair.pool_.reset(rte_pktmbuf_pool_create(UniqueName("rx").c_str(), packets, kPoolCache, 0,
+                                           RTE_MBUF_DEFAULT_BUF_SIZE, NumaSocket(plans.front())));
+  if (pair.pool_ == nullptr) {
+    return Error{fmt::format("no memory for {} packets: {}; give EAL more with -m MB", packets,
+                             rte_strerror(rte_errno))};
+  }
+  for (const PortPlan& plan : plans) {
+    if (Failure failure = Start(plan, pair.pool_.get())) return *failure;
+  }
+  return pair;
+}
+
+PortPair::~PortPair() {
+  for (const std::uint16_t id : configured_) {
+    rte_eth_dev_stop(id);
+    rte_eth_dev_close(id);
+  }
+}
+
+}  // namespace unis::functions

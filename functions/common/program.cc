@@ -1,0 +1,126 @@
+#include "functions/common/program.h"
+
+#include <fmt/format.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include <algorithm>
+#include <string>
+
+namespace unis::functions {
+namespace {
+
+void AddRunOptions(OptionTable& table, RunOptions& options) {
+  table.Add("--ports", "IN,OUT",
+            "receive from port IN, send to port OUT (ethdev names; one name: both).\n"
+            "Default: the only port, or from the first of two to the second.",
+            [&options](std::string_view value) {
+              const auto names = ParsePortNames(value);
+              if (!names) return Failure(names.error());
+              options.ports = *names;
+              return Failure();
+            });
+  table.AddNumber(
+      "--yield-every", "K",
+      "co-operate: give up the CPU (sched_yield) after K bursts, and at once when there\n"
+      "is nothing to receive. SIGUSR1 stops this, SIGUSR2 resumes it; both are ignored\n"
+      "when K is 0. Default: 0, never.",
+      0, 1'000'000'000, options.yield_every);
+  table.AddNumber("--exit-idle", "MS",
+                  "end when no packet came for MS milliseconds. Default: 0, never.", 0, 86'400'000,
+                  options.exit_idle_ms);
+}
+
+std::string HelpText(std::string_view name, std::string_view about, std::string_view example,
+                     const OptionTable& own, const OptionTable& run) {
+  return fmt::format(
+      "Usage: {0} [EAL OPTIONS] -- [OPTIONS]\n\n"
+      "{1}\n\n"
+      "It is an ordinary DPDK program: one queue, bursts of {2} packets, polled by the main "
+      "lcore.\n"
+      "The EAL options, before the `--`, give it ports, memory and a core (DPDK's Getting Started\n"
+      "Guide lists them). SIGINT and SIGTERM end it; then it prints its counters.\n\n"
+      "Options of {0}:\n{3}\n"
+      "Options of every function:\n{4}  --help\n      this text\n\n"
+      "Example: one capture in, another out\n  {5}\n",
+      name, about, kBurst, own.Help(), run.Help(), example);
+}
+
+bool IsHelp(std::string_view word) { return word == "--help" || word == "-h"; }
+
+}  // namespace
+
+bool Program::ReadOptions(int argc, char** argv, std::string_view about, std::string_view example,
+                          OptionTable& own) {
+  const std::vector<char*> words(argv, argv + argc);
+  const auto end_of_eal =
+      std::ranges::find_if(words, [](const char* word) { return std::string_view(word) == "--"; });
+  eal_arguments_.assign(words.begin(), end_of_eal);
+  std::vector<std::string_view> mine;
+  if (end_of_eal != words.end()) mine.assign(end_of_eal + 1, words.end());
+
+  OptionTable run;
+  AddRunOptions(run, options_);
+  if (std::ranges::any_of(words, [](const char* word) { return IsHelp(word); })) {
+    std::fputs(HelpText(name_, about, example, own, run).c_str(), stdout);
+    return false;
+  }
+  AddRunOptions(own, options_);
+  for (const char* const word : eal_arguments_) {
+    if (own.Knows(word)) return Fail(Error{fmt::format("option {} belongs behind `--`", word)});
+  }
+  if (const Failure failure = own.Parse(mine)) return Fail(*failure);
+  return true;
+}
+
+bool Program::StartEal() {
+  std::vector<char*> arguments = eal_arguments_;  // EAL permutes them
+  arguments.push_back(nullptr);
+  if (rte_eal_init(static_cast<int>(arguments.size()) - 1, arguments.data()) < 0) {
+    return Fail(Error{fmt::format("DPDK's EAL did not start ({}); its messages above say why",
+                                  rte_strerror(rte_errno))});
+  }
+  eal_started_ = true;
+  return true;
+}
+
+bool Program::OpenPorts() {
+  Result<PortPair> opened = PortPair::Open(options_.ports);
+  if (!opened) return Fail(opened.error());
+  ports_.emplace(std::move(*opened));
+  return true;
+}
+
+bool Program::Fail(const Error& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(name_.size()), name_.data(),
+               error.message.c_str());
+  exit_code_ = kExitBadInput;
+  return false;
+}
+
+void Program::Announce() const {
+  fmt::print("{}: polling {}, sending to {}\n", name_, PortName(ports_->in()),
+             PortName(ports_->out()));
+  std::fflush(stdout);
+}
+
+void Program::Report(const LoopCounters& counters) const {
+  const auto line = [](const char* name, std::uint64_t value) {
+    std::printf("%-24s %" PRIu64 "\n", name, value);
+  };
+  line("rx_packets", counters.rx_packets);
+  line("tx_packets", counters.tx_packets);
+  line("dropped_by_function", counters.dropped_by_function);
+  line("dropped_egress_full", counters.dropped_egress_full);
+  line("polls", counters.polls);
+  line("empty_polls", counters.empty_polls);
+  line("yields", counters.yields);
+}
+
+Program::~Program() {
+  ports_.reset();
+  if (eal_started_) rte_eal_cleanup();
+}
+
+}  // namespace unis::functions

@@ -1,0 +1,167 @@
+// The skeleton of every function: options, EAL, ports, the poll loop, and its end with counters.
+//
+// A function is a class (no base: the loop calls it without a virtual call) with
+//   struct Settings;                                     // defaults are those of the options
+//   static constexpr std::string_view kName, kAbout, kExample;
+//   static void AddOptions(OptionTable&, Settings&);
+//   static Failure Check(Settings&);                     // before EAL: options, files
+//   static Result<Function> Create(Settings);            // after EAL: tables in packet memory
+//   std::uint16_t Process(rte_mbuf** packets, std::uint16_t count, Drops&);
+//     // in place; returns how many packets, at the front, go on to the egress
+//   void Report(std::FILE*);                             // lines "name value"
+#pragma once
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+#include "functions/common/burst.h"
+#include "functions/common/options.h"
+#include "functions/common/ports.h"
+#include "functions/common/result.h"
+#include "functions/common/signals.h"
+
+namespace unis::functions {
+
+inline constexpr int kExitBadInput = 2;
+
+struct RunOptions {
+  PortNames ports;
+  std::uint32_t yield_every = 0;   // bursts; 0: never
+  std::uint64_t exit_idle_ms = 0;  // 0: never
+};
+
+struct LoopCounters {
+  std::uint64_t rx_packets = 0;
+  std::uint64_t tx_packets = 0;
+  std::uint64_t dropped_by_function = 0;
+  std::uint64_t dropped_egress_full = 0;
+  std::uint64_t polls = 0;
+  std::uint64_t empty_polls = 0;
+  std::uint64_t yields = 0;
+};
+
+// The process around the loop: what does not depend on the function.
+class Program {
+ public:
+  explicit Program(std::string_view name) : name_(name) {}
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Splits the command line at `--` and reads the second part. True: go on; false: leave main with
+  // exit_code(), as after --help.
+  bool ReadOptions(int argc, char** argv, std::string_view about, std::string_view example,
+                   OptionTable& own);
+  bool StartEal();
+  bool OpenPorts();
+  bool Fail(const Error& error);
+  void Announce() const;  // that it polls from now on
+  void Report(const LoopCounters& counters) const;
+
+  const RunOptions& options() const { return options_; }
+  const PortPair& ports() const { return *ports_; }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  std::string_view name_;
+  RunOptions options_;
+  std::vector<char*> eal_arguments_;
+  bool eal_started_ = false;
+  std::optional<PortPair> ports_;
+  int exit_code_ = 0;
+};
+
+// Ends the loop when no packet came for a while. The clock is read on empty polls only.
+class IdleExit {
+ public:
+  explicit IdleExit(std::uint64_t limit_ms) : limit_(limit_ms * rte_get_tsc_hz() / 1000) {}
+  void Packet() { since_ = 0; }
+  bool Expired() {
+    if (limit_ == 0) return false;
+    const std::uint64_t now = rte_rdtsc();
+    if (since_ == 0) since_ = now;
+    return now - since_ > limit_;
+  }
+
+ private:
+  std::uint64_t limit_;      // TSC cycles; 0: never
+  std::uint64_t since_ = 0;  // TSC at the first of the empty polls; 0: the last one was not empty
+};
+
+template <class Function>
+LoopCounters Poll(Function& function, const PortPair& ports, const RunOptions& options) {
+  LoopCounters counters;
+  IdleExit idle(options.exit_idle_ms);
+  rte_mbuf* packets[kBurst];
+  std::uint32_t bursts = 0;
+  while (!StopRequested()) {
+    ++counters.polls;
+    const std::uint16_t received = rte_eth_rx_burst(ports.in(), 0, packets, kBurst);
+    if (received == 0) {
+      ++counters.empty_polls;
+      if (Yielding()) {
+        bursts = 0;
+        ++counters.yields;
+        sched_yield();
+      }
+      if (idle.Expired()) break;
+      continue;
+    }
+    idle.Packet();
+    counters.rx_packets += received;
+
+    Drops drops;
+    const std::uint16_t kept = function.Process(packets, received, drops);
+    if (drops.count > 0) rte_pktmbuf_free_bulk(drops.packets, drops.count);
+    counters.dropped_by_function += drops.count;
+
+    const std::uint16_t sent = kept == 0 ? 0 : rte_eth_tx_burst(ports.out(), 0, packets, kept);
+    counters.tx_packets += sent;
+    if (sent < kept) {
+      rte_pktmbuf_free_bulk(packets + sent, kept - sent);
+      counters.dropped_egress_full += kept - sent;
+    }
+
+    if (Yielding() && ++bursts >= options.yield_every) {
+      bursts = 0;
+      ++counters.yields;
+      sched_yield();
+    }
+  }
+  return counters;
+}
+
+template <class Function>
+int RunProgram(int argc, char** argv) {
+  typename Function::Settings settings;
+  OptionTable table;
+  Function::AddOptions(table, settings);
+  Program program(Function::kName);
+  if (!program.ReadOptions(argc, argv, Function::kAbout, Function::kExample, table)) {
+    return program.exit_code();
+  }
+  if (const Failure failure = Function::Check(settings)) {
+    program.Fail(*failure);
+    return program.exit_code();
+  }
+  CatchSignals(program.options().yield_every > 0);
+  if (!program.StartEal() || !program.OpenPorts()) return program.exit_code();
+  Result<Function> function = Function::Create(std::move(settings));
+  if (!function) {
+    program.Fail(function.error());
+    return program.exit_code();
+  }
+  program.Announce();
+  const LoopCounters counters = Poll(*function, program.ports(), program.options());
+  program.Report(counters);
+  function->Report(stdout);
+  std::fflush(stdout);
+  return 0;
+}
+
+}  // namespace unis::functions

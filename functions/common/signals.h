@@ -1,0 +1,20 @@
+// What a signal asks of the poll loop. Handlers set flags; the loop reads them.
+#pragma once
+
+#include <csignal>
+
+namespace unis::functions {
+
+namespace signal_flags {
+extern volatile std::sig_atomic_t stop;
+extern volatile std::sig_atomic_t yielding;
+}  // namespace signal_flags
+
+// SIGINT and SIGTERM ask for the end. SIGUSR1 stops and SIGUSR2 resumes the yielding of a program
+// that was started co-operative; others ignore both.
+void CatchSignals(bool cooperative);
+
+inline bool StopRequested() { return signal_flags::stop != 0; }
+inline bool Yielding() { return signal_flags::yielding != 0; }
+
+}  // namespace unis::functions

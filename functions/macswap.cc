@@ -1,0 +1,40 @@
+#include "functions/macswap.h"
+
+#include <cstring>
+
+#include "functions/common/headers.h"
+
+namespace unis::functions {
+
+void Macswap::AddOptions(OptionTable& table, Settings& settings) {
+  table.Add(
+      "--cost", "COST",
+      "imitated work a packet in CPU core cycles: light (50), medium (150), heavy (250),\n"
+      "a number, or SIZE:CYCLES,SIZE:CYCLES,... with growing SIZE: a packet costs the CYCLES\n"
+      "of the first SIZE that is not below its length (bytes without FCS), a longer one\n"
+      "those of the last. Default: 0.",
+      [&settings](std::string_view value) {
+        const auto cost = PacketCost::Parse(value);
+        if (!cost) return Failure(cost.error());
+        settings.cost = *cost;
+        return Failure();
+      });
+}
+
+std::uint16_t Macswap::Process(rte_mbuf** packets, std::uint16_t count, Drops&) {
+  constexpr std::size_t kMac = 6;  // bytes
+  PrefetchHeaders(packets, count);
+  for (std::uint16_t i = 0; i < count; ++i) {
+    if (packets[i]->data_len >= 2 * kMac) {
+      std::uint8_t* const frame = Frame(packets[i]);
+      std::uint8_t destination[kMac];
+      std::memcpy(destination, frame, kMac);
+      std::memcpy(frame, frame + kMac, kMac);
+      std::memcpy(frame + kMac, destination, kMac);
+    }
+    if (!free_of_cost_) chain_ = ImitateWork(chain_, cost_.Cycles(packets[i]->pkt_len));
+  }
+  return count;
+}
+
+}  // namespace unis::functions
