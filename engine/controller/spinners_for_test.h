@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -38,9 +40,16 @@ bool Eventually(Condition condition, TestClock::duration limit = 2s) {
   return true;
 }
 
+// fork(), but for its −1, which taken for a process means all of them.
+inline pid_t ForkOrThrow() {
+  const pid_t pid = fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  return pid;
+}
+
 // A process that was there and is no more.
 inline pid_t DeadProcess() {
-  const pid_t pid = fork();
+  const pid_t pid = ForkOrThrow();
   if (pid == 0) _exit(0);
   waitpid(pid, nullptr, 0);
   return pid;
@@ -131,7 +140,7 @@ class Spinners {
 
   void Fork(Slot* slot) {
     const pid_t parent = getpid();
-    const pid_t pid = fork();
+    const pid_t pid = ForkOrThrow();
     if (pid == 0) Child(parent, slot);
     alive_.push_back(pid);
     const std::string name = "nf" + std::to_string(nfs_.size());

@@ -10,6 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from unis.cli.run_commands import as_dict
+from unis.engine import names
+from unis.engine.client import EngineClient
+from unis.launch.state import run_directory
+
 UNIS = str(Path(sys.executable).with_name("unis"))
 
 _SECONDS = 90  # until a command must have ended: a bound, not an expectation
@@ -71,14 +76,31 @@ class Machine:
         """Brings the chain up in the background."""
         self.unis("up", str(file), "--detach", *options)
 
-    def ps(self, *options: str) -> Json:
-        """What `unis ps` says of our run."""
-        runs: list[Json] = json.loads(self.unis("ps", self.name, "--json", *options))
-        return runs[0]
+    def ps(self) -> Json:
+        """What `unis ps --json` says of our run, without the start of a Python each time."""
+        directory = run_directory(self.name)
+        state = directory.read()
+        assert state
+        assert state.unisd
+        with EngineClient(directory.socket) as client:
+            stats = client.stats()
+        return {
+            "supervisor": state.supervisor.pid,
+            "unisd": state.unisd.pid,
+            "nfs": {nf.name: nf.process.pid for nf in state.nfs},
+            "policy": names.policy_name(stats.policy),
+            "stats": as_dict(stats),
+        }
+
+    def set_policy(self, policy: str) -> None:
+        """As `unis policy` does."""
+        with EngineClient(run_directory(self.name).socket) as client:
+            client.set_policy(names.policy(policy))
 
     def exact_account(self) -> Json:
-        """Every packet so far, counted with the chains drained."""
-        account: Json = self.ps("--exact")["account"]
+        """Every packet so far, counted with the chains drained, as `unis ps --exact` does."""
+        with EngineClient(run_directory(self.name).socket) as client:
+            account: Json = as_dict(client.settle())
         assert account["exact"]
         return account
 

@@ -99,14 +99,11 @@ def test_waiting_ends_when_the_function_dies(socket: Path) -> None:
         client.attach("a", 1, dead)
 
 
-def test_the_command_line_of_a_function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    driver = tmp_path / "ports" / "librte_net_unis.so"
-    driver.parent.mkdir()
-    driver.write_text("")
-    monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
+def test_the_command_line_of_a_function() -> None:
+    driver = Path("/run/unis/x/librte_net_unis.so")
     function = Function(name="fw", program="firewall", args=["--rules", "r"], cpu=3, yield_every=8)
     port = pb.NfPort(nf="fw", vdev="net_unis0,rx=A,tx=B", lcore=5)
-    argv = nf.command(Path("/bin/fw"), function, port, "unis-x")
+    argv = nf.command(Path("/bin/fw"), function, port, driver, "unis-x")
     separator = argv.index("--")
     assert argv[0] == "/bin/fw"
     assert argv[argv.index("-d") + 1] == str(driver)

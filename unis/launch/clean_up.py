@@ -39,8 +39,8 @@ def clean_up(directory: RunDirectory, run_id: str, reason: str | None = None) ->
 @contextlib.contextmanager
 def _locked(directory: RunDirectory) -> Iterator[None]:
     try:
-        lock = directory.lock.open("w")
-    except OSError:  # no directory: no run
+        lock = directory.lock.open()  # not made here: another may be removing the directory
+    except OSError:  # no run
         yield
         return
     with lock:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -134,6 +135,9 @@ class Run:
             sysctls=preflight.original_sysctls(),
         )
         self.directory.path.mkdir(parents=True, exist_ok=True)
+        self.directory.lock.touch()
+        # EAL loads no driver from below a folder that everybody may write, such as /tmp.
+        shutil.copy(built.port_driver(), self.directory.port_driver)
         for old in self.directory.path.glob("*.log"):  # of a run that failed
             old.unlink()
         self.directory.write(state)
@@ -199,7 +203,11 @@ class Run:
         function = next(f for f in self.chain.file.functions if f.name == name)
         self._report(f"starting {name} on CPU {function.cpu}")
         argv = nf.command(
-            nf.program_of(function, self.chain), function, port, self._run.file_prefix
+            nf.program_of(function, self.chain),
+            function,
+            port,
+            self.directory.port_driver,
+            self._run.file_prefix,
         )
         log = self.directory.nf_log(name)
         process = nf.start(argv, log, self._run.run_id, self.chain.directory)

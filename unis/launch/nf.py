@@ -4,7 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.machine import find_program
 from unis.chain.model import Function
@@ -21,12 +20,14 @@ def program_of(function: Function, chain: LoadedChain) -> Path:
     return program
 
 
-def command(program: Path, function: Function, port: pb.NfPort, prefix: str) -> list[str]:
+def command(
+    program: Path, function: Function, port: pb.NfPort, driver: Path, prefix: str
+) -> list[str]:
     """The command line: EAL's arguments, then the function's own."""
     yielding = ["--yield-every", str(function.yield_every)] if function.yield_every else []
     return [
         str(program),
-        *("-d", str(built.port_driver())),
+        *("-d", str(driver)),
         # A distinct lcore for each process, or they would share the caches of the mempool.
         *("--lcores", f"{port.lcore}@{function.cpu}"),
         "--proc-type=secondary",

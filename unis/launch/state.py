@@ -85,6 +85,11 @@ class RunDirectory:
         """Held by whoever undoes the run."""
         return self.path / "lock"
 
+    @property
+    def port_driver(self) -> Path:
+        """The run's own copy of the net_unis port."""
+        return self.path / "librte_net_unis.so"
+
     def nf_log(self, nf: str) -> Path:
         """What a function says."""
         return self.path / f"nf-{nf}.log"
