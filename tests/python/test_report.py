@@ -138,7 +138,9 @@ def test_nothing_delivered_is_shown_as_that() -> None:
 
 def test_plots_are_well_formed() -> None:
     svgs = [
-        plots.throughput({"unis": [1.0, 2.0], "rr": [0.001, 0.0], "fifo": [0.0]}, "unis"),
+        plots.throughput(
+            {"unis": [1.0, 2.0], "rr": [0.001, 0.0], "fifo": [0.0]}, {"rr": 0.001}, "unis"
+        ),
         plots.latency({"unis": [(1.0, 0.5), (2.0, 1.0)], "rr": []}),
         plots.timeline(
             {"unis": measured.trace("unis", cpus=(1, 2))}, measured.FUNCTIONS, 20.0, 1.0

@@ -51,7 +51,7 @@ def report_page(
         _section(
             "Throughput",
             "Every policy ran in turn, in short windows of the same run, on the same processes.",
-            plots.throughput(windows, BASELINE),
+            plots.throughput(windows, _shares(summary), BASELINE),
         ),
         _section(
             "Latency",
@@ -96,6 +96,15 @@ def headline(summary: Summary) -> str:
     if kernels:
         sentence += f", and {' and '.join(kernels)}"
     return sentence + ". The functions are unmodified."
+
+
+def _shares(summary: Summary) -> dict[str, float]:
+    """Each policy's share of the baseline: the median of paired windows."""
+    return {
+        policy: result.ratio_to_cooperative.median
+        for policy, result in summary.policies.items()
+        if policy != BASELINE and result.ratio_to_cooperative
+    }
 
 
 def _section(title: str, note: str, figure: str) -> str:

@@ -5,6 +5,7 @@ A policy has the same colour in every plot. Functions have another, paler set.
 
 import io
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,28 +76,33 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def throughput(windows: Mapping[str, Sequence[float]], base: str) -> str:
-    """A bar for each policy: the mean of its windows (Mpps), which are the dots on it."""
+def throughput(
+    windows: Mapping[str, Sequence[float]], shares: Mapping[str, float], base: str
+) -> str:
+    """A bar for each policy: the median of its windows (Mpps), which are the dots on it.
+
+    `shares` are those of `base`, from paired windows.
+    """
     with mpl.rc_context(_STYLE):
         figure = _figure(9.2, 0.62 * len(windows) + 0.9)
         axes = figure.add_subplot()
-        means = {policy: sum(values) / len(values) for policy, values in windows.items()}
-        widest = max([*means.values(), *(max(v) for v in windows.values()), 1e-9])
+        medians = {policy: statistics.median(values) for policy, values in windows.items()}
+        widest = max([*(max(v) for v in windows.values()), 1e-9])
         for row, (policy, values) in enumerate(windows.items()):
-            axes.barh(row, means[policy], height=0.62, color=colour(policy), alpha=0.9)
+            axes.barh(row, medians[policy], height=0.62, color=colour(policy), alpha=0.9)
             axes.scatter(
                 values, [row] * len(values), s=11, color="white", edgecolor=_INK, linewidth=0.6,
                 zorder=3, clip_on=False,
             )  # fmt: skip
-            end = max(means[policy], *values) + widest * 0.015
+            end = max(values) + widest * 0.015
             axes.text(
-                end, row, _throughput_label(policy, means, base), va="center",
+                end, row, _throughput_label(medians[policy], shares.get(policy), base), va="center",
                 fontweight="bold" if policy == "unis" else "normal",
             )  # fmt: skip
         axes.set_yticks(range(len(windows)), list(windows))
         axes.invert_yaxis()
         axes.set_xlim(0, widest * 1.28)
-        axes.set_xlabel("packets delivered, millions per second (bar: mean, dots: windows)")
+        axes.set_xlabel("packets delivered, millions per second (bar: median, dots: windows)")
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(visible=True, axis="x")
@@ -104,13 +110,11 @@ def throughput(windows: Mapping[str, Sequence[float]], base: str) -> str:
         return _svg(figure, "Throughput by policy", "throughput")
 
 
-def _throughput_label(policy: str, means: Mapping[str, float], base: str) -> str:
-    value = means[policy]
+def _throughput_label(value: float, share: float | None, base: str) -> str:
     if not value:
-        return "nothing delivered"
+        return "nothing delivered in most windows"
     text = f"{value:.2f} Mpps" if value >= 0.1 else f"{value * 1000:.1f} kpps"
-    if policy != base and means.get(base):
-        share = value / means[base]
+    if share:
         text += f"   {share:.2f} of {base}" if share >= 0.01 else f"   1/{1 / share:,.0f} of {base}"
     return text
 
