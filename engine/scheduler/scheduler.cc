@@ -82,7 +82,7 @@ void Scheduler::Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseco
   const Nanoseconds slice = TimeSlice(next);
   const NfIndex previous = core.current;
   core.current = next;
-  core.settled = now + settings_.lead;
+  core.settled = now + settings_.switch_time.value_or(settings_.lead);
   core.slice_end = core.settled + slice;
   waiting_since_[next] = kNotWaiting;
   if (reason != SwitchReason::kStart) ++core.switches;

@@ -8,6 +8,7 @@
 //  - lead: a switch takes several µs, in which the current NF runs on. So leave it when the work it
 //    has left (until ingress ≤ θmin, egress ≥ θmax or the end of the slice) lasts no longer than
 //    that.
+//    The next one's slice begins when it runs, switch_time after the decision.
 //  - max_wait: as printed, up to θmin packets may lie in a ring for ever when the traffic stops. An
 //    NF whose ingress has been non-empty so long without a run counts as having work.
 #pragma once
@@ -28,6 +29,7 @@ struct SchedulerSettings {
   Nanoseconds interval = 1'000;            // T (section 4.5.3)
   bool occupancy = true;                   // interface occupancy based optimisation (section 4.4.2)
   Nanoseconds lead = 0;
+  std::optional<Nanoseconds> switch_time;  // until the next NF runs; absent: lead
   Nanoseconds max_wait = 0;
 };
 

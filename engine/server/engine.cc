@@ -284,7 +284,10 @@ absl::Status Engine::ChooseLead() {
   const auto cost = unis::MeasureSwitchCost(deployment_->cpus().front(), kSwitchCostRounds);
   if (!cost.ok()) return cost.status();
   switch_cost_ = *cost;
-  if (!lead_given_) settings_.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);
+  if (!lead_given_) {
+    settings_.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);
+    settings_.switch_time = static_cast<Nanoseconds>(cost->until_running_ns);
+  }
   spdlog::info(
       "a switch: {:.1f} µs of system call, {:.1f} µs until the function stops, {:.1f} µs until the "
       "next one runs; yield {:.1f} µs",

@@ -204,6 +204,7 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   SchedulerSettings settings;
   // As the engine does: the time until the current NF stops.
   settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
+  settings.switch_time = std::llround(machine.switch_ns);
   if (!scenario.has_scheduler()) return settings;
   const v1::SchedulerSettings& proto = scenario.scheduler();
   if (proto.gamma() != 0) settings.gamma = proto.gamma();
@@ -215,6 +216,7 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   settings.occupancy = proto.occupancy();
   if (proto.has_lead_ns()) {
     settings.lead = check.SliceOr(proto.lead_ns(), 0, "scheduler.lead_ns");
+    settings.switch_time.reset();
   }
   settings.max_wait = check.SliceOr(proto.max_wait_ns(), 0, "scheduler.max_wait_ns");
   check.Require(settings.gamma > 0 && settings.gamma <= 10, "scheduler.gamma", settings.gamma,
