@@ -16,7 +16,7 @@ class TscClock {
   TscClock() : hz_(rte_get_tsc_hz()), scale_((std::uint64_t{1'000'000'000} << kShift) / hz_) {}
 
   static std::uint64_t Cycles() noexcept { return rte_rdtsc(); }
-  // Rounds down; relative error below 2^-26 for counters of 1 GHz and more.
+  // Rounds down; relative error below 2^-26 for counters of up to 4 GHz.
   Nanoseconds ToNs(std::uint64_t cycles) const noexcept {
     return static_cast<Nanoseconds>((static_cast<unsigned __int128>(cycles) * scale_) >> kShift);
   }

@@ -274,7 +274,7 @@ port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 	port = dev->data->dev_private;
 	*port = found;
 	port->port_id = dev->data->port_id;
-	hash = rte_hash_crc(args->rx, strlen(args->rx), 0);
+	hash = rte_hash_crc(port->rx->name, strlen(port->rx->name), 0); /* aligned, as it must be */
 	port->mac = (struct rte_ether_addr){{0x02, 0x75, hash >> 24, hash >> 16, hash >> 8, hash}};
 	dev->data->mac_addrs = &port->mac;
 	dev->data->promiscuous = 1;
