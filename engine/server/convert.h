@@ -9,9 +9,9 @@
 #include "engine.pb.h"
 #include "engine/controller/nf_controller.h"
 #include "engine/platform/frames.h"
-#include "engine/platform/histogram.h"
 #include "engine/platform/traffic_source.h"
 #include "engine/scheduler/scheduler.h"
+#include "engine/to_proto.h"
 
 namespace unis {
 
@@ -20,9 +20,6 @@ FlowMatch FromProto(const v1::FlowMatch& match);
 std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches);
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic);
 absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind);
-
-v1::SwitchReason ToProto(SwitchReason reason);
-v1::LatencyHistogram ToProto(const LatencyHistogram& histogram);
 
 // One sentence on what is wrong with a deployment, or OK.
 absl::Status Validate(const v1::DeployRequest& request);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/simulator/traffic.h"
+#include "engine/to_proto.h"
 
 namespace unis::sim {
 namespace {
@@ -262,20 +263,6 @@ v1::Policy ToProto(Policy policy) {
   return v1::POLICY_UNSPECIFIED;
 }
 
-v1::SwitchReason ToProto(SwitchReason reason) {
-  switch (reason) {
-    case SwitchReason::kStart:
-      return v1::SWITCH_REASON_START;
-    case SwitchReason::kSliceExpired:
-      return v1::SWITCH_REASON_SLICE_EXPIRED;
-    case SwitchReason::kIngressLow:
-      return v1::SWITCH_REASON_INGRESS_LOW;
-    case SwitchReason::kEgressHigh:
-      return v1::SWITCH_REASON_EGRESS_HIGH;
-  }
-  return v1::SWITCH_REASON_UNSPECIFIED;
-}
-
 void WriteNf(const NfSpec& spec, const NfResult& counts, v1::SimNfResult& proto) {
   proto.set_name(spec.name);
   proto.set_processed(counts.processed);
@@ -292,11 +279,7 @@ void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainRe
   proto.set_delivered(counts.delivered);
   proto.set_dropped_ingress_full(counts.dropped_ingress_full);
   proto.set_in_flight(counts.in_flight);
-  v1::LatencyHistogram& latency = *proto.mutable_latency();
-  counts.latency.ForEach([&](std::uint64_t value, std::uint64_t count) {
-    latency.add_value_ns(value);
-    latency.add_count(count);
-  });
+  *proto.mutable_latency() = ToProto(counts.latency);
   for (std::size_t i = 0; i < spec.nfs.size(); ++i) {
     WriteNf(spec.nfs[i], counts.nfs[i], *proto.add_nfs());
   }

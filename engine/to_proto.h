@@ -1,0 +1,33 @@
+// What the engine and the simulator tell alike in the contract's messages.
+#pragma once
+
+#include "engine.pb.h"
+#include "engine/platform/histogram.h"
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+inline v1::SwitchReason ToProto(SwitchReason reason) {
+  switch (reason) {
+    case SwitchReason::kStart:
+      return v1::SWITCH_REASON_START;
+    case SwitchReason::kSliceExpired:
+      return v1::SWITCH_REASON_SLICE_EXPIRED;
+    case SwitchReason::kIngressLow:
+      return v1::SWITCH_REASON_INGRESS_LOW;
+    case SwitchReason::kEgressHigh:
+      return v1::SWITCH_REASON_EGRESS_HIGH;
+  }
+  return v1::SWITCH_REASON_UNSPECIFIED;
+}
+
+inline v1::LatencyHistogram ToProto(const LatencyHistogram& histogram) {
+  v1::LatencyHistogram result;
+  histogram.ForEach([&result](std::uint64_t value, std::uint64_t count) {
+    result.add_value_ns(value);
+    result.add_count(count);
+  });
+  return result;
+}
+
+}  // namespace unis
