@@ -16,12 +16,19 @@ constexpr double kTimeoutNs = 100e6;
 
 }  // namespace
 
+CostEstimate CostSamples::Estimate() {
+  return {.ns = InterquartileMean(ns),
+          .ns_q1 = Quantile(ns, 0.25),
+          .ns_q3 = Quantile(ns, 0.75),
+          .burst_ns = Quantile(burst_ns, 0.5)};
+}
+
 CycleEstimator::CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
                                const PortShm& port)
     : memory_(memory), ingress_(ingress), egress_(egress), port_(port) {}
 
-absl::StatusOr<CostEstimate> CycleEstimator::Run(const Frames& frames, std::uint32_t rounds) {
-  std::vector<double> cost, burst;
+absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds,
+                                 CostSamples& samples) {
   // A ring must hold the train whole, in front of the NF and behind it.
   const std::uint32_t room =
       std::min(rte_ring_get_capacity(ingress_), rte_ring_get_capacity(egress_));
@@ -33,9 +40,12 @@ absl::StatusOr<CostEstimate> CycleEstimator::Run(const Frames& frames, std::uint
         room, 4 * kBurst));
   }
   if (rte_ring_empty(ingress_) == 0 || rte_ring_empty(egress_) == 0) {
-    return absl::FailedPreconditionError(
-        "packets wait in the rings of the function; estimate while no traffic runs");
+    return absl::FailedPreconditionError(fmt::format(
+        "packets wait in the rings of the function, {} in front of it and {} behind; estimate while "
+        "no traffic runs",
+        rte_ring_count(ingress_), rte_ring_count(egress_)));
   }
+  const std::uint32_t position = egress_->cons.head;
   constexpr std::uint32_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
   for (std::uint32_t round = 0; round < rounds + kWarmUp; ++round) {
     const auto one = TimeTrain(frames, 1);
@@ -43,13 +53,20 @@ absl::StatusOr<CostEstimate> CycleEstimator::Run(const Frames& frames, std::uint
     const auto many = TimeTrain(frames, train);
     if (!many.ok()) return many.status();
     if (round < kWarmUp) continue;
-    burst.push_back(*one);
-    cost.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
+    samples.burst_ns.push_back(*one);
+    samples.ns.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
   }
-  return CostEstimate{.ns = Quantile(cost, 0.5),
-                      .ns_q1 = Quantile(cost, 0.25),
-                      .ns_q3 = Quantile(cost, 0.75),
-                      .burst_ns = Quantile(burst, 0.5)};
+  Rewind(position);
+  return absl::OkStatus();
+}
+
+// The NF behind the egress was stopped anywhere, maybe between two reads of the ring's positions,
+// which it will then compare. It must find them as they were.
+void CycleEstimator::Rewind(std::uint32_t position) {
+  egress_->prod.head = position;
+  egress_->cons.head = position;
+  egress_->cons.tail = position;
+  egress_->prod.tail = position;
 }
 
 absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint32_t bursts) {
@@ -69,7 +86,7 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
       end = now;
       continue;
     }
-    rte_pause();
+    KeepBusy(frames);
     // An NF that drops packets has answered when it has taken all and polls again.
     if (port_.Read().rx_packets - received_before >= count) {
       // Read only now: an older number of polls may be from before the one that took the packets.
@@ -95,14 +112,26 @@ bool CycleEstimator::Fill(const Frames& frames, std::uint32_t count) {
   if (!TakeRest(std::max(count, working_set))) return false;
   packets_.assign(rested_.begin(), rested_.begin() + count);
   rested_.erase(rested_.begin(), rested_.begin() + count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const Frames::Frame& frame = frames[i % frames.size()];
-    rte_pktmbuf_reset(packets_[i]);
-    rte_memcpy(rte_pktmbuf_mtod(packets_[i], void*), frames.Bytes(frame).data(), frame.stored);
-    packets_[i]->data_len = frame.length;
-    packets_[i]->pkt_len = frame.length;
-  }
+  for (std::uint32_t i = 0; i < count; ++i) Write(frames, i, packets_[i]);
   return true;
+}
+
+void CycleEstimator::Write(const Frames& frames, std::size_t index, rte_mbuf* packet) {
+  const Frames::Frame& frame = frames[index % frames.size()];
+  rte_pktmbuf_reset(packet);
+  rte_memcpy(rte_pktmbuf_mtod(packet, void*), frames.Bytes(frame).data(), frame.stored);
+  packet->data_len = frame.length;
+  packet->pkt_len = frame.length;
+}
+
+// While it waits it writes packets, as source and sink go on when an NF runs: they may share caches
+// and, as two hardware threads, a core with the NF.
+void CycleEstimator::KeepBusy(const Frames& frames) {
+  constexpr std::size_t kPackets = 8;  // well below a microsecond
+  for (std::size_t i = 0; i < kPackets && !rested_.empty(); ++i) {
+    ++written_;
+    Write(frames, written_, rested_[written_ % rested_.size()]);
+  }
 }
 
 // Brings the number of rested packets up to `rest`: at first all, then what the NF dropped.

@@ -21,30 +21,43 @@
 namespace unis {
 
 struct CostEstimate {
-  double ns;     // per packet; median over the rounds
+  double ns;     // per packet; interquartile mean over the rounds
   double ns_q1;  // quartiles of the same
   double ns_q3;
   double burst_ns;  // one burst, there and back; median
+};
+
+// Of any number of runs.
+struct CostSamples {
+  std::vector<double> ns;        // per packet
+  std::vector<double> burst_ns;  // one burst, there and back
+
+  CostEstimate Estimate();  // reorders; of at least one sample
 };
 
 class CycleEstimator {
  public:
   static constexpr std::uint32_t kTrain = 16;  // bursts
 
-  // The NF between `ingress` and `egress`. Nobody else may use the two rings meanwhile.
+  // The NF between `ingress` and `egress`. Nobody else may use the two rings meanwhile: their other
+  // users are stopped. They find both as they left them.
   CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
                  const PortShm& port);
   ~CycleEstimator();
   CycleEstimator(const CycleEstimator&) = delete;
   CycleEstimator& operator=(const CycleEstimator&) = delete;
 
-  // Sends `frames` over and over. Fails when the NF takes longer than 0.1 s over a train.
-  absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds);
+  // Sends `frames` over and over; adds a sample each round. Fails when the NF takes longer than
+  // 0.1 s over a train.
+  absl::Status Run(const Frames& frames, std::uint32_t rounds, CostSamples& samples);
 
  private:
   absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
   bool Fill(const Frames& frames, std::uint32_t count);
+  static void Write(const Frames& frames, std::size_t index, rte_mbuf* packet);
+  void KeepBusy(const Frames& frames);
   std::uint32_t Collect();
+  void Rewind(std::uint32_t position);
   bool TakeRest(std::uint32_t rest);
 
   const PacketMemory& memory_;
@@ -54,6 +67,7 @@ class CycleEstimator {
   TscClock clock_;
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front
+  std::size_t written_ = 0;
 };
 
 }  // namespace unis

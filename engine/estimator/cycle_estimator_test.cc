@@ -91,9 +91,15 @@ class CycleEstimatorTest : public MemoryTest {
   // The estimate for an NF of that behaviour; 0 where there was none.
   double Ns(PlayedNf::Behaviour behaviour) {
     const PlayedNf nf(*chain_, behaviour);
-    const auto estimate = Estimator().Run(OfSize(64), 5);
+    const auto estimate = Run(OfSize(64), 5);
     EXPECT_TRUE(estimate.ok()) << estimate.status();
     return estimate.ok() ? estimate->ns : 0;
+  }
+  absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds) const {
+    CostSamples samples;
+    if (auto status = Estimator().Run(frames, rounds, samples); !status.ok()) return status;
+    EXPECT_EQ(samples.ns.size(), rounds);
+    return samples.Estimate();
   }
 
   std::unique_ptr<Chain> chain_;
@@ -123,7 +129,7 @@ TEST_F(CycleEstimatorTest, AnNfThatDropsEverythingHasACostToo) {
 
 TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
   const PlayedNf nf(*chain_, {.cycles = 500});
-  const auto estimate = Estimator().Run(OfSize(1500), 20);
+  const auto estimate = Run(OfSize(1500), 20);
   ASSERT_TRUE(estimate.ok()) << estimate.status();
   EXPECT_GT(estimate->ns, 0);
   EXPECT_LE(estimate->ns_q1, estimate->ns);
@@ -135,7 +141,7 @@ TEST_F(CycleEstimatorTest, FramesOfAnyNumberAreRepeated) {
   const PlayedNf nf(*chain_, {.cycles = 100});
   for (const std::uint32_t flows : {1U, 7U, 5000U}) {
     const auto frames = MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = flows}, {});
-    EXPECT_TRUE(Estimator().Run(frames, 2).ok());
+    EXPECT_TRUE(Run(frames, 2).ok());
   }
 }
 
@@ -143,25 +149,25 @@ TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
   for (const std::uint32_t size : {256U, 512U}) {
     MakeChain(size);
     const PlayedNf nf(*chain_, {.cycles = 500});
-    const auto estimate = Estimator().Run(OfSize(64), 3);
+    const auto estimate = Run(OfSize(64), 3);
     ASSERT_TRUE(estimate.ok()) << estimate.status();
     EXPECT_GT(estimate->ns, 0);
   }
   for (const std::uint32_t size : {64U, 128U}) {
     MakeChain(size);
-    const auto status = Estimator().Run(OfSize(64), 3).status();
+    const auto status = Run(OfSize(64), 3).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_NE(status.message().find("cost_ns"), std::string::npos) << status;
   }
 }
 
 TEST_F(CycleEstimatorTest, AnNfThatNeverAnswersIsAnError) {
-  const auto status = Estimator().Run(OfSize(64), 3).status();
+  const auto status = Run(OfSize(64), 3).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_NE(status.message().find("0 of 64 packets"), std::string::npos) << status;
   EXPECT_EQ(memory_->InUse(), 64U) << "they wait for the NF";
 
-  const auto again = Estimator().Run(OfSize(64), 3).status();
+  const auto again = Run(OfSize(64), 3).status();
   EXPECT_FALSE(again.ok());
   EXPECT_EQ(memory_->InUse(), chain_->InRings()) << "packets were lost";
   Discard(chain_->first());
@@ -172,7 +178,7 @@ TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
   for (rte_ring* ring : {chain_->first(), chain_->last()}) {
     const std::uint8_t byte = 0;
     while (rte_ring_free_count(ring) > 40) rte_ring_sp_enqueue(ring, Packet(std::span(&byte, 1)));
-    EXPECT_FALSE(Estimator().Run(OfSize(64), 3).ok());
+    EXPECT_FALSE(Run(OfSize(64), 3).ok());
     EXPECT_EQ(memory_->InUse(), chain_->InRings());
     Discard(ring);
   }
@@ -181,7 +187,7 @@ TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
 TEST_F(CycleEstimatorTest, AnEmptyPacketMemoryIsAnError) {
   std::vector<rte_mbuf*> all(memory_->size());
   for (rte_mbuf*& packet : all) packet = rte_pktmbuf_alloc(memory_->pool());
-  const auto status = Estimator().Run(OfSize(64), 3).status();
+  const auto status = Run(OfSize(64), 3).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
 }

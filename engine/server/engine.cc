@@ -18,20 +18,11 @@ namespace {
 
 constexpr auto kAttachTimeout = std::chrono::seconds(20);
 constexpr auto kPollEvery = std::chrono::milliseconds(2);
-constexpr unsigned kSwitchCostRounds = 200;
-constexpr std::uint32_t kEstimateRounds = 100;
 // Before the engine's other threads, which answer calls. Not a real-time class: the services spin,
 // and nothing else would ever run on their CPU.
 constexpr int kServiceNice = -5;
-constexpr int kAlonePriority = 2;
 
 void SleepFor(Nanoseconds time) { std::this_thread::sleep_for(std::chrono::nanoseconds(time)); }
-
-// The paper's cost of a fixed-cost function is that of the smallest frame (section 5.1.2).
-std::vector<std::uint32_t> SizesOf(const v1::EstimateRequest& request) {
-  if (request.sizes().empty()) return {kMinFrame};
-  return {request.sizes().begin(), request.sizes().end()};
-}
 
 absl::Status StoppedMeanwhile() { return absl::AbortedError("the chains were stopped meanwhile"); }
 
@@ -160,96 +151,6 @@ absl::StatusOr<v1::AttachReply> Engine::Attach(const v1::AttachRequest& request)
   return reply;
 }
 
-absl::StatusOr<v1::EstimateReply> Engine::Estimate(const v1::EstimateRequest& request) {
-  const std::lock_guard lock(mutex_);
-  const auto index = FindNf(request.nf());
-  if (!index.ok()) return index.status();
-  if (policy_) return absl::FailedPreconditionError("costs are estimated before the chains start");
-  for (const auto& attached : attached_) {
-    if (!attached) return absl::FailedPreconditionError("not every function is attached yet");
-  }
-  const double cycles_per_ns = static_cast<double>(timer_.clock().hz()) / 1e9;
-  v1::EstimateReply reply;
-  reply.set_nf(request.nf());
-  reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
-  const std::vector<std::uint32_t> sizes = SizesOf(request);
-  for (const std::uint32_t size : sizes) {
-    if (size < kMinFrame || size > kMaxFrame) {
-      return absl::InvalidArgumentError(
-          fmt::format("frame size {} is not within {} to {} bytes", size, kMinFrame, kMaxFrame));
-    }
-    const auto cost =
-        EstimateAlone(*index, size, request.rounds() > 0 ? request.rounds() : kEstimateRounds);
-    if (!cost.ok()) {
-      return absl::Status(cost.status().code(),
-                          fmt::format("cannot estimate what a packet of {} bytes costs {}: {}",
-                                      size, request.nf(), std::string(cost.status().message())));
-    }
-    auto* estimate = reply.add_sizes();
-    estimate->set_size(size);
-    estimate->set_ns(cost->ns);
-    estimate->set_ns_q1(cost->ns_q1);
-    estimate->set_ns_q3(cost->ns_q3);
-    estimate->set_cycles(cost->ns * cycles_per_ns);
-    estimate->set_burst_ns(cost->burst_ns);
-    const auto share = 1.0 / static_cast<double>(sizes.size());
-    reply.set_ns(reply.ns() + cost->ns * share);
-    reply.set_ns_q1(reply.ns_q1() + cost->ns_q1 * share);
-    reply.set_ns_q3(reply.ns_q3() + cost->ns_q3 * share);
-    reply.set_cycles(reply.ns() * cycles_per_ns);
-  }
-  deployment_->nfs()[*index].cost_ns = reply.ns();
-  return reply;
-}
-
-// The other NFs are stopped, so that they neither take the CPU nor the packets; the source's thread
-// does the measuring, so that it does not disturb it.
-absl::StatusOr<CostEstimate> Engine::EstimateAlone(std::size_t index, std::uint32_t size,
-                                                   std::uint32_t rounds) {
-  const auto& nf = deployment_->nfs()[index];
-  for (std::size_t i = 0; i < attached_.size(); ++i) {
-    if (i != index) (void)kill(attached_[i]->thread.pid, SIGSTOP);
-  }
-  const NfThread& thread = attached_[index]->thread;
-  absl::StatusOr<CostEstimate> cost = absl::InternalError("not run");
-  auto status = rt_runtime_.Change(-1);
-  if (status.ok()) status = SetYielding({thread}, false);
-  if (status.ok()) status = SetSchedulingClass(thread, SCHED_FIFO, kAlonePriority);
-  if (status.ok()) {
-    const Frames frames = deployment_->ProbeFrames(*nf.chain, size);
-    CycleEstimator estimator(deployment_->memory(), nf.chain->link(nf.position),
-                             nf.chain->link(nf.position + 1), nf.port());
-    deployment_->source().Do([&] { cost = estimator.Run(frames, rounds); });
-  }
-  status.Update(SetSchedulingClass(thread, SCHED_IDLE, 0));
-  for (std::size_t i = 0; i < attached_.size(); ++i) {
-    if (i != index) (void)kill(attached_[i]->thread.pid, SIGCONT);
-  }
-  status.Update(rt_runtime_.Restore());
-  if (!status.ok()) return status;
-  return cost;
-}
-
-absl::StatusOr<v1::SwitchCostReply> Engine::MeasureSwitchCost(
-    const v1::SwitchCostRequest& request) {
-  const std::lock_guard lock(mutex_);
-  if (policy_)
-    return absl::FailedPreconditionError("the switch is measured before the chains start");
-  if (auto status = rt_runtime_.Change(-1); !status.ok()) return status;
-  const auto cost = unis::MeasureSwitchCost(
-      request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
-  if (auto status = rt_runtime_.Restore(); !status.ok()) return status;
-  if (!cost.ok()) return cost.status();
-  v1::SwitchCostReply reply;
-  reply.set_call_ns(cost->call_ns);
-  reply.set_until_preempted_ns(cost->until_preempted_ns);
-  reply.set_until_running_ns(cost->until_running_ns);
-  reply.set_until_running_ns_q1(cost->until_running_ns_q1);
-  reply.set_until_running_ns_q3(cost->until_running_ns_q3);
-  reply.set_yield_ns(cost->yield_ns);
-  return reply;
-}
-
 absl::Status Engine::Start(v1::Policy policy) {
   const std::lock_guard lock(mutex_);
   if (auto status = RequireDeployed(); !status.ok()) return status;
@@ -277,22 +178,6 @@ absl::Status Engine::Start(v1::Policy policy) {
     return status;
   }
   deployment_->source().SetPaused(false);
-  return absl::OkStatus();
-}
-
-absl::Status Engine::ChooseLead() {
-  const auto cost = unis::MeasureSwitchCost(deployment_->cpus().front(), kSwitchCostRounds);
-  if (!cost.ok()) return cost.status();
-  switch_cost_ = *cost;
-  if (!lead_given_) {
-    settings_.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);
-    settings_.switch_time = static_cast<Nanoseconds>(cost->until_running_ns);
-  }
-  spdlog::info(
-      "a switch: {:.1f} µs of system call, {:.1f} µs until the function stops, {:.1f} µs until the "
-      "next one runs; yield {:.1f} µs",
-      cost->call_ns / 1e3, cost->until_preempted_ns / 1e3, cost->until_running_ns / 1e3,
-      cost->yield_ns / 1e3);
   return absl::OkStatus();
 }
 
@@ -358,25 +243,27 @@ void Engine::ReleaseNfs() {
   policy_.reset();
 }
 
-// True once no packet is under way. Waits until then, or until nothing has moved for a while: what
-// Algorithm 1 as printed leaves below θmin stays where it is.
-bool Engine::Drain(Nanoseconds timeout) {
-  constexpr int kStillFor = 10;
+// Waits until no packet is under way, or until nothing has moved for so long that what is left will
+// stay, say with a function that collects packets. True if so: an account taken then is exact. The
+// kernel runs the NFs meanwhile: Algorithm 1 has no reason to run one whose ingress is empty, even
+// if it was preempted between sending a packet and counting it.
+absl::StatusOr<bool> Engine::Drain(Nanoseconds timeout) {
+  constexpr int kEmptyFor = 2, kStillFor = 250;  // polls
+  if (auto status = ApplyPolicy(v1::POLICY_OTHER); !status.ok()) return status;
   const Nanoseconds deadline = timer_.Now() + timeout;
   std::uint64_t last = 0;
   int still = 0;
   while (timer_.Now() < deadline) {
     std::uint64_t moved = 0;
-    for (const auto& nf : deployment_->nfs()) moved += nf.port().Read().rx_packets;
+    for (const auto& nf : deployment_->nfs()) {
+      const PortCounters counters = nf.port().Read();
+      moved += counters.rx_packets + counters.tx_packets + counters.tx_refused;
+    }
     for (const auto& chain : deployment_->chains()) moved += chain->delivered.value();
     still = moved == last ? still + 1 : 0;
     last = moved;
     const bool empty = deployment_->memory().InUse() <= deployment_->held_by_ports();
-    if (empty && still >= 2) return true;
-    if (still >= kStillFor && policy_ != v1::POLICY_OTHER && policy_ != v1::POLICY_BATCH &&
-        policy_ != v1::POLICY_RR) {
-      return false;
-    }
+    if (still >= (empty ? kEmptyFor : kStillFor)) return true;
     std::this_thread::sleep_for(kPollEvery);
   }
   return false;
@@ -420,9 +307,12 @@ v1::Account Engine::TakeAccount(bool exact) const {
 absl::StatusOr<v1::Account> Engine::Settle(Nanoseconds timeout) {
   const std::lock_guard lock(mutex_);
   if (auto status = RequireRunning(); !status.ok()) return status;
+  const v1::Policy policy = *policy_;
   deployment_->source().SetPaused(true);
-  Drain(timeout);
-  const v1::Account account = TakeAccount(true);
+  const auto drained = Drain(timeout);
+  if (!drained.ok()) return drained.status();
+  const v1::Account account = TakeAccount(*drained);
+  if (auto status = ApplyPolicy(policy); !status.ok()) return status;
   deployment_->source().SetPaused(false);
   return account;
 }
@@ -431,13 +321,13 @@ absl::StatusOr<v1::Account> Engine::Stop(Nanoseconds timeout) {
   const std::lock_guard lock(mutex_);
   if (auto status = RequireDeployed(); !status.ok()) return status;
   deployment_->source().SetPaused(true);
+  bool exact = true;
   if (policy_) {
-    // The kernel lets every NF run sooner or later, so the chains drain to the last packet.
-    if (auto status = ApplyPolicy(v1::POLICY_OTHER); !status.ok())
-      spdlog::warn("{}", status.ToString());
-    Drain(timeout);
+    const auto drained = Drain(timeout);
+    if (!drained.ok()) spdlog::warn("{}", drained.status().ToString());
+    exact = drained.value_or(false);
   }
-  const v1::Account account = TakeAccount(true);
+  const v1::Account account = TakeAccount(exact);
   ReleaseNfs();
   return account;
 }

@@ -74,9 +74,9 @@ class Engine {
   absl::Status LetEngineDecide();
   void ReleaseNfs();
   absl::Status ChooseLead();
-  absl::StatusOr<CostEstimate> EstimateAlone(std::size_t nf, std::uint32_t size,
-                                             std::uint32_t rounds);
-  bool Drain(Nanoseconds timeout);
+  absl::Status SampleAlone(std::size_t nf, std::uint32_t size, std::uint32_t rounds,
+                           CostSamples& samples);
+  absl::StatusOr<bool> Drain(Nanoseconds timeout);
   v1::Account TakeAccount(bool exact) const;
   std::vector<std::uint64_t> CpuTimes() const;
   void FillNf(std::size_t index, v1::NfStats& stats);

@@ -6,6 +6,18 @@
 #include <fstream>
 
 namespace unis {
+namespace {
+
+// The state of a process or thread, one letter; 0: gone.
+char StateIn(const std::string& stat_file) {
+  std::ifstream file(stat_file);
+  std::string stat;
+  if (!std::getline(file, stat)) return 0;
+  const auto name_end = stat.rfind(')');  // the name may hold anything
+  return name_end != std::string::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '\0';
+}
+
+}  // namespace
 
 bool ThreadExists(pid_t pid, pid_t tid) {
   std::error_code error;
@@ -13,11 +25,12 @@ bool ThreadExists(pid_t pid, pid_t tid) {
 }
 
 bool ProcessRuns(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string stat;
-  if (!std::getline(file, stat)) return false;
-  const auto name_end = stat.rfind(')');  // the name may hold anything
-  return name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] != 'Z';
+  const char state = StateIn(fmt::format("/proc/{}/stat", pid));
+  return state != 0 && state != 'Z';
+}
+
+bool ThreadStopped(pid_t pid, pid_t tid) {
+  return StateIn(fmt::format("/proc/{}/task/{}/stat", pid, tid)) == 'T';
 }
 
 std::uint64_t CpuTimeNs(pid_t pid, pid_t tid) {

@@ -68,7 +68,9 @@ def run_demo(options: DemoOptions, console: Console) -> Summary:
     def report(line: str) -> None:
         console.print(line, markup=False, style="dim")
 
-    with interrupts() as switch, running(chain, machine, Options(), report, switch) as run:
+    # Costs are measured anew: they are to be those of the machine as it is now.
+    fresh = Options(use_cache=False)
+    with interrupts() as switch, running(chain, machine, fresh, report, switch) as run:
         rounds = _measure(run, options, console)
         report("recording who ran when")
         traces = {policy: _trace(run.client, policy) for policy in POLICIES}

@@ -99,7 +99,8 @@ def estimate(
         wanted = [f.name for f in chain.file.functions if f.name not in costs]
         if wanted:
             with interrupts() as switch, running(chain, machine, options, say, switch) as run:
-                costs.update({name: run.estimate(name) for name in wanted})
+                run.estimate(wanted)
+                costs.update(run.costs)
     for function in chain.file.functions:
         _print_cost(function.name, costs[function.name])
 

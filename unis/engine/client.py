@@ -91,10 +91,12 @@ class EngineClient:
         request = pb.AttachRequest(nf=nf, pid=pid)
         return self._call("Attach", request, pb.AttachReply, seconds, alive)
 
-    def estimate(self, nf: str, sizes: Sequence[int], rounds: int) -> pb.EstimateReply:
-        """Measures what a packet costs the NF (Cycle Estimator)."""
-        request = pb.EstimateRequest(nf=nf, sizes=sizes, rounds=rounds)
-        return self._call("Estimate", request, pb.EstimateReply, seconds=60)
+    def estimate(
+        self, nfs: Sequence[str], sizes: Sequence[int], rounds: int
+    ) -> Sequence[pb.NfEstimate]:
+        """Measures what a packet costs NFs, which take turns (Cycle Estimator)."""
+        request = pb.EstimateRequest(nfs=nfs, sizes=sizes, rounds=rounds)
+        return self._call("Estimate", request, pb.EstimateReply, seconds=60 * len(nfs)).nfs
 
     def switch_cost(self, cpu: int, rounds: int) -> pb.SwitchCostReply:
         """Measures what passing a CPU costs."""

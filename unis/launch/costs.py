@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from unis.chain.model import Function, SyntheticSource, Traffic
+from unis.v1 import engine_pb2 as pb
 
 _LARGEST_FILE = 64 << 20  # bytes of an argument's file that are hashed
 MIX_SIZES = {"imix": [64, 594, 1518], "datacenter": [200, 1400]}
@@ -35,6 +36,20 @@ class Cost(BaseModel):
     ns_q3: float
     cycles: float
     sizes: list[SizeCost] = []
+
+    @classmethod
+    def of(cls, estimate: pb.NfEstimate) -> "Cost":
+        """As the engine measured it."""
+        return cls(
+            ns=estimate.ns,
+            ns_q1=estimate.ns_q1,
+            ns_q3=estimate.ns_q3,
+            cycles=estimate.cycles,
+            sizes=[
+                SizeCost(size=s.size, ns=s.ns, ns_q1=s.ns_q1, ns_q3=s.ns_q3, cycles=s.cycles)
+                for s in estimate.sizes
+            ],
+        )
 
 
 _Costs = TypeAdapter(dict[str, Cost])

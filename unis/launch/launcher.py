@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.launch import nf, preflight
 from unis.launch.clean_up import clean_up
-from unis.launch.costs import ESTIMATE_ROUNDS, Cost, CostCache, SizeCost, cost_key, sizes_of
+from unis.launch.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
 from unis.launch.errors import LaunchError, RunFailedError
 from unis.launch.interrupts import Interrupts
 from unis.launch.process import ProcessId, keep_off
@@ -243,29 +243,22 @@ class Run:
         return {name: cost.ns for name, cost in self.costs.items()}
 
     def _estimate(self, known: dict[str, float]) -> None:
-        for function in self.chain.file.functions:
-            if function.mean_cost_ns is None and function.name not in known:
-                self.estimate(function.name)
+        wanted = [
+            function.name
+            for function in self.chain.file.functions
+            if function.mean_cost_ns is None and function.name not in known
+        ]
+        if wanted:
+            self.estimate(wanted)
 
-    def estimate(self, name: str) -> Cost:
-        """Measures what a packet costs the function, and remembers it."""
-        sizes = self._sizes()
-        self._report(f"measuring what a packet costs {name}")
-        reply = self.client.estimate(name, sizes, ESTIMATE_ROUNDS)
-        cost = Cost(
-            ns=reply.ns,
-            ns_q1=reply.ns_q1,
-            ns_q3=reply.ns_q3,
-            cycles=reply.cycles,
-            sizes=[
-                SizeCost(size=s.size, ns=s.ns, ns_q1=s.ns_q1, ns_q3=s.ns_q3, cycles=s.cycles)
-                for s in reply.sizes
-            ],
-        )
-        self._report(f"{name}: {cost.ns:.1f} ns a packet")
-        self.costs[name] = cost
-        CostCache().put(self._key(name), cost)
-        return cost
+    def estimate(self, functions: Sequence[str]) -> None:
+        """Measures what a packet costs each function, and remembers it in `costs`."""
+        self._report(f"measuring what a packet costs {', '.join(functions)}")
+        for estimate in self.client.estimate(functions, self._sizes(), ESTIMATE_ROUNDS):
+            cost = Cost.of(estimate)
+            self._report(f"{estimate.nf}: {cost.ns:.1f} ns a packet")
+            self.costs[estimate.nf] = cost
+            CostCache().put(self._key(estimate.nf), cost)
 
     # ------------------------------------------------------------------ watch
 
