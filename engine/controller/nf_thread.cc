@@ -100,9 +100,12 @@ std::string DescribeScheduling(pid_t tid) {
 }
 
 absl::Status SetYielding(const std::vector<NfThread>& nfs, bool yielding) {
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_int = yielding ? 1 : 0;
   for (const NfThread& nf : nfs) {
     if (!nf.cooperates) continue;
-    if (syscall(SYS_tgkill, nf.pid, nf.tid, yielding ? SIGUSR2 : SIGUSR1) != 0) {
+    if (syscall(SYS_rt_tgsigqueueinfo, nf.pid, nf.tid, SIGRTMIN, &info) != 0) {
       return ErrnoStatus(fmt::format("cannot signal function {} (process {})", nf.name, nf.pid));
     }
   }

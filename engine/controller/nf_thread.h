@@ -19,7 +19,7 @@ struct NfThread {
   pid_t pid = 0;
   pid_t tid = 0;
   CoreIndex core = 0;       // of the scheduler
-  bool cooperates = false;  // started with --yield-every: takes SIGUSR1 and SIGUSR2
+  bool cooperates = false;  // started with --yield-every: takes SIGRTMIN
 };
 
 // Policy, priority, nice value and affinity: what UNiS changes and puts back.
@@ -43,7 +43,8 @@ absl::Status PinToCpu(const NfThread& nf, unsigned cpu);
 // "fifo 12", "rr 1", "other", "batch", "gone".
 std::string DescribeScheduling(pid_t tid);
 
-// Switches the NF's own yielding (SIGUSR2 on, SIGUSR1 off); nothing for NFs that do not co-operate.
+// Switches the NF's own yielding (SIGRTMIN with the value 0 or 1); nothing for NFs that do not
+// co-operate.
 absl::Status SetYielding(const std::vector<NfThread>& nfs, bool yielding);
 
 }  // namespace unis

@@ -132,27 +132,34 @@ TEST_F(NfThreadTest, ACpuThatDoesNotExistIsAnError) {
   EXPECT_FALSE(SetSchedulingClass(thread_.nf(), SCHED_RR, 100).ok());
 }
 
-std::atomic<int> yield_on{0};
-std::atomic<int> yield_off{0};
+std::atomic<int> yielding{-1};
+std::atomic<int> yielding_set{0};
 
 TEST_F(NfThreadTest, SwitchesTheYieldingOfThoseThatCooperate) {
-  struct sigaction on = {}, off = {}, old_on, old_off;
-  on.sa_handler = [](int) { ++yield_on; };
-  off.sa_handler = [](int) { ++yield_off; };
-  ASSERT_EQ(sigaction(SIGUSR2, &on, &old_on), 0);
-  ASSERT_EQ(sigaction(SIGUSR1, &off, &old_off), 0);
+  struct sigaction set = {}, old = {};
+  set.sa_flags = SA_SIGINFO;
+  set.sa_sigaction = [](int, siginfo_t* info, void*) {
+    yielding = info->si_value.sival_int;
+    ++yielding_set;
+  };
+  ASSERT_EQ(sigaction(SIGRTMIN, &set, &old), 0);
 
   NfThread stubborn = thread_.nf();
   stubborn.cooperates = false;
   ASSERT_TRUE(SetYielding({stubborn, thread_.nf(), stubborn}, true).ok());
-  EXPECT_TRUE(Eventually([] { return yield_on == 1; }));
-  EXPECT_EQ(yield_off, 0);
-  ASSERT_TRUE(SetYielding({thread_.nf(), stubborn}, false).ok());
-  EXPECT_TRUE(Eventually([] { return yield_off == 1; }));
-  EXPECT_EQ(yield_on, 1);
+  EXPECT_TRUE(Eventually([] { return yielding_set == 1; }));
+  EXPECT_EQ(yielding, 1);
 
-  sigaction(SIGUSR2, &old_on, nullptr);
-  sigaction(SIGUSR1, &old_off, nullptr);
+  // However late the thread gets the CPU, what was asked for last holds.
+  for (int last = 0; last < 2; ++last) {
+    yielding_set = 0;
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_TRUE(SetYielding({thread_.nf(), stubborn}, (i + last) % 2 != 0).ok());
+    }
+    EXPECT_TRUE(Eventually([] { return yielding_set == 6; }));
+    EXPECT_EQ(yielding, (5 + last) % 2);
+  }
+  sigaction(SIGRTMIN, &old, nullptr);
 }
 
 }  // namespace

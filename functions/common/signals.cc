@@ -11,23 +11,15 @@ volatile std::sig_atomic_t yielding = 0;
 
 namespace {
 
-void Handle(int signal) {
-  switch (signal) {
-    case SIGUSR1:
-      signal_flags::yielding = 0;
-      break;
-    case SIGUSR2:
-      signal_flags::yielding = 1;
-      break;
-    default:
-      signal_flags::stop = signal;
-  }
+void Stop(int signal, siginfo_t*, void*) { signal_flags::stop = signal; }
+void SetYielding(int, siginfo_t* info, void*) {
+  signal_flags::yielding = info->si_value.sival_int != 0 ? 1 : 0;
 }
 
-void Catch(int signal, void (*handler)(int)) {
+void Catch(int signal, void (*handler)(int, siginfo_t*, void*)) {
   struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // system calls of DPDK's control threads are not to fail
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // DPDK's control threads expect no interruption
   sigaction(signal, &action, nullptr);
 }
 
@@ -35,8 +27,12 @@ void Catch(int signal, void (*handler)(int)) {
 
 void CatchSignals(bool cooperative) {
   signal_flags::yielding = cooperative ? 1 : 0;
-  for (const int signal : {SIGINT, SIGTERM}) Catch(signal, Handle);
-  for (const int signal : {SIGUSR1, SIGUSR2}) Catch(signal, cooperative ? Handle : SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM}) Catch(signal, Stop);
+  if (cooperative) {
+    Catch(SIGRTMIN, SetYielding);
+  } else {
+    std::signal(SIGRTMIN, SIG_IGN);
+  }
 }
 
 }  // namespace unis::functions

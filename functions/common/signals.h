@@ -10,8 +10,9 @@ extern volatile std::sig_atomic_t stop;
 extern volatile std::sig_atomic_t yielding;
 }  // namespace signal_flags
 
-// SIGINT and SIGTERM ask for the end. SIGUSR1 stops and SIGUSR2 resumes the yielding of a program
-// that was started co-operative; others ignore both.
+// SIGINT and SIGTERM ask for the end. SIGRTMIN, queued with the value 0 or 1, stops or resumes the
+// yielding of a program that was started co-operative; others ignore it. A queued signal, for they
+// arrive in the order in which they were sent, also after a time without the CPU.
 void CatchSignals(bool cooperative);
 
 inline bool StopRequested() { return signal_flags::stop != 0; }

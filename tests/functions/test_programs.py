@@ -1,5 +1,6 @@
 """What all functions share: options, errors, ports, signals, the end."""
 
+import ctypes
 import signal
 import subprocess
 import time
@@ -105,13 +106,43 @@ def test_signal_ends_it_with_counters(name: str, number: signal.Signals) -> None
         )
 
 
+def queue_yielding(process: subprocess.Popen[str], value: int) -> None:
+    """Asks a co-operative program to yield (1) or not (0)."""
+    assert ctypes.CDLL(None).sigqueue(process.pid, signal.SIGRTMIN, ctypes.c_void_p(value)) == 0
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)
+
+
+def test_what_was_asked_last_holds() -> None:
+    with running("macswap", "net_ring0", "--yield-every", "1") as process:
+        _, yielding = burn(process, 30)
+        stop(process)
+        for value in (0, 1, 0, 1, 0):
+            queue_yielding(process, value)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        _, spinning = burn(process, 30)
+        stop(process)
+        for value in (0, 1, 0, 1):
+            queue_yielding(process, value)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        _, resumed = burn(process, 30)
+        assert yielding > 2 * spinning
+        assert resumed > 2 * spinning
+
+
 def test_cooperation_is_switched_by_signals() -> None:
     with running("macswap", "net_ring0", "--yield-every", "1") as process:
         _, yielding = burn(process, 30)
-        process.send_signal(signal.SIGUSR1)
+        queue_yielding(process, 0)
         time.sleep(0.1)
         _, spinning = burn(process, 30)
-        process.send_signal(signal.SIGUSR2)
+        queue_yielding(process, 1)
         time.sleep(0.1)
         _, resumed = burn(process, 30)
         assert yielding > 2 * spinning  # sched_yield is time in the kernel
@@ -120,8 +151,8 @@ def test_cooperation_is_switched_by_signals() -> None:
 
 def test_others_ignore_these_signals() -> None:
     with running("macswap", "net_ring0") as process:
-        process.send_signal(signal.SIGUSR2)
-        process.send_signal(signal.SIGUSR1)
+        queue_yielding(process, 1)
+        queue_yielding(process, 0)
         burn(process, 20)
         process.terminate()
         report, _ = process.communicate(timeout=30)
