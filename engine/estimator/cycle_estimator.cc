@@ -27,8 +27,7 @@ CycleEstimator::CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rt
                                const PortShm& port)
     : memory_(memory), ingress_(ingress), egress_(egress), port_(port) {}
 
-absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds,
-                                 CostSamples& samples) {
+absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds, CostSamples& samples) {
   // A ring must hold the train whole, in front of the NF and behind it.
   const std::uint32_t room =
       std::min(rte_ring_get_capacity(ingress_), rte_ring_get_capacity(egress_));
@@ -40,10 +39,11 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds,
         room, 4 * kBurst));
   }
   if (rte_ring_empty(ingress_) == 0 || rte_ring_empty(egress_) == 0) {
-    return absl::FailedPreconditionError(fmt::format(
-        "packets wait in the rings of the function, {} in front of it and {} behind; estimate while "
-        "no traffic runs",
-        rte_ring_count(ingress_), rte_ring_count(egress_)));
+    return absl::FailedPreconditionError(
+        fmt::format("packets wait in the rings of the function, {} in front of it and {} behind; "
+                    "estimate while "
+                    "no traffic runs",
+                    rte_ring_count(ingress_), rte_ring_count(egress_)));
   }
   const std::uint32_t position = egress_->cons.head;
   constexpr std::uint32_t kWarmUp = 8;  // rounds in which caches and branch predictors settle

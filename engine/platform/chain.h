@@ -6,28 +6,16 @@
 #include <rte_memzone.h>
 #include <rte_ring.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/platform/counter.h"
 #include "engine/platform/histogram.h"
 #include "ports/net_unis/port_shm.h"
 
 namespace unis {
-
-// A counter with one writer; others may read it at any time.
-class Counter {
- public:
-  void Add(std::uint64_t n) noexcept {
-    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-  std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_{0};
-};
 
 // What a port tells of itself, read once.
 struct PortCounters {

@@ -7,9 +7,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
+
+#include "engine/platform/counter.h"
 
 namespace unis {
 
@@ -31,9 +34,16 @@ class Component {
   // classes call it in their destructor, before their members go.
   void Halt();
 
+  const std::string& name() const { return name_; }
+  unsigned lcore() const { return lcore_; }
+  std::uint64_t handled() const { return handled_.value(); }
+  // TSC cycles of the iterations that handled something.
+  std::uint64_t busy_cycles() const { return busy_cycles_.value(); }
+
  protected:
-  // A few µs at most: no lock, no allocation, no system call but the scheduler's switch.
-  virtual void Iterate() noexcept = 0;
+  // A few µs at most: no lock, no allocation, no system call but the scheduler's switch. Returns
+  // how many packets it handled, or how many switches it made.
+  virtual std::uint32_t Iterate() noexcept = 0;
 
  private:
   static std::int32_t Call(void* self);
@@ -42,6 +52,8 @@ class Component {
   std::uint32_t service_ = 0;
   unsigned lcore_ = 0;
   bool running_ = false;
+  Counter handled_;
+  Counter busy_cycles_;
   std::mutex callers_;  // one Do() at a time
   std::atomic<const std::function<void()>*> work_{nullptr};
   std::mutex done_mutex_;

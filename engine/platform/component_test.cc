@@ -19,15 +19,15 @@ class CountingComponent final : public Component {
   explicit CountingComponent(std::string name = "unis_counting") : Component(std::move(name)) {}
   ~CountingComponent() override { Halt(); }
   std::uint64_t iterations() const { return iterations_.load(); }
-  unsigned lcore() const { return lcore_.load(); }
+  unsigned runs_on() const { return lcore_.load(); }
   int state = 0;  // as members of real components: touched by Iterate and Do alone
 
  private:
-  void Iterate() noexcept override {
+  std::uint32_t Iterate() noexcept override {
     ++state;
     --state;
     lcore_.store(rte_lcore_id());
-    iterations_.fetch_add(1);
+    return iterations_.fetch_add(1) % 2 == 0 ? 3 : 0;
   }
 
   std::atomic<std::uint64_t> iterations_{0};
@@ -40,7 +40,7 @@ TEST_F(ComponentTest, RunsOnItsLcore) {
   CountingComponent component;
   ASSERT_TRUE(component.RunOn(kServiceLcores[1]).ok());
   EXPECT_TRUE(Eventually([&] { return component.iterations() > 100; }));
-  EXPECT_EQ(component.lcore(), kServiceLcores[1]);
+  EXPECT_EQ(component.runs_on(), kServiceLcores[1]);
 }
 
 TEST_F(ComponentTest, DoesWorkOnItsOwnThread) {

@@ -10,15 +10,17 @@ namespace unis {
 Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port)
     : Component("unis_sink"), memory_(memory), chains_(chains), port_(std::move(port)) {}
 
-void Sink::Iterate() noexcept {
-  for (const auto& chain : chains_) Drain(*chain);
+std::uint32_t Sink::Iterate() noexcept {
+  std::uint32_t taken = 0;
+  for (const auto& chain : chains_) taken += Drain(*chain);
+  return taken;
 }
 
-void Sink::Drain(Chain& chain) noexcept {
+std::uint32_t Sink::Drain(Chain& chain) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const unsigned count = rte_ring_sc_dequeue_burst(
       chain.last(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
-  if (count == 0) return;
+  if (count == 0) return 0;
   for (unsigned i = 0; i < count; ++i) {
     rte_prefetch0(packets[i]);
     rte_mbuf_prefetch_part2(packets[i]);
@@ -42,6 +44,7 @@ void Sink::Drain(Chain& chain) noexcept {
   }
   chain.delivered.Add(sent);
   chain.delivered_bytes.Add(bytes);
+  return count;
 }
 
 }  // namespace unis

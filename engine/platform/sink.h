@@ -19,8 +19,8 @@ class Sink final : public Component {
   ~Sink() override { Halt(); }
 
  private:
-  void Iterate() noexcept override;
-  void Drain(Chain& chain) noexcept;
+  std::uint32_t Iterate() noexcept override;
+  std::uint32_t Drain(Chain& chain) noexcept;
 
   const PacketMemory& memory_;
   const Chains& chains_;

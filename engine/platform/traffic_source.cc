@@ -51,35 +51,33 @@ std::vector<std::int32_t> TrafficSource::ClassifyFrames(const Frames& frames) co
   return chain;
 }
 
-void TrafficSource::Iterate() noexcept {
+std::uint32_t TrafficSource::Iterate() noexcept {
   if (paused_.load(std::memory_order_relaxed)) {
     last_ = rte_rdtsc();
     credit_ = 0;
-    return;
+    return 0;
   }
-  if (port_) {
-    ReceivePackets();
-  } else {
-    SendFrames();
-  }
+  return port_ ? ReceivePackets() : SendFrames();
 }
 
-void TrafficSource::ReceivePackets() noexcept {
+std::uint32_t TrafficSource::ReceivePackets() noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint16_t count = port_->Receive(packets.data(), kBurst);
   if (count > 0) Steer(std::span(packets.data(), count));
+  return count;
 }
 
-void TrafficSource::SendFrames() noexcept {
+std::uint32_t TrafficSource::SendFrames() noexcept {
   const std::uint32_t allowance = rate_.limited() ? Allowance() : kBurst;
-  if (allowance == 0) return;
+  if (allowance == 0) return 0;
   List& list = lists_[next_list_];
   next_list_ = next_list_ + 1 == lists_.size() ? 0 : next_list_ + 1;
   const std::uint32_t limit = rate_.limited() ? allowance : RoomFor(list, allowance);
-  if (limit == 0) return;
+  if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint32_t count = TakeFrames(list, limit, packets.data());
   if (count > 0) Steer(std::span(packets.data(), count));
+  return count;
 }
 
 // Token bucket.

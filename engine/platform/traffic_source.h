@@ -47,9 +47,9 @@ class TrafficSource final : public Component {
     std::size_t next = 0;
   };
 
-  void Iterate() noexcept override;
-  void SendFrames() noexcept;
-  void ReceivePackets() noexcept;
+  std::uint32_t Iterate() noexcept override;
+  std::uint32_t SendFrames() noexcept;
+  std::uint32_t ReceivePackets() noexcept;
   std::uint32_t Allowance() noexcept;
   std::uint32_t TakeFrames(List& list, std::uint32_t limit, rte_mbuf** packets) noexcept;
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;

@@ -48,14 +48,18 @@ void Scheduler::Start() {
   next_decision_ = now + settings_.interval;
 }
 
-void Scheduler::Tick() noexcept {
+std::uint32_t Scheduler::Tick() noexcept {
   Nanoseconds now = timer_.Now();
-  if (now < next_decision_) return;                         // line 4
+  std::uint32_t switched = 0;
+  if (now < next_decision_) return switched;                // line 4
   for (CoreIndex core = 0; core < cores_.size(); ++core) {  // line 5
-    if (TickCore(core, now)) now = timer_.Now();            // a switch takes its time
+    if (!TickCore(core, now)) continue;
+    ++switched;
+    now = timer_.Now();  // a switch takes its time
   }
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
+  return switched;
 }
 
 bool Scheduler::TickCore(CoreIndex index, Nanoseconds now) noexcept {

@@ -52,8 +52,9 @@ class Scheduler {
   // Runs the first NF of every wait queue.
   void Start();
 
-  // Lines 4 to 19: does nothing until T has passed since the last decision.
-  void Tick() noexcept;
+  // Lines 4 to 19: does nothing until T has passed since the last decision. Returns how many cores
+  // it switched.
+  std::uint32_t Tick() noexcept;
 
   NfIndex Current(CoreIndex core) const { return cores_[core].current; }
   std::uint64_t Switches(CoreIndex core) const { return cores_[core].switches; }

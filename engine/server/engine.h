@@ -74,6 +74,7 @@ class Engine {
   absl::Status LetEngineDecide();
   void ReleaseNfs();
   absl::Status ChooseLead();
+  absl::StatusOr<v1::EstimateReply> EstimateInTurns(const v1::EstimateRequest& request);
   absl::Status SampleAlone(std::size_t nf, std::uint32_t size, std::uint32_t rounds,
                            CostSamples& samples);
   absl::StatusOr<bool> Drain(Nanoseconds timeout);

@@ -17,6 +17,7 @@ constexpr unsigned kSwitchCostRounds = 200;
 constexpr std::uint32_t kEstimateRounds = 100;
 constexpr std::uint32_t kTurns = 10;
 constexpr int kAlonePriority = 2;
+constexpr Nanoseconds kDrainTimeout = 2'000'000'000;
 constexpr auto kStopTimeout = std::chrono::seconds(2);
 constexpr auto kPollEvery = std::chrono::microseconds(200);
 
@@ -63,13 +64,28 @@ void FillMean(v1::NfEstimate& nf) {
 absl::StatusOr<v1::EstimateReply> Engine::Estimate(const v1::EstimateRequest& request) {
   const std::lock_guard lock(mutex_);
   if (auto status = RequireDeployed(); !status.ok()) return status;
+  if (!policy_) {
+    if (auto status = rt_runtime_.Change(-1); !status.ok()) return status;
+    auto reply = EstimateInTurns(request);
+    if (auto status = rt_runtime_.Restore(); !status.ok()) return status;
+    return reply;
+  }
+  const v1::Policy policy = *policy_;
+  deployment_->source().SetPaused(true);
+  if (const auto drained = Drain(kDrainTimeout); !drained.ok()) return drained.status();
+  auto reply = EstimateInTurns(request);
+  if (auto status = ApplyPolicy(policy); !status.ok()) return status;
+  deployment_->source().SetPaused(false);
+  return reply;
+}
+
+absl::StatusOr<v1::EstimateReply> Engine::EstimateInTurns(const v1::EstimateRequest& request) {
   std::vector<std::size_t> nfs;
   for (const std::string& name : request.nfs()) {
     const auto index = FindNf(name);
     if (!index.ok()) return index.status();
     nfs.push_back(*index);
   }
-  if (policy_) return absl::FailedPreconditionError("costs are estimated before the chains start");
   for (const auto& attached : attached_) {
     if (!attached) return absl::FailedPreconditionError("not every function is attached yet");
   }
@@ -81,8 +97,7 @@ absl::StatusOr<v1::EstimateReply> Engine::Estimate(const v1::EstimateRequest& re
     }
   }
   const std::uint32_t rounds = request.rounds() > 0 ? request.rounds() : kEstimateRounds;
-  std::vector<std::vector<CostSamples>> samples(nfs.size(),
-                                                std::vector<CostSamples>(sizes.size()));
+  std::vector<std::vector<CostSamples>> samples(nfs.size(), std::vector<CostSamples>(sizes.size()));
   // Nobody else takes the CPU, nor the packets.
   const absl::Cleanup go_on = [this] {
     for (const NfThread& nf : Threads()) (void)kill(nf.pid, SIGCONT);
@@ -93,8 +108,8 @@ absl::StatusOr<v1::EstimateReply> Engine::Estimate(const v1::EstimateRequest& re
   for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
     for (std::size_t nf = 0; nf < nfs.size(); ++nf) {
       for (std::size_t size = 0; size < sizes.size(); ++size) {
-        const auto status = SampleAlone(nfs[nf], sizes[size], (rounds + kTurns - 1) / kTurns,
-                                        samples[nf][size]);
+        const auto status =
+            SampleAlone(nfs[nf], sizes[size], (rounds + kTurns - 1) / kTurns, samples[nf][size]);
         if (status.ok()) continue;
         return absl::Status(
             status.code(),
@@ -126,8 +141,7 @@ absl::Status Engine::SampleAlone(std::size_t index, std::uint32_t size, std::uin
   const auto& nf = deployment_->nfs()[index];
   const NfThread& thread = attached_[index]->thread;
   (void)kill(thread.pid, SIGCONT);
-  auto status = rt_runtime_.Change(-1);
-  if (status.ok()) status = SetYielding({thread}, false);
+  auto status = SetYielding({thread}, false);
   if (status.ok()) status = SetSchedulingClass(thread, SCHED_FIFO, kAlonePriority);
   if (status.ok()) {
     const Frames frames = deployment_->ProbeFrames(*nf.chain, size);
@@ -137,7 +151,6 @@ absl::Status Engine::SampleAlone(std::size_t index, std::uint32_t size, std::uin
   }
   status.Update(unis::Stop(thread));
   status.Update(SetSchedulingClass(thread, SCHED_IDLE, 0));
-  status.Update(rt_runtime_.Restore());
   return status;
 }
 

@@ -1,5 +1,6 @@
 // Engine::GetStats: one snapshot of everything that `unis ps` and `unis top` show.
 #include <fmt/format.h>
+#include <rte_lcore.h>
 
 #include <algorithm>
 
@@ -43,6 +44,16 @@ absl::StatusOr<v1::Stats> Engine::GetStats(bool reset_latency) {
   });
   for (std::size_t i = 0; i < deployment_->nfs().size(); ++i) FillNf(i, *stats.add_nfs());
   FillCores(stats);
+  for (const Component* component : {static_cast<const Component*>(&deployment_->source()),
+                                     static_cast<const Component*>(&deployment_->sink()),
+                                     static_cast<const Component*>(scheduling_.get())}) {
+    auto* out = stats.add_components();
+    out->set_name(component->name().substr(component->name().find('_') + 1));
+    out->set_cpu(
+        static_cast<std::uint32_t>(rte_lcore_to_cpu_id(static_cast<int>(component->lcore()))));
+    out->set_handled(component->handled());
+    out->set_busy_ns(static_cast<std::uint64_t>(timer_.clock().ToNs(component->busy_cycles())));
+  }
   *stats.mutable_account() = TakeAccount(false);
   stats.set_mempool_size(deployment_->memory().size());
   stats.set_mempool_in_use(deployment_->memory().InUse());

@@ -9,7 +9,7 @@
 namespace unis {
 
 bool ThreadExists(pid_t pid, pid_t tid);
-bool ProcessRuns(pid_t pid);  // exists and is not a zombie
+bool ProcessRuns(pid_t pid);               // exists and is not a zombie
 bool ThreadStopped(pid_t pid, pid_t tid);  // by a signal
 std::uint64_t CpuTimeNs(pid_t pid, pid_t tid);
 

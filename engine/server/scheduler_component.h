@@ -22,10 +22,11 @@ class SchedulerComponent final : public Component {
   Scheduler* scheduler() { return scheduler_.get(); }
 
  private:
-  void Iterate() noexcept override {
-    if (scheduler_) scheduler_->Tick();
+  std::uint32_t Iterate() noexcept override {
+    const std::uint32_t switches = scheduler_ ? scheduler_->Tick() : 0;
     if (trace_.recording()) [[unlikely]]
       trace_.Sample(timer_.Now());
+    return switches;
   }
 
   const TscTimer& timer_;

@@ -35,6 +35,7 @@ Machine::Machine(const Scenario& scenario)
     : poll_(FromNs(scenario.machine.poll_ns)),
       batch_(scenario.scheduler.batch),
       trace_(scenario.trace),
+      platform_takes_time_(scenario.machine.platform_takes_time()),
       seed_(scenario.seed),
       cpus_(DistinctCpus(scenario)),
       cores_(cpus_.size()),
@@ -70,6 +71,7 @@ void Machine::AddChain(const ChainSpec& spec) {
     nfs_.push_back(std::move(nf));
     chain.nfs.push_back(index);
   }
+  chain.last_link = static_cast<LinkIndex>(links_.size());
   links_.push_back({PacketQueue(spec.ring_size), std::nullopt});
   chains_.push_back(std::move(chain));
 }
@@ -161,7 +163,8 @@ void Machine::Poll(CoreIndex index, Time now) {
   core.activity = Activity::kWorking;
   core.due = now + work;
   const Chain& chain = chains_[nf.chain];
-  if (chain.saturating && nf.ingress == chain.first_link) Arrive(nf.chain, nf.in_hand, now);
+  if (chain.saturating && !platform_takes_time_ && nf.ingress == chain.first_link)
+    Arrive(nf.chain, nf.in_hand, now);
 }
 
 void Machine::EndPoll(CoreIndex index, Time now) {
@@ -190,12 +193,10 @@ void Machine::FinishBurst(Nf& nf, Time now) {
     const std::uint32_t passed = Filter(nf, run.count);
     nf.counts.dropped_by_function += run.count - passed;
     run.count = passed;
-    if (egress.reader) {
+    if (egress.reader || platform_takes_time_) {
       nf.counts.dropped_egress_full += passed - egress.queue.Push(run);
     } else {
-      chain.counts.delivered += passed;
-      chain.counts.latency.Record(static_cast<std::uint64_t>((now - run.arrived) / kNanosecond),
-                                  passed);
+      RecordDelivery(chain, run, now);
     }
   }
   nf.burst.clear();
@@ -248,6 +249,38 @@ void Machine::FillFirstRings(Time now) {
   }
 }
 
+bool Machine::HasRoom(std::size_t index, std::uint32_t packets) const {
+  const Chain& chain = chains_[index];
+  const PacketQueue& ring = links_[chain.first_link].queue;
+  return chain.saturating && ring.capacity() - ring.size() >= packets;
+}
+
+bool Machine::SourceHasRoom(std::uint32_t packets) const {
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    if (HasRoom(i, packets)) return true;
+  }
+  return false;
+}
+
+bool Machine::SinkHasPackets() const {
+  return std::ranges::any_of(chains_,
+                             [this](const Chain& chain) { return NumPkts(chain.last_link) > 0; });
+}
+
+std::uint32_t Machine::Deliver(std::size_t index, std::uint32_t most, Time now) {
+  Chain& chain = chains_[index];
+  delivered_.clear();
+  const std::uint32_t count = links_[chain.last_link].queue.Take(most, delivered_);
+  for (const PacketRun& run : delivered_) RecordDelivery(chain, run, now);
+  return count;
+}
+
+void Machine::RecordDelivery(Chain& chain, const PacketRun& run, Time now) {
+  chain.counts.delivered += run.count;
+  chain.counts.latency.Record(static_cast<std::uint64_t>((now - run.arrived) / kNanosecond),
+                              run.count);
+}
+
 void Machine::Account(Core& core, Time now) {
   if (core.activity == Activity::kWorking) nfs_[*core.running].busy += now - core.since;
   if (core.activity == Activity::kSpinning) nfs_[*core.running].spinning += now - core.since;
@@ -272,7 +305,7 @@ void Machine::EndRun(CoreIndex index, Time now) {
 }
 
 std::uint64_t Machine::InFlight(const Chain& chain) const {
-  std::uint64_t sum = 0;
+  std::uint64_t sum = NumPkts(chain.last_link);
   for (const NfIndex nf : chain.nfs) sum += nfs_[nf].in_hand + NumPkts(nfs_[nf].ingress);
   return sum;
 }

@@ -49,8 +49,16 @@ class Machine final : public InterfaceMonitor {
   const std::vector<Time>& agenda() const { return agenda_; }
   void OnCoreEvent(CoreIndex core, Time now);
   void Arrive(std::size_t chain, std::uint32_t count, Time now);
-  // Saturating traffic: the source is on another CPU and fills the first ring at once.
+  // Saturating traffic: the first ring is full when the NFs begin. Where the platform takes no time
+  // it stays so, and what comes out of a chain is delivered at once.
   void FillFirstRings(Time now);
+
+  // What source and sink do where the platform takes time.
+  std::size_t chains() const { return chains_.size(); }
+  bool HasRoom(std::size_t chain, std::uint32_t packets) const;  // false: traffic not saturating
+  bool SourceHasRoom(std::uint32_t packets) const;               // for any chain
+  bool SinkHasPackets() const;
+  std::uint32_t Deliver(std::size_t chain, std::uint32_t most, Time now);
 
   // The warm-up is over: all counts begin anew.
   void BeginMeasuring(Time now);
@@ -77,13 +85,14 @@ class Machine final : public InterfaceMonitor {
 
   struct Link {
     PacketQueue queue;
-    std::optional<NfIndex> reader;  // none: a sink, which takes everything at once
+    std::optional<NfIndex> reader;  // none: the sink
   };
 
   struct Chain {
     Chain(const ChainSpec& spec, std::uint64_t seed);
     std::vector<NfIndex> nfs;
     LinkIndex first_link = 0;
+    LinkIndex last_link = 0;
     bool saturating;
     bool sizes_matter;
     PacketSizes sizes;
@@ -114,6 +123,7 @@ class Machine final : public InterfaceMonitor {
   void EndPoll(CoreIndex core, Time now);
   void FinishBurst(Nf& nf, Time now);
   std::uint32_t Filter(Nf& nf, std::uint32_t count);
+  static void RecordDelivery(Chain& chain, const PacketRun& run, Time now);
   void WakeReader(LinkIndex link, Time now);
   void Resume(CoreIndex core, NfIndex nf, Time now);
   void Stop(CoreIndex core, Time now);
@@ -125,6 +135,7 @@ class Machine final : public InterfaceMonitor {
   Time poll_;
   std::uint32_t batch_;
   bool trace_;
+  bool platform_takes_time_;
   std::uint64_t seed_;
   std::vector<std::uint32_t> cpus_;
   std::vector<ScheduledNf> scheduled_;
@@ -133,6 +144,7 @@ class Machine final : public InterfaceMonitor {
   std::vector<Chain> chains_;
   std::vector<Core> cores_;
   std::vector<Time> agenda_;
+  std::vector<PacketRun> delivered_;  // of one burst
   std::vector<RunInterval> runs_;
   std::uint64_t switches_ = 0;
   PollObserver* observer_ = nullptr;

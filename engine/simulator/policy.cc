@@ -88,12 +88,13 @@ class TimeSharing final : public RunToTheEnd {
     return *std::min_element(slice_end_.begin(), slice_end_.end());
   }
 
-  void OnTime(Time now) override {
+  Time OnTime(Time now) override {
     for (CoreIndex core = 0; core < slice_end_.size(); ++core) {
       if (slice_end_[core] > now) continue;
       Rotate(core, now, now + switch_);
       slice_end_[core] = now + switch_ + slice_;
     }
+    return now;
   }
 
  private:
@@ -119,11 +120,14 @@ class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
 
   Time NextEvent() const override { return next_tick_; }
 
-  void OnTime(Time now) override {
+  Time OnTime(Time now) override {
     clock_ = now;
     scheduler_.Tick();
     next_tick_ = std::max(now + interval_, clock_);
+    return clock_;
   }
+
+  bool IsScheduler() const override { return true; }
 
   std::uint64_t Decisions() const override { return scheduler_.Decisions(); }
 

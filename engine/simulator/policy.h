@@ -16,7 +16,10 @@ class CpuPolicy : public PollObserver {
   virtual void Start() = 0;
   // When the policy wants to act by itself; kNever: only at the end of polls.
   virtual Time NextEvent() const { return kNever; }
-  virtual void OnTime(Time) {}
+  // Returns until when the scheduler's CPU is busy with it.
+  virtual Time OnTime(Time now) { return now; }
+  // Whether it acts on a CPU of the platform, not in the kernel of each core.
+  virtual bool IsScheduler() const { return false; }
   virtual std::uint64_t Decisions() const { return 0; }
 
   void OnPollEnd(CoreIndex, NfIndex, bool, Time) override {}

@@ -56,6 +56,12 @@ struct MachineSpec {
   double poll_ns = 20;                 // an empty poll
   Nanoseconds rr_slice = 100'000'000;  // the kernel's sched_rr_timeslice_ms
   Nanoseconds fair_slice = 3'000'000;  // EEVDF's base slice
+  // Per packet. Both 0: source, sink and decisions take no time.
+  double source_ns = 0;
+  double sink_ns = 0;
+  bool platform_has_three_cpus = false;  // else source, sink and scheduler take turns on one
+
+  bool platform_takes_time() const { return source_ns > 0 || sink_ns > 0; }
 };
 
 struct Scenario {

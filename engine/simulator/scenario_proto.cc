@@ -197,6 +197,9 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   machine.rr_slice = check.SliceOr(proto.rr_slice_ns(), machine.rr_slice, "machine.rr_slice_ns");
   machine.fair_slice =
       check.SliceOr(proto.fair_slice_ns(), machine.fair_slice, "machine.fair_slice_ns");
+  machine.source_ns = check.NsOr(proto.source_ns(), 0, "machine.source_ns");
+  machine.sink_ns = check.NsOr(proto.sink_ns(), 0, "machine.sink_ns");
+  machine.platform_has_three_cpus = proto.platform_has_three_cpus();
   return machine;
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/simulator/machine.h"
 #include "engine/simulator/policy.h"
+#include "engine/simulator/service_cpu.h"
 #include "engine/simulator/traffic.h"
 
 namespace unis::sim {
@@ -25,7 +26,8 @@ class Simulation {
       : scenario_(scenario),
         machine_(scenario),
         log_(scenario.trace),
-        policy_(MakePolicy(scenario, machine_, log_)) {
+        policy_(MakePolicy(scenario, machine_, log_)),
+        services_(ServiceCpu::Of(scenario, machine_, *policy_)) {
     machine_.Observe(*policy_);
     for (const ChainSpec& chain : scenario.chains) {
       // Unlike those that the machine draws packet sizes from.
@@ -56,11 +58,15 @@ class Simulation {
     log_.records.clear();
   }
 
-  // At one moment first the cores act, then packets arrive, then the policy looks. There are few
-  // sources of events, so the next is found by looking at each.
+  // At one moment first the cores act, then packets arrive, then the platform works, then the
+  // policy looks. There are few sources of events, so the next is found by looking at each.
   void RunUntil(Time end) {
     for (;;) {
-      Time now = policy_->NextEvent();
+      Time now = on_service_cpu() ? kNever : policy_->NextEvent();
+      ServiceCpu* service = nullptr;
+      for (ServiceCpu& cpu : services_) {
+        if (cpu.next() <= now) now = cpu.next(), service = &cpu;
+      }
       std::size_t source = kPolicy;
       for (std::size_t i = arrivals_.size(); i-- > 0;) {
         if (arrivals_[i].next() <= now) now = arrivals_[i].next(), source = i;
@@ -73,14 +79,19 @@ class Simulation {
       if (now >= end) return;
       if (core < machine_.cores()) {
         machine_.OnCoreEvent(core, now);
+        for (ServiceCpu& cpu : services_) cpu.Wake(now);
       } else if (source != kPolicy) {
         arrivals_[source].Advance();
         machine_.Arrive(source, scenario_.chains[source].arrivals.burst, now);
+      } else if (service != nullptr) {
+        service->OnTime(now);
       } else {
         policy_->OnTime(now);
       }
     }
   }
+
+  bool on_service_cpu() const { return policy_->IsScheduler() && !services_.empty(); }
 
   static constexpr std::size_t kPolicy = ~std::size_t{0};
 
@@ -88,6 +99,7 @@ class Simulation {
   Machine machine_;
   EventLog log_;
   std::unique_ptr<CpuPolicy> policy_;
+  std::vector<ServiceCpu> services_;
   std::vector<Arrivals> arrivals_;
   std::uint64_t decisions_before_ = 0;
 };

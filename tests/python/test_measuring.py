@@ -149,9 +149,15 @@ def test_sizes_that_costs_are_taken_over() -> None:
 
 
 def test_order_of_policies() -> None:
-    machine = {"unis": 4.0, "cooperative": 4.1, "rr": 0.01}
-    assert reversed_pairs(machine, {"unis": 9, "cooperative": 8, "rr": 1}) == []  # too close
-    assert reversed_pairs(machine, {"unis": 1, "cooperative": 1, "rr": 9}) == [
+    machine = [{"unis": 4.0, "cooperative": 4.1, "rr": 0.01}]
+    assert reversed_pairs(machine, [{"unis": 9, "cooperative": 8, "rr": 1}]) == []  # too close
+    assert reversed_pairs(machine, [{"unis": 1, "cooperative": 1, "rr": 9}]) == [
         ("unis", "rr"),
         ("cooperative", "rr"),
     ]
+
+
+def test_policies_are_compared_within_a_round() -> None:
+    drifting = [{"unis": 4.0, "rr": 2.0}, {"unis": 1.0, "rr": 0.5}, {"unis": 0.2, "rr": 0.1}]
+    assert reversed_pairs(drifting, [{"unis": 2, "rr": 1}]) == []
+    assert reversed_pairs(drifting, [{"unis": 1, "rr": 2}]) == [("unis", "rr")]

@@ -1,15 +1,19 @@
 """`unis bench agreement`: does the simulator say what the machine does?
 
-The costs that it is fed with are measured in the same run (Cycle Estimator, switch cost), none is
-fitted. They must agree on the order of the policies and on UNiS's share of co-operative.
+The costs that it is fed with are measured (Cycle Estimator, switch cost, source and sink), none is
+fitted. A machine changes its speed within seconds, so every round has its own: first the costs of
+the functions are measured, then each policy in a window; then the round is simulated. They must
+agree on the order of the policies and on UNiS's share of co-operative.
 """
 
+import itertools
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel
 
 from unis import built
-from unis.bench.windows import Quartiles, alternate, mpps, ratios
+from unis.bench.windows import Quartiles, alternate, mpps
 from unis.chain.load import LoadedChain
 from unis.chain.machine import Machine, Surroundings
 from unis.chain.model import API_VERSION, ChainFile
@@ -18,58 +22,58 @@ from unis.launch.interrupts import interrupts
 from unis.launch.launcher import Options, Run, running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
+from unis.v1 import engine_pb2 as pb
 
 POLICIES = ("unis", "cooperative", "rr", "other")
 TOLERANCE = 0.15  # of the ratio unis / cooperative
-_SAME = 0.05  # throughputs this close (relative) have no order
+_SAME = 0.05  # policies whose throughputs are this close (relative) have no order
 _SWITCH_ROUNDS = 2000
-_SIMULATED_SECONDS = 2.0
+_ESTIMATE_ROUNDS = 200
+_SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
+_SIMULATED_SECONDS_ELSE = 0.5
 
 
 class Comparison(BaseModel):
-    """One chain on the machine and in the simulator."""
+    """One chain on the machine and in the simulator. Costs in ns, means over the rounds."""
 
     functions: int
-    cost_ns: dict[str, float]
+    cost_ns: dict[str, float]  # of a packet: functions, source and sink
     switch_ns: float
     yield_ns: float
-    machine_mpps: dict[str, float]  # mean
+    machine_mpps: dict[str, float]
     simulator_mpps: dict[str, float]
     machine_ratio: Quartiles  # unis / cooperative, paired windows
-    simulator_ratio: float
+    simulator_ratio: Quartiles  # of the same rounds
+    reversed: list[tuple[str, str]]  # policies that are the other way round in the simulator
 
     @property
     def difference(self) -> float:
         """Simulator's ratio less the machine's."""
-        return self.simulator_ratio - self.machine_ratio.median
-
-    @property
-    def same_order(self) -> bool:
-        """Whether no two policies that differ on the machine are the other way round."""
-        return not reversed_pairs(self.machine_mpps, self.simulator_mpps)
+        return self.simulator_ratio.median - self.machine_ratio.median
 
     @property
     def agrees(self) -> bool:
         """Whether order and ratio are close enough."""
-        return self.same_order and abs(self.difference) <= TOLERANCE
+        return not self.reversed and abs(self.difference) <= TOLERANCE
 
 
 def reversed_pairs(
-    machine: Mapping[str, float], simulator: Mapping[str, float]
+    machine: Sequence[Mapping[str, float]], simulator: Sequence[Mapping[str, float]]
 ) -> list[tuple[str, str]]:
-    """Pairs of policies that both sides tell apart, in opposite order."""
+    """Pairs of policies that both sides tell apart, in opposite order.
 
-    def order(values: Mapping[str, float], first: str, second: str) -> int:
-        a, b = values[first], values[second]
-        if abs(a - b) <= _SAME * max(a, b):
-            return 0
-        return 1 if a > b else -1
+    Throughput of each policy, round by round; compared within the rounds.
+    """
 
-    policies = list(machine)
+    def order(rounds: Sequence[Mapping[str, float]], first: str, second: str) -> int:
+        # Not a / b: a window of rr may be too short for a single packet.
+        shares = [of[first] / ((of[first] + of[second]) or 1) for of in rounds]
+        lead = 2 * statistics.median(shares) - 1
+        return 0 if abs(lead) <= _SAME / 2 else 1 if lead > 0 else -1
+
     return [
         (first, second)
-        for index, first in enumerate(policies)
-        for second in policies[index + 1 :]
+        for first, second in itertools.combinations(machine[0], 2)
         if order(machine, first, second) * order(simulator, first, second) < 0
     ]
 
@@ -113,48 +117,69 @@ def compare(
 def _compare(
     run: Run, chain: LoadedChain, rounds: int, window: float, report: Callable[[str], None]
 ) -> Comparison:
-    cpu = min(chain.file.cpus)
-    switching = run.client.switch_cost(cpu, _SWITCH_ROUNDS)
+    switching = run.client.switch_cost(min(chain.file.cpus), _SWITCH_ROUNDS)
     run.client.start(names.policy("unis"))
-    interval = _decision_interval(run)
-    report(f"measuring {len(chain.file.functions)} functions, {rounds} rounds")
-    measured = alternate(run.client, POLICIES, rounds, window, lambda *_: run.check())
-    costs = {name: cost.ns for name, cost in run.costs.items()}
-    machine_costs = MachineCosts(
+    functions = [function.name for function in chain.file.functions]
+    costs: list[dict[str, float]] = []  # of each round
+    stats: list[pb.Stats] = []  # before each round and after the last
+
+    def measure_costs() -> None:
+        estimates = run.client.estimate(functions, [], _ESTIMATE_ROUNDS)
+        costs.append({estimate.nf: estimate.ns for estimate in estimates})
+        stats.append(run.client.stats())
+
+    report(f"measuring {len(functions)} functions, {rounds} rounds")
+    windows = alternate(run.client, POLICIES, rounds, window, lambda *_: run.check(), measure_costs)
+    measured = [{policy: mpps(reply) for policy, reply in of.items()} for of in windows]
+    stats.append(run.client.stats())
+    report("simulating each round")
+    simulated: list[dict[str, float]] = []
+    for before, after, cost in zip(stats[:-1], stats[1:], costs, strict=True):
+        cost.update(_platform_costs(before, after))
+        machine = _machine_costs(switching, cost, after)
+        simulated.append({policy: _simulated(chain, cost, policy, machine) for policy in POLICIES})
+    return Comparison(
+        functions=len(functions),
+        cost_ns=_means(costs),
+        switch_ns=switching.until_running_ns,
+        yield_ns=switching.yield_ns,
+        machine_mpps=_means(measured),
+        simulator_mpps=_means(simulated),
+        machine_ratio=Quartiles.of([of["unis"] / of["cooperative"] for of in measured]),
+        simulator_ratio=Quartiles.of([of["unis"] / of["cooperative"] for of in simulated]),
+        reversed=reversed_pairs(measured, simulated),
+    )
+
+
+def _platform_costs(before: pb.Stats, after: pb.Stats) -> dict[str, float]:
+    """What a packet cost source and sink in between, ns."""
+    return {
+        now.name: (now.busy_ns - then.busy_ns) / max(1, now.handled - then.handled)
+        for then, now in zip(before.components, after.components, strict=True)
+        if now.name in ("source", "sink")
+    }
+
+
+def _machine_costs(
+    switching: pb.SwitchCostReply, cost: Mapping[str, float], stats: pb.Stats
+) -> MachineCosts:
+    return MachineCosts(
         switch_ns=switching.until_running_ns,
         switch_call_ns=switching.call_ns,
         yield_ns=switching.yield_ns,
         kernel_switch_ns=switching.until_running_ns - switching.until_preempted_ns,
-    )
-    simulated = {}
-    for policy in POLICIES:
-        wanted = scenario(chain, costs, policy, _SIMULATED_SECONDS, machine_costs)
-        wanted.scheduler.interval_ns = interval
-        simulated[policy] = Summary.of(simulate(wanted)).mpps
-    return Comparison(
-        functions=len(chain.file.functions),
-        cost_ns=costs,
-        switch_ns=switching.until_running_ns,
-        yield_ns=switching.yield_ns,
-        machine_mpps={
-            policy: _mean([mpps(windows[policy]) for windows in measured]) for policy in POLICIES
-        },
-        simulator_mpps=simulated,
-        machine_ratio=Quartiles.of(ratios(measured, "unis", "cooperative")),
-        simulator_ratio=simulated["unis"] / simulated["cooperative"],
+        source_ns=cost["source"],
+        sink_ns=cost["sink"],
+        platform_has_three_cpus=len({component.cpu for component in stats.components}) > 1,
     )
 
 
-def _decision_interval(run: Run) -> int:
-    """How often this machine's scheduler really decides, ns: T, or longer where it shares its CPU
-    with source and sink.
-    """
-    before = run.client.stats()
-    run.wait(0.3)
-    after = run.client.stats()
-    decisions = max(1, after.ticks - before.ticks)
-    return max(1000, (after.time_ns - before.time_ns) // decisions)
+def _simulated(
+    chain: LoadedChain, costs: Mapping[str, float], policy: str, machine: MachineCosts
+) -> float:
+    seconds = _SIMULATED_SECONDS.get(policy, _SIMULATED_SECONDS_ELSE)
+    return Summary.of(simulate(scenario(chain, costs, policy, seconds, machine))).mpps
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {key: statistics.fmean(of[key] for of in rounds) for key in rounds[0]}

@@ -59,6 +59,7 @@ def alternate(
     rounds: int,
     window: float,
     on_window: Callable[[Rounds, str], None],
+    before_round: Callable[[], None] = lambda: None,
 ) -> Rounds:
     """Measures every policy once a round, in an order that rotates from round to round.
 
@@ -66,6 +67,7 @@ def alternate(
     """
     done: Rounds = []
     for index in range(rounds):
+        before_round()
         shift = index % len(policies)
         done.append({})
         for policy in [*policies[shift:], *policies[:shift]]:

@@ -31,6 +31,9 @@ class MachineCosts:
     switch_call_ns: float = 0  # of which the scheduler's own system call takes
     yield_ns: float = 0  # sched_yield between two functions
     kernel_switch_ns: float = 0  # a preemption by the kernel, in which nobody runs
+    source_ns: float = 0  # per packet; with sink_ns 0: source, sink and decisions take no time
+    sink_ns: float = 0
+    platform_has_three_cpus: bool = False  # else source, sink and scheduler take turns on one
 
     def message(self, rr_timeslice_ms: int | None) -> pb.SimMachine:
         """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
@@ -41,6 +44,9 @@ class MachineCosts:
             yield_ns=self.yield_ns,
             kernel_switch_ns=self.kernel_switch_ns,
             rr_slice_ns=slice_ms * 1_000_000,
+            source_ns=self.source_ns,
+            sink_ns=self.sink_ns,
+            platform_has_three_cpus=self.platform_has_three_cpus,
         )
 
 
