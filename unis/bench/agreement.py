@@ -28,7 +28,6 @@ POLICIES = ("unis", "cooperative", "rr", "other")
 TOLERANCE = 0.15  # of the ratio unis / cooperative
 _SAME = 0.05  # policies whose throughputs are this close (relative) have no order
 _SWITCH_ROUNDS = 2000
-_ESTIMATE_ROUNDS = 200
 _SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
 _SIMULATED_SECONDS_ELSE = 0.5
 
@@ -119,16 +118,16 @@ def _compare(
 ) -> Comparison:
     switching = run.client.switch_cost(min(chain.file.cpus), _SWITCH_ROUNDS)
     run.client.start(names.policy("unis"))
-    functions = [function.name for function in chain.file.functions]
     costs: list[dict[str, float]] = []  # of each round
     stats: list[pb.Stats] = []  # before each round and after the last
 
     def measure_costs() -> None:
-        estimates = run.client.estimate(functions, [], _ESTIMATE_ROUNDS)
-        costs.append({estimate.nf: estimate.ns for estimate in estimates})
+        run.estimate_again()
+        costs.append({name: cost.ns for name, cost in run.costs.items()})
         stats.append(run.client.stats())
 
-    report(f"measuring {len(functions)} functions, {rounds} rounds")
+    functions = len(chain.file.functions)
+    report(f"measuring {functions} functions, {rounds} rounds")
     windows = alternate(run.client, POLICIES, rounds, window, lambda *_: run.check(), measure_costs)
     measured = [{policy: mpps(reply) for policy, reply in of.items()} for of in windows]
     stats.append(run.client.stats())
@@ -139,7 +138,7 @@ def _compare(
         machine = _machine_costs(switching, cost, after)
         simulated.append({policy: _simulated(chain, cost, policy, machine) for policy in POLICIES})
     return Comparison(
-        functions=len(functions),
+        functions=functions,
         cost_ns=_means(costs),
         switch_ns=switching.until_running_ns,
         yield_ns=switching.yield_ns,

@@ -72,12 +72,12 @@ def run_demo(options: DemoOptions, console: Console) -> Summary:
     fresh = Options(use_cache=False)
     with interrupts() as switch, running(chain, machine, fresh, report, switch) as run:
         rounds = _measure(run, options, console)
+        costs = {name: cost.ns for name, cost in run.costs.items()}
         report("recording who ran when")
         traces = {policy: _trace(run.client, policy) for policy in POLICIES}
         run.client.set_policy(names.policy("unis"))
         report("pausing the source and counting every packet")
         account = run.client.settle()
-        costs = {nf.name: nf.cost_ns for nf in run.client.stats().nfs}
         run.check()
     summary = summarise(
         rounds, POLICIES, account, costs, this_machine(len(machine.cpus)),
@@ -94,7 +94,9 @@ def _measure(run: Run, options: DemoOptions, console: Console) -> Rounds:
             run.check()
             live.update(comparison(rounds, options.rounds), refresh=True)
 
-        return alternate(run.client, POLICIES, options.rounds, options.window, show)
+        return alternate(
+            run.client, POLICIES, options.rounds, options.window, show, run.estimate_again
+        )
 
 
 @contextmanager

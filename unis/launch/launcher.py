@@ -260,6 +260,15 @@ class Run:
             self.costs[estimate.nf] = cost
             CostCache().put(self._key(estimate.nf), cost)
 
+    def estimate_again(self, rounds: int = 200) -> None:
+        """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
+
+        A machine that others share may be half as fast as when the costs were first measured.
+        """
+        functions = [function.name for function in self.chain.file.functions]
+        for estimate in self.client.estimate(functions, self._sizes(), rounds):
+            self.costs[estimate.nf] = Cost.of(estimate)
+
     # ------------------------------------------------------------------ watch
 
     def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
