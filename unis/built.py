@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
+from unis.errors import UnisError
 
-class NotBuiltError(Exception):
+
+class NotBuiltError(UnisError):
     """A program of the build is missing; the text says how to get it."""
 
 

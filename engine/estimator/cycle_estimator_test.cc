@@ -57,7 +57,7 @@ class PlayedNf {
     }
   }
   static void Add(std::uint64_t& counter, std::uint64_t n) {
-    __atomic_store_n(&counter, counter + n, __ATOMIC_RELAXED);
+    __atomic_store_n(&counter, counter + n, __ATOMIC_RELEASE);
   }
 
   std::atomic<bool> stop_{false};

@@ -43,7 +43,7 @@ class PortShm {
   }
   template <typename T>
   static T Load(const T& field) noexcept {
-    return __atomic_load_n(&field, __ATOMIC_RELAXED);
+    return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
   }
 
   std::unique_ptr<const rte_memzone, ZoneDeleter> zone_;

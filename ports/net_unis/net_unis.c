@@ -45,7 +45,7 @@ struct port {
 static inline void
 counter_add(uint64_t *counter, uint64_t n)
 {
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELEASE);
 }
 
 static uint16_t

@@ -4,8 +4,9 @@
  * memzone of the DPDK multi-process group. The engine creates it, zeroed, before the NF starts.
  *
  * Each field has one writer, the NF's polling thread, and is stored and loaded whole (8 bytes,
- * aligned): read it with __atomic_load_n(…, __ATOMIC_RELAXED). Fields of different age may be seen
- * together. A hand-over of the CPU in the port will add its fields in a cache line of their own.
+ * aligned), in this order in every call: read with __atomic_load_n(…, __ATOMIC_ACQUIRE), a field is
+ * never older than those that were read before it but are written after it. A hand-over of the CPU
+ * in the port will add its fields in a cache line of their own.
  */
 #ifndef UNIS_PORT_SHM_H
 #define UNIS_PORT_SHM_H

@@ -13,7 +13,6 @@ from unis.launch import doctor, preflight
 from unis.launch.errors import LaunchError
 from unis.launch.process import ProcessId
 from unis.launch.state import RunDirectory, RunState
-from unis.launch.supervisor import exit_code
 
 RUNNER = CliRunner()
 DEMO = built.clone() / "examples" / "demo.yaml"
@@ -119,7 +118,7 @@ def test_no_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "hugepage_directory", lambda: None)
     with pytest.raises(LaunchError, match="no hugepages are mounted: run") as caught:
         preflight.require_hugepages()
-    assert exit_code(caught.value) == 2
+    assert caught.value.exit_code == 2
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:

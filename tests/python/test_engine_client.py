@@ -13,7 +13,6 @@ from unis.chain.model import Function
 from unis.engine.client import EngineClient, EngineError
 from unis.launch import nf
 from unis.launch.errors import RunFailedError
-from unis.launch.supervisor import exit_code
 from unis.v1 import engine_pb2 as pb
 
 
@@ -68,7 +67,7 @@ def test_the_engines_sentence_arrives(socket: Path, mendable: bool) -> None:
     with EngineClient(socket) as client, pytest.raises(EngineError) as caught:
         client.set_policy(pb.POLICY_RR)
     assert str(caught.value) == "rings are full; drain them"
-    assert exit_code(caught.value) == (2 if mendable else 1)
+    assert caught.value.exit_code == (2 if mendable else 1)
 
 
 def test_answers_arrive(socket: Path) -> None:

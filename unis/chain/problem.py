@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
+from unis.errors import UnisError
+
 Location = tuple[str | int, ...]
 
 
@@ -38,7 +40,7 @@ class LocatedProblem:
         return f"{self.file}:{self.line}: {where}{self.problem.sentence}"
 
 
-class ChainFileError(Exception):
+class ChainFileError(UnisError):
     """A chain file that cannot be used; the text has one line for each problem."""
 
     def __init__(self, problems: Sequence[LocatedProblem]) -> None:

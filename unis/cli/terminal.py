@@ -7,11 +7,8 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
+from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
 from unis.launch.errors import InterruptedRunError
-from unis.launch.supervisor import EXIT_FAILED, RUN_ERRORS, exit_code
-from unis.simulate.scenario import ScenarioError
-
-EXIT_BAD_INPUT = 2
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -34,9 +31,7 @@ def errors_told() -> Iterator[None]:
     """Turns everything that can go wrong with a run into a sentence and an exit code."""
     try:
         yield
-    except RUN_ERRORS as error:
-        raise fail(str(error), exit_code(error)) from None
-    except ScenarioError as error:
-        raise fail(str(error)) from None
+    except UnisError as error:
+        raise fail(str(error), error.exit_code) from None
     except InterruptedRunError:
         raise typer.Exit(EXIT_FAILED) from None

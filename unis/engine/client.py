@@ -8,6 +8,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from unis.errors import UnisError
 from unis.v1 import engine_pb2 as pb
 
 _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
@@ -17,12 +18,11 @@ _SERVICE = pb.DESCRIPTOR.services_by_name["Engine"].full_name
 Reply = TypeVar("Reply", bound=Message)
 
 
-class EngineError(Exception):
+class EngineError(UnisError):
     """The engine refused a call or cannot be reached; the text is a sentence."""
 
     def __init__(self, sentence: str, *, bad_input: bool = False, gone: bool = False) -> None:
-        super().__init__(sentence)
-        self.bad_input = bad_input  # the caller can mend it: exit code 2
+        super().__init__(sentence, bad_input=bad_input)
         self.gone = gone  # nothing answers on the socket
 
 

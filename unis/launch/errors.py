@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 
-
-class LaunchError(Exception):
-    """A chain that cannot be started; the text says what to do about it."""
-
-    def __init__(self, sentence: str, *, bad_input: bool = True) -> None:
-        super().__init__(sentence)
-        self.bad_input = bad_input  # exit code 2: the user can mend it; else 1
+from unis.errors import UnisError
 
 
-class RunFailedError(Exception):
+class LaunchError(UnisError):
+    """A chain that cannot be started."""
+
+
+class RunFailedError(UnisError):
     """A chain that was taken down because part of it died."""
 
     def __init__(self, sentence: str, *, bad_input: bool = False) -> None:
-        super().__init__(sentence)
-        self.bad_input = bad_input  # a program refused its arguments
+        super().__init__(sentence, bad_input=bad_input)  # bad: a program refused its arguments
 
 
 class InterruptedRunError(Exception):

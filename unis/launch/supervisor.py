@@ -8,28 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from unis import built
 from unis.chain.load import load
 from unis.chain.machine import Machine
-from unis.chain.problem import ChainFileError
-from unis.engine.client import EngineError
-from unis.launch.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.errors import EXIT_FAILED, UnisError
+from unis.launch.errors import InterruptedRunError
 from unis.launch.interrupts import interrupts
 from unis.launch.launcher import Options, running
 from unis.v1 import engine_pb2 as pb
-
-EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
-
-# What may end a run, and is told to the user as it is.
-RUN_ERRORS = (ChainFileError, LaunchError, RunFailedError, EngineError, built.NotBuiltError)
-
-
-def exit_code(error: Exception) -> int:
-    """2 where the user can mend it, else 1."""
-    mendable = isinstance(error, ChainFileError | built.NotBuiltError) or (
-        isinstance(error, LaunchError | RunFailedError | EngineError) and error.bad_input
-    )
-    return EXIT_BAD_INPUT if mendable else EXIT_FAILED
 
 
 def start_detached(
@@ -104,10 +89,10 @@ def main() -> int:
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
                 run.watch(_nothing)
-        except RUN_ERRORS as error:
+        except UnisError as error:
             parent.report(str(error))
-            parent.finish(exit_code(error))
-            return exit_code(error)
+            parent.finish(error.exit_code)
+            return error.exit_code
         except InterruptedRunError:
             parent.finish(EXIT_FAILED)
             return 0

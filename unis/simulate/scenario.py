@@ -8,6 +8,7 @@ from unis.chain.deploy import SIZE_MIXES, scheduler_settings
 from unis.chain.load import LoadedChain
 from unis.chain.model import Chain, Function, PcapSource, SyntheticSource, Traffic
 from unis.engine import names
+from unis.errors import UnisError
 from unis.simulate.capture import mean_size
 from unis.v1 import engine_pb2 as pb
 
@@ -19,7 +20,7 @@ _RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 CostOf = float | dict[int, float]  # ns a packet, or that for each packet size
 
 
-class ScenarioError(Exception):
+class ScenarioError(UnisError):
     """A chain that cannot be simulated; the text says what is missing."""
 
 
