@@ -12,9 +12,11 @@ ASAN_BUILD ?= build-asan
 CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h')
 PROTO = proto/unis/v1/engine.proto
 STUBS = unis/v1/engine_pb2.py
-SANITIZED = scheduler histogram simulator timer controller
+SANITIZED = scheduler histogram simulator timer controller platform estimator net_unis functions
 SANITIZED_PROGRAMS = engine/scheduler/scheduler_test engine/platform/histogram_test \
-  engine/simulator/simulator_test engine/timer/timer_test engine/controller/controller_test
+  engine/simulator/simulator_test engine/timer/timer_test engine/controller/controller_test \
+  engine/platform/platform_test engine/estimator/estimator_test \
+  ports/net_unis_test ports/librte_net_unis.so functions/functions_test
 UV = UV_PYTHON_PREFERENCE=only-system uv
 
 .PHONY: help build setup test unit sanitize e2e demo bench lint format clean
@@ -54,10 +56,10 @@ unit: build
 $(ASAN_BUILD)/build.ninja: | setup
 	@meson setup $(ASAN_BUILD) -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 >/dev/null
 
-# The parts that run without DPDK's EAL: scheduler, simulator, controllers.
+# All unit tests but those that are mostly gRPC, which takes long to compile so.
 sanitize: $(ASAN_BUILD)/build.ninja
 	@ninja -C $(ASAN_BUILD) $(SANITIZED_PROGRAMS)
-	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 \
 	  meson test -C $(ASAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 4 $(SANITIZED)
 
 e2e: build

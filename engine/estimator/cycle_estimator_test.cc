@@ -137,6 +137,35 @@ TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
   EXPECT_GT(estimate->burst_ns, estimate->ns);
 }
 
+// The NF behind it may have been stopped between two reads of the ring's positions.
+TEST_F(CycleEstimatorTest, TheRingBehindTheNfIsLeftAsItWas) {
+  rte_ring* const egress = chain_->last();
+  for (const std::uint32_t passed : {0U, 5U, 1500U}) {
+    for (std::uint32_t i = 0; i < passed; ++i) {
+      const std::uint8_t byte = 0;
+      rte_ring_sp_enqueue(egress, Packet(std::span(&byte, 1)));
+      Discard(egress);
+    }
+    const std::uint32_t position = egress->cons.head;
+    const PlayedNf nf(*chain_, {.cycles = 100});
+    ASSERT_TRUE(Run(OfSize(64), 3).ok());
+    EXPECT_EQ(egress->prod.head, position);
+    EXPECT_EQ(egress->prod.tail, position);
+    EXPECT_EQ(egress->cons.head, position);
+    EXPECT_EQ(egress->cons.tail, position);
+  }
+}
+
+TEST(CostSamplesTest, OutliersCountForNothingAndTwoCentresAreAveraged) {
+  CostSamples outliers{.ns = {900, 50, 50, 50, 50, 50, 50, 1}, .burst_ns = {1}};
+  EXPECT_DOUBLE_EQ(outliers.Estimate().ns, 50);
+  CostSamples two_speeds{.ns = {20, 40, 20, 40, 20, 40, 20, 40}, .burst_ns = {1}};
+  EXPECT_DOUBLE_EQ(two_speeds.Estimate().ns, 30);
+  CostSamples one{.ns = {7}, .burst_ns = {9}};
+  EXPECT_DOUBLE_EQ(one.Estimate().ns, 7);
+  EXPECT_DOUBLE_EQ(one.Estimate().burst_ns, 9);
+}
+
 TEST_F(CycleEstimatorTest, FramesOfAnyNumberAreRepeated) {
   const PlayedNf nf(*chain_, {.cycles = 100});
   for (const std::uint32_t flows : {1U, 7U, 5000U}) {

@@ -32,6 +32,9 @@ absl::Status Stop(const NfThread& nf) {
   (void)kill(nf.pid, SIGSTOP);
   const auto deadline = std::chrono::steady_clock::now() + kStopTimeout;
   while (!ThreadStopped(nf.pid, nf.tid)) {
+    if (!ProcessRuns(nf.pid)) {
+      return absl::FailedPreconditionError(fmt::format("function {} has ended", nf.name));
+    }
     if (std::chrono::steady_clock::now() > deadline) {
       return absl::DeadlineExceededError(fmt::format("function {} does not stop", nf.name));
     }

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from machine import Json, Machine, macswap
 
+from unis.engine.client import EngineClient
+from unis.launch.state import run_directory
+
 POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
 CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
 
@@ -122,6 +125,24 @@ def test_estimates_tell_a_heavy_function_from_a_light_one(machine: Machine) -> N
     machine.up(machine.chain_file([light, heavy]))
     costs = {nf["name"]: nf["cost_ns"] for nf in machine.ps()["stats"]["nfs"]}
     assert costs["heavy"] > 1.5 * costs["light"]
+
+
+def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
+    light, heavy = macswap("light"), macswap("heavy", "heavy")
+    for function in (light, heavy):
+        function["cost_ns"] = 1_000_000
+    machine.up(machine.chain_file([light, heavy]))
+    with EngineClient(run_directory(machine.name).socket) as client:
+        for policy in ("unis", "other"):
+            machine.set_policy(policy)
+            estimates = {of.nf: of.ns for of in client.estimate(["heavy", "light"], [], 100)}
+            assert 0 < estimates["light"] < estimates["heavy"] < 1_000_000
+            run = machine.ps()
+            assert run["policy"] == policy
+            costs = {nf["name"]: nf["cost_ns"] for nf in run["stats"]["nfs"]}
+            assert costs == estimates
+            assert_delivers_more_than(machine, delivered(run))
+            assert_whole(machine.exact_account())
 
 
 def test_the_demo_writes_what_it_promises(machine: Machine) -> None:

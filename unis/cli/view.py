@@ -71,7 +71,9 @@ def live_view(name: str, rates: Rates) -> RenderableType:
     """What `unis top` and `unis up` show."""
     now = rates.now
     title = f"{name}: policy {names.policy_name(now.policy)}"
-    return Group(_chains(title, rates), "", _functions(rates), "", _cores(rates))
+    return Group(
+        _chains(title, rates), "", _functions(rates), "", _cores(rates), "", _platform(rates)
+    )
 
 
 def _chains(title: str, rates: Rates) -> Table:
@@ -117,6 +119,20 @@ def _cores(rates: Rates) -> Table:
             parts_bar(
                 [(core.busy, "green"), (core.spinning, "yellow"), (core.idle, "bright_black")]
             ),
+        )
+    return table
+
+
+def _platform(rates: Rates) -> Table:
+    """The engine's own parts: where the CPU of the platform limits the chains, busy nears 100 %."""
+    table = _table("", "platform", "CPU", "busy", "handles/s")
+    for before, now in zip(rates.before.components, rates.now.components, strict=True):
+        unit = "switches" if now.name == "scheduler" else "packets"
+        table.add_row(
+            now.name,
+            str(now.cpu),
+            f"{(now.busy_ns - before.busy_ns) / 1e9 / rates.seconds:.0%}",
+            f"{number((now.handled - before.handled) / rates.seconds)} {unit}",
         )
     return table
 

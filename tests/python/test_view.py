@@ -1,0 +1,65 @@
+"""What `unis top` shows, made from two snapshots."""
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from unis.cli.view import Rates, bar, live_view, number
+from unis.v1 import engine_pb2 as pb
+
+SECOND = 1_000_000_000
+
+
+def snapshot(seconds: int) -> pb.Stats:
+    """A chain of one function that has run so long at 2 Mpps, with 1000 switches a second."""
+    packets = 2_000_000 * seconds
+    return pb.Stats(
+        time_ns=SECOND * seconds,
+        policy=pb.POLICY_UNIS,
+        chains=[pb.ChainStats(name="edge", offered=packets + 7, delivered=packets)],
+        nfs=[
+            pb.NfStats(
+                name="nat", cpu=1, state="running", rx_packets=packets, switched_in=500 * seconds,
+                cpu_time_ns=SECOND * seconds // 4, ingress_packets=1900, ingress_capacity=2047,
+            )
+        ],
+        cores=[pb.CoreStats(cpu=1, busy=0.7, spinning=0.25, idle=0.05)],
+        components=[
+            pb.ComponentStats(name="source", cpu=0, handled=packets, busy_ns=SECOND * seconds // 2),
+            pb.ComponentStats(
+                name="scheduler", cpu=0, handled=1000 * seconds, busy_ns=SECOND * seconds // 100
+            ),
+        ],
+    )  # fmt: skip
+
+
+def shown(rates: Rates) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(live_view("demo", rates))
+    return [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+
+
+def test_rates_are_those_between_the_snapshots() -> None:
+    lines = shown(Rates(snapshot(3), snapshot(5)))
+    assert "demo: policy unis" in lines[0]
+    assert any(line.startswith("edge 2M 2M") for line in lines)
+    assert any(line.startswith("nat 1 25% 2M") and "1900" in line for line in lines)
+    assert any(line.startswith("1 70% 25% 5%") for line in lines)
+    assert "source 0 50% 2M packets" in lines
+    assert "scheduler 0 1% 1k switches" in lines
+
+
+@given(st.floats(0, 1e12))
+def test_numbers_have_three_digits_and_a_letter(value: float) -> None:
+    text = number(value)
+    letter = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1])
+    read = float(text[:-1]) * letter if letter else float(text)
+    assert abs(read - value) <= 0.006 * value + 1e-300
+    assert len(text) <= 8 or value < 1e-3
+
+
+@given(st.integers(0, 5000), st.integers(0, 4096))
+def test_a_bar_is_as_wide_whatever_the_ring_holds(packets: int, capacity: int) -> None:
+    assert len(bar(packets, capacity).plain) == len(bar(0, 0).plain)
