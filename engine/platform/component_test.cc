@@ -43,6 +43,16 @@ TEST_F(ComponentTest, RunsOnItsLcore) {
   EXPECT_EQ(component.runs_on(), kServiceLcores[1]);
 }
 
+TEST_F(ComponentTest, CountsWhatItHandledAndTheTimeOfThat) {
+  CountingComponent component;  // three packets every other time
+  EXPECT_EQ(component.busy_cycles(), 0U);
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  EXPECT_TRUE(Eventually([&] { return component.iterations() > 1000; }));
+  component.Halt();
+  EXPECT_EQ(component.handled(), (component.iterations() + 1) / 2 * 3);
+  EXPECT_GT(component.busy_cycles(), 0U);
+}
+
 TEST_F(ComponentTest, DoesWorkOnItsOwnThread) {
   CountingComponent component;
   std::thread::id before, running, halted;
