@@ -1,4 +1,4 @@
-// What packets and switches cost, measured before the chains start.
+// What packets and switches cost, measured before the chains start; packets also while they pause.
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 #include <signal.h>

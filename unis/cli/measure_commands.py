@@ -212,6 +212,19 @@ def simulate_command(
     yield_us: Annotated[
         float | None, typer.Option(min=0.01, help="One co-operative yield.")
     ] = None,
+    source_ns: Annotated[
+        float, typer.Option(min=0, max=1e6, help="What a packet costs the source, ns.")
+    ] = 0,
+    sink_ns: Annotated[
+        float, typer.Option(min=0, max=1e6, help="What a packet costs the sink, ns.")
+    ] = 0,
+    three_cpus: Annotated[
+        bool,
+        typer.Option(
+            "--three-cpus",
+            help="Source, sink and scheduler have a CPU each; else, where they take time, one.",
+        ),
+    ] = False,
     seed: int = 1,
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write who ran when (of the first policy).")
@@ -221,9 +234,10 @@ def simulate_command(
 
     Costs are those of --cost, else of the file, else those that `unis estimate` measured on this
     machine. Without --policy it compares unis with cooperative, rr and other; a function that does
-    not say how often it yields does so every 8 bursts under cooperative, as in the paper.
+    not say how often it yields does so every 8 bursts under cooperative, as in the paper. Source
+    and sink take no time unless it is stated.
 
-    Example: unis simulate examples/two-cores.yaml --seconds 0.5
+    Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
     """
     policies = policy or COMPARED
     for each in policies:
@@ -240,6 +254,9 @@ def simulate_command(
             switch_call_ns=half,
             kernel_switch_ns=half,
             yield_ns=(yield_us or 0) * 1000,
+            source_ns=source_ns,
+            sink_ns=sink_ns,
+            platform_has_three_cpus=three_cpus,
         )
         results: list[pb.SimResult] = []
         with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err,

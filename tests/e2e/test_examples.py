@@ -1,0 +1,68 @@
+"""The example chains: each runs here, or says in a sentence why not, and runs in the simulator."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from machine import UNIS, Machine
+
+from unis import built
+
+EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
+ENOUGH_CPUS = {"two-cores": 3}
+
+
+def simulate(*words: str | Path) -> str:
+    done = subprocess.run(
+        [UNIS, "simulate", *map(str, words)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def mpps(table: str) -> dict[str, float]:
+    """The column of throughput by policy."""
+    rows = [line.split() for line in table.splitlines()]
+    return {row[0]: float(row[1]) for row in rows if row and row[0] != "policy"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_runs_here_or_says_why_not(machine: Machine, example: Path) -> None:
+    needed = ENOUGH_CPUS.get(example.stem, 2)
+    if len(os.sched_getaffinity(0)) < needed:
+        told = machine.unis("up", str(example), "--name", machine.name, "--detach", code=2)
+        assert "unis simulate" in told
+        return
+    machine.unis("up", str(example), "--name", machine.name, "--detach")
+    before = int(machine.ps()["stats"]["account"]["delivered"])
+    machine.wait_for(
+        lambda: int(machine.ps()["stats"]["account"]["delivered"]) > before, "packets arrive"
+    )
+    assert machine.exact_account()["unaccounted"] == 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_runs_in_the_simulator(example: Path) -> None:
+    first = simulate(example, "--seconds", "0.5", "--cost", "firewall=40")
+    throughput = mpps(first)
+    assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
+    assert simulate(example, "--seconds", "0.5", "--cost", "firewall=40") == first
+
+
+def test_source_and_sink_may_be_the_limit(tmp_path: Path) -> None:
+    demo = built.clone() / "examples" / "demo.yaml"
+    costs = [f"--cost={name}=10" for name in ("firewall", "nat", "monitor")]
+    limits = ["--source-ns", "100", "--sink-ns", "150"]
+    words: list[str | Path] = [demo, *costs, "--policy", "cooperative", "--seconds", "0.2"]
+    free = mpps(simulate(*words))["cooperative"]
+    shared = mpps(simulate(*words, *limits))["cooperative"]
+    apart = mpps(simulate(*words, *limits, "--three-cpus"))["cooperative"]
+    assert shared == pytest.approx(1e3 / 250, rel=0.05)
+    assert apart == pytest.approx(1e3 / 150, rel=0.05)
+    assert free > 2 * apart
+    trace = tmp_path / "t.json"
+    simulate(*words, "--trace", trace)
+    assert json.loads(trace.read_text())["traceEvents"]
