@@ -14,6 +14,14 @@ namespace {
 // Shares over less time than this say nothing, so that of the call before is repeated.
 constexpr Nanoseconds kShortest = 50'000'000;
 
+// The CPU that an lcore of unisd is pinned to.
+std::uint32_t CpuOf(unsigned lcore) {
+  const rte_cpuset_t cpus = rte_lcore_cpuset(lcore);
+  std::uint32_t cpu = 0;
+  while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &cpus)) ++cpu;
+  return cpu;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> Engine::CpuTimes() const {
@@ -49,8 +57,7 @@ absl::StatusOr<v1::Stats> Engine::GetStats(bool reset_latency) {
                                      static_cast<const Component*>(scheduling_.get())}) {
     auto* out = stats.add_components();
     out->set_name(component->name().substr(component->name().find('_') + 1));
-    out->set_cpu(
-        static_cast<std::uint32_t>(rte_lcore_to_cpu_id(static_cast<int>(component->lcore()))));
+    out->set_cpu(CpuOf(component->lcore()));
     out->set_handled(component->handled());
     out->set_busy_ns(static_cast<std::uint64_t>(timer_.clock().ToNs(component->busy_cycles())));
   }

@@ -72,6 +72,23 @@ def test_under_unis_the_functions_are_real_time_and_afterwards_gone(machine: Mac
     machine.assert_clean()
 
 
+def test_the_platform_tells_how_busy_it_is(machine: Machine) -> None:
+    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    first = machine.ps()["stats"]["components"]
+    assert [part["name"] for part in first] == ["source", "sink", "scheduler"]
+    assert all(int(part.get("cpu", 0)) != 1 for part in first), "CPU 1 is the functions'"
+
+    def all_work() -> bool:
+        now = machine.ps()["stats"]["components"]
+        return all(
+            int(later[what]) > int(earlier.get(what, 0))
+            for earlier, later in zip(first, now, strict=True)
+            for what in ("handled", "busy_ns")
+        )
+
+    machine.wait_for(all_work, "source, sink and scheduler work")
+
+
 def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
     chains = [
         {"name": "web", "match": [{"dst_port": 80}], "functions": [macswap("a")]},

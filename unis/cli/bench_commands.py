@@ -21,7 +21,7 @@ def demo(
     output: Annotated[Path, typer.Option("--out", help="Directory for the report.")] = Path(
         "build/demo"
     ),
-    rounds: Annotated[int, typer.Option(min=2, help="Each measures every policy once.")] = 16,
+    rounds: Annotated[int, typer.Option(min=2, help="Each measures every policy once.")] = 14,
     window: Annotated[float, typer.Option(min=0.02, help="Seconds of one measurement.")] = (
         WINDOW_SECONDS
     ),
