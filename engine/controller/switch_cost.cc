@@ -103,9 +103,11 @@ absl::StatusOr<double> MeasureYield(std::array<Spinner, 2>& spinners, double ns_
 
 }  // namespace
 
-absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds) {
+absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds,
+                                             const std::function<void()>& meanwhile) {
   const double ns_per_cycle = 1e9 / static_cast<double>(rte_get_tsc_hz());
   const std::uint64_t limit = rte_get_tsc_hz() / 20;
+  const std::uint64_t slice = rte_get_tsc_hz() / 1'000'000 * 30;
   std::array<Spinner, 2> spinners{Spinner(cpu), Spinner(cpu)};
   for (const Spinner& spinner : spinners) {
     if (!spinner.pinned())
@@ -121,7 +123,8 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds) {
       level = kLow;
       for (const Spinner& spinner : spinners) spinner.Set(SCHED_FIFO, level);
     }
-    rte_delay_us_block(30);  // the other one runs undisturbed, as an NF does in its slice
+    // The other one runs undisturbed, as an NF does in its slice.
+    for (const std::uint64_t from = rte_rdtsc(); rte_rdtsc() - from < slice;) meanwhile();
     const std::uint64_t begin = rte_rdtsc();
     if (!next.Set(SCHED_FIFO, ++level)) return NoRealTime();
     const std::uint64_t returned = rte_rdtsc();

@@ -5,6 +5,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
+
 namespace unis {
 
 struct SwitchCost {
@@ -17,7 +19,9 @@ struct SwitchCost {
 };
 
 // Takes about 0.1 ms a round, and 50 ms at most for threads to start. `cpu` must not be the
-// caller's.
-absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds);
+// caller's. Between two switches `meanwhile` is called over and over: what the caller's CPU will do
+// between switches in operation, for a system call takes longer when the caches hold other things.
+absl::StatusOr<SwitchCost> MeasureSwitchCost(
+    unsigned cpu, unsigned rounds, const std::function<void()>& meanwhile = [] {});
 
 }  // namespace unis

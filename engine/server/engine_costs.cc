@@ -1,10 +1,12 @@
 // What packets and switches cost, measured before the chains start; packets also while they pause.
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
+#include <rte_mbuf.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "engine/server/engine.h"
@@ -42,6 +44,34 @@ absl::Status Stop(const NfThread& nf) {
   }
   return absl::OkStatus();
 }
+
+// Writes packets over and over, as the source does in operation.
+class PacketWork {
+ public:
+  explicit PacketWork(const PacketMemory& memory) {
+    while (packets_.size() < kPackets) {
+      rte_mbuf* const packet = rte_pktmbuf_alloc(memory.pool());
+      if (packet == nullptr) break;
+      packets_.push_back(packet);
+    }
+  }
+  ~PacketWork() { rte_pktmbuf_free_bulk(packets_.data(), static_cast<unsigned>(packets_.size())); }
+  PacketWork(const PacketWork&) = delete;
+  PacketWork& operator=(const PacketWork&) = delete;
+
+  void Burst() {
+    for (std::size_t i = 0; i < kBurst && !packets_.empty(); ++i) {
+      next_ = next_ + 1 < packets_.size() ? next_ + 1 : 0;
+      rte_pktmbuf_reset(packets_[next_]);
+      std::memset(rte_pktmbuf_mtod(packets_[next_], void*), 0, kMinFrame);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPackets = 4096;  // two rings full
+  std::vector<rte_mbuf*> packets_;
+  std::size_t next_ = 0;
+};
 
 void Fill(v1::SizeEstimate& size, const CostEstimate& cost, double cycles_per_ns) {
   size.set_ns(cost.ns);
@@ -160,11 +190,14 @@ absl::Status Engine::SampleAlone(std::size_t index, std::uint32_t size, std::uin
 absl::StatusOr<v1::SwitchCostReply> Engine::MeasureSwitchCost(
     const v1::SwitchCostRequest& request) {
   const std::lock_guard lock(mutex_);
+  if (auto status = RequireDeployed(); !status.ok()) return status;
   if (policy_)
     return absl::FailedPreconditionError("the switch is measured before the chains start");
   if (auto status = rt_runtime_.Change(-1); !status.ok()) return status;
+  PacketWork work(deployment_->memory());
   const auto cost = unis::MeasureSwitchCost(
-      request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
+      request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds,
+      [&work] { work.Burst(); });
   if (auto status = rt_runtime_.Restore(); !status.ok()) return status;
   if (!cost.ok()) return cost.status();
   v1::SwitchCostReply reply;
@@ -178,7 +211,9 @@ absl::StatusOr<v1::SwitchCostReply> Engine::MeasureSwitchCost(
 }
 
 absl::Status Engine::ChooseLead() {
-  const auto cost = unis::MeasureSwitchCost(deployment_->cpus().front(), kSwitchCostRounds);
+  PacketWork work(deployment_->memory());
+  const auto cost = unis::MeasureSwitchCost(deployment_->cpus().front(), kSwitchCostRounds,
+                                            [&work] { work.Burst(); });
   if (!cost.ok()) return cost.status();
   switch_cost_ = *cost;
   if (!lead_given_) {

@@ -36,7 +36,7 @@ class Comparison(BaseModel):
     """One chain on the machine and in the simulator. Costs in ns, means over the rounds."""
 
     functions: int
-    cost_ns: dict[str, float]  # of a packet: functions, source and sink
+    cost_ns: dict[str, float]  # of a packet: functions, source, sink; of a switch: scheduler
     switch_ns: float
     yield_ns: float
     machine_mpps: dict[str, float]
@@ -151,11 +151,10 @@ def _compare(
 
 
 def _platform_costs(before: pb.Stats, after: pb.Stats) -> dict[str, float]:
-    """What a packet cost source and sink in between, ns."""
+    """What a packet cost source and sink in between, and a switch the scheduler, ns."""
     return {
         now.name: (now.busy_ns - then.busy_ns) / max(1, now.handled - then.handled)
         for then, now in zip(before.components, after.components, strict=True)
-        if now.name in ("source", "sink")
     }
 
 
@@ -164,7 +163,7 @@ def _machine_costs(
 ) -> MachineCosts:
     return MachineCosts(
         switch_ns=switching.until_running_ns,
-        switch_call_ns=switching.call_ns,
+        switch_call_ns=cost["scheduler"],
         yield_ns=switching.yield_ns,
         kernel_switch_ns=switching.until_running_ns - switching.until_preempted_ns,
         source_ns=cost["source"],
