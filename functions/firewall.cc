@@ -5,11 +5,11 @@
 #include <rte_memory.h>
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstddef>
 
 #include "functions/common/headers.h"
 #include "functions/common/ports.h"
+#include "functions/common/report.h"
 
 namespace unis::functions {
 namespace {
@@ -86,14 +86,11 @@ AclKey KeyOf(const std::uint8_t* frame, const Headers& headers) {
 }  // namespace
 
 void Firewall::AddOptions(OptionTable& table, Settings& settings) {
-  table.Add("--rules", "FILE",
-            "the rules, one a line: allow|deny SRC DST SPORT DPORT PROTO. SRC and DST are\n"
-            "A.B.C.D[/LENGTH], SPORT and DPORT a port or FROM-TO, PROTO a number or a name;\n"
-            "* matches everything, # starts a comment. Required.",
-            [&settings](std::string_view value) {
-              settings.rules_file = value;
-              return Failure();
-            });
+  table.AddFile("--rules",
+                "the rules, one a line: allow|deny SRC DST SPORT DPORT PROTO. SRC and DST are\n"
+                "A.B.C.D[/LENGTH], SPORT and DPORT a port or FROM-TO, PROTO a number or a name;\n"
+                "* matches everything, # starts a comment. Required.",
+                settings.rules_file);
   table.Add("--default", "allow|deny", "what to do where no rule decides. Default: allow.",
             [&settings](std::string_view value) {
               const auto action = ParseAction(value);
@@ -193,13 +190,10 @@ std::uint16_t Firewall::Process(rte_mbuf** packets, std::uint16_t count, Drops& 
 }
 
 void Firewall::Report(std::FILE* out) const {
-  const auto line = [out](const char* name, std::uint64_t value) {
-    std::fprintf(out, "%-24s %" PRIu64 "\n", name, value);
-  };
-  line("allowed_by_rule", packets_[kAllowed]);
-  line("denied_by_rule", packets_[kDenied]);
-  line("no_rule_matched", packets_[kNoRule]);
-  line("not_ipv4", packets_[kNotIpv4]);
+  PrintCounter(out, "allowed_by_rule", packets_[kAllowed]);
+  PrintCounter(out, "denied_by_rule", packets_[kDenied]);
+  PrintCounter(out, "no_rule_matched", packets_[kNoRule]);
+  PrintCounter(out, "not_ipv4", packets_[kNotIpv4]);
 }
 
 }  // namespace unis::functions

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "functions/common/headers.h"
+#include "functions/common/report.h"
 #include "functions/common/text.h"
 
 namespace unis::functions {
@@ -69,13 +70,10 @@ void Monitor::AddOptions(OptionTable& table, Settings& settings) {
   table.AddNumber("--top", "N",
                   "print the N flows with the most bytes at the end. Default: 10; 0: none.", 0,
                   1'000'000, settings.top);
-  table.Add("--csv", "FILE",
-            "write all flows to FILE at the end, those with the most bytes first:\n"
-            "src,dst,protocol,src_port,dst_port,packets,bytes.",
-            [&settings](std::string_view value) {
-              settings.csv_file = value;
-              return Failure();
-            });
+  table.AddFile("--csv",
+                "write all flows to FILE at the end, those with the most bytes first:\n"
+                "src,dst,protocol,src_port,dst_port,packets,bytes.",
+                settings.csv_file);
 }
 
 // Opens the CSV file: hours later would be too late to find that it cannot be written.
@@ -142,14 +140,11 @@ std::vector<Monitor::Row> Monitor::Rows() const {
 
 void Monitor::Report(std::FILE* out) const {
   const std::vector<Row> rows = Rows();
-  const auto line = [out](const char* name, std::uint64_t value) {
-    std::fprintf(out, "%-24s %" PRIu64 "\n", name, value);
-  };
-  line("flows", rows.size());
-  line("other_packets", other_.packets);
-  line("other_bytes", other_.bytes);
-  line("not_ip_packets", not_ip_.packets);
-  line("not_ip_bytes", not_ip_.bytes);
+  PrintCounter(out, "flows", rows.size());
+  PrintCounter(out, "other_packets", other_.packets);
+  PrintCounter(out, "other_bytes", other_.bytes);
+  PrintCounter(out, "not_ip_packets", not_ip_.packets);
+  PrintCounter(out, "not_ip_bytes", not_ip_.bytes);
   const std::size_t top = std::min<std::size_t>(settings_.top, rows.size());
   if (top > 0) {
     std::fprintf(out, "\nTop %zu of %zu flows by bytes\n%12s %16s  %s\n", top, rows.size(),

@@ -4,9 +4,9 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "functions/common/checksum.h"
+#include "functions/common/report.h"
 
 namespace unis::functions {
 namespace {
@@ -193,19 +193,16 @@ std::uint16_t Nat::Process(rte_mbuf** packets, std::uint16_t count, Drops& drops
 }
 
 void Nat::Report(std::FILE* out) const {
-  const auto line = [out](const char* name, std::uint64_t value) {
-    std::fprintf(out, "%-24s %" PRIu64 "\n", name, value);
-  };
-  line("translated_outbound", packets_[kOutbound]);
-  line("translated_inbound", packets_[kInbound]);
-  line("passed", packets_[kPass]);
-  line("no_mapping", packets_[kNoMapping]);
-  line("table_full", packets_[kTableFull]);
-  line("fragment", packets_[kFragment]);
-  line("unsupported", packets_[kUnsupported]);
-  line("malformed", packets_[kMalformed]);
-  line("flows", table_.active());
-  line("flows_expired", table_.expired());
+  PrintCounter(out, "translated_outbound", packets_[kOutbound]);
+  PrintCounter(out, "translated_inbound", packets_[kInbound]);
+  PrintCounter(out, "passed", packets_[kPass]);
+  PrintCounter(out, "no_mapping", packets_[kNoMapping]);
+  PrintCounter(out, "table_full", packets_[kTableFull]);
+  PrintCounter(out, "fragment", packets_[kFragment]);
+  PrintCounter(out, "unsupported", packets_[kUnsupported]);
+  PrintCounter(out, "malformed", packets_[kMalformed]);
+  PrintCounter(out, "flows", table_.active());
+  PrintCounter(out, "flows_expired", table_.expired());
 }
 
 }  // namespace unis::functions

@@ -5,13 +5,13 @@
 #include <rte_memory.h>
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "functions/common/checksum.h"
 #include "functions/common/ports.h"
+#include "functions/common/report.h"
 
 namespace unis::functions {
 namespace {
@@ -47,13 +47,11 @@ class NextHopNumbers {
 }  // namespace
 
 void Router::AddOptions(OptionTable& table, Settings& settings) {
-  table.Add("--routes", "FILE",
-            "the routes, one a line: PREFIX NEXT_HOP_MAC SRC_MAC; 0.0.0.0/0 is the default route,\n"
-            "# starts a comment. Required.",
-            [&settings](std::string_view value) {
-              settings.routes_file = value;
-              return Failure();
-            });
+  table.AddFile(
+      "--routes",
+      "the routes, one a line: PREFIX NEXT_HOP_MAC SRC_MAC; 0.0.0.0/0 is the default route,\n"
+      "# starts a comment. Required.",
+      settings.routes_file);
 }
 
 Failure Router::Check(Settings& settings) {
@@ -150,15 +148,12 @@ std::uint16_t Router::Process(rte_mbuf** packets, std::uint16_t count, Drops& dr
 }
 
 void Router::Report(std::FILE* out) const {
-  const auto line = [this, out](const char* name, Fate fate) {
-    std::fprintf(out, "%-24s %" PRIu64 "\n", name, packets_[fate]);
-  };
-  line("forwarded", kForward);
-  line("not_ipv4", kNotIpv4);
-  line("malformed", kMalformed);
-  line("bad_checksum", kBadChecksum);
-  line("ttl_expired", kTtlExpired);
-  line("no_route", kNoRoute);
+  PrintCounter(out, "forwarded", packets_[kForward]);
+  PrintCounter(out, "not_ipv4", packets_[kNotIpv4]);
+  PrintCounter(out, "malformed", packets_[kMalformed]);
+  PrintCounter(out, "bad_checksum", packets_[kBadChecksum]);
+  PrintCounter(out, "ttl_expired", packets_[kTtlExpired]);
+  PrintCounter(out, "no_route", packets_[kNoRoute]);
 }
 
 }  // namespace unis::functions

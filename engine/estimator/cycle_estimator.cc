@@ -41,8 +41,7 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds, Cos
   if (rte_ring_empty(ingress_) == 0 || rte_ring_empty(egress_) == 0) {
     return absl::FailedPreconditionError(
         fmt::format("packets wait in the rings of the function, {} in front of it and {} behind; "
-                    "estimate while "
-                    "no traffic runs",
+                    "estimate while no traffic runs",
                     rte_ring_count(ingress_), rte_ring_count(egress_)));
   }
   const std::uint32_t position = egress_->cons.head;

@@ -307,14 +307,21 @@ v1::Account Engine::TakeAccount(bool exact) const {
 absl::StatusOr<v1::Account> Engine::Settle(Nanoseconds timeout) {
   const std::lock_guard lock(mutex_);
   if (auto status = RequireRunning(); !status.ok()) return status;
+  v1::Account account;
+  const auto status = WhilePaused(timeout, [&](bool drained) { account = TakeAccount(drained); });
+  if (!status.ok()) return status;
+  return account;
+}
+
+absl::Status Engine::WhilePaused(Nanoseconds timeout, const std::function<void(bool)>& work) {
   const v1::Policy policy = *policy_;
   deployment_->source().SetPaused(true);
   const auto drained = Drain(timeout);
   if (!drained.ok()) return drained.status();
-  const v1::Account account = TakeAccount(*drained);
+  work(*drained);
   if (auto status = ApplyPolicy(policy); !status.ok()) return status;
   deployment_->source().SetPaused(false);
-  return account;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Account> Engine::Stop(Nanoseconds timeout) {

@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -73,11 +74,15 @@ class Engine {
   absl::Status LetKernelDecide(const PolicyTraits& traits);
   absl::Status LetEngineDecide();
   void ReleaseNfs();
+  absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status ChooseLead();
   absl::StatusOr<v1::EstimateReply> EstimateInTurns(const v1::EstimateRequest& request);
   absl::Status SampleAlone(std::size_t nf, std::uint32_t size, std::uint32_t rounds,
                            CostSamples& samples);
   absl::StatusOr<bool> Drain(Nanoseconds timeout);
+  // While the chains run: pauses the source, drains, does `work`, and goes on under the same
+  // policy. `work` is told whether the chains are drained.
+  absl::Status WhilePaused(Nanoseconds timeout, const std::function<void(bool)>& work);
   v1::Account TakeAccount(bool exact) const;
   std::vector<std::uint64_t> CpuTimes() const;
   void FillNf(std::size_t index, v1::NfStats& stats);

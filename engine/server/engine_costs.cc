@@ -103,12 +103,9 @@ absl::StatusOr<v1::EstimateReply> Engine::Estimate(const v1::EstimateRequest& re
     if (auto status = rt_runtime_.Restore(); !status.ok()) return status;
     return reply;
   }
-  const v1::Policy policy = *policy_;
-  deployment_->source().SetPaused(true);
-  if (const auto drained = Drain(kDrainTimeout); !drained.ok()) return drained.status();
-  auto reply = EstimateInTurns(request);
-  if (auto status = ApplyPolicy(policy); !status.ok()) return status;
-  deployment_->source().SetPaused(false);
+  absl::StatusOr<v1::EstimateReply> reply = absl::InternalError("not run");
+  auto status = WhilePaused(kDrainTimeout, [&](bool) { reply = EstimateInTurns(request); });
+  if (!status.ok()) return status;
   return reply;
 }
 
@@ -194,10 +191,8 @@ absl::StatusOr<v1::SwitchCostReply> Engine::MeasureSwitchCost(
   if (policy_)
     return absl::FailedPreconditionError("the switch is measured before the chains start");
   if (auto status = rt_runtime_.Change(-1); !status.ok()) return status;
-  PacketWork work(deployment_->memory());
-  const auto cost = unis::MeasureSwitchCost(
-      request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds,
-      [&work] { work.Burst(); });
+  const auto cost =
+      SwitchCostOn(request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
   if (auto status = rt_runtime_.Restore(); !status.ok()) return status;
   if (!cost.ok()) return cost.status();
   v1::SwitchCostReply reply;
@@ -210,10 +205,13 @@ absl::StatusOr<v1::SwitchCostReply> Engine::MeasureSwitchCost(
   return reply;
 }
 
-absl::Status Engine::ChooseLead() {
+absl::StatusOr<SwitchCost> Engine::SwitchCostOn(unsigned cpu, unsigned rounds) const {
   PacketWork work(deployment_->memory());
-  const auto cost = unis::MeasureSwitchCost(deployment_->cpus().front(), kSwitchCostRounds,
-                                            [&work] { work.Burst(); });
+  return unis::MeasureSwitchCost(cpu, rounds, [&work] { work.Burst(); });
+}
+
+absl::Status Engine::ChooseLead() {
+  const auto cost = SwitchCostOn(deployment_->cpus().front(), kSwitchCostRounds);
   if (!cost.ok()) return cost.status();
   switch_cost_ = *cost;
   if (!lead_given_) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "engine/simulator/traffic.h"
 #include "engine/to_proto.h"
@@ -229,39 +230,21 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   return settings;
 }
 
+constexpr std::pair<v1::Policy, Policy> kPolicies[] = {
+    {v1::POLICY_UNIS, Policy::kUnis},   {v1::POLICY_COOPERATIVE, Policy::kCooperative},
+    {v1::POLICY_RR, Policy::kRr},       {v1::POLICY_FIFO, Policy::kFifo},
+    {v1::POLICY_OTHER, Policy::kOther}, {v1::POLICY_BATCH, Policy::kBatch}};
+
 std::optional<Policy> PolicyOf(v1::Policy policy) {
-  switch (policy) {
-    case v1::POLICY_UNIS:
-      return Policy::kUnis;
-    case v1::POLICY_COOPERATIVE:
-      return Policy::kCooperative;
-    case v1::POLICY_RR:
-      return Policy::kRr;
-    case v1::POLICY_FIFO:
-      return Policy::kFifo;
-    case v1::POLICY_OTHER:
-      return Policy::kOther;
-    case v1::POLICY_BATCH:
-      return Policy::kBatch;
-    default:
-      return std::nullopt;
+  for (const auto& [proto, ours] : kPolicies) {
+    if (proto == policy) return ours;
   }
+  return std::nullopt;
 }
 
 v1::Policy ToProto(Policy policy) {
-  switch (policy) {
-    case Policy::kUnis:
-      return v1::POLICY_UNIS;
-    case Policy::kCooperative:
-      return v1::POLICY_COOPERATIVE;
-    case Policy::kRr:
-      return v1::POLICY_RR;
-    case Policy::kFifo:
-      return v1::POLICY_FIFO;
-    case Policy::kOther:
-      return v1::POLICY_OTHER;
-    case Policy::kBatch:
-      return v1::POLICY_BATCH;
+  for (const auto& [proto, ours] : kPolicies) {
+    if (ours == policy) return proto;
   }
   return v1::POLICY_UNSPECIFIED;
 }

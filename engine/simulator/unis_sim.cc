@@ -24,9 +24,10 @@ the warm-up ends count as offered, so: offered = delivered + dropped + in_flight
 
 Fields that are 0 or absent take a default:
   machine    switch_ns 14000, switch_call_ns 8000, yield_ns 1400, kernel_switch_ns 2500, poll_ns 20,
-             rr_slice_ns 100 ms, fair_slice_ns 3 ms
+             rr_slice_ns 100 ms, fair_slice_ns 3 ms; source_ns and sink_ns 0: they take no time
   scheduler  the paper's settings if it is absent as a whole; else only gamma 0.75, batch 64 and
-             interval_ns 1000; lead_ns is machine.switch_ns if absent, 0 if it is 0
+             interval_ns 1000; lead_ns is machine.switch_ns less kernel_switch_ns if absent, 0
+             if it is 0
   arrivals   saturating, size 64, burst 32
 
 A smallest scenario:

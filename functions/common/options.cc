@@ -24,6 +24,13 @@ void OptionTable::AddNumber(std::string name, std::string value, std::string hel
   Add(std::move(name), std::move(value), std::move(help), std::move(parse));
 }
 
+void OptionTable::AddFile(std::string name, std::string help, std::filesystem::path& target) {
+  Add(std::move(name), "FILE", std::move(help), [&target](std::string_view value) {
+    target = value;
+    return Failure();
+  });
+}
+
 Failure OptionTable::Parse(std::span<const std::string_view> words) const {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');

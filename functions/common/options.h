@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ class OptionTable {
     AddNumber(std::move(name), std::move(value), std::move(help), min, max,
               [&target](std::uint64_t number) { target = static_cast<T>(number); });
   }
+
+  // A file name into `target`.
+  void AddFile(std::string name, std::string help, std::filesystem::path& target);
 
   // The same option may be given twice; the last one counts.
   Failure Parse(std::span<const std::string_view> words) const;

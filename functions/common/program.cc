@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "functions/common/report.h"
+
 namespace unis::functions {
 namespace {
 
@@ -106,16 +108,13 @@ void Program::Announce() const {
 }
 
 void Program::Report(const LoopCounters& counters) const {
-  const auto line = [](const char* name, std::uint64_t value) {
-    std::printf("%-24s %" PRIu64 "\n", name, value);
-  };
-  line("rx_packets", counters.rx_packets);
-  line("tx_packets", counters.tx_packets);
-  line("dropped_by_function", counters.dropped_by_function);
-  line("dropped_egress_full", counters.dropped_egress_full);
-  line("polls", counters.polls);
-  line("empty_polls", counters.empty_polls);
-  line("yields", counters.yields);
+  PrintCounter(stdout, "rx_packets", counters.rx_packets);
+  PrintCounter(stdout, "tx_packets", counters.tx_packets);
+  PrintCounter(stdout, "dropped_by_function", counters.dropped_by_function);
+  PrintCounter(stdout, "dropped_egress_full", counters.dropped_egress_full);
+  PrintCounter(stdout, "polls", counters.polls);
+  PrintCounter(stdout, "empty_polls", counters.empty_polls);
+  PrintCounter(stdout, "yields", counters.yields);
 }
 
 Program::~Program() {

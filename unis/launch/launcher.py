@@ -254,18 +254,19 @@ class Run:
     def estimate(self, functions: Sequence[str]) -> None:
         """Measures what a packet costs each function, and remembers it in `costs`."""
         self._report(f"measuring what a packet costs {', '.join(functions)}")
-        for estimate in self.client.estimate(functions, self._sizes(), ESTIMATE_ROUNDS):
-            cost = Cost.of(estimate)
-            self._report(f"{estimate.nf}: {cost.ns:.1f} ns a packet")
-            self.costs[estimate.nf] = cost
-            CostCache().put(self._key(estimate.nf), cost)
+        self._measure_costs(functions, ESTIMATE_ROUNDS)
+        for name in functions:
+            self._report(f"{name}: {self.costs[name].ns:.1f} ns a packet")
+            CostCache().put(self._key(name), self.costs[name])
 
     def estimate_again(self, rounds: int = 200) -> None:
         """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
 
         A machine that others share may be half as fast as when the costs were first measured.
         """
-        functions = [function.name for function in self.chain.file.functions]
+        self._measure_costs([function.name for function in self.chain.file.functions], rounds)
+
+    def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
         for estimate in self.client.estimate(functions, self._sizes(), rounds):
             self.costs[estimate.nf] = Cost.of(estimate)
 
