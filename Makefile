@@ -10,7 +10,7 @@
 BUILD ?= build
 ASAN_BUILD ?= build-asan
 CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h')
-PROTO = proto/unis/v1/engine.proto
+PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
 SANITIZED = scheduler histogram simulator timer controller platform estimator net_unis functions
 SANITIZED_PROGRAMS = engine/scheduler/scheduler_test engine/platform/histogram_test \
@@ -36,7 +36,7 @@ setup:
 
 $(STUBS): $(PROTO) .venv/.stamp
 	@.venv/bin/python -m grpc_tools.protoc --proto_path=proto --python_out=. --pyi_out=. \
-	  --grpc_python_out=. unis/v1/engine.proto
+	  --grpc_python_out=. $(PROTO:proto/%=%)
 	@touch $@
 
 $(BUILD)/build.ninja: | setup

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "engine/controller/nf_thread.h"
-#include "engine/machine_for_test.h"
+#include "engine/base/machine_for_test.h"
 
 namespace unis {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/quantile.h"
+#include "engine/base/quantile.h"
 
 namespace unis {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/controller/spinners_for_test.h"
-#include "engine/eal_for_test.h"
+#include "engine/base/eal_for_test.h"
 
 namespace unis {
 namespace {

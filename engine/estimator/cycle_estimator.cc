@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/quantile.h"
+#include "engine/base/quantile.h"
 
 namespace unis {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/platform/memory_for_test.h"
-#include "engine/quantile.h"
+#include "engine/base/quantile.h"
 
 namespace unis {
 namespace {

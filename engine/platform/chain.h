@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/platform/counter.h"
-#include "engine/platform/histogram.h"
+#include "engine/base/counter.h"
+#include "engine/base/histogram.h"
 #include "ports/net_unis/port_shm.h"
 
 namespace unis {

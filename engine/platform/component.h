@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine/platform/counter.h"
+#include "engine/base/counter.h"
 
 namespace unis {
 

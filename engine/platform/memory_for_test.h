@@ -13,7 +13,7 @@
 #include <span>
 #include <thread>
 
-#include "engine/eal_for_test.h"
+#include "engine/base/eal_for_test.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {

@@ -15,7 +15,7 @@
 #include "engine/platform/captures_for_test.h"
 #include "engine/platform/memory_for_test.h"
 #include "engine/platform/sink.h"
-#include "engine/quantile.h"
+#include "engine/base/quantile.h"
 
 namespace unis {
 namespace {

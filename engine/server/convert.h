@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "engine.pb.h"
+#include "unis/v1/engine.pb.h"
 #include "engine/controller/nf_controller.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/traffic_source.h"
 #include "engine/scheduler/scheduler.h"
-#include "engine/to_proto.h"
+#include "engine/contract/to_proto.h"
 
 namespace unis {
 

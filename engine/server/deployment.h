@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine.pb.h"
+#include "unis/v1/engine.pb.h"
 #include "engine/platform/chain.h"
 #include "engine/platform/packet_memory.h"
 #include "engine/platform/sink.h"

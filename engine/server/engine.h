@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine.pb.h"
+#include "unis/v1/engine.pb.h"
 #include "engine/controller/kernel_setting.h"
 #include "engine/controller/nf_controller.h"
 #include "engine/controller/switch_cost.h"

@@ -1,7 +1,7 @@
 // The contract's gRPC service: hands each call to the engine and its answer back.
 #pragma once
 
-#include "engine.grpc.pb.h"
+#include "unis/v1/engine.grpc.pb.h"
 #include "engine/server/engine.h"
 
 namespace unis {

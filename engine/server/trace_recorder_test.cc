@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/eal_for_test.h"
+#include "engine/base/eal_for_test.h"
 
 namespace unis {
 namespace {

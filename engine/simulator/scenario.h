@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/platform/histogram.h"
+#include "engine/base/histogram.h"
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/scheduler.h"
 

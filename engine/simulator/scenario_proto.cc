@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "engine/simulator/traffic.h"
-#include "engine/to_proto.h"
+#include "engine/contract/to_proto.h"
 
 namespace unis::sim {
 namespace {

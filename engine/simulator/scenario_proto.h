@@ -4,7 +4,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "engine.pb.h"
+#include "unis/v1/engine.pb.h"
 #include "engine/simulator/scenario.h"
 
 namespace unis::sim {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <random>
 
-#include "engine/eal_for_test.h"
+#include "engine/base/eal_for_test.h"
 
 namespace unis {
 namespace {

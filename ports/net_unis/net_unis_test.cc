@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/eal_for_test.h"
+#include "engine/base/eal_for_test.h"
 #include "net_unis/port_shm.h"
 
 namespace {

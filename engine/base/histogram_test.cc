@@ -1,4 +1,4 @@
-#include "engine/platform/histogram.h"
+#include "engine/base/histogram.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/machine_for_test.h"
+#include "engine/base/machine_for_test.h"
 
 namespace unis {
 

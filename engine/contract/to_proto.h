@@ -1,9 +1,9 @@
 // What the engine and the simulator tell alike in the contract's messages.
 #pragma once
 
-#include "engine.pb.h"
-#include "engine/platform/histogram.h"
+#include "engine/base/histogram.h"
 #include "engine/scheduler/components.h"
+#include "unis/v1/engine.pb.h"
 
 namespace unis {
 
