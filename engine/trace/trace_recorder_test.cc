@@ -1,53 +1,47 @@
-#include "engine/server/trace_recorder.h"
+#include "engine/trace/trace_recorder.h"
 
 #include <gtest/gtest.h>
-#include <rte_memzone.h>
 
+#include <array>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "engine/base/eal_for_test.h"
-
 namespace unis {
 namespace {
 
-// Two NFs on core 0 and one on core 1, whose ports the tests write.
+struct FakeActivity final : Activity {
+  std::uint64_t polls = 0;
+  std::uint64_t packets = 0;
+  std::uint64_t Polls() const noexcept override { return polls; }
+  std::uint64_t Packets() const noexcept override { return packets; }
+};
+
+// Two tasks on core 0 and one on core 1.
 class TraceRecorderTest : public testing::Test {
  protected:
   static constexpr CoreIndex kCoreOf[] = {0, 0, 1};
 
-  void SetUp() override {
-    ASSERT_TRUE(StartTestEal());
-    ports_.reserve(3);
-    for (NfIndex nf = 0; nf < 3; ++nf) {
-      const std::string name = "trace_port_" + std::to_string(nf);
-      auto port = PortShm::Create(name);
-      ASSERT_TRUE(port.ok()) << port.status();
-      ports_.push_back(*std::move(port));
-      shm_.push_back(static_cast<unis_port_shm*>(rte_memzone_lookup(name.c_str())->addr));
-    }
-  }
   TraceRecorder Recorder() const {
     std::vector<TraceRecorder::Watched> watched;
-    for (NfIndex nf = 0; nf < 3; ++nf) watched.push_back({&ports_[nf], kCoreOf[nf]});
+    for (TaskIndex task = 0; task < 3; ++task)
+      watched.push_back({.activity = &activity_[task], .task = task, .core = kCoreOf[task]});
     return {watched, 2};
   }
-  void Poll(NfIndex nf, std::uint64_t packets) {
-    ++shm_[nf]->polls;
-    shm_[nf]->rx_packets += packets;
+  void Poll(TaskIndex task, std::uint64_t packets) {
+    ++activity_[task].polls;
+    activity_[task].packets += packets;
   }
-  static void ExpectRun(const unis::Run& run, NfIndex nf, Nanoseconds begin, Nanoseconds end,
+  static void ExpectRun(const RunSeen& run, TaskIndex task, Nanoseconds begin, Nanoseconds end,
                         std::uint64_t packets) {
-    EXPECT_EQ(run.nf, nf);
+    EXPECT_EQ(run.task, task);
     EXPECT_EQ(run.begin, begin);
     EXPECT_EQ(run.end, end);
     EXPECT_EQ(run.packets, packets);
   }
 
-  std::vector<PortShm> ports_;
-  std::vector<unis_port_shm*> shm_;
+  std::array<FakeActivity, 3> activity_;
 };
 
 TEST_F(TraceRecorderTest, ARunLastsWhileNobodyElseOfTheCorePolls) {
@@ -124,31 +118,31 @@ TEST_F(TraceRecorderTest, KeepsSwitchesOnlyWhileRecording) {
 }
 
 // Whoever polls, however often somebody looks: runs of a core follow each other without a gap, no
-// NF follows itself, and every packet is in one of them.
+// task follows itself, and every packet is in one of them.
 TEST_F(TraceRecorderTest, RunsOfACoreAreSeamlessAndHoldEveryPacket) {
   TraceRecorder recorder = Recorder();
   recorder.Begin();
   std::mt19937 random(8);
-  std::map<NfIndex, std::uint64_t> sent;
+  std::map<TaskIndex, std::uint64_t> sent;
   for (Nanoseconds now = 0; now < 5000; now += 1 + random() % 3) {
-    // One NF of a core at a time, as on a real one.
-    for (const NfIndex nf : {static_cast<NfIndex>(random() % 2), NfIndex{2}}) {
+    // One task of a core at a time, as on a real one.
+    for (const TaskIndex task : {static_cast<TaskIndex>(random() % 2), TaskIndex{2}}) {
       if (random() % 3 == 0) continue;
       const std::uint64_t packets = random() % 65;
-      Poll(nf, packets);
-      sent[nf] += packets;
+      Poll(task, packets);
+      sent[task] += packets;
     }
     recorder.Sample(now);
   }
-  std::map<NfIndex, std::uint64_t> seen;
-  std::map<CoreIndex, unis::Run> last;
-  for (const unis::Run& run : recorder.runs()) {
-    seen[run.nf] += run.packets;
+  std::map<TaskIndex, std::uint64_t> seen;
+  std::map<CoreIndex, RunSeen> last;
+  for (const RunSeen& run : recorder.runs()) {
+    seen[run.task] += run.packets;
     EXPECT_LE(run.begin, run.end);
-    const CoreIndex core = kCoreOf[run.nf];
+    const CoreIndex core = kCoreOf[run.task];
     if (last.contains(core)) {
       EXPECT_EQ(run.begin, last[core].end);
-      EXPECT_NE(run.nf, last[core].nf);
+      EXPECT_NE(run.task, last[core].task);
     }
     last[core] = run;
   }
@@ -166,7 +160,7 @@ TEST_F(TraceRecorderTest, CountsWhatItHasNoRoomFor) {
   EXPECT_EQ(recorder.switches().size() + lost_switches, kEvents);
   const auto* before = recorder.switches().data();
   for (std::uint64_t i = 0; i < kEvents; ++i) {
-    Poll(static_cast<NfIndex>(i % 2), 1);
+    Poll(static_cast<TaskIndex>(i % 2), 1);
     recorder.Sample(static_cast<Nanoseconds>(i));
   }
   EXPECT_GT(recorder.lost(), lost_switches);
