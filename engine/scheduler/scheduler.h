@@ -91,30 +91,32 @@ class alignas(64) Scheduler {
  private:
   using Slot = std::uint32_t;  // position in tasks_
   static constexpr Slot kNone = ~Slot{0};
+  static constexpr Nanoseconds kNotDenied = -1;
 
   struct PathState {
     LinkIndex in, out;
     FunctionIndex function;
     std::uint32_t theta_max;  // packets in `out`
     double quota;             // γ · capacity of `out`, packets
-    double most_lead_in;      // packets: of the lead at most so much keeps a task from being
-    double most_lead_out;     // chosen, for a small ring never holds more
+    double most_lead;         // packets: as many are worth a switch, however long the lead
   };
 
-  // A cache line each: what a scheduler writes, no other one has in its cache.
+  // A cache line each: what one scheduler writes no other has in its cache.
   struct alignas(64) TaskState {
     TaskIndex index;
     std::uint32_t first_path, paths;
-    Slot behind = kNone;      // in the wait queue
-    Nanoseconds idle_at = 0;  // when it last ran or was seen without packets
+    Slot behind = kNone;                 // in the wait queue
+    Nanoseconds idle_at = 0;             // when it last ran or was seen without packets
+    Nanoseconds denied_at = kNotDenied;  // since when it has work, but would lose packets
     std::uint64_t switched_in = 0;
   };
 
-  struct Outlook {              // of a task, were it to run
-    bool meaningful = false;    // a path with ingress > θmin and egress < θmax
-    bool any = false;           // a path with packets and egress < θmax
-    std::uint32_t held = 0;     // packets in front of blocked paths: running loses them
-    std::uint32_t waiting = 0;  // packets in front of all paths
+  // What is to be expected of a task, were it to run.
+  struct Outlook {
+    bool packets = false;     // in front of a path
+    bool work = false;        // of which some go into an egress < θmax
+    bool meaningful = false;  // more than θmin of them, for longer than the lead
+    std::uint32_t held = 0;   // packets in front of blocked paths: running loses them
   };
 
   struct Choice {
@@ -122,27 +124,34 @@ class alignas(64) Scheduler {
     Slot before = kNone;  // its predecessor in the wait queue
   };
 
+  void Add(const TaskSet& tasks, TaskIndex index);
   bool Decide(Nanoseconds now) noexcept;
+  bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
   bool Settled(Nanoseconds now) noexcept;
-  std::optional<SwitchReason> LeaveReason(Nanoseconds now) noexcept;
-  std::optional<SwitchReason> LeaveReasonOfPaths() noexcept;
-  Choice Choose(SwitchReason reason, Nanoseconds now) noexcept;
-  Choice ChooseByRank(SwitchReason reason, Nanoseconds now) noexcept;
-  bool HasMeaningfulWork(TaskState& task, Nanoseconds now) noexcept;
-  Outlook Look(const TaskState& task) const noexcept;
-  bool EnoughToComeFor(const PathState& path, double packets, double most_lead) const noexcept;
-  bool Waited(const TaskState& task, Nanoseconds now) const noexcept;
   void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
-  void Record(TaskIndex from, Slot next, SwitchReason reason, Nanoseconds now,
-              Nanoseconds slice) noexcept;
-  void Publish(Nanoseconds now) noexcept;
+  void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
   Nanoseconds SliceOf(const TaskState& task) const noexcept;
   Slot SlotOf(TaskIndex task) const noexcept;
+  void Publish(Nanoseconds now) noexcept;
+
+  // decide.cc
+  std::int64_t AboveMin(std::uint32_t ingress) const noexcept;  // packets more than θmin
+  std::int64_t BelowMax(const PathState& path) const noexcept;  // until the egress has θmax
+  std::optional<SwitchReason> LeaveReason(Nanoseconds now) noexcept;
+  std::optional<SwitchReason> LeaveReasonOfPaths(Nanoseconds now) noexcept;
+  bool Waited(const TaskState& task, Nanoseconds now) const noexcept;
+  bool WorthASwitch(std::int64_t packets, const PathState& path) const noexcept;
+  bool HasMeaningfulWork(TaskState& task, Nanoseconds now) noexcept;
+  Choice Choose(SwitchReason reason, Nanoseconds now) noexcept;
+  Outlook Look(const TaskState& task) const noexcept;
+  bool IsOfFirstRank(TaskState& task, const Outlook& outlook, Nanoseconds now) noexcept;
+  Choice ChooseByRank(SwitchReason reason, Nanoseconds now) noexcept;
+  std::uint32_t Budget(Nanoseconds now) const noexcept;
 
   // The wait queue, linked through TaskState::behind.
   void Push(Slot task) noexcept;
-  void MoveToBack(const Choice& waiting) noexcept;
-  void TakeFrom(const Choice& next) noexcept;
+  void Remove(const Choice& waiting) noexcept;
+  void PassTo(const Choice& next) noexcept;
   bool IsPermutation() const noexcept;
 
   SchedulerSettings settings_;
@@ -154,8 +163,8 @@ class alignas(64) Scheduler {
   SwitchObserver* observer_;
   std::vector<TaskState> tasks_;
   std::vector<PathState> paths_;
-  bool ranks_;            // a task of this core has several paths
-  Nanoseconds max_wait_;  // 0: none
+  bool ranks_ = false;        // a task of this core has several paths
+  Nanoseconds max_wait_ = 0;  // 0: none
 
   Nanoseconds next_decision_ = 0;
   Nanoseconds slice_end_ = 0;
