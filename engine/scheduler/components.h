@@ -9,7 +9,7 @@
 namespace unis {
 
 using Nanoseconds = std::int64_t;
-using NfIndex = std::uint32_t;    // position in the list of NFs given to the scheduler
+using TaskIndex = std::uint32_t;  // position in the TaskSet
 using CoreIndex = std::uint32_t;  // position in the list of cores, not the CPU number
 using LinkIndex = std::uint32_t;  // position in the monitor's list of links
 
@@ -35,9 +35,10 @@ class ProcessController {
   virtual ~ProcessController() = default;
   // Lets `to` run on its core and, on return or soon after, `from` no more (lines 15 and 16 of
   // Algorithm 1 in one call, because one critical system call is enough for both).
-  virtual void Switch(CoreIndex core, NfIndex from, NfIndex to) noexcept = 0;
-  // Lets `first` run, and no other NF of the core.
-  virtual void Start(CoreIndex core, NfIndex first) noexcept = 0;
+  // False: it could not, `from` still runs.
+  virtual bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept = 0;
+  // Lets `first` run, and no other task of the core. False: it could not.
+  virtual bool Start(CoreIndex core, TaskIndex first) noexcept = 0;
 };
 
 enum class SwitchReason : std::uint8_t { kStart, kSliceExpired, kIngressLow, kEgressHigh };
@@ -45,8 +46,8 @@ enum class SwitchReason : std::uint8_t { kStart, kSliceExpired, kIngressLow, kEg
 struct SwitchRecord {
   Nanoseconds time;
   CoreIndex core;
-  NfIndex from;  // equal to `to` for kStart
-  NfIndex to;
+  TaskIndex from;  // equal to `to` for kStart
+  TaskIndex to;
   SwitchReason reason;
   std::uint32_t from_ingress, from_egress, to_ingress, to_egress;  // packets, when decided
   Nanoseconds slice;
