@@ -1,8 +1,8 @@
-// Process Controller (sections 4.3.4 and 4.5.4): the mechanisms that let one NF of a core run and
+// Process Controller (sections 4.3.4 and 4.5.4): the mechanisms that let one task of a core run and
 // the others wait. The scheduler sees only ProcessController; the engine also takes control of the
-// NFs and gives it back.
+// tasks and gives it back.
 //
-// To add a mechanism: implement NfController, name it in ControllerKind of engine.proto and in
+// To add a mechanism: implement TaskController, name it in Controller of engine.proto and in
 // MakeController.
 #pragma once
 
@@ -13,26 +13,35 @@
 #include <string>
 #include <vector>
 
-#include "engine/controller/nf_thread.h"
+#include "engine/controller/held_thread.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {
 
 enum class ControllerKind { kPriority, kSignal, kCgroup };
 
-class NfController : public ProcessController {
+struct ControlledTask {
+  HeldThread* thread;  // outlives the controller
+  CoreIndex core;
+};
+
+// Different cores may be started and switched from different threads at once; Acquire() and
+// Release() come before and after all of that. The destructor releases.
+class TaskController : public ProcessController {
  public:
-  // All NFs wait, until Start() lets the first of each core run.
+  // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
+  // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
-  // No NF is held back any longer; scheduling classes are those of before Acquire(). Also after an
-  // Acquire() that failed half way, and any number of times.
+  // No task is held back any longer; scheduling classes and cgroups are those of before Acquire().
+  // Any number of times.
   virtual absl::Status Release() = 0;
 };
 
-// `nfs` in the scheduler's order, so that an NfIndex is a position in it. `run` names this run of
-// UNiS, for cgroups.
-absl::StatusOr<std::unique_ptr<NfController>> MakeController(ControllerKind kind,
-                                                             std::vector<NfThread> nfs,
-                                                             const std::string& run);
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `run` names this
+// run of UNiS, for cgroups. An error where the machine lacks the mechanism, or where it stops whole
+// processes and two tasks are of one.
+absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
+                                                               std::vector<ControlledTask> tasks,
+                                                               const std::string& run);
 
 }  // namespace unis
