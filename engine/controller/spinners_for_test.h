@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/controller/nf_thread.h"
 #include "engine/base/machine_for_test.h"
+#include "engine/controller/nf_thread.h"
 
 namespace unis {
 

@@ -1,4 +1,4 @@
-#include "engine/controller/nf_controller.h"
+#include "engine/controller/task_controller.h"
 
 #include "engine/controller/cgroup_controller.h"
 #include "engine/controller/priority_controller.h"
