@@ -29,7 +29,7 @@
 namespace unis {
 
 // As the kernel's scheduler has it: SCHED_FIFO 12, SCHED_OTHER 0.
-struct KernelClass {
+struct SchedulingClass {
   int policy = SCHED_OTHER;
   int priority = 0;  // 1 to 99 for SCHED_FIFO and SCHED_RR, else 0
 };
@@ -51,7 +51,7 @@ class HeldThread {
   bool stopped() const;                                               // by a signal
   std::uint64_t CpuTimeNs() const { return unis::CpuTimeNs(task_); }  // 0: gone
   ContextSwitches SwitchesByKernel() const { return ContextSwitchesOf(task_); }
-  absl::StatusOr<KernelClass> Class() const;
+  absl::StatusOr<SchedulingClass> Class() const;
   std::string DescribeClass() const;  // "fifo 12", "rr 1", "other", "batch", "gone"
 
   // From a real-time class what the thread forks or clones starts in SCHED_OTHER. An error says
@@ -77,7 +77,7 @@ class HeldThread {
 
  private:
   struct Original {
-    KernelClass kernel_class;
+    SchedulingClass kernel_class;
     int nice = 0;
     cpu_set_t affinity = {};
   };
