@@ -23,13 +23,13 @@ bool ProcessRuns(pid_t pid, std::uint64_t start_time);  // and is the one that s
 bool ThreadExists(pid_t pid, pid_t tid);
 
 UniqueFd OpenTask(pid_t pid, pid_t tid);  // not valid: there is no such thread, see errno
-std::optional<ProcStat> StatOfTask(const UniqueFd& task);
-std::uint64_t CpuTimeNs(const UniqueFd& task);
+std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
+std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
 
 struct ContextSwitches {
   std::uint64_t voluntary = 0;
   std::uint64_t involuntary = 0;
 };
-ContextSwitches ContextSwitchesOf(const UniqueFd& task);
+ContextSwitches ContextSwitchesOf(const UniqueFd& task) noexcept;
 
 }  // namespace unis
