@@ -3,9 +3,17 @@
 
 #include "engine/base/histogram.h"
 #include "engine/scheduler/components.h"
-#include "unis/v1/engine.pb.h"
+#include "engine/scheduler/policy.h"
+#include "unis/v1/common.pb.h"
 
 namespace unis {
+
+static_assert(static_cast<int>(Policy::kUnis) == v1::POLICY_UNIS);
+static_assert(static_cast<int>(Policy::kCooperative) == v1::POLICY_COOPERATIVE);
+static_assert(static_cast<int>(Policy::kRr) == v1::POLICY_RR);
+static_assert(static_cast<int>(Policy::kFifo) == v1::POLICY_FIFO);
+static_assert(static_cast<int>(Policy::kOther) == v1::POLICY_OTHER);
+static_assert(static_cast<int>(Policy::kBatch) == v1::POLICY_BATCH);
 
 inline v1::SwitchReason ToProto(SwitchReason reason) {
   switch (reason) {
@@ -17,6 +25,8 @@ inline v1::SwitchReason ToProto(SwitchReason reason) {
       return v1::SWITCH_REASON_INGRESS_LOW;
     case SwitchReason::kEgressHigh:
       return v1::SWITCH_REASON_EGRESS_HIGH;
+    case SwitchReason::kSelf:
+      return v1::SWITCH_REASON_SELF;
   }
   return v1::SWITCH_REASON_UNSPECIFIED;
 }
