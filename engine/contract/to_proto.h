@@ -5,9 +5,17 @@
 
 #include "engine/base/histogram.h"
 #include "engine/scheduler/components.h"
+#include "engine/scheduler/policy.h"
 #include "unis/v1/common.pb.h"
 
 namespace unis {
+
+static_assert(static_cast<int>(Policy::kUnis) == v1::POLICY_UNIS);
+static_assert(static_cast<int>(Policy::kCooperative) == v1::POLICY_COOPERATIVE);
+static_assert(static_cast<int>(Policy::kRr) == v1::POLICY_RR);
+static_assert(static_cast<int>(Policy::kFifo) == v1::POLICY_FIFO);
+static_assert(static_cast<int>(Policy::kOther) == v1::POLICY_OTHER);
+static_assert(static_cast<int>(Policy::kBatch) == v1::POLICY_BATCH);
 
 inline v1::SwitchReason ToProto(SwitchReason reason) {
   switch (reason) {

@@ -86,31 +86,4 @@ struct CostedTasks {
   std::vector<double> costs;
 };
 
-// The schedulers of some cores with fakes around them, and the hands to move time and packets.
-struct Rig {
-  Rig(const SchedulerSettings& settings, const CostedTasks& tasks, CoreIndex count,
-      FakeMonitor links)
-      : monitor(std::move(links)),
-        costs(tasks.costs),
-        cores(MakeSchedulers(settings, tasks.set, count, costs, monitor, timer, controller,
-                             &observer),
-              timer) {}
-
-  Rig(const Rig&) = delete;  // the schedulers refer to their neighbours
-  Rig& operator=(const Rig&) = delete;
-
-  std::uint32_t TickAt(Nanoseconds now) {
-    timer.now = now;
-    return cores.Tick();
-  }
-  TaskIndex Current(CoreIndex core) const { return cores[core].Current(); }
-
-  FakeMonitor monitor;
-  FakeTimer timer;
-  FakeController controller;
-  FakeObserver observer;
-  Costs costs;
-  CoreSet cores;
-};
-
 }  // namespace unis

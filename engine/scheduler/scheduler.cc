@@ -1,7 +1,6 @@
 #include "engine/scheduler/scheduler.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -77,7 +76,7 @@ bool Scheduler::Start() {
 bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
-  if (!Settled(now)) return false;
+  if (now < settled_ && !SeenSettled(now)) return false;
   quiet_until_ = slice_end_ - settings_.lead;
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
@@ -119,9 +118,8 @@ void Scheduler::OnSelfSwitch(TaskIndex now_runs) noexcept {
   if (settings_.publish_next) Publish(now);
 }
 
-// Whether the last switch is over. From then on the slice counts.
-bool Scheduler::Settled(Nanoseconds now) noexcept {
-  if (now >= settled_) return true;
+// Whether the controller knows that the last switch is over. From then on the slice counts.
+bool Scheduler::SeenSettled(Nanoseconds now) noexcept {
   if (!controller_.Settled(core_)) return false;
   settled_ = now;
   slice_end_ = now + slice_;
@@ -139,7 +137,6 @@ void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
   slice_end_ = settled_ + slice_;
   if (reason != SwitchReason::kStart) ++switches_;
   ++tasks_[next].switched_in;
-  assert(IsPermutation());
   if (observer_ != nullptr && observer_->wants()) Record(previous, reason, now);
 }
 
@@ -226,7 +223,7 @@ void Scheduler::PassTo(const Choice& next) noexcept {
   tasks_[tail_].behind = kNone;
 }
 
-bool Scheduler::IsPermutation() const noexcept {
+bool Scheduler::QueueIsSound() const noexcept {
   std::size_t waiting = 0;
   Slot last = kNone;
   for (Slot slot = head_; slot != kNone; slot = tasks_[slot].behind) {

@@ -88,6 +88,9 @@ class alignas(64) Scheduler {
   // over all if none does. `task` is of this core.
   Nanoseconds TimeSlice(TaskIndex task) const noexcept;
 
+  // The invariant: current task and wait queue are a permutation of the tasks. For tests.
+  bool QueueIsSound() const noexcept;
+
  private:
   using Slot = std::uint32_t;  // position in tasks_
   static constexpr Slot kNone = ~Slot{0};
@@ -127,7 +130,7 @@ class alignas(64) Scheduler {
   void Add(const TaskSet& tasks, TaskIndex index);
   bool Decide(Nanoseconds now) noexcept;
   bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
-  bool Settled(Nanoseconds now) noexcept;
+  bool SeenSettled(Nanoseconds now) noexcept;
   void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
   void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
   Nanoseconds SliceOf(const TaskState& task) const noexcept;
@@ -152,7 +155,6 @@ class alignas(64) Scheduler {
   void Push(Slot task) noexcept;
   void Remove(const Choice& waiting) noexcept;
   void PassTo(const Choice& next) noexcept;
-  bool IsPermutation() const noexcept;
 
   SchedulerSettings settings_;
   const CoreIndex core_;

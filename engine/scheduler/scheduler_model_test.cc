@@ -11,7 +11,7 @@
 
 #include "engine/base/dice_for_test.h"
 #include "engine/base/golden_for_test.h"
-#include "engine/scheduler/fakes_for_test.h"
+#include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
 namespace {

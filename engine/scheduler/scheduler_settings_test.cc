@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/scheduler/fakes_for_test.h"
+#include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/scheduler/fakes_for_test.h"
+#include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
 namespace {
