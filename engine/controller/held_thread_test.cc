@@ -236,7 +236,7 @@ TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
   EXPECT_EQ(held.CpuTimeNs(), 0U);
   EXPECT_TRUE(held.Restore().ok());
   EXPECT_EQ(SchedulingOf(number), before);
-  EXPECT_EQ(StateOf(number), 'S');
+  EXPECT_TRUE(Eventually([&] { return StateOf(number) == 'S'; })) << "stopped or killed";
 
   SetScheduling(number, SCHED_FIFO, 9, 0);
   EXPECT_FALSE(held.SetPriority(3)) << "found dead before";

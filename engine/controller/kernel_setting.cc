@@ -140,11 +140,6 @@ KernelSetting RrTimeslice() {
   return {.name = "sched_rr_timeslice_ms", .path = "/proc/sys/kernel/sched_rr_timeslice_ms"};
 }
 
-KernelSetting FairServerRuntime(unsigned cpu) {
-  return {.name = fmt::format("fair_server_cpu{}", cpu),
-          .path = fmt::format("/sys/kernel/debug/sched/fair_server/cpu{}/runtime", cpu)};
-}
-
 absl::StatusOr<Lease> Lease::Take(const KernelSetting& setting, long value) {
   const auto now = setting.Read();
   if (!now.ok()) return now.status();
@@ -193,10 +188,12 @@ absl::Status Lease::Release() {
   return ledger->Settle(name, *entry);
 }
 
-std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus) {
+std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus, const fs::path& folder) {
   std::vector<Lease> leases;
   for (const unsigned cpu : cpus) {
-    auto lease = Lease::Take(FairServerRuntime(cpu), 0);
+    auto lease = Lease::Take({.name = fmt::format("fair_server_cpu{}", cpu),
+                              .path = folder / fmt::format("cpu{}", cpu) / "runtime"},
+                             0);
     if (lease.ok()) leases.push_back(*std::move(lease));
   }
   return leases;

@@ -38,7 +38,8 @@ class KernelSettingTest : public testing::Test {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  long Value() const { return setting_.Read().value(); }
+  // −2: another process is writing it.
+  long Value() const { return setting_.Read().value_or(-2); }
   bool OnRecord() const { return fs::exists(Record()); }
   fs::path Record() const { return folder_ / "machine" / setting_.name; }
 
@@ -198,9 +199,20 @@ TEST_F(KernelSettingTest, WhatTheKernelRefusesLeavesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "machine" / "refused"));
 }
 
-TEST_F(KernelSettingTest, AMachineWithoutAFairServerIsLeftAlone) {
-  const std::vector<Lease> leases = SuspendFairServers({1'000'000});
-  EXPECT_TRUE(leases.empty());
+TEST_F(KernelSettingTest, FairServersRestWhereThereAreSome) {
+  const fs::path runtime = folder_ / "cpu1" / "runtime", other = folder_ / "cpu3" / "runtime";
+  for (const fs::path& path : {runtime, other}) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << "50000000\n";
+  }
+  {
+    const std::vector<Lease> leases = SuspendFairServers({1, 2}, folder_);
+    EXPECT_EQ(leases.size(), 1U);
+    EXPECT_EQ(Content(runtime), "0");
+    EXPECT_EQ(Content(other), "50000000\n") << "not a CPU of the functions";
+  }
+  EXPECT_EQ(Content(runtime), "50000000");
+  EXPECT_TRUE(fs::is_empty(folder_ / "machine"));
 }
 
 }  // namespace
