@@ -63,7 +63,7 @@ class HeldThread {
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);
   // Moves the process to another control group: writes its number to `procs`, and to `origin` when
-  // it is put back. Files cgroup.procs of one hierarchy (or `tasks` of resctrl).
+  // it is put back. Both are files cgroup.procs of one hierarchy.
   absl::Status Move(const std::filesystem::path& procs, const std::filesystem::path& origin);
   absl::Status MoveBack();  // undoes all moves, the last first
 
