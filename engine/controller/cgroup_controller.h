@@ -41,6 +41,7 @@ class CgroupController final : public TaskController {
   Freezer freezer_;
   std::filesystem::path root_;   // of this run's cgroups
   std::vector<UniqueFd> state_;  // per task that was acquired
+  bool acquired_ = false;
 };
 
 }  // namespace unis

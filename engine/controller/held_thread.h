@@ -6,7 +6,7 @@
 // held by descriptors (a pidfd, and its folder in /proc), and every call looks first whether the
 // number still names the thread that was taken. SetPriority() alone, one call for the sake of the
 // tick, only looks whether the thread was found dead before; a stranger under the number is safe
-// there, for the kernel refuses a real-time priority to a thread of an ordinary class.
+// there unless it is real-time itself, for to others the kernel refuses such a priority.
 //
 // For one thread at a time, except alive(), SetPriority() and what only reads.
 #pragma once
@@ -58,11 +58,12 @@ class HeldThread {
   // what to do where the kernel refuses such classes (no permission, or RT group scheduling without
   // a budget).
   absl::Status SetClass(int policy, int priority);
+  absl::Status RestoreClass(const KernelClass& before);  // exactly; nothing for one that is gone
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);
   // Moves the process to another control group: writes its number to `procs`, and to `origin` when
-  // it is put back. Files cgroup.procs of one hierarchy (or `tasks` of resctrl).
+  // it is put back. Both are files cgroup.procs of one hierarchy.
   absl::Status Move(const std::filesystem::path& procs, const std::filesystem::path& origin);
   absl::Status MoveBack();  // undoes all moves, the last first
 
@@ -82,10 +83,19 @@ class HeldThread {
     cpu_set_t affinity = {};
   };
 
-  HeldThread(std::string name, pid_t pid, pid_t tid, Pidfd process, UniqueFd task);
+  HeldThread(std::string name, pid_t pid, pid_t tid, Pidfd process, UniqueFd task)
+      : name_(std::move(name)),
+        pid_(pid),
+        tid_(tid),
+        process_(std::move(process)),
+        task_(std::move(task)) {}
   absl::Status ReadOriginal();
-  absl::Status RequireAlive(const char* wish) const;
-  absl::Status Refused(const std::string& wish) const;
+  // The start of a message: what UNiS wants of whom.
+  std::string Cannot(const std::string& what) const;
+  absl::Status PutClass(const KernelClass& wanted);
+  absl::Status PutScheduling();
+  bool process_runs() const;
+  absl::Status MoveTo(const std::filesystem::path& procs) const;
 
   std::string name_;
   pid_t pid_;

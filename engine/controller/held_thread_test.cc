@@ -1,31 +1,35 @@
-#include "engine/controller/nf_thread.h"
+#include "engine/controller/held_thread.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <thread>
 
+#include "engine/controller/scheduling_for_test.h"
 #include "engine/controller/spinners_for_test.h"
 
 namespace unis {
 namespace {
 
-// A thread of this process that sleeps, and counts the signals of SetYielding.
+// A thread of this process that sleeps.
 class SleepingThread {
  public:
   SleepingThread() : thread_([this] { Main(); }) {
     while (tid_ == 0) std::this_thread::yield();
   }
-  ~SleepingThread() {
-    stop_ = true;
-    thread_.join();
-  }
+  ~SleepingThread() { End(); }
   pid_t tid() const { return tid_; }
-  NfThread nf() const {
-    return {.name = "nf", .pid = getpid(), .tid = tid_, .core = 0, .cooperates = true};
+  void End() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -39,103 +43,219 @@ class SleepingThread {
   std::thread thread_;
 };
 
-class NfThreadTest : public ControllerTest {
+class HeldThreadTest : public ControllerTest {
  protected:
+  HeldThread Take() { return HeldThread::Take("fw", getpid(), thread_.tid()).value(); }
+  std::string Now() const { return SchedulingOf(thread_.tid()); }
+
   SleepingThread thread_;
 };
 
-TEST_F(NfThreadTest, ReadsBackWhatItSets) {
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_RR, 7).ok());
-  ASSERT_TRUE(PinToCpu(thread_.nf(), LastCpu()).ok());
-  const auto state = ReadScheduling(thread_.tid());
-  ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->policy, SCHED_RR);
-  EXPECT_EQ(state->priority, 7);
-  EXPECT_EQ(CPU_COUNT(&state->affinity), 1);
-  EXPECT_TRUE(CPU_ISSET(LastCpu(), &state->affinity));
+TEST_F(HeldThreadTest, SetsClassPriorityAndCpuOfTheThreadAndNotOfItsProcess) {
+  const std::string process = SchedulingOf(getpid());
+  HeldThread held = Take();
+  EXPECT_EQ(held.DescribeClass(), "other");
+  ASSERT_TRUE(held.SetClass(SCHED_FIFO, 12).ok());
+  EXPECT_EQ(held.DescribeClass(), "fifo 12");
+  EXPECT_TRUE(held.SetPriority(13));
+  EXPECT_EQ(held.DescribeClass(), "fifo 13");
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 1).ok());
+  EXPECT_EQ(held.DescribeClass(), "rr 1");
+  ASSERT_TRUE(held.Pin(LastCpu()).ok());
+  EXPECT_TRUE(Now().ends_with(fmt::format("CPUs {}", LastCpu()))) << Now();
+  ASSERT_TRUE(held.SetClass(SCHED_BATCH, 0).ok());
+  EXPECT_EQ(held.DescribeClass(), "batch");
+  EXPECT_EQ(SchedulingOf(getpid()), process);
 }
 
-TEST_F(NfThreadTest, TouchesTheThreadAndNotItsProcess) {
-  const auto before = ReadScheduling(getpid());
-  ASSERT_TRUE(before.ok());
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_FIFO, 3).ok());
-  ASSERT_TRUE(PinToCpu(thread_.nf(), LastCpu()).ok());
-  const auto after = ReadScheduling(getpid());
-  ASSERT_TRUE(after.ok());
-  EXPECT_EQ(after->policy, before->policy);
-  EXPECT_TRUE(CPU_EQUAL(&after->affinity, &before->affinity));
-}
-
-TEST_F(NfThreadTest, RestoresEveryClass) {
-  struct Class {
+TEST_F(HeldThreadTest, RestoresEveryClass) {
+  struct Case {
     int policy, priority, nice;
   };
   for (const auto& [policy, priority, nice] :
-       {Class{SCHED_OTHER, 0, -5}, Class{SCHED_OTHER, 0, 11}, Class{SCHED_BATCH, 0, 4},
-        Class{SCHED_IDLE, 0, 19}, Class{SCHED_FIFO, 42, 0}, Class{SCHED_RR, 1, 2},
-        Class{SCHED_OTHER | SCHED_RESET_ON_FORK, 0, 0}}) {
-    ASSERT_TRUE(SetSchedulingClass(thread_.nf(), policy, priority).ok());
-    ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(thread_.tid()), nice), 0);
-    const auto before = ReadScheduling(thread_.tid());
-    ASSERT_TRUE(before.ok());
-    ASSERT_EQ(before->policy, policy);
-    ASSERT_EQ(before->nice, nice);
-
-    ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_RR, 9).ok());
-    ASSERT_TRUE(PinToCpu(thread_.nf(), LastCpu()).ok());
+       {Case{SCHED_OTHER, 0, -5}, Case{SCHED_OTHER, 0, 11}, Case{SCHED_BATCH, 0, 4},
+        Case{SCHED_IDLE, 0, 19}, Case{SCHED_FIFO, 42, 0}, Case{SCHED_RR, 1, 2},
+        Case{SCHED_OTHER | SCHED_RESET_ON_FORK, 0, 0}}) {
+    SetScheduling(thread_.tid(), policy, priority, nice);
+    const std::string before = Now();
+    HeldThread held = Take();
+    ASSERT_TRUE(held.SetClass(SCHED_RR, 9).ok());
+    ASSERT_TRUE(held.Pin(LastCpu()).ok());
     ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(thread_.tid()), 1), 0);
-    ASSERT_TRUE(RestoreScheduling(thread_.tid(), *before).ok());
-
-    const auto after = ReadScheduling(thread_.tid());
-    ASSERT_TRUE(after.ok());
-    EXPECT_EQ(after->policy, policy);
-    EXPECT_EQ(after->priority, priority);
-    EXPECT_EQ(after->nice, nice);
-    EXPECT_TRUE(CPU_EQUAL(&after->affinity, &before->affinity));
+    ASSERT_NE(Now(), before);
+    ASSERT_TRUE(held.Restore().ok());
+    EXPECT_EQ(Now(), before);
+    // What others change after that stays.
+    SetScheduling(thread_.tid(), SCHED_BATCH, 0, 0);
+    ASSERT_TRUE(held.Restore().ok()) << "a second time";
+    EXPECT_EQ(held.DescribeClass(), "batch");
   }
 }
 
-TEST_F(NfThreadTest, DescribesAsTheKernelHasIt) {
-  EXPECT_EQ(DescribeScheduling(thread_.tid()), "other");
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_FIFO, 12).ok());
-  EXPECT_EQ(DescribeScheduling(thread_.tid()), "fifo 12");
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_RR, 1).ok());
-  EXPECT_EQ(DescribeScheduling(thread_.tid()), "rr 1");
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_BATCH, 0).ok());
-  EXPECT_EQ(DescribeScheduling(thread_.tid()), "batch");
-  ASSERT_TRUE(SetSchedulingClass(thread_.nf(), SCHED_OTHER | SCHED_RESET_ON_FORK, 0).ok());
-  EXPECT_EQ(DescribeScheduling(thread_.tid()), "other");
-  EXPECT_EQ(DescribeScheduling(DeadProcess()), "gone");
+TEST_F(HeldThreadTest, RestoresWhenItGoesAndOnlyThen) {
+  const std::string before = Now();
+  std::optional<HeldThread> held(Take());
+  ASSERT_TRUE(held->SetClass(SCHED_FIFO, 5).ok());
+  const std::string changed = Now();
+  {
+    std::vector<HeldThread> moved;
+    moved.push_back(*std::move(held));
+    held.reset();
+    EXPECT_EQ(Now(), changed) << "one that was moved from holds nothing";
+    moved.front() = DeadThread();
+    EXPECT_EQ(Now(), before) << "what is assigned to lets go of its thread";
+    moved.front() = Take();
+    ASSERT_TRUE(moved.front().SetClass(SCHED_FIFO, 6).ok());
+  }
+  EXPECT_EQ(Now(), before);
 }
 
-TEST_F(NfThreadTest, AnErrorNamesTheFunctionAndTheThread) {
-  const pid_t dead = DeadProcess();
-  const NfThread nf{.name = "firewall", .pid = dead, .tid = dead, .core = 0, .cooperates = true};
+TEST_F(HeldThreadTest, ChangesNothingThatItDidNotTake) {
+  {
+    const HeldThread held = Take();
+    SetScheduling(thread_.tid(), SCHED_BATCH, 0, 3);
+  }
+  EXPECT_EQ(Take().DescribeClass(), "batch");
+}
+
+// What the thread forks and clones must not become real-time behind everybody's back.
+TEST_F(HeldThreadTest, ChildrenDoNotInheritTheClass) {
+  std::array<int, 2> go{}, answer{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  ASSERT_EQ(pipe(answer.data()), 0);
+  for (const int policy : {SCHED_FIFO, SCHED_RR}) {
+    const ChildProcess child([&] {
+      char byte = 0;
+      if (read(go[0], &byte, 1) != 1) return;
+      if (fork() == 0) {
+        const int inherited = sched_getscheduler(0);
+        (void)!write(answer[1], &inherited, sizeof(inherited));
+        _exit(0);
+      }
+      pause();
+    });
+    HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+    ASSERT_TRUE(held.SetClass(policy, 3).ok());
+    ASSERT_TRUE(held.SetPriority(4)) << "a new priority keeps the rule";
+    ASSERT_EQ(write(go[1], "", 1), 1);
+    int inherited = -1;
+    ASSERT_EQ(read(answer[0], &inherited, sizeof(inherited)), sizeof(inherited));
+    EXPECT_EQ(inherited, SCHED_OTHER);
+  }
+  for (const int fd : {go[0], go[1], answer[0], answer[1]}) close(fd);
+}
+
+TEST_F(HeldThreadTest, AProcessThatWasStoppedGoesOn) {
+  const ChildProcess child;
+  {
+    HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+    EXPECT_TRUE(held.Signal(SIGSTOP));
+    EXPECT_TRUE(Eventually([&] { return held.stopped(); }));
+    EXPECT_TRUE(held.alive());
+  }
+  EXPECT_TRUE(Eventually([&] { return StateOf(child.pid()) == 'S'; }));
+}
+
+TEST_F(HeldThreadTest, MovesTheProcessAndMovesItBack) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("unis-move-{}", getpid());
+  std::filesystem::create_directory(folder);
+  const auto one = folder / "one", two = folder / "two", home = folder / "home";
+  for (const auto& file : {one, two, home}) std::ofstream(file) << std::flush;
+  const auto content = [](const std::filesystem::path& path) {
+    std::string text;
+    std::ifstream(path) >> text;
+    return text;
+  };
+  {
+    HeldThread held = Take();
+    ASSERT_TRUE(held.Move(one, home).ok());
+    EXPECT_EQ(content(one), std::to_string(getpid()));
+    EXPECT_EQ(content(home), "");
+    std::filesystem::remove(two);
+    EXPECT_FALSE(held.Move(two, one).ok());
+    EXPECT_FALSE(std::filesystem::exists(two)) << "a group that is not there was made";
+  }
+  EXPECT_EQ(content(home), std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(HeldThreadTest, AnErrorNamesTheFunctionAndTheThread) {
+  HeldThread dead = DeadThread();
+  EXPECT_FALSE(dead.alive());
+  EXPECT_EQ(dead.DescribeClass(), "gone");
   for (const absl::Status& status :
-       {SetSchedulingClass(nf, SCHED_FIFO, 1), PinToCpu(nf, LastCpu()), SetYielding({nf}, true)}) {
-    EXPECT_FALSE(status.ok());
-    EXPECT_NE(status.message().find("firewall"), std::string::npos) << status;
-    EXPECT_NE(status.message().find(std::to_string(dead)), std::string::npos) << status;
+       {dead.SetClass(SCHED_FIFO, 1), dead.Pin(LastCpu()), dead.SetYielding(true),
+        dead.Class().status(), dead.Move("/dev/null", "/dev/null"),
+        HeldThread::Take("dead", dead.pid(), dead.tid()).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_NE(status.message().find("dead"), std::string::npos) << status;
+    EXPECT_NE(status.message().find(std::to_string(dead.tid())), std::string::npos) << status;
   }
-  EXPECT_NE(ReadScheduling(dead).status().message().find(std::to_string(dead)), std::string::npos);
+  EXPECT_FALSE(dead.SetPriority(1));
+  EXPECT_FALSE(dead.Signal(SIGCONT));
+  EXPECT_TRUE(dead.Restore().ok()) << "a thread that is gone needs nothing back";
 }
 
-TEST_F(NfThreadTest, AThreadThatIsGoneNeedsNothingBack) {
-  const auto state = ReadScheduling(thread_.tid());
-  ASSERT_TRUE(state.ok());
-  EXPECT_TRUE(RestoreScheduling(DeadProcess(), *state).ok());
+TEST_F(HeldThreadTest, ATakenThreadIsOfItsProcess) {
+  const ChildProcess child;
+  EXPECT_FALSE(HeldThread::Take("fw", child.pid(), thread_.tid()).ok());
+  EXPECT_FALSE(HeldThread::Take("fw", 0, 0).ok());
+  EXPECT_FALSE(HeldThread::Take("fw", -1, -1).ok());
 }
 
-TEST_F(NfThreadTest, ACpuThatDoesNotExistIsAnError) {
-  EXPECT_FALSE(PinToCpu(thread_.nf(), CPU_SETSIZE - 1).ok());
-  EXPECT_FALSE(PinToCpu(thread_.nf(), 1'000'000).ok());
-  EXPECT_FALSE(SetSchedulingClass(thread_.nf(), SCHED_RR, 100).ok());
+TEST_F(HeldThreadTest, AThreadMayEndBeforeItsProcess) {
+  HeldThread held = Take();
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 2).ok());
+  thread_.End();
+  EXPECT_TRUE(Eventually([&] { return !held.alive(); }));
+  EXPECT_FALSE(held.SetPriority(3));
+  EXPECT_FALSE(held.SetClass(SCHED_RR, 3).ok());
+  EXPECT_TRUE(held.Restore().ok());
+}
+
+// The number of a thread that has ended is soon another's.
+TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
+  ChildProcess first;
+  const pid_t number = first.pid();
+  HeldThread held = HeldThread::Take("fw", number, number).value();
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 2).ok());
+  ASSERT_TRUE(held.Pin(LastCpu()).ok());
+  first.End();
+  const ChildProcess stranger([] { pause(); }, number);
+  ASSERT_EQ(stranger.pid(), number);
+  const std::string before = SchedulingOf(number);
+  EXPECT_FALSE(held.SetPriority(3)) << "not even before anybody has seen the first one dead";
+  EXPECT_FALSE(held.alive());
+  EXPECT_FALSE(held.SetPriority(3));
+  EXPECT_FALSE(held.SetClass(SCHED_BATCH, 0).ok());
+  EXPECT_FALSE(held.Pin(LastCpu()).ok());
+  EXPECT_FALSE(held.SetYielding(true).ok());
+  EXPECT_FALSE(held.Signal(SIGSTOP));
+  EXPECT_FALSE(held.Move("/dev/null", "/dev/null").ok());
+  EXPECT_EQ(held.CpuTimeNs(), 0U);
+  EXPECT_TRUE(held.Restore().ok());
+  EXPECT_EQ(SchedulingOf(number), before);
+  EXPECT_TRUE(Eventually([&] { return StateOf(number) == 'S'; })) << "stopped or killed";
+
+  SetScheduling(number, SCHED_FIFO, 9, 0);
+  EXPECT_FALSE(held.SetPriority(3)) << "found dead before";
+  EXPECT_EQ(HeldThread::Take("stranger", number, number)->DescribeClass(), "fifo 9");
+}
+
+TEST_F(HeldThreadTest, WhatTheKernelRefusesIsAnError) {
+  HeldThread held = Take();
+  EXPECT_FALSE(held.Pin(CPU_SETSIZE - 1).ok());
+  EXPECT_FALSE(held.Pin(1'000'000).ok());
+  EXPECT_FALSE(held.SetClass(SCHED_RR, 100).ok());
+  EXPECT_FALSE(held.SetPriority(5)) << "not in a real-time class";
+  EXPECT_EQ(held.DescribeClass(), "other");
 }
 
 std::atomic<int> yielding{-1};
 std::atomic<int> yielding_set{0};
 
-TEST_F(NfThreadTest, SwitchesTheYieldingOfThoseThatCooperate) {
+TEST_F(HeldThreadTest, SwitchesTheYielding) {
   struct sigaction set = {}, old = {};
   set.sa_flags = SA_SIGINFO;
   set.sa_sigaction = [](int, siginfo_t* info, void*) {
@@ -143,19 +263,11 @@ TEST_F(NfThreadTest, SwitchesTheYieldingOfThoseThatCooperate) {
     ++yielding_set;
   };
   ASSERT_EQ(sigaction(SIGRTMIN, &set, &old), 0);
-
-  NfThread stubborn = thread_.nf();
-  stubborn.cooperates = false;
-  ASSERT_TRUE(SetYielding({stubborn, thread_.nf(), stubborn}, true).ok());
-  EXPECT_TRUE(Eventually([] { return yielding_set == 1; }));
-  EXPECT_EQ(yielding, 1);
-
+  HeldThread held = Take();
   // However late the thread gets the CPU, what was asked for last holds.
   for (int last = 0; last < 2; ++last) {
     yielding_set = 0;
-    for (int i = 0; i < 6; ++i) {
-      ASSERT_TRUE(SetYielding({thread_.nf(), stubborn}, (i + last) % 2 != 0).ok());
-    }
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(held.SetYielding((i + last) % 2 != 0).ok());
     EXPECT_TRUE(Eventually([] { return yielding_set == 6; }));
     EXPECT_EQ(yielding, (5 + last) % 2);
   }

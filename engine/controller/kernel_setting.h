@@ -34,9 +34,8 @@ struct KernelSetting {
   absl::StatusOr<long> Read() const;
 };
 
-KernelSetting RtRuntime();                      // µs of each second; −1: no throttle
-KernelSetting RrTimeslice();                    // ms
-KernelSetting FairServerRuntime(unsigned cpu);  // ns of each second; 0: off
+KernelSetting RtRuntime();    // µs of each second; −1: no throttle
+KernelSetting RrTimeslice();  // ms
 
 // A setting has a value for as long as this lives.
 class Lease {
@@ -55,8 +54,11 @@ class Lease {
   std::string name_;  // empty: released
 };
 
-// No fair server on the CPUs of the functions, as far as this kernel has them and lets us.
-std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus);
+// No fair server on the CPUs of the functions, as far as this kernel has them and lets us. `folder`
+// has a cpuN/runtime each: ns of each second, 0: off.
+std::vector<Lease> SuspendFairServers(
+    const std::vector<unsigned>& cpus,
+    const std::filesystem::path& folder = "/sys/kernel/debug/sched/fair_server");
 
 // Puts back what only runs that were killed have changed. The error names each setting that could
 // not be put back.

@@ -44,4 +44,9 @@ absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind ki
                                                                std::vector<ControlledTask> tasks,
                                                                const std::string& run);
 
+// For those who implement one.
+absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,
+                                    const char* controller);
+absl::Status AcquiredAlready();
+
 }  // namespace unis
