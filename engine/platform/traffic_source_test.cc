@@ -251,8 +251,8 @@ TEST_F(TrafficSourceTest, KeepsToItsRate) {
   }
   for (const std::size_t i : {0U, 2U}) {
     const double ratio = Quantile(reached[i + 1], 0.5) / Quantile(reached[i], 0.5);
-    EXPECT_GT(ratio, 2) << i;
-    EXPECT_LT(ratio, 8) << i;
+    EXPECT_GT(ratio, 3) << i;
+    EXPECT_LT(ratio, 5) << i;
   }
 }
 
