@@ -138,6 +138,18 @@ bool StartEal(const Options& options) {
   return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
 }
 
+// The CPUs of our cpuset: the kernel cuts what is asked for down to them. The affinity tells less,
+// for the launcher keeps itself, and with it us, off the CPUs of functions.
+cpu_set_t AllowedCpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+  CPU_ZERO(&cpus);
+  sched_getaffinity(0, sizeof(cpus), &cpus);
+  return cpus;
+}
+
 // CPUs that we may use and that the services leave.
 std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu_set_t& allowed) {
   std::set<unsigned> cpus;
@@ -185,9 +197,7 @@ void FavourSession() {
 
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
-  cpu_set_t allowed;  // before EAL pins this thread
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof(allowed), &allowed);
+  const cpu_set_t allowed = AllowedCpus();  // before EAL pins this thread
   FavourSession();
   // Blocked in every thread, so that the main one alone waits for them.
   sigset_t signals;
