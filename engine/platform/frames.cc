@@ -57,19 +57,9 @@ Headers MakeHeaders(const FlowMatch& match, std::uint32_t flow, std::uint32_t le
 }
 
 std::uint32_t DrawSize(const SyntheticTraffic& traffic, std::mt19937& random) {
-  switch (traffic.mix) {
-    case SizeMix::kFixed:
-      return traffic.size;
-    case SizeMix::kImix: {
-      const auto draw = random() % 12;
-      return draw < 7 ? 64 : draw < 11 ? 594 : 1518;
-    }
-    case SizeMix::kDatacenter: {
-      std::normal_distribution<double> around(random() % 2 == 0 ? 200.0 : 1400.0, 40.0);
-      return static_cast<std::uint32_t>(std::clamp(around(random), 64.0, 1518.0));
-    }
-  }
-  return kMinFrame;
+  if (traffic.mix == SizeMix::kFixed) return traffic.size;
+  const auto shares = SharesOf(traffic.mix);
+  return shares[Pick(shares, static_cast<std::uint32_t>(random() % TotalWeight(shares)))].bytes;
 }
 
 }  // namespace

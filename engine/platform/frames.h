@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/size_mix.h"
+
 namespace unis {
 
 inline constexpr std::uint32_t kMinFrame = 64;    // bytes with FCS
@@ -49,8 +51,6 @@ class Frames {
   std::vector<Frame> frames_;
 };
 
-enum class SizeMix { kFixed, kImix, kDatacenter };
-
 struct SyntheticTraffic {
   SizeMix mix = SizeMix::kFixed;
   std::uint32_t size = kMinFrame;  // bytes with FCS, kFixed only
@@ -58,8 +58,7 @@ struct SyntheticTraffic {
 };
 
 // UDP over IPv4 that satisfies `match`; flows and sizes vary independently, the same at every call.
-// IMIX: 64, 594 and 1518 bytes at 7:4:1. Data centre: bimodal around 200 and 1400 bytes, the shape
-// of the trace that the paper replays (section 5.4).
+// The sizes of a mix are drawn as engine/base/size_mix.h has them.
 Frames MakeFrames(const SyntheticTraffic& traffic, const FlowMatch& match);
 
 // The Ethernet frames of a pcap or pcapng file. Those longer than a packet buffer are left out;

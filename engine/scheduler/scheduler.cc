@@ -16,13 +16,13 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
                      const Costs& costs, const InterfaceMonitor& monitor,
                      const TimerSubsystem& timer, ProcessController& controller,
                      SwitchObserver* observer)
-    : settings_(settings),
-      core_(core),
-      costs_(costs),
+    : costs_(costs),
       monitor_(monitor),
       timer_(timer),
+      settings_(settings),
       controller_(controller),
-      observer_(observer) {
+      observer_(observer),
+      core_(core) {
   for (TaskIndex index = 0; index < tasks.tasks.size(); ++index) {
     if (tasks.tasks[index].core == core) Add(tasks, index);
   }

@@ -156,27 +156,28 @@ class alignas(64) Scheduler {
   void Remove(const Choice& waiting) noexcept;
   void PassTo(const Choice& next) noexcept;
 
-  SchedulerSettings settings_;
-  const CoreIndex core_;
+  // What every tick reads stands first.
+  Nanoseconds next_decision_ = 0;
+  Nanoseconds settled_ = 0;  // until then the last switch is under way
+  Nanoseconds slice_end_ = 0;
+  Slot current_ = 0;
+  bool ranks_ = false;  // a task of this core has several paths
+  std::vector<TaskState> tasks_;
+  std::vector<PathState> paths_;
   const Costs& costs_;
   const InterfaceMonitor& monitor_;
   const TimerSubsystem& timer_;
+  SchedulerSettings settings_;
+  std::uint64_t decisions_ = 0;
+  Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
+
   ProcessController& controller_;
   SwitchObserver* observer_;
-  std::vector<TaskState> tasks_;
-  std::vector<PathState> paths_;
-  bool ranks_ = false;        // a task of this core has several paths
-  Nanoseconds max_wait_ = 0;  // 0: none
-
-  Nanoseconds next_decision_ = 0;
-  Nanoseconds slice_end_ = 0;
-  Nanoseconds slice_ = 0;
-  Nanoseconds settled_ = 0;      // until then the last switch is under way
-  Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
-  Slot current_ = 0;
+  const CoreIndex core_;
   Slot head_ = kNone;  // of the wait queue
   Slot tail_ = kNone;
-  std::uint64_t decisions_ = 0;
+  Nanoseconds max_wait_ = 0;  // 0: none
+  Nanoseconds slice_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t failed_switches_ = 0;
 

@@ -19,7 +19,8 @@ FunctionSpec DrawFunction(Dice& dice, const std::string& name) {
   function.name = name;
   function.cpu = dice.Between(0, 3);
   function.cost_ns = dice.Between(50, 3'000) / 10.0;
-  if (dice.OneIn(4)) function.cost_by_size = {{64, function.cost_ns}, {1'000, function.cost_ns * 2}};
+  if (dice.OneIn(4))
+    function.cost_by_size = {{64, function.cost_ns}, {1'000, function.cost_ns * 2}};
   function.yield_every = dice.Between(0, 10);
   if (dice.OneIn(3)) function.pass_ratio = dice.Between(1, 100) / 100.0;
   if (dice.OneIn(3)) function.scheduled_cost_ns = dice.Between(1, 1'000);

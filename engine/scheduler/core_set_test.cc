@@ -1,0 +1,144 @@
+// Schedulers of several cores: all on one thread, or each on its own.
+#include "engine/scheduler/core_set.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "engine/scheduler/fakes_for_test.h"
+
+namespace unis {
+namespace {
+
+constexpr Nanoseconds kT = 1'000;
+
+CostedTasks TwoTasksEach(CoreIndex cores) {
+  std::vector<OnePath> tasks;
+  for (LinkIndex i = 0; i < 2 * cores; ++i) tasks.push_back({i / 2, 2 * i, 2 * i + 1, 1});
+  return tasks;
+}
+
+FakeMonitor FullLinks(CoreIndex cores) {
+  FakeMonitor links;
+  for (CoreIndex i = 0; i < 4 * cores; ++i) {
+    links.packets.push_back(i % 2 == 0 ? 1000 : 0);
+    links.capacity.push_back(2048);
+  }
+  return links;
+}
+
+// Each switch takes its time, which the cores behind see.
+struct SlowController final : ProcessController {
+  explicit SlowController(FakeTimer& timer) : timer(timer) {}
+  bool Switch(CoreIndex, TaskIndex, TaskIndex) noexcept override {
+    timer.now += 8'000;
+    return true;
+  }
+  bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
+  FakeTimer& timer;
+};
+
+struct SlowRig {
+  explicit SlowRig(CoreIndex count)
+      : tasks(TwoTasksEach(count)),
+        costs(tasks.costs),
+        links(FullLinks(count)),
+        controller(timer),
+        cores(MakeSchedulers({}, tasks.set, count, costs, links, timer, controller, &observer),
+              timer) {
+    cores.Start();
+    timer.now = 1'536;  // all slices are over
+  }
+  CostedTasks tasks;
+  Costs costs;
+  FakeMonitor links;
+  FakeTimer timer;
+  SlowController controller;
+  FakeObserver observer;
+  CoreSet cores;
+};
+
+TEST(CoreSetTest, ACoreIsLookedAtWhenTheSwitchBeforeItIsOver) {
+  SlowRig rig(2);
+  EXPECT_EQ(rig.cores.Tick(), 2u);
+  EXPECT_EQ(rig.observer.records.back().time, 1'536 + 8'000);
+  EXPECT_EQ(rig.cores.Switches(), 2u);
+  EXPECT_EQ(rig.cores.Decisions(), 2u);
+}
+
+TEST(CoreSetTest, TheNextDecisionIsTAfterTheSwitch) {
+  SlowRig rig(1);
+  EXPECT_EQ(rig.cores.Tick(), 1u);
+  rig.timer.now += kT - 1;
+  rig.cores.Tick();
+  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  rig.timer.now += 1;
+  rig.cores.Tick();
+  EXPECT_EQ(rig.cores.Decisions(), 2u);
+}
+
+TEST(CoreSetTest, ACoreWithoutATaskIsRefused) {
+  const CostedTasks tasks = TwoTasksEach(2);
+  const Costs costs(tasks.costs);
+  const FakeMonitor links = FullLinks(2);
+  FakeTimer timer;
+  FakeController controller;
+  EXPECT_THROW(MakeSchedulers({}, tasks.set, 3, costs, links, timer, controller),
+               std::invalid_argument);
+  EXPECT_THROW(MakeSchedulers({}, tasks.set, 1, costs, links, timer, controller),
+               std::invalid_argument);
+}
+
+struct NoController final : ProcessController {
+  bool Switch(CoreIndex, TaskIndex, TaskIndex) noexcept override { return true; }
+  bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
+};
+
+struct StaticMonitor final : InterfaceMonitor {
+  std::uint32_t NumPkts(LinkIndex link) const noexcept override { return link % 2 == 0 ? 1000 : 0; }
+  std::uint32_t PktCap(LinkIndex) const noexcept override { return 2048; }
+};
+
+// For the thread sanitizer: nothing but atomics is shared.
+TEST(CoreSetTest, CoresOnThreadsOfTheirOwnShareNothing) {
+  constexpr CoreIndex kCores = 3;
+  constexpr int kTicks = 20'000;
+  const CostedTasks tasks = TwoTasksEach(kCores);
+  Costs costs(tasks.costs);
+  const StaticMonitor links;
+  NoController controller;
+  SchedulerSettings settings;
+  settings.publish_next = true;
+  std::vector<FakeTimer> timers(kCores);
+  std::vector<std::unique_ptr<Scheduler>> schedulers;
+  for (CoreIndex core = 0; core < kCores; ++core) {
+    schedulers.push_back(std::make_unique<Scheduler>(settings, tasks.set, core, costs, links,
+                                                     timers[core], controller));
+  }
+  std::vector<std::thread> threads;
+  for (CoreIndex core = 0; core < kCores; ++core) {
+    threads.emplace_back([&, core] {
+      schedulers[core]->Start();
+      for (int tick = 0; tick < kTicks; ++tick) {
+        timers[core].now += kT;
+        schedulers[core]->Tick();
+      }
+    });
+  }
+  for (int i = 0; i < kTicks; ++i) {
+    costs.Set(static_cast<FunctionIndex>(i) % (2 * kCores), 1);
+    const TaskIndex next = schedulers[0]->PublishedNext().task;
+    ASSERT_LE(next, 1u);
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (CoreIndex core = 1; core < kCores; ++core) {
+    EXPECT_EQ(schedulers[core]->Switches(), schedulers[0]->Switches());
+  }
+  EXPECT_GT(schedulers[0]->Switches(), 1'000u);
+}
+
+}  // namespace
+}  // namespace unis
