@@ -1,0 +1,196 @@
+"""What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unis.chain.model import Match, SchedulerPart, Traffic
+from unis.plan.contract import flow_match, scheduler_settings, traffic_config
+from unis.v1 import engine_pb2 as pb
+
+GroupName = Literal["engine", "own"]
+EndName = Literal["none", "server", "client"]
+
+_GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
+_ENDS = {
+    "none": pb.MEMIF_END_NONE,
+    "server": pb.MEMIF_END_SERVER,
+    "client": pb.MEMIF_END_CLIENT,
+}
+_KINDS = {"ring": pb.LINK_RING, "memif": pb.LINK_MEMIF}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run keeps what its processes share; the runtime knows, the planner is told."""
+
+    directory: Path  # of the run; sockets of memif are made here
+    engine_socket: Path
+    port_driver: Path  # the run's copy of the net_unis driver
+    hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it
+
+
+@dataclass(frozen=True)
+class MemifPlan:
+    """How the two ends of a memif find each other, and its memory is told from others'."""
+
+    socket: Path
+    id: int
+    buffer_bytes: int  # distinct for each memif of a run
+    engine_end: EndName
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """What carries packets: a ring one way, a memif both ways."""
+
+    name: str
+    kind: str  # one of `unis.links.KINDS`
+    slots: int
+    memif: MemifPlan | None = None
+
+    def message(self) -> pb.LinkConfig:
+        """As the engine wants it."""
+        config = pb.LinkConfig(name=self.name, kind=_KINDS[self.kind], slots=self.slots)
+        if self.memif:
+            config.memif.CopyFrom(
+                pb.Memif(
+                    socket=str(self.memif.socket),
+                    id=self.memif.id,
+                    buffer_bytes=self.memif.buffer_bytes,
+                    engine_end=_ENDS[self.memif.engine_end],
+                )
+            )
+        return config
+
+
+@dataclass(frozen=True)
+class PortPlan:
+    """A port of a function, as the program counts them."""
+
+    name: str
+    device: str  # value of --vdev
+    rx: str  # link; empty: nothing is received here
+    tx: str  # link; empty: nothing is sent here
+    memif_client: bool = False  # this end of the memif is the client; else the server
+
+    def message(self) -> pb.PortConfig:
+        """As the engine wants it."""
+        return pb.PortConfig(
+            name=self.name, rx=self.rx, tx=self.tx, memif_client=self.memif_client
+        )
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """A function's process."""
+
+    name: str
+    program: Path | None  # None: there is no such program here
+    argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
+    cpu: int
+    lcore: int
+    group: GroupName
+    file_prefix: str
+    env: Mapping[str, str]  # beside the launcher's own
+    user: str | None
+    restart: str
+    cwd: Path
+    cost_ns: float | None  # per packet; None: to be estimated
+    yield_every: int  # bursts; 0: it never yields
+    ports: tuple[PortPlan, ...]
+
+    def message(self, cost_ns: float) -> pb.FunctionConfig:
+        """As the engine wants it; `cost_ns` stands in where the plan has none."""
+        return pb.FunctionConfig(
+            name=self.name,
+            cpu=self.cpu,
+            cost_ns=cost_ns if self.cost_ns is None else self.cost_ns,
+            cooperates=self.yield_every > 0,
+            group=_GROUPS[self.group],
+            ports=[port.message() for port in self.ports],
+        )
+
+
+@dataclass(frozen=True)
+class HopPlan:
+    """A chain's way through a function: positions in its ports."""
+
+    function: str
+    in_port: int
+    out_port: int
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """From the ring that the source fills to the ring that the sink empties."""
+
+    name: str
+    match: tuple[Match, ...]
+    ingress: str
+    hops: tuple[HopPlan, ...]
+    egress: str
+
+    def message(self) -> pb.ChainConfig:
+        """As the engine wants it."""
+        return pb.ChainConfig(
+            name=self.name,
+            match=[flow_match(match) for match in self.match],
+            ingress=self.ingress,
+            hops=[
+                pb.Hop(function=hop.function, in_port=hop.in_port, out_port=hop.out_port)
+                for hop in self.hops
+            ],
+            egress=self.egress,
+        )
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """The engine's process."""
+
+    argv: tuple[str, ...]  # behind the program
+    file_prefix: str  # of the DPDK group that it is primary of
+    pci: tuple[str, ...]  # NICs that DPDK may probe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is decided before anything is started."""
+
+    name: str
+    chain_file: Path
+    directory: Path  # of the chain file, in which functions run
+    platform_cpus: tuple[int, ...]  # of source, sink and scheduler
+    cpus: tuple[int, ...]  # of functions
+    engine: EnginePlan
+    links: tuple[LinkPlan, ...]
+    functions: tuple[FunctionPlan, ...]
+    chains: tuple[ChainPlan, ...]
+    traffic: Traffic
+    scheduler: SchedulerPart
+    policy: str
+    controller: str
+    hugepages_mb: int  # of the whole run
+    notes: tuple[str, ...] = ()  # sentences that the user should read
+
+    def function(self, name: str) -> FunctionPlan:
+        """The function called `name`; KeyError if there is none."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise KeyError(name)
+
+    def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
+        """What Deploy takes; `costs` (ns a packet, by function) stand in where the file has none."""
+        return pb.DeployRequest(
+            run=self.name,
+            run_id=run_id,
+            links=[link.message() for link in self.links],
+            functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
+            chains=[chain.message() for chain in self.chains],
+            traffic=traffic_config(self.traffic, self.directory),
+            scheduler=scheduler_settings(self.scheduler),
+            rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
+        )
