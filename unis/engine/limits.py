@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from unis.v1 import common_pb2, engine_pb2, limits_pb2, simulator_pb2
@@ -62,7 +61,7 @@ def broken(message: Message, at: str = "") -> list[str]:
     return list(_broken(message, at))
 
 
-def _of(field: FieldDescriptor) -> Limit:
+def _of(field: Any) -> Limit:
     options = field.GetOptions()
     if not options.HasExtension(_EXTENSION):
         return Limit()
@@ -104,7 +103,7 @@ def _list_broken(bound: Limit, count: int, where: str) -> Iterator[str]:
         yield f"{where} has {count} parts, {bound.max_items} at most"
 
 
-def _value_broken(field: FieldDescriptor, bound: Limit, value: Any, where: str) -> Iterator[str]:
+def _value_broken(field: Any, bound: Limit, value: Any, where: str) -> Iterator[str]:
     if isinstance(value, Message):
         yield from _broken(value, where)
     elif isinstance(value, str):
