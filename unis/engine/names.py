@@ -46,6 +46,16 @@ def controller(name: str) -> engine_pb2.ControllerKind:
     return cast("engine_pb2.ControllerKind", _CONTROLLERS[name])
 
 
+def controller_name(number: int) -> str:
+    """The name of a controller; "unspecified" for 0."""
+    return str(engine_pb2.ControllerKind.Name(number)).removeprefix("CONTROLLER_").lower()
+
+
+def state_name(number: int) -> str:
+    """What a function does, as the scheduler knows: "running", "waiting", "exited" …"""
+    return str(engine_pb2.FunctionState.Name(number)).removeprefix("FUNCTION_STATE_").lower()
+
+
 def links() -> list[str]:
     """Every kind of link between functions."""
     return list(_LINKS)

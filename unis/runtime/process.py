@@ -1,17 +1,20 @@
-"""Processes that we started, told from others that got their number later."""
+"""Processes that we started, told from others that got their number later.
+
+The kernel's start time, not psutil's: that is a time of day, which another process, after the clock
+was set, reads differently; and a pidfd hits the very process that was looked at.
+"""
 
 import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
 
-
-class ProcessId(BaseModel, frozen=True):
+@dataclass(frozen=True)
+class ProcessId:
     """A process for good: a number that is used again has another start time."""
 
     pid: int
@@ -22,6 +25,14 @@ class ProcessId(BaseModel, frozen=True):
         """The process that now has this number; None if there is none."""
         stat = _stat(Path(f"/proc/{pid}/stat"))
         return cls(pid=pid, start_time=stat.start_time) if stat else None
+
+    @classmethod
+    def me(cls) -> "ProcessId":
+        """The process that asks."""
+        found = cls.of(os.getpid())
+        if found is None:
+            raise RuntimeError("/proc is not mounted")
+        return found
 
     def alive(self) -> bool:
         """Whether it still runs; one that only waits to be reaped does not."""
@@ -38,7 +49,6 @@ class ProcessId(BaseModel, frozen=True):
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal, if it still runs."""
-        # The pidfd makes sure that the process that was looked at is the one that is hit.
         try:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
@@ -95,19 +105,20 @@ def marked(key: str, value: str) -> list[ProcessId]:
     return found
 
 
-def wait_gone(processes: Iterable[ProcessId], seconds: float) -> list[ProcessId]:
-    """Waits till they are gone; those that are still there after `seconds`."""
+def wait_gone(
+    processes: Iterable[ProcessId], seconds: float, hurry: Callable[[], bool] = lambda: False
+) -> list[ProcessId]:
+    """Waits till they are gone, or `hurry` says not to; those that are still there."""
     end = time.monotonic() + seconds
     left = [process for process in processes if process.alive()]
-    while left and time.monotonic() < end:
+    while left and time.monotonic() < end and not hurry():
         time.sleep(0.01)
         left = [process for process in left if process.alive()]
     return left
 
 
-def keep_off(cpus: Iterable[int], online: Iterable[int]) -> None:
+def keep_off(cpus: Iterable[int]) -> None:
     """Keeps this thread and its children off CPUs where real-time functions would starve them."""
-    rest = set(online) - set(cpus)
-    if rest:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if rest := os.sched_getaffinity(0) - set(cpus):
             os.sched_setaffinity(0, rest)

@@ -11,8 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from unis.launch.clean_up import clean_up
-from unis.launch.state import Phase, RunDirectory, RunState
+from unis.runtime.clean_up import clean_up
+from unis.runtime.directory import RunDirectory
+from unis.runtime.state import Phase, RunState
 
 # The launcher sees unisd die too, and takes the run down with a better account of it.
 _LAUNCHER_SECONDS = 5.0
@@ -68,7 +69,7 @@ class _Guard:
 
 
 def main() -> None:
-    """`python -m unis.launch.guard RUN_DIRECTORY RUN_ID`."""
+    """`python -P -m unis.runtime.guard RUN_DIRECTORY RUN_ID`."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     guard = _Guard(RunDirectory(Path(sys.argv[1])), sys.argv[2])

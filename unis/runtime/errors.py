@@ -1,7 +1,5 @@
 """Why a chain is not run, or no longer."""
 
-from collections.abc import Sequence
-
 from unis.errors import UnisError
 
 
@@ -16,12 +14,9 @@ class RunFailedError(UnisError):
         super().__init__(sentence, bad_input=bad_input)  # bad: a program refused its arguments
 
 
+class NotAllowedError(UnisError):
+    """Something that only root, or another user, may look at."""
+
+
 class InterruptedRunError(Exception):
     """Ctrl-C or SIGTERM."""
-
-
-class CleanUpError(Exception):
-    """Part of a run could not be undone."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
