@@ -1,68 +1,41 @@
 """What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
+
+from pydantic import BaseModel
 
 from unis.chain.model import Match, SchedulerPart, Traffic
+from unis.links.kind import LinkPlan, MemifPlan
 from unis.plan.contract import flow_match, scheduler_settings, traffic_config
 from unis.v1 import engine_pb2 as pb
+from unis.workload.kind import GroupName
 
-GroupName = Literal["engine", "own"]
-EndName = Literal["none", "server", "client"]
+__all__ = [
+    "ChainPlan",
+    "EnginePlan",
+    "FunctionPlan",
+    "HopPlan",
+    "LinkPlan",
+    "MemifPlan",
+    "Places",
+    "Plan",
+    "PortPlan",
+]
 
 _GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
-_ENDS = {
-    "none": pb.MEMIF_END_NONE,
-    "server": pb.MEMIF_END_SERVER,
-    "client": pb.MEMIF_END_CLIENT,
-}
-_KINDS = {"ring": pb.LINK_RING, "memif": pb.LINK_MEMIF}
 
 
 @dataclass(frozen=True)
 class Places:
     """Where a run keeps what its processes share; the runtime knows, the planner is told."""
 
-    directory: Path  # of the run; sockets of memif are made here
+    directory: Path  # sockets of memif are made here
     engine_socket: Path
     port_driver: Path  # the run's copy of the net_unis driver
     hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it
-
-
-@dataclass(frozen=True)
-class MemifPlan:
-    """How the two ends of a memif find each other, and its memory is told from others'."""
-
-    socket: Path
-    id: int
-    buffer_bytes: int  # distinct for each memif of a run
-    engine_end: EndName
-
-
-@dataclass(frozen=True)
-class LinkPlan:
-    """What carries packets: a ring one way, a memif both ways."""
-
-    name: str
-    kind: str  # one of `unis.links.KINDS`
-    slots: int
-    memif: MemifPlan | None = None
-
-    def message(self) -> pb.LinkConfig:
-        """As the engine wants it."""
-        config = pb.LinkConfig(name=self.name, kind=_KINDS[self.kind], slots=self.slots)
-        if self.memif:
-            config.memif.CopyFrom(
-                pb.Memif(
-                    socket=str(self.memif.socket),
-                    id=self.memif.id,
-                    buffer_bytes=self.memif.buffer_bytes,
-                    engine_end=_ENDS[self.memif.engine_end],
-                )
-            )
-        return config
 
 
 @dataclass(frozen=True)
@@ -77,9 +50,7 @@ class PortPlan:
 
     def message(self) -> pb.PortConfig:
         """As the engine wants it."""
-        return pb.PortConfig(
-            name=self.name, rx=self.rx, tx=self.tx, memif_client=self.memif_client
-        )
+        return pb.PortConfig(name=self.name, rx=self.rx, tx=self.tx, memif_client=self.memif_client)
 
 
 @dataclass(frozen=True)
@@ -87,7 +58,7 @@ class FunctionPlan:
     """A function's process."""
 
     name: str
-    program: Path | None  # None: there is no such program here
+    program: Path
     argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
     cpu: int
     lcore: int
@@ -182,8 +153,13 @@ class Plan:
                 return function
         raise KeyError(name)
 
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
-        """What Deploy takes; `costs` (ns a packet, by function) stand in where the file has none."""
+        """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""
         return pb.DeployRequest(
             run=self.name,
             run_id=run_id,
@@ -194,3 +170,15 @@ class Plan:
             scheduler=scheduler_settings(self.scheduler),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
         )
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
