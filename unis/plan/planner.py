@@ -46,7 +46,8 @@ def make_plan(
     wired = wiring.wire(chain.file, here.directory)
     platform, notes, problems = cpus.platform(chain.file, machine, others)
     problems += cpus.function_problems(chain.file, machine, others)
-    problems += wiring.problems(chain.file, wired)
+    problems += wiring.link_problems(chain.file, wired)
+    problems += wiring.process_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
         raise chain.error(problems)

@@ -59,8 +59,8 @@ def wire(file: ChainFile, directory: Path) -> Wiring:
     return wiring
 
 
-def problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """What is wrong with the links that the file states, and what they lack."""
+def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the links that the file states."""
     found: list[Problem] = []
     for at, link in enumerate(file.links):
         most = links.KINDS[link.kind].most_slots
@@ -86,7 +86,12 @@ def problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
                     "no ring; leave this link out",
                 )
             )
-    found += [
+    return found
+
+
+def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What functions lack, as their links are."""
+    found = [
         Problem(
             ("functions", name, "user") if file.functions[name].user else ("defaults", "user"),
             f"`{name}` is on rings, in the engine's packet memory, which only root may open; make "
