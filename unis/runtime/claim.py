@@ -22,7 +22,7 @@ def claim(
 ) -> RunState:
     """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused."""
     _require_permission()
-    _require_programs(plan)
+    _require_users(plan)
     with machine_lock():
         _clear_stale_runs(report)
         others = [state for _, state in all_runs() if state.live()]
@@ -47,17 +47,6 @@ def claim(
         return state
 
 
-def taken_cpus() -> frozenset[int]:
-    """CPUs that functions and engines of all runs have: others are planned around them."""
-    states = [state for _, state in all_runs() if state.live()]
-    return frozenset(cpu for state in states for cpu in (*state.cpus, *state.platform_cpus))
-
-
-def function_cpus() -> frozenset[int]:
-    """CPUs on which a real-time function may starve whoever else is there."""
-    return frozenset(cpu for _, state in all_runs() for cpu in state.cpus)
-
-
 def _prefixes(plan: Plan) -> list[str]:
     return [function.file_prefix for function in plan.functions]
 
@@ -69,10 +58,8 @@ def _require_permission() -> None:
         )
 
 
-def _require_programs(plan: Plan) -> None:
+def _require_users(plan: Plan) -> None:
     for function in plan.functions:
-        if function.program is None:
-            raise LaunchError(f"{plan.chain_file}: function `{function.name}` has no program here")
         if function.user is not None:
             _require_user(function, function.user)
 

@@ -115,6 +115,11 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
+def function_cpus() -> frozenset[int]:
+    """CPUs on which a real-time function may starve whoever else is there."""
+    return frozenset(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
+
+
 def _runs() -> Iterator[tuple[RunDirectory, RunState]]:
     try:
         paths = sorted(runs_directory().iterdir())

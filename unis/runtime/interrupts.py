@@ -25,6 +25,22 @@ class Interrupts:
         """Whether somebody insists: nothing is asked to end politely any more."""
         return self._count > 1
 
+    @contextmanager
+    def within(self, seconds: float | None, what: str) -> Iterator[None]:
+        """Raises RunFailedError "`what` within … s" if the block takes longer; None: never."""
+
+        def expire(_number: int, _frame: FrameType | None) -> None:
+            if self._armed:
+                raise RunFailedError(f"{what} within {seconds:g} s")
+
+        before = signal.signal(signal.SIGALRM, expire)
+        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self._armed:
@@ -42,28 +58,3 @@ def interrupts() -> Iterator[Interrupts]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class Limit:
-    """A time after which a run is given up."""
-
-    def lift(self) -> None:
-        """It ran in time."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-@contextmanager
-def time_limit(seconds: float | None, what: str) -> Iterator[Limit]:
-    """Raises RunFailedError "`what` within … s" here after so many seconds; None: never."""
-
-    def expire(_number: int, _frame: FrameType | None) -> None:
-        raise RunFailedError(f"{what} within {seconds:g} s")
-
-    limit = Limit()
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds or 0)
-    try:
-        yield limit
-    finally:
-        limit.lift()
-        signal.signal(signal.SIGALRM, before)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from unis.runtime.directory import RunDirectory, base_directory, run_directory
+from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import own_directory
 
@@ -64,9 +64,15 @@ def ended() -> list[EndedRun]:
 
 
 def latest(name: str | None) -> RunDirectory | None:
-    """The logs of the run called `name`, or else of the last that ended; None: there are none."""
-    if name is not None and (directory := run_directory(name)).logs():
-        return directory
+    """The logs of the run called `name`, else of the one that runs, or ended last, if any."""
+    here = [run_directory(name)] if name else [directory for directory, _ in all_runs()]
+    written = [
+        (max(log.stat().st_mtime for log in logs), directory.name)
+        for directory in here
+        if (logs := directory.logs())
+    ]
+    if written:
+        return run_directory(max(written)[1])
     return next((run.directory for run in ended() if name in (None, run.name)), None)
 
 

@@ -9,14 +9,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unis.chain.load import load
 from unis.errors import EXIT_FAILED, UnisError
-from unis.plan.machine import Machine
-from unis.plan.planner import make_plan
-from unis.runtime.claim import taken_cpus
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.interrupts import interrupts, time_limit
-from unis.runtime.places import places
+from unis.runtime.interrupts import interrupts
+from unis.runtime.planning import plan_file
 from unis.runtime.run import Options, running
 
 
@@ -86,21 +82,17 @@ class _Parent:
 
 
 def _run(request: Request, parent: _Parent) -> None:
-    with interrupts() as switch:
-        machine = Machine.this()
-        chain = load(Path(request.file), request.name)
-        plan = make_plan(chain, machine, taken_cpus(), places)
+    with interrupts() as switch, contextlib.ExitStack() as stack:
+        plan = plan_file(Path(request.file), request.name)
         options = Options(policy=request.policy, controller=request.controller)
-        with contextlib.ExitStack() as stack:
-            limit = stack.enter_context(time_limit(request.timeout, f"`{plan.name}` did not run"))
+        with switch.within(request.timeout, f"`{plan.name}` did not run"):
             run = stack.enter_context(running(plan, options, parent.report, switch))
             if request.wait:
                 run.wait_delivering()
-            limit.lift()
-            parent.finish(0)
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
-            run.wait()
+        parent.finish(0)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
+        run.wait()
 
 
 def main() -> int:

@@ -98,6 +98,7 @@ def fair_server() -> Finding:
         runtimes = {int(path.read_text()) for path in servers}
     except (OSError, ValueError):
         runtimes = set()
+    visible = _FAIR_SERVER.is_dir()
     release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
     if runtimes == {0} or release < (6, 12):
         return fine("fair server", "off" if runtimes else f"Linux {os.uname().release} has none")
@@ -112,7 +113,9 @@ def fair_server() -> Finding:
         found,
         "it lends starved ordinary tasks time of a CPU, by default 50 ms a second, even with RT "
         "throttling off; unisd turns it off on the functions' CPUs while a chain runs, if it can",
-        f"mount -t debugfs none /sys/kernel/debug; ls {_FAIR_SERVER}",
+        f"echo 0 | tee {_FAIR_SERVER}/cpu*/runtime"
+        if visible
+        else "mount -t debugfs none /sys/kernel/debug",
     )
 
 
