@@ -46,9 +46,9 @@ class Paired(Quartiles):
         return cls._of(ratios, left_out=len(base) - len(ratios)) if ratios else None
 
     @classmethod
-    def differences(cls, values: Sequence[float]) -> "Paired":
-        """Differences that were taken within the rounds already."""
-        return cls._of(values, left_out=0)
+    def differences(cls, values: Sequence[float], left_out: int) -> "Paired":
+        """Differences that were taken within the rounds already, at least one."""
+        return cls._of(values, left_out)
 
     @classmethod
     def _of(cls, values: Sequence[float], left_out: int) -> "Paired":
