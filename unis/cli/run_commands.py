@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -203,11 +204,13 @@ def restart(name: NameArgument = None) -> None:
     from unis.chain.load import load
     from unis.runtime.supervisor import Request, start_detached
 
+    cpus = os.sched_getaffinity(0)
     directory, state = choose(name)
     with errors_told():
         load(Path(state.chain_file), state.name)  # no chain is ended for a file with faults
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
+        os.sched_setaffinity(0, cpus)  # there is no function to keep off from any more
         request = Request(state.chain_file, state.name, state.policy, state.controller)
         raise typer.Exit(start_detached(request, say))
 

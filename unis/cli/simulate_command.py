@@ -68,7 +68,7 @@ def _measured(chain: LoadedChain) -> dict[str, Cost]:
 
 
 def _assume_missing(chain: LoadedChain, costs: dict[str, CostOf]) -> dict[str, CostOf]:
-    missing = [f.name for f in chain.file.functions if f.name not in costs]
+    missing = [name for name in chain.file.functions if name not in costs]
     if missing:
         say(
             f"what a packet costs {', '.join(missing)} is not known here: reckoning with "

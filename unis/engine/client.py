@@ -19,6 +19,8 @@ _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 # Beyond the time that the call itself is told to take: the engine's own sentence comes first.
 _CALL_SECONDS = 10.0
 
+_OWN_DEADLINE = "Deadline Exceeded"  # as gRPC says it where the engine has not spoken
+
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -198,7 +200,7 @@ class EngineClient:
         code, details = call.code(), (call.details() or "").strip()
         if code == grpc.StatusCode.UNAVAILABLE:
             return EngineError(f"unisd does not answer on {self._socket}", gone=True)
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED and details == _OWN_DEADLINE:
             return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
         sentence = details or f"{method} failed in unisd ({code.name})"
         return EngineError(sentence, bad_input=code in _BAD_INPUT)

@@ -69,12 +69,6 @@ def _require_user(function: FunctionPlan, user: str) -> None:
         pwd.getpwnam(user)
     except KeyError:
         raise LaunchError(f"function `{function.name}`: there is no user `{user}` here") from None
-    if function.group == "engine":
-        raise LaunchError(
-            f"function `{function.name}` cannot run as user `{user}`: on rings it shares the "
-            "engine's packet memory, whose files only root may open; connect it by memif, or "
-            "leave `user` out"
-        )
 
 
 def _clear_stale_runs(report: Report) -> None:

@@ -63,6 +63,7 @@ def _leave_reason(
     if not problems:
         ended = ended.with_changes(unisd=None, guard=None, functions=[], leaf=None)
     try:
+        directory.remove_shared()
         directory.write(ended)
     except OSError as error:
         return [f"cannot note in {directory.path} why the run failed: {error.strerror}"]

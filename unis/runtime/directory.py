@@ -1,6 +1,7 @@
 """Where runs keep state, sockets and logs: a folder each below UNIS_RUN_DIR or /run/unis."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,12 @@ class RunDirectory:
         own_directory(self.path, 0o700)
         self.links.mkdir(mode=0o700, exist_ok=True)
         self.lock.touch()
+
+    def remove_shared(self) -> None:
+        """What the processes of the run shared: all but state and logs. OSError if it cannot."""
+        self.socket.unlink(missing_ok=True)
+        self.port_driver.unlink(missing_ok=True)
+        shutil.rmtree(self.links, ignore_errors=True)
 
     def open_links_to(self, user: int) -> None:
         """Lets a function of another user reach the sockets, and nothing else."""
