@@ -160,19 +160,3 @@ def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
             assert costs == estimates
             assert_delivers_more_than(machine, delivered(run))
             assert_whole(machine.exact_account())
-
-
-def test_the_demo_writes_what_it_promises(machine: Machine) -> None:
-    out = machine.directory / "demo"
-    machine.unis("demo", "--rounds", "2", "--out", str(out))
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["accounted"] is True
-    assert set(summary["policies"]) == {"unis", "cooperative", "rr", "other"}
-    for policy in summary["policies"].values():
-        assert set(policy["mpps"]) == {"median", "q1", "q3"}
-        assert {"p5", "p50", "p95", "p99"} <= set(policy["latency_us"])
-        assert "ratio_to_cooperative" in policy
-        assert "drops" in policy
-    page = (out / "report.html").read_text()
-    assert "<svg" in page
-    assert 'src="http' not in page

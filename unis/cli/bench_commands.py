@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRP
     from unis.bench.agreement import Comparison
     from unis.measure.paired import Paired
 
-_WINDOW_SECONDS = 0.2
+_WINDOW = 0.2
 
 bench = typer.Typer(no_args_is_help=True, help="Comparisons that check UNiS itself.")
 
@@ -30,9 +30,7 @@ def demo(
     rounds: Annotated[
         int, typer.Option(min=2, help="At least; a whole number of balanced squares.")
     ] = 12,
-    window: Annotated[
-        float, typer.Option(min=0.02, help="Seconds of one measurement.")
-    ] = _WINDOW_SECONDS,
+    window: Annotated[float, typer.Option(min=0.02, help="Seconds measured.")] = _WINDOW,
     arms: Annotated[
         str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
     ] = "unis,cooperative,rr,other",
@@ -67,7 +65,7 @@ def agreement(
     functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
     cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
     rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, typer.Option(min=0.02, help="Seconds.")] = _WINDOW_SECONDS,
+    window: Annotated[float, typer.Option(min=0.02, help="Seconds.")] = _WINDOW,
     output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
         "build/agreement.json"
     ),
