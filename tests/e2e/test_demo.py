@@ -1,4 +1,4 @@
-"""The demo shows what it promises: UNiS near the co-operative functions, far ahead of the kernel."""
+"""The demo shows what it promises: UNiS near co-operative functions, far ahead of the kernel."""
 
 import json
 
