@@ -6,17 +6,20 @@
 #include <grpcpp/grpcpp.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "engine/server/engine.h"
+#include "engine/run/run.h"
 #include "engine/server/service.h"
 
 namespace unis {
@@ -135,11 +138,22 @@ bool StartEal(const Options& options) {
   return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
 }
 
-int Serve(const Options& options, const sigset_t& signals) {
-  Engine::Options engine_options{.run = options.file_prefix, .service_lcores = {}};
-  for (unsigned i = 0; i < options.cpus.size(); ++i) engine_options.service_lcores.push_back(i + 1);
-  Engine engine(engine_options);
-  EngineService service(engine);
+// CPUs that we may use and that the services leave.
+std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu_set_t& allowed) {
+  std::set<unsigned> cpus;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.insert(cpu);
+  for (const unsigned cpu : services) cpus.erase(cpu);
+  return cpus;
+}
+
+int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allowed) {
+  std::vector<unsigned> lcores;
+  for (unsigned i = 0; i < options.cpus.size(); ++i) lcores.push_back(i + 1);
+  Run run({.service_lcores = lcores,
+           .function_cpus = FunctionCpus(options.cpus, allowed),
+           .end = [] { kill(getpid(), SIGTERM); }});
+  EngineService service(run);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + options.socket, grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
@@ -152,10 +166,11 @@ int Serve(const Options& options, const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("ending on signal {}", signal);
+  // First of all, for handlers may be under way, and shutting down waits for them.
+  run.Release();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
-  engine.Release();
-  // NFs may still poll the rings, so nothing that they share is freed one by one: the kernel takes
-  // it back with the last process that maps it. The launcher removes DPDK's files.
+  // Functions may still poll the rings, so nothing that they share is freed one by one: the kernel
+  // takes it back with the last process that maps it. The launcher removes DPDK's files.
   std::_Exit(0);
 }
 
@@ -170,6 +185,9 @@ void FavourSession() {
 
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  cpu_set_t allowed;  // before EAL pins this thread
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof(allowed), &allowed);
   FavourSession();
   // Blocked in every thread, so that the main one alone waits for them.
   sigset_t signals;
@@ -186,7 +204,7 @@ int Main(int argc, char** argv) {
         rte_strerror(rte_errno));
     return 1;
   }
-  return Serve(options, signals);
+  return Serve(options, signals, allowed);
 }
 
 }  // namespace

@@ -40,6 +40,12 @@ class HdrHistogram {
     total_ += other.total_;
   }
 
+  // Takes off what was there at an earlier moment.
+  void Subtract(const HdrHistogram& earlier) noexcept {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] -= earlier.counts_[i];
+    total_ -= earlier.total_;
+  }
+
   std::uint64_t Count() const noexcept { return total_; }
 
   // The highest value that the histogram cannot tell from the one at this percentile (0 to 100);

@@ -138,6 +138,19 @@ TEST(HistogramTest, MergeAddsAndResetForgets) {
   EXPECT_TRUE(Buckets(sum).empty());
 }
 
+TEST(HistogramTest, WhatWasThereBeforeCanBeTakenOff) {
+  const auto before = Sample<LatencyHistogram>();
+  auto now = before;
+  now.Record(7, 3);
+  now.Record(1'000'000);
+  now.Subtract(before);
+  LatencyHistogram expected;
+  expected.Record(7, 3);
+  expected.Record(1'000'000);
+  EXPECT_EQ(now.Count(), 4u);
+  EXPECT_EQ(Buckets(now), Buckets(expected));
+}
+
 TEST(HistogramTest, WhatIsTooLongIsCountedInTheLastBucket) {
   LatencyHistogram histogram;
   histogram.Record(~std::uint64_t{0});

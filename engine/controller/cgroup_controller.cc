@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace unis {
@@ -16,13 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-absl::Status WriteLine(const fs::path& path, const std::string& text) {
-  const ControlFile file(path);
-  if (file.open() && file.Write(text.c_str())) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, fmt::format("cannot write {} to {}", text, path.string()));
-}
-
-// The NF's path in the hierarchy of the freezer, from lines "ID:CONTROLLERS:PATH".
+// The process' path in the hierarchy of the freezer, from lines "ID:CONTROLLERS:PATH".
 fs::path CgroupOf(pid_t pid, int version) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
   for (std::string line; std::getline(file, line);) {
@@ -36,17 +29,15 @@ fs::path CgroupOf(pid_t pid, int version) {
   return {};
 }
 
-}  // namespace
+// Names come from files that people write: none may lead out of the hierarchy.
+absl::Status RequireFileName(const std::string& name) {
+  const fs::path path(name);
+  if (!name.empty() && path == path.filename() && name != "." && name != "..")
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("\"{}\" cannot be the name of a cgroup", name));
+}
 
-ControlFile::ControlFile(const fs::path& path) : fd_(::open(path.c_str(), O_WRONLY | O_CLOEXEC)) {}
-ControlFile::~ControlFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-ControlFile::ControlFile(ControlFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-bool ControlFile::Write(const char* text) const noexcept {
-  const auto size = static_cast<ssize_t>(std::strlen(text));
-  return pwrite(fd_, text, static_cast<std::size_t>(size), 0) == size;
-}
+}  // namespace
 
 absl::StatusOr<CgroupController::Freezer> CgroupController::FindFreezer() {
   std::ifstream mounts("/proc/mounts");
@@ -66,75 +57,93 @@ absl::StatusOr<CgroupController::Freezer> CgroupController::FindFreezer() {
       "signal");
 }
 
-absl::StatusOr<std::unique_ptr<NfController>> CgroupController::Create(std::vector<NfThread> nfs,
-                                                                       const std::string& run) {
+absl::StatusOr<std::unique_ptr<TaskController>> CgroupController::Create(
+    std::vector<ControlledTask> tasks, const std::string& run) {
+  auto status = RequireFileName(run);
+  for (const ControlledTask& task : tasks) status.Update(RequireFileName(task.thread->name()));
+  status.Update(RequireOneTaskAProcess(tasks, "cgroup"));
+  if (!status.ok()) return status;
   auto freezer = FindFreezer();
   if (!freezer.ok()) return freezer.status();
-  return std::unique_ptr<NfController>(new CgroupController(std::move(nfs), *freezer, run));
+  return std::unique_ptr<TaskController>(
+      new CgroupController(std::move(tasks), *std::move(freezer), run));
 }
 
-CgroupController::CgroupController(std::vector<NfThread> nfs, Freezer freezer,
+CgroupController::CgroupController(std::vector<ControlledTask> tasks, Freezer freezer,
                                    const std::string& run)
-    : nfs_(std::move(nfs)), freezer_(std::move(freezer)), root_(freezer_.mount / run) {}
+    : tasks_(std::move(tasks)), freezer_(std::move(freezer)), root_(freezer_.mount / run) {}
 
 CgroupController::~CgroupController() { (void)Release(); }
 
-absl::Status CgroupController::MoveIn(const NfThread& nf) {
-  const fs::path group = root_ / nf.name;
+fs::path CgroupController::GroupOf(const ControlledTask& task) const {
+  return root_ / task.thread->name();
+}
+
+absl::Status CgroupController::MoveIn(const ControlledTask& task) {
+  const fs::path group = GroupOf(task);
   std::error_code error;
   fs::create_directories(group, error);
   if (error) {
     return absl::InternalError(
         fmt::format("cannot make cgroup {}: {}", group.string(), error.message()));
   }
-  const fs::path origin = CgroupOf(nf.pid, freezer_.version);
-  auto status = WriteLine(group / "cgroup.procs", std::to_string(nf.pid));
+  const fs::path origin = freezer_.mount / CgroupOf(task.thread->pid(), freezer_.version);
+  auto status = task.thread->Move(group / "cgroup.procs", origin / "cgroup.procs");
   if (!status.ok()) return status;
-  origin_.push_back(freezer_.mount / origin);
-  state_.emplace_back(group / (freezer_.version == 2 ? "cgroup.freeze" : "freezer.state"));
-  if (state_.back().open()) return absl::OkStatus();
+  const char* const file = freezer_.version == 2 ? "cgroup.freeze" : "freezer.state";
+  state_.emplace_back(open((group / file).c_str(), O_WRONLY | O_CLOEXEC));
+  if (state_.back().valid()) return absl::OkStatus();
   return absl::ErrnoToStatus(errno, fmt::format("cgroup {} has no freezer", group.string()));
 }
 
 absl::Status CgroupController::Acquire() {
-  for (const NfThread& nf : nfs_) {
-    if (auto status = MoveIn(nf); !status.ok()) return status;
+  if (acquired_) return AcquiredAlready();
+  acquired_ = true;
+  absl::Status status;
+  for (auto task = tasks_.begin(); task != tasks_.end() && status.ok(); ++task)
+    status = MoveIn(*task);
+  for (TaskIndex task = 0; task < tasks_.size() && status.ok(); ++task) {
+    if (!Freeze(task, true))
+      status = absl::ErrnoToStatus(
+          errno, fmt::format("cannot freeze cgroup {}", GroupOf(tasks_[task]).string()));
   }
-  for (NfIndex nf = 0; nf < nfs_.size(); ++nf) Freeze(nf, true);
-  return absl::OkStatus();
+  if (!status.ok()) (void)Release();
+  return status;
 }
 
 absl::Status CgroupController::Release() {
+  if (!std::exchange(acquired_, false)) return absl::OkStatus();
+  for (TaskIndex task = 0; task < state_.size(); ++task) (void)Freeze(task, false);
+  state_.clear();
   absl::Status first;
   std::error_code error;
-  for (NfIndex nf = 0; nf < state_.size(); ++nf) Freeze(nf, false);
-  for (NfIndex nf = 0; nf < origin_.size(); ++nf) {
-    // A process that is gone cannot be moved, and need not be.
-    if (fs::exists(fmt::format("/proc/{}", nfs_[nf].pid), error)) {
-      first.Update(WriteLine(origin_[nf] / "cgroup.procs", std::to_string(nfs_[nf].pid)));
-    }
+  for (const ControlledTask& task : tasks_) {
+    first.Update(task.thread->MoveBack());
+    fs::remove(GroupOf(task), error);
   }
-  // Also those that Acquire() made and could not use.
-  for (const NfThread& nf : nfs_) fs::remove(root_ / nf.name, error);
   fs::remove(root_, error);
-  state_.clear();
-  origin_.clear();
   return first;
 }
 
-void CgroupController::Start(CoreIndex, NfIndex first) noexcept { Freeze(first, false); }
-
-void CgroupController::Switch(CoreIndex, NfIndex from, NfIndex to) noexcept {
-  Freeze(from, true);
-  Freeze(to, false);
+bool CgroupController::Start(CoreIndex core, TaskIndex first) noexcept {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task)
+    if (task != first && tasks_[task].core == core) (void)Freeze(task, true);
+  return tasks_[first].thread->alive() && Freeze(first, false);
 }
 
-void CgroupController::Freeze(NfIndex nf, bool frozen) noexcept {
-  if (freezer_.version == 2) {
-    (void)state_[nf].Write(frozen ? "1" : "0");
-  } else {
-    (void)state_[nf].Write(frozen ? "FROZEN" : "THAWED");
-  }
+bool CgroupController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcept {
+  if (!tasks_[to].thread->alive()) return false;
+  (void)Freeze(from, true);
+  if (Freeze(to, false)) return true;
+  (void)Freeze(from, false);
+  return false;
+}
+
+bool CgroupController::Freeze(TaskIndex task, bool frozen) noexcept {
+  const bool unified = freezer_.version == 2;
+  const std::string_view word = frozen ? (unified ? "1" : "FROZEN") : (unified ? "0" : "THAWED");
+  return pwrite(state_[task].get(), word.data(), word.size(), 0) ==
+         static_cast<ssize_t>(word.size());
 }
 
 }  // namespace unis

@@ -1,4 +1,4 @@
-// The cgroup freezer, version 1 or 2, whichever is mounted: a cgroup for each NF, frozen while it
+// The cgroup freezer, version 1 or 2, whichever is mounted: a cgroup for each task, frozen while it
 // waits (section 4.5.4 tried cgroup shares; the freezer stops and starts exactly). For comparison,
 // and for containers.
 #pragma once
@@ -7,35 +7,23 @@
 #include <string>
 #include <vector>
 
-#include "engine/controller/nf_controller.h"
+#include "engine/base/unique_fd.h"
+#include "engine/controller/task_controller.h"
 
 namespace unis {
 
-// An open file that is written again and again; closes itself.
-class ControlFile {
+class CgroupController final : public TaskController {
  public:
-  explicit ControlFile(const std::filesystem::path& path);
-  ~ControlFile();
-  ControlFile(ControlFile&& other) noexcept;
-  ControlFile& operator=(ControlFile&&) = delete;
-  bool open() const noexcept { return fd_ >= 0; }
-  bool Write(const char* text) const noexcept;
-
- private:
-  int fd_;
-};
-
-class CgroupController final : public NfController {
- public:
-  // Fails where no freezer is mounted.
-  static absl::StatusOr<std::unique_ptr<NfController>> Create(std::vector<NfThread> nfs,
-                                                              const std::string& run);
+  // Fails where no freezer is mounted, and where two tasks are of one process. `run` and the names
+  // of the functions become names of cgroups.
+  static absl::StatusOr<std::unique_ptr<TaskController>> Create(std::vector<ControlledTask> tasks,
+                                                                const std::string& run);
   ~CgroupController() override;
 
   absl::Status Acquire() override;
   absl::Status Release() override;
-  void Start(CoreIndex core, NfIndex first) noexcept override;
-  void Switch(CoreIndex core, NfIndex from, NfIndex to) noexcept override;
+  bool Start(CoreIndex core, TaskIndex first) noexcept override;
+  bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
 
  private:
   struct Freezer {
@@ -43,16 +31,17 @@ class CgroupController final : public NfController {
     int version;  // of cgroups
   };
   static absl::StatusOr<Freezer> FindFreezer();
-  CgroupController(std::vector<NfThread> nfs, Freezer freezer, const std::string& run);
+  CgroupController(std::vector<ControlledTask> tasks, Freezer freezer, const std::string& run);
 
-  absl::Status MoveIn(const NfThread& nf);
-  void Freeze(NfIndex nf, bool frozen) noexcept;
+  std::filesystem::path GroupOf(const ControlledTask& task) const;
+  absl::Status MoveIn(const ControlledTask& task);
+  bool Freeze(TaskIndex task, bool frozen) noexcept;
 
-  std::vector<NfThread> nfs_;
+  std::vector<ControlledTask> tasks_;
   Freezer freezer_;
-  std::filesystem::path root_;                 // of this run's cgroups
-  std::vector<std::filesystem::path> origin_;  // per NF that was moved: its cgroup before
-  std::vector<ControlFile> state_;             // per NF
+  std::filesystem::path root_;   // of this run's cgroups
+  std::vector<UniqueFd> state_;  // per task that was acquired
+  bool acquired_ = false;
 };
 
 }  // namespace unis

@@ -1,40 +1,219 @@
 #include "engine/controller/kernel_setting.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <utility>
+
+#include "engine/base/proc.h"
+#include "engine/base/unique_fd.h"
 
 namespace unis {
+namespace fs = std::filesystem;
 
-absl::StatusOr<long> KernelSetting::Read() const {
-  std::ifstream file(path_);
+namespace {
+
+constexpr const char* kNew = ".new";  // a file that is being written
+
+absl::Status WriteNumber(const fs::path& path, long value) {
+  const std::string text = std::to_string(value);
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));  // none is made
+  if (file.valid() &&
+      write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+    return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("the kernel refuses {} for {}; run as root", value, path.string()));
+}
+
+absl::StatusOr<long> ReadNumber(const fs::path& path) {
+  std::ifstream file(path);
   long value = 0;
   if (file >> value) return value;
-  return absl::NotFoundError(fmt::format("cannot read {}", path_.string()));
+  return absl::NotFoundError(fmt::format("cannot read a number from {}", path.string()));
 }
 
-absl::Status KernelSetting::Write(long value) const {
-  std::ofstream file(path_);
-  file << value << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      fmt::format("the kernel refuses {} for {}; run as root", value, path_.string()));
+struct Holder {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;
+
+  bool operator==(const Holder&) const = default;
+};
+
+Holder Self() {
+  const auto stat = StatOfProcess(getpid());
+  return {.pid = getpid(), .start_time = stat ? stat->start_time : 0};
 }
 
-absl::Status KernelSetting::Change(long value) {
-  const auto now = Read();
+// A setting that is changed, as its file tells.
+struct Entry {
+  fs::path path;
+  long before = 0;
+  long value = 0;
+  std::vector<Holder> holders;  // that have not ended
+
+  absl::Status PutBack() const {
+    if (before == value) return absl::OkStatus();
+    if (const auto now = ReadNumber(path); now.ok() && *now == before) return absl::OkStatus();
+    return WriteNumber(path, before);
+  }
+};
+
+// The folder of changed settings, locked.
+class Ledger {
+ public:
+  static fs::path Folder() {
+    const char* const runs = std::getenv("UNIS_RUN_DIR");
+    return fs::path(runs != nullptr && *runs != '\0' ? runs : "/run/unis") / "machine";
+  }
+
+  static absl::StatusOr<Ledger> Open() {
+    std::error_code error;
+    fs::create_directories(Folder(), error);
+    UniqueFd lock(open(Folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock.valid() && flock(lock.get(), LOCK_EX) == 0) return Ledger(std::move(lock));
+    return absl::ErrnoToStatus(errno, fmt::format("cannot lock {}", Folder().string()));
+  }
+
+  std::optional<Entry> Read(const std::string& name) const {
+    std::ifstream file(Folder() / name);
+    Entry entry;
+    for (std::string key; file >> key;) {
+      Holder holder;
+      if (key == "path") file >> entry.path;
+      if (key == "before") file >> entry.before;
+      if (key == "value") file >> entry.value;
+      if (key == "holder" && file >> holder.pid >> holder.start_time &&
+          ProcessRuns(holder.pid, holder.start_time))
+        entry.holders.push_back(holder);
+    }
+    if (entry.path.empty()) return std::nullopt;
+    return entry;
+  }
+
+  absl::Status Write(const std::string& name, const Entry& entry) const {
+    const fs::path beside = Folder() / (name + kNew);
+    std::ofstream file(beside);
+    file << "path " << entry.path.string() << "\nbefore " << entry.before << "\nvalue "
+         << entry.value << '\n';
+    for (const Holder& holder : entry.holders)
+      file << "holder " << holder.pid << ' ' << holder.start_time << '\n';
+    file.close();
+    std::error_code error;
+    if (file) fs::rename(beside, Folder() / name, error);
+    if (file && !error) return absl::OkStatus();
+    return absl::UnavailableError(
+        fmt::format("cannot write {}; is there room on its file system?", beside.string()));
+  }
+
+  // Without holders: back to what was before. What the kernel refuses stays on record.
+  absl::Status Settle(const std::string& name, const Entry& entry) const {
+    auto status = Write(name, entry);
+    if (!entry.holders.empty()) return status;
+    if (auto put_back = entry.PutBack(); !put_back.ok()) return put_back;
+    std::error_code error;
+    fs::remove(Folder() / name, error);
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit Ledger(UniqueFd lock) : lock_(std::move(lock)) {}
+
+  UniqueFd lock_;
+};
+
+}  // namespace
+
+absl::StatusOr<long> KernelSetting::Read() const { return ReadNumber(path); }
+
+KernelSetting RtRuntime() {
+  return {.name = "sched_rt_runtime_us", .path = "/proc/sys/kernel/sched_rt_runtime_us"};
+}
+
+KernelSetting RrTimeslice() {
+  return {.name = "sched_rr_timeslice_ms", .path = "/proc/sys/kernel/sched_rr_timeslice_ms"};
+}
+
+absl::StatusOr<Lease> Lease::Take(const KernelSetting& setting, long value) {
+  const auto now = setting.Read();
   if (!now.ok()) return now.status();
-  if (*now == value) return absl::OkStatus();
-  if (auto status = Write(value); !status.ok()) return status;
-  if (!before_) before_ = *now;
-  return absl::OkStatus();
+  const auto ledger = Ledger::Open();
+  if (!ledger.ok()) return ledger.status();
+  // Also what a run left that was killed: it knows the value of before.
+  Entry entry =
+      ledger->Read(setting.name)
+          .value_or(Entry{.path = setting.path, .before = *now, .value = value, .holders = {}});
+  if (!entry.holders.empty() && entry.value != value) {
+    return absl::FailedPreconditionError(fmt::format(
+        "another run (process {}) needs {} for {}, this one {}; end that one first, or ask for the "
+        "same",
+        entry.holders.front().pid, entry.value, setting.path.string(), value));
+  }
+  entry.value = value;
+  entry.holders.push_back(Self());
+  auto status = ledger->Write(setting.name, entry);
+  if (!status.ok()) return status;
+  Lease lease(setting.name);
+  if (*now != value) status = WriteNumber(setting.path, value);
+  if (status.ok()) return lease;
+  lease.name_.clear();
+  entry.holders.pop_back();
+  (void)ledger->Settle(setting.name, entry);
+  return status;
 }
 
-absl::Status KernelSetting::Restore() {
-  if (!before_) return absl::OkStatus();
-  const long value = *before_;
-  before_.reset();
-  return Write(value);
+Lease::Lease(Lease&& other) noexcept : name_(std::exchange(other.name_, {})) {}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+absl::Status Lease::Release() {
+  const std::string name = std::exchange(name_, {});
+  if (name.empty()) return absl::OkStatus();
+  const auto ledger = Ledger::Open();
+  if (!ledger.ok()) return ledger.status();
+  auto entry = ledger->Read(name);
+  if (!entry) return absl::OkStatus();
+  const auto own = std::find(entry->holders.begin(), entry->holders.end(), Self());
+  if (own == entry->holders.end()) return absl::OkStatus();
+  entry->holders.erase(own);
+  return ledger->Settle(name, *entry);
+}
+
+std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus, const fs::path& folder) {
+  std::vector<Lease> leases;
+  for (const unsigned cpu : cpus) {
+    auto lease = Lease::Take({.name = fmt::format("fair_server_cpu{}", cpu),
+                              .path = folder / fmt::format("cpu{}", cpu) / "runtime"},
+                             0);
+    if (lease.ok()) leases.push_back(*std::move(lease));
+  }
+  return leases;
+}
+
+absl::Status RestoreForDeadHolders() {
+  std::error_code error;
+  if (!fs::exists(Ledger::Folder(), error)) return absl::OkStatus();
+  const auto ledger = Ledger::Open();
+  if (!ledger.ok()) return ledger.status();
+  std::string failed;
+  for (const auto& file : fs::directory_iterator(Ledger::Folder(), error)) {
+    const std::string name = file.path().filename();
+    if (name.ends_with(kNew)) continue;
+    const auto entry = ledger->Read(name);
+    if (!entry || !entry->holders.empty()) continue;
+    if (const auto status = ledger->Settle(name, *entry); !status.ok())
+      failed += fmt::format("{}{}", failed.empty() ? "" : "; ", std::string(status.message()));
+  }
+  return failed.empty() ? absl::OkStatus() : absl::UnavailableError(failed);
 }
 
 }  // namespace unis

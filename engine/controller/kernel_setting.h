@@ -1,35 +1,67 @@
-// A number in /proc/sys that is changed for the time of a run and then put back: the real-time
-// throttle, which would take 5 % of every second from the NFs, and the SCHED_RR time slice.
+// Numbers of the machine that a run needs otherwise: the real-time throttle, which would take 5 %
+// of every second from the functions, the SCHED_RR time slice, and since Linux 6.12 the fair
+// server, which lends starved ordinary tasks up to 50 ms a second of each CPU.
+//
+// Several runs may need them at once, so each change is a lease in a ledger: the first lease writes
+// the number, the last one that ends puts back the number of before. The ledger is the folder
+// MACHINE = ${UNIS_RUN_DIR:-/run/unis}/machine; whoever reads or writes in it holds flock() on the
+// folder itself (LOCK_EX; open it O_RDONLY | O_DIRECTORY). Each setting that is changed has a file
+// there, named as `KernelSetting::name`, of lines of words:
+//
+//   path /proc/sys/kernel/sched_rt_runtime_us
+//   before 950000
+//   value -1
+//   holder 4711 1234567
+//
+// `holder` stands once a lease: process and its start time (field 22 of /proc/PID/stat). A holder
+// that has ended does not count; when none is left, `before` belongs into `path`, and the file is
+// deleted. It is written (beside, then renamed) before the setting is.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <filesystem>
-#include <optional>
+#include <string>
+#include <vector>
 
 namespace unis {
 
-inline constexpr const char* kRtRuntime =
-    "/proc/sys/kernel/sched_rt_runtime_us";  // −1: no throttle
-inline constexpr const char* kRrTimeslice = "/proc/sys/kernel/sched_rr_timeslice_ms";
-
-class KernelSetting {
- public:
-  explicit KernelSetting(std::filesystem::path path) : path_(std::move(path)) {}
-  ~KernelSetting() { (void)Restore(); }
-  KernelSetting(const KernelSetting&) = delete;
-  KernelSetting& operator=(const KernelSetting&) = delete;
+struct KernelSetting {
+  std::string name;            // in the ledger; a file name
+  std::filesystem::path path;  // holds one number
 
   absl::StatusOr<long> Read() const;
-  absl::Status Change(long value);  // remembers the value of before the first change
-  absl::Status Restore();
+};
+
+KernelSetting RtRuntime();    // µs of each second; −1: no throttle
+KernelSetting RrTimeslice();  // ms
+
+// A setting has a value for as long as this lives.
+class Lease {
+ public:
+  // Refused while another lease holds the setting at another value. On an error nothing is changed.
+  static absl::StatusOr<Lease> Take(const KernelSetting& setting, long value);
+  ~Lease() { (void)Release(); }
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+
+  absl::Status Release();  // any number of times
 
  private:
-  absl::Status Write(long value) const;
+  explicit Lease(std::string name) : name_(std::move(name)) {}
 
-  std::filesystem::path path_;
-  std::optional<long> before_;
+  std::string name_;  // empty: released
 };
+
+// No fair server on the CPUs of the functions, as far as this kernel has them and lets us. `folder`
+// has a cpuN/runtime each: ns of each second, 0: off.
+std::vector<Lease> SuspendFairServers(
+    const std::vector<unsigned>& cpus,
+    const std::filesystem::path& folder = "/sys/kernel/debug/sched/fair_server");
+
+// Puts back what only runs that were killed have changed. The error names each setting that could
+// not be put back.
+absl::Status RestoreForDeadHolders();
 
 }  // namespace unis

@@ -3,9 +3,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "engine/base/eventually_for_test.h"
+#include "engine/base/proc.h"
+#include "engine/base/process_for_test.h"
 
 namespace unis {
 namespace {
@@ -14,91 +23,196 @@ namespace fs = std::filesystem;
 
 class KernelSettingTest : public testing::Test {
  protected:
-  KernelSettingTest() { Put("950000"); }
-  ~KernelSettingTest() override { fs::remove(path_); }
-
-  void Put(const std::string& text) const { std::ofstream(path_) << text << '\n'; }
-  std::string Content() const {
-    std::string text;
-    std::ifstream(path_) >> text;
-    return text;
+  KernelSettingTest() {
+    fs::create_directories(folder_);
+    setenv("UNIS_RUN_DIR", folder_.c_str(), 1);
+    Put("950000");
+  }
+  ~KernelSettingTest() override {
+    unsetenv("UNIS_RUN_DIR");
+    fs::remove_all(folder_);
   }
 
-  fs::path path_ =
-      fs::temp_directory_path() / ("unis-kernel-setting-test-" + std::to_string(getpid()));
+  void Put(const std::string& text) const { std::ofstream(setting_.path) << text << '\n'; }
+  static std::string Content(const fs::path& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // −2: another process is writing it.
+  long Value() const { return setting_.Read().value_or(-2); }
+  bool OnRecord() const { return fs::exists(Record()); }
+  fs::path Record() const { return folder_ / "machine" / setting_.name; }
+
+  // Another run, which holds the setting until it is killed.
+  ChildProcess OtherRun(long value) const {
+    ChildProcess other([this, value] {
+      const auto lease = Lease::Take(setting_, value);
+      if (lease.ok()) pause();
+    });
+    const std::string holder = "holder " + std::to_string(other.pid());
+    EXPECT_TRUE(Eventually([&] { return Content(Record()).find(holder) != std::string::npos; }));
+    EXPECT_TRUE(Eventually([&] { return Value() == value; }));
+    return other;
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("unis-setting-test-" + std::to_string(getpid()));
+  KernelSetting setting_{.name = "throttle", .path = folder_ / "throttle"};
 };
 
-TEST_F(KernelSettingTest, ChangesAndRestores) {
-  KernelSetting setting(path_);
-  EXPECT_EQ(setting.Read().value(), 950000);
-  ASSERT_TRUE(setting.Change(-1).ok());
-  EXPECT_EQ(Content(), "-1");
-  ASSERT_TRUE(setting.Restore().ok());
-  EXPECT_EQ(Content(), "950000");
+TEST_F(KernelSettingTest, ALeaseHoldsAValueAndPutsBackTheOneOfBefore) {
+  auto lease = Lease::Take(setting_, -1);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_EQ(Value(), -1);
+  ASSERT_TRUE(lease->Release().ok());
+  EXPECT_EQ(Value(), 950000);
+  EXPECT_FALSE(OnRecord());
+  Put("4");
+  EXPECT_TRUE(lease->Release().ok()) << "a second time";
+  EXPECT_EQ(Value(), 4);
 }
 
-TEST_F(KernelSettingTest, RestoresWhenItGoes) {
+TEST_F(KernelSettingTest, ALeaseThatIsMovedIsStillOne) {
+  std::optional<Lease> kept;
   {
-    KernelSetting setting(path_);
-    ASSERT_TRUE(setting.Change(100).ok());
-    ASSERT_EQ(Content(), "100");
+    Lease lease = Lease::Take(setting_, -1).value();
+    kept.emplace(std::move(lease));
   }
-  EXPECT_EQ(Content(), "950000");
+  EXPECT_EQ(Value(), -1);
+  kept.reset();
+  EXPECT_EQ(Value(), 950000);
 }
 
-TEST_F(KernelSettingTest, KeepsTheOriginalValueOverSeveralChanges) {
-  KernelSetting setting(path_);
-  for (const long value : {-1L, 20L, 950000L, 7L}) {
-    ASSERT_TRUE(setting.Change(value).ok());
-    ASSERT_EQ(Content(), std::to_string(value));
+TEST_F(KernelSettingTest, LeasesOfOneRunAreCounted) {
+  auto run = Lease::Take(setting_, -1).value();
+  { const auto estimate = Lease::Take(setting_, -1).value(); }
+  EXPECT_EQ(Value(), -1) << "a shorter lease has put back what a longer one needs";
+  ASSERT_TRUE(run.Release().ok());
+  EXPECT_EQ(Value(), 950000);
+}
+
+TEST_F(KernelSettingTest, TheFirstRunThatEndsLeavesItToTheSecond) {
+  std::array<int, 2> go{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  const auto until_told = [&] {
+    auto lease = Lease::Take(setting_, -1);
+    char byte = 0;
+    if (lease.ok() && read(go[0], &byte, 1) == 1) (void)lease->Release();
+  };
+  const ChildProcess first(until_told);
+  ASSERT_TRUE(Eventually([&] { return Value() == -1; }));
+  auto second = Lease::Take(setting_, -1).value();
+  ASSERT_EQ(write(go[1], "", 1), 1);
+  EXPECT_TRUE(Eventually([&] { return !ProcessRuns(first.pid()); }));
+  EXPECT_EQ(Value(), -1) << "put back under a run that needs it";
+  ASSERT_TRUE(second.Release().ok());
+  EXPECT_EQ(Value(), 950000) << "the last one knows the value of before";
+  close(go[0]);
+  close(go[1]);
+}
+
+TEST_F(KernelSettingTest, ARunThatWasKilledDoesNotCount) {
+  auto other = OtherRun(-1);
+  auto lease = Lease::Take(setting_, -1).value();
+  other.End();
+  ASSERT_TRUE(lease.Release().ok());
+  EXPECT_EQ(Value(), 950000);
+  EXPECT_FALSE(OnRecord());
+}
+
+TEST_F(KernelSettingTest, TheNextRunKnowsWhatAKilledOneFound) {
+  OtherRun(-1).End();
+  ASSERT_EQ(Value(), -1);
+  {
+    const auto lease = Lease::Take(setting_, 7).value();
+    EXPECT_EQ(Value(), 7);
   }
-  ASSERT_TRUE(setting.Restore().ok());
-  EXPECT_EQ(Content(), "950000");
+  EXPECT_EQ(Value(), 950000);
+}
+
+TEST_F(KernelSettingTest, RestoresForDeadHoldersOnly) {
+  EXPECT_TRUE(RestoreForDeadHolders().ok()) << "nothing was ever changed";
+  auto other = OtherRun(-1);
+  ASSERT_TRUE(RestoreForDeadHolders().ok());
+  EXPECT_EQ(Value(), -1);
+  other.End();
+  ASSERT_TRUE(RestoreForDeadHolders().ok());
+  EXPECT_EQ(Value(), 950000);
+  EXPECT_FALSE(OnRecord());
+}
+
+TEST_F(KernelSettingTest, TheNumberOfAKilledRunMayBeAnothersNow) {
+  auto other = OtherRun(-1);
+  const pid_t number = other.pid();
+  other.End();
+  if (geteuid() != 0) GTEST_SKIP() << "only root may choose the number of a process";
+  // Start times are counted in ticks: the stranger starts in another one.
+  std::this_thread::sleep_for(std::chrono::milliseconds(3000 / sysconf(_SC_CLK_TCK)));
+  const ChildProcess stranger([] { pause(); }, number);
+  ASSERT_TRUE(RestoreForDeadHolders().ok());
+  EXPECT_EQ(Value(), 950000);
+}
+
+// What is written here is read by others (see the header).
+TEST_F(KernelSettingTest, TheRecordIsAsDocumented) {
+  const auto lease = Lease::Take(setting_, -1).value();
+  const auto stat = StatOfProcess(getpid());
+  EXPECT_EQ(Content(Record()), "path " + setting_.path.string() + "\nbefore 950000\nvalue -1\n" +
+                                   "holder " + std::to_string(getpid()) + " " +
+                                   std::to_string(stat->start_time) + "\n");
+}
+
+TEST_F(KernelSettingTest, OneValueAtATime) {
+  const auto other = OtherRun(20);
+  const auto lease = Lease::Take(setting_, 30);
+  EXPECT_EQ(lease.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(lease.status().message().find(std::to_string(other.pid())), std::string::npos);
+  EXPECT_EQ(Value(), 20);
 }
 
 TEST_F(KernelSettingTest, RestoresOnlyWhatItChanged) {
   {
-    KernelSetting setting(path_);
-    ASSERT_TRUE(setting.Change(950000).ok());  // as it is
-    Put("3");                                  // somebody else
-    ASSERT_TRUE(setting.Restore().ok());
+    const auto lease = Lease::Take(setting_, 950000).value();  // as it is
+    Put("3");                                                  // somebody else
   }
-  EXPECT_EQ(Content(), "3");
-}
-
-TEST_F(KernelSettingTest, RestoresOnce) {
-  KernelSetting setting(path_);
-  ASSERT_TRUE(setting.Change(5).ok());
-  ASSERT_TRUE(setting.Restore().ok());
-  Put("4");
-  ASSERT_TRUE(setting.Restore().ok());
-  EXPECT_EQ(Content(), "4");
-  ASSERT_TRUE(setting.Change(6).ok());  // and starts afresh
-  ASSERT_TRUE(setting.Restore().ok());
-  EXPECT_EQ(Content(), "4");
+  EXPECT_EQ(Value(), 3);
 }
 
 TEST_F(KernelSettingTest, SaysWhichFileItCannotRead) {
-  fs::remove(path_);
-  KernelSetting missing(path_);
-  EXPECT_NE(missing.Read().status().message().find(path_.string()), std::string::npos);
-  EXPECT_EQ(missing.Change(1).code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(fs::exists(path_)) << "a setting that the kernel lacks was made";
+  fs::remove(setting_.path);
+  const auto missing = Lease::Take(setting_, 1);
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(missing.status().message().find(setting_.path.string()), std::string::npos);
+  EXPECT_FALSE(fs::exists(setting_.path)) << "a setting that the kernel lacks was made";
+  EXPECT_FALSE(OnRecord());
   Put("many");
-  EXPECT_FALSE(missing.Read().ok());
-  EXPECT_FALSE(missing.Change(1).ok());
-  EXPECT_EQ(Content(), "many");
+  EXPECT_FALSE(Lease::Take(setting_, 1).ok());
+  EXPECT_EQ(Content(setting_.path), "many\n");
 }
 
-TEST_F(KernelSettingTest, SaysWhatTheKernelRefuses) {
+TEST_F(KernelSettingTest, WhatTheKernelRefusesLeavesNothing) {
   // Nobody may write this one.
-  KernelSetting setting("/proc/sys/kernel/random/entropy_avail");
-  const auto before = setting.Read();
-  ASSERT_TRUE(before.ok());
-  const auto status = setting.Change(*before + 1);
-  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_NE(status.message().find("entropy_avail"), std::string::npos);
-  EXPECT_TRUE(setting.Restore().ok()) << "nothing was changed";
+  const KernelSetting refused{.name = "refused", .path = "/proc/sys/kernel/random/poolsize"};
+  ASSERT_TRUE(refused.Read().ok());
+  const auto lease = Lease::Take(refused, *refused.Read() + 1);
+  EXPECT_EQ(lease.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(lease.status().message().find("poolsize"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "machine" / "refused"));
+}
+
+TEST_F(KernelSettingTest, FairServersRestWhereThereAreSome) {
+  const fs::path runtime = folder_ / "cpu1" / "runtime", other = folder_ / "cpu3" / "runtime";
+  for (const fs::path& path : {runtime, other}) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << "50000000\n";
+  }
+  {
+    const std::vector<Lease> leases = SuspendFairServers({1, 2}, folder_);
+    EXPECT_EQ(leases.size(), 1U);
+    EXPECT_EQ(Content(runtime), "0");
+    EXPECT_EQ(Content(other), "50000000\n") << "not a CPU of the functions";
+  }
+  EXPECT_EQ(Content(runtime), "50000000");
+  EXPECT_TRUE(fs::is_empty(folder_ / "machine"));
 }
 
 }  // namespace

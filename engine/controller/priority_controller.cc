@@ -4,49 +4,60 @@
 
 namespace unis {
 
-PriorityController::PriorityController(std::vector<NfThread> nfs)
-    : nfs_(std::move(nfs)), priority_(nfs_.size(), kWaiting) {}
+PriorityController::PriorityController(std::vector<ControlledTask> tasks)
+    : tasks_(std::move(tasks)), priority_(tasks_.size(), kWaiting) {}
+
+PriorityController::~PriorityController() { (void)Release(); }
 
 absl::Status PriorityController::Acquire() {
-  before_.clear();
-  for (const NfThread& nf : nfs_) {
-    auto state = ReadScheduling(nf.tid);
-    if (!state.ok()) return state.status();
-    before_.push_back(*state);
+  if (!before_.empty()) return AcquiredAlready();
+  priority_.assign(tasks_.size(), kWaiting);
+  for (const ControlledTask& task : tasks_) {
+    const auto before = task.thread->Class();
+    auto status = before.status();
+    if (status.ok()) {
+      before_.push_back(*before);
+      status = task.thread->SetClass(SCHED_RR, kWaiting);
+    }
+    if (status.ok()) continue;
+    status.Update(Release());
+    return status;
   }
-  priority_.assign(nfs_.size(), kWaiting);
-  return SetSchedulingClass(nfs_, SCHED_RR, kWaiting);
+  return absl::OkStatus();
 }
 
 absl::Status PriorityController::Release() {
   absl::Status first;
-  for (NfIndex nf = 0; nf < before_.size(); ++nf)
-    first.Update(RestoreScheduling(nfs_[nf].tid, before_[nf]));
+  for (TaskIndex task = 0; task < before_.size(); ++task)
+    first.Update(tasks_[task].thread->RestoreClass(before_[task]));
   before_.clear();
   return first;
 }
 
-void PriorityController::Start(CoreIndex, NfIndex first) noexcept { SetPriority(first, kFoot); }
-
-void PriorityController::Switch(CoreIndex core, NfIndex from, NfIndex to) noexcept {
-  if (priority_[from] == kTop) Descend(core, from);
-  SetPriority(to, priority_[from] + 1);
+bool PriorityController::Start(CoreIndex core, TaskIndex first) noexcept {
+  Descend(core, first);
+  return SetPriority(first, kFoot);
 }
 
-// The current NF goes last: until then it stays above all others.
-void PriorityController::Descend(CoreIndex core, NfIndex current) noexcept {
-  for (NfIndex nf = 0; nf < nfs_.size(); ++nf) {
-    if (nf != current && nfs_[nf].core == core && priority_[nf] != kWaiting)
-      SetPriority(nf, kWaiting);
+bool PriorityController::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
+  if (priority_[from] >= kTop) Descend(core, from);
+  return SetPriority(to, priority_[from] + 1);
+}
+
+// The current task goes last: until then it stays above all others.
+void PriorityController::Descend(CoreIndex core, TaskIndex current) noexcept {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    if (task != current && tasks_[task].core == core && priority_[task] != kWaiting)
+      (void)SetPriority(task, kWaiting);
   }
-  SetPriority(current, kFoot);
+  (void)SetPriority(current, kFoot);
+  priority_[current] = kFoot;  // also of one that is dead, and that the next goes above
 }
 
-void PriorityController::SetPriority(NfIndex nf, int priority) noexcept {
-  const sched_param param{.sched_priority = priority};
-  // Fails only when the thread is gone, which the supervisor notices on its own.
-  (void)sched_setparam(nfs_[nf].tid, &param);
-  priority_[nf] = priority;
+bool PriorityController::SetPriority(TaskIndex task, int priority) noexcept {
+  if (!tasks_[task].thread->SetPriority(priority)) return false;
+  priority_[task] = priority;
+  return true;
 }
 
 }  // namespace unis

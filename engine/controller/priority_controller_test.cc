@@ -1,13 +1,16 @@
 #include "engine/controller/priority_controller.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <atomic>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "engine/controller/scheduling_for_test.h"
 #include "engine/controller/spinners_for_test.h"
 
 namespace unis {
@@ -15,27 +18,17 @@ namespace {
 
 using PriorityControllerTest = ControllerTest;
 
-// All that UNiS may change of a thread, comparable and legible.
-std::string Scheduling(pid_t tid) {
-  const SchedulingState state = ReadScheduling(tid).value();
-  std::string text = fmt::format("policy {:#x} priority {} nice {} CPUs", state.policy,
-                                 state.priority, state.nice);
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &state.affinity)) text += fmt::format(" {}", cpu);
-  return text;
-}
-
-std::vector<std::string> ReadAll(const Spinners& spinners) {
+std::vector<std::string> ReadAll(const Spinners& spinners, std::size_t count) {
   std::vector<std::string> states;
-  for (const NfThread& nf : spinners.nfs()) states.push_back(Scheduling(nf.tid));
+  for (std::size_t i = 0; i < count; ++i) states.push_back(SchedulingOf(spinners.pid(i)));
   return states;
 }
 
 TEST_F(PriorityControllerTest, StartRunsTheFirstAlone) {
-  const Spinners spinners(3);
-  PriorityController controller(spinners.nfs());
+  Spinners spinners(3);
+  PriorityController controller(spinners.tasks());
   ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 1);
+  ASSERT_TRUE(controller.Start(0, 1));
   EXPECT_TRUE(spinners.RunsAlone(1, 2ms));
   // Longer than a SCHED_RR time slice, so that chance cannot help.
   EXPECT_TRUE(spinners.RunsAlone(1, 150ms));
@@ -43,114 +36,175 @@ TEST_F(PriorityControllerTest, StartRunsTheFirstAlone) {
 
 // 200 switches pass the top of the ladder four times.
 TEST_F(PriorityControllerTest, SwitchRunsTheNextAloneAndNobodyElseMeanwhile) {
-  constexpr std::size_t kNfs = 4;
-  const Spinners spinners(kNfs);
-  PriorityController controller(spinners.nfs());
+  constexpr std::size_t kTasks = 4;
+  Spinners spinners(kTasks);
+  PriorityController controller(spinners.tasks());
   ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 0);
+  ASSERT_TRUE(controller.Start(0, 0));
   ASSERT_TRUE(spinners.RunsAlone(0, 1ms));
 
   std::mt19937 random(3);
-  NfIndex current = 0;
+  TaskIndex current = 0;
   for (int i = 0; i < 200; ++i) {
-    const NfIndex next = static_cast<NfIndex>((current + 1 + random() % (kNfs - 1)) % kNfs);
+    const TaskIndex next = static_cast<TaskIndex>((current + 1 + random() % (kTasks - 1)) % kTasks);
     const Spinners::Counts before = spinners.Now();
-    controller.Switch(0, current, next);
+    ASSERT_TRUE(controller.Switch(0, current, next));
     ASSERT_TRUE(spinners.RunsAlone(next, 500us)) << "switch " << i;
     for (const std::size_t ran : spinners.Differ(before)) {
       ASSERT_TRUE(ran == current || ran == next)
-          << "NF " << ran << " ran at switch " << i << " from " << current << " to " << next;
+          << "task " << ran << " ran at switch " << i << " from " << current << " to " << next;
     }
     current = next;
   }
 }
 
 TEST_F(PriorityControllerTest, StaysBelowTheKernelsInterruptThreads) {
-  const Spinners spinners(2);
-  PriorityController controller(spinners.nfs());
+  Spinners spinners(2);
+  PriorityController controller(spinners.tasks());
   ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 0);
-  for (NfIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
-    controller.Switch(0, i % 2, 1 - i % 2);
-    const auto next = ReadScheduling(spinners.pid(1 - i % 2)).value();
-    const auto last = ReadScheduling(spinners.pid(i % 2)).value();
+  ASSERT_TRUE(controller.Start(0, 0));
+  for (TaskIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
+    ASSERT_TRUE(controller.Switch(0, i % 2, 1 - i % 2));
+    const KernelClass next = spinners.thread(1 - i % 2).Class().value();
+    const KernelClass last = spinners.thread(i % 2).Class().value();
     ASSERT_LT(last.priority, next.priority) << i;
     ASSERT_LE(next.priority, PriorityController::kTop) << i;
-    ASSERT_EQ(next.policy, SCHED_RR);
+    ASSERT_EQ(next.policy, SCHED_RR | SCHED_RESET_ON_FORK);
   }
 }
 
 TEST_F(PriorityControllerTest, TheLadderOfOneCoreLeavesTheOthersAlone) {
   Spinners processes(2, 1);
-  processes.nfs()[2].core = 1;
-  PriorityController controller(processes.nfs());
+  auto tasks = processes.tasks();
+  tasks[2].core = 1;
+  PriorityController controller(tasks);
   ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 0);
-  controller.Start(1, 2);
-  const std::string before = DescribeScheduling(processes.pid(2));
-  for (NfIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
-    controller.Switch(0, i % 2, 1 - i % 2);
-    ASSERT_EQ(DescribeScheduling(processes.pid(2)), before) << i;
+  ASSERT_TRUE(controller.Start(0, 0));
+  ASSERT_TRUE(controller.Start(1, 2));
+  const std::string before = processes.thread(2).DescribeClass();
+  for (TaskIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
+    ASSERT_TRUE(controller.Switch(0, i % 2, 1 - i % 2));
+    ASSERT_EQ(processes.thread(2).DescribeClass(), before) << i;
   }
+}
+
+// The ladder of one core is climbed by one thread, that of another core by another one.
+TEST_F(PriorityControllerTest, CoresAreSwitchedFromTwoThreadsAtOnce) {
+  Spinners processes(0, 4);
+  auto tasks = processes.tasks();
+  tasks[2].core = tasks[3].core = 1;
+  PriorityController controller(tasks);
+  ASSERT_TRUE(controller.Acquire().ok());
+  std::atomic<int> failed{0};
+  const auto climb = [&](CoreIndex core) {
+    const TaskIndex base = 2 * core;
+    failed += controller.Start(core, base) ? 0 : 1;
+    for (TaskIndex i = 0; i < 20 * PriorityController::kTop; ++i)
+      failed += controller.Switch(core, base + i % 2, base + 1 - i % 2) ? 0 : 1;
+  };
+  std::thread other(climb, 1);
+  climb(0);
+  other.join();
+  EXPECT_EQ(failed, 0);
+  for (const TaskIndex base : {0U, 2U})
+    EXPECT_LT(processes.thread(base + 1).Class()->priority,
+              processes.thread(base).Class()->priority);
 }
 
 TEST_F(PriorityControllerTest, ReleaseRestoresExactly) {
-  const Spinners processes(4, 1);
-  ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(processes.pid(0)), 5), 0);
-  ASSERT_TRUE(SetSchedulingClass(processes.nfs()[1], SCHED_BATCH, 0).ok());
-  ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(processes.pid(1)), -3), 0);
-  ASSERT_TRUE(SetSchedulingClass(processes.nfs()[2], SCHED_IDLE, 0).ok());
-  ASSERT_TRUE(SetSchedulingClass(processes.nfs()[4], SCHED_FIFO, 7).ok());  // this one sleeps
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (unsigned cpu = 0; cpu <= LastCpu(); ++cpu) CPU_SET(cpu, &all);
-  ASSERT_EQ(sched_setaffinity(processes.pid(4), sizeof(all), &all), 0);
-  const auto before = ReadAll(processes);
-
-  PriorityController controller(processes.nfs());
-  ASSERT_TRUE(controller.Acquire().ok());
-  ASSERT_TRUE(PinToCpu(processes.nfs()[4], LastCpu()).ok());
-  controller.Start(0, 0);
-  for (NfIndex i = 0; i < 60; ++i) controller.Switch(0, i % 5, (i + 1) % 5);
-  ASSERT_TRUE(controller.Release().ok());
-  EXPECT_EQ(ReadAll(processes), before);
-
-  const auto since = processes.Now();
-  ASSERT_TRUE(SetSchedulingClass(processes.nfs()[2], SCHED_OTHER, 0).ok());
-  EXPECT_TRUE(Eventually([&] { return processes.AllSpin(since); })) << "somebody is held back";
-  EXPECT_TRUE(controller.Release().ok()) << "a second time";
+  Spinners processes(4, 1);
+  SetScheduling(processes.pid(0), SCHED_OTHER, 0, 5);
+  SetScheduling(processes.pid(1), SCHED_BATCH, 0, -3);
+  SetScheduling(processes.pid(2), SCHED_IDLE, 0, 0);
+  SetScheduling(processes.pid(4), SCHED_FIFO, 7, 0);  // this one sleeps
+  const auto before = ReadAll(processes, 5);
+  {
+    PriorityController controller(processes.tasks());
+    ASSERT_TRUE(controller.Acquire().ok());
+    ASSERT_TRUE(controller.Start(0, 0));
+    for (TaskIndex i = 0; i < 60; ++i) ASSERT_TRUE(controller.Switch(0, i % 5, (i + 1) % 5));
+    ASSERT_TRUE(controller.Release().ok());
+    EXPECT_EQ(ReadAll(processes, 5), before);
+    const auto since = processes.Now();
+    ASSERT_TRUE(processes.thread(2).SetClass(SCHED_OTHER, 0).ok());
+    EXPECT_TRUE(Eventually([&] { return processes.AllSpin(since); })) << "somebody is held back";
+    ASSERT_TRUE(processes.thread(2).SetClass(SCHED_IDLE, 0).ok());
+    EXPECT_TRUE(controller.Release().ok()) << "a second time";
+    ASSERT_TRUE(controller.Acquire().ok());
+  }
+  EXPECT_EQ(ReadAll(processes, 5), before) << "the destructor releases too";
 }
 
-TEST_F(PriorityControllerTest, ReleaseAfterAnAcquireThatFailedHalfWay) {
-  const Spinners spinners(3);
-  const auto before = ReadAll(spinners);
-  auto nfs = spinners.nfs();
-  const pid_t dead = DeadProcess();
+TEST_F(PriorityControllerTest, ASecondAcquireIsRefusedAndForgetsNothing) {
+  Spinners spinners(2);
+  const auto before = ReadAll(spinners, 2);
+  PriorityController controller(spinners.tasks());
+  ASSERT_TRUE(controller.Acquire().ok());
+  ASSERT_TRUE(controller.Start(0, 1));
+  EXPECT_FALSE(controller.Acquire().ok());
+  EXPECT_TRUE(spinners.RunsAlone(1, 1ms)) << "the refusal changed something";
+  ASSERT_TRUE(controller.Release().ok());
+  EXPECT_EQ(ReadAll(spinners, 2), before);
+}
+
+TEST_F(PriorityControllerTest, AnAcquireThatFailsHalfWayHoldsNobody) {
+  Spinners spinners(3);
+  const auto before = ReadAll(spinners, 3);
+  HeldThread dead = DeadThread();
   for (std::size_t position = 0; position <= 3; ++position) {
-    auto some = nfs;
-    some.insert(some.begin() + static_cast<std::ptrdiff_t>(position),
-                {.name = "dead", .pid = dead, .tid = dead, .core = 0, .cooperates = false});
+    auto some = spinners.tasks();
+    some.insert(some.begin() + static_cast<std::ptrdiff_t>(position), {.thread = &dead, .core = 0});
     PriorityController controller(some);
     EXPECT_FALSE(controller.Acquire().ok());
+    EXPECT_EQ(ReadAll(spinners, 3), before);
     EXPECT_TRUE(controller.Release().ok());
-    EXPECT_EQ(ReadAll(spinners), before);
+    EXPECT_EQ(ReadAll(spinners, 3), before);
   }
 }
 
-TEST_F(PriorityControllerTest, AnNfThatDiesDoesNotHoldUpTheOthers) {
+TEST_F(PriorityControllerTest, ATaskThatDiesDoesNotHoldUpTheOthers) {
   Spinners spinners(3);
-  const auto before = ReadAll(spinners);
-  PriorityController controller(spinners.nfs());
+  const auto before = ReadAll(spinners, 3);
+  PriorityController controller(spinners.tasks());
   ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 0);
+  ASSERT_TRUE(controller.Start(0, 0));
   ASSERT_TRUE(spinners.RunsAlone(0, 1ms));
+  spinners.End(1);
+  EXPECT_FALSE(controller.Switch(0, 0, 1));
+  EXPECT_TRUE(spinners.RunsAlone(0, 1ms)) << "a switch to a dead task was not refused";
   spinners.End(0);
-  controller.Switch(0, 0, 2);
+  EXPECT_FALSE(controller.Start(0, 0));
+  for (TaskIndex i = 0; i < 2 * PriorityController::kTop; ++i)
+    ASSERT_TRUE(controller.Switch(0, i == 0 ? 0 : 2, 2)) << i;
   EXPECT_TRUE(spinners.RunsAlone(2, 1ms));
-  controller.Switch(0, 2, 1);
-  EXPECT_TRUE(spinners.RunsAlone(1, 1ms));
   ASSERT_TRUE(controller.Release().ok());
-  for (const std::size_t nf : {1U, 2U}) EXPECT_EQ(Scheduling(spinners.pid(nf)), before[nf]);
+  EXPECT_EQ(SchedulingOf(spinners.pid(2)), before[2]);
+}
+
+// Two threads of one process: each is a task of its own.
+TEST_F(PriorityControllerTest, SchedulesThreadsAndNotProcesses) {
+  std::atomic<bool> stop{false};
+  std::array<std::atomic<pid_t>, 2> tids{};
+  std::vector<std::thread> threads;
+  for (auto& tid : tids) {
+    threads.emplace_back([&] {
+      tid = static_cast<pid_t>(syscall(SYS_gettid));
+      while (!stop) std::this_thread::sleep_for(1ms);
+    });
+  }
+  ASSERT_TRUE(Eventually([&] { return tids[0] != 0 && tids[1] != 0; }));
+  {
+    std::vector<HeldThread> held;
+    for (const auto& tid : tids) held.push_back(HeldThread::Take("fw", getpid(), tid).value());
+    PriorityController controller({{&held[0], 0}, {&held[1], 0}});
+    ASSERT_TRUE(controller.Acquire().ok());
+    ASSERT_TRUE(controller.Start(0, 0));
+    ASSERT_TRUE(controller.Switch(0, 0, 1));
+    EXPECT_EQ(held[0].DescribeClass(), "rr 2");
+    EXPECT_EQ(held[1].DescribeClass(), "rr 3");
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

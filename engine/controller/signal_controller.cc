@@ -3,35 +3,49 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <cerrno>
 #include <utility>
 
 namespace unis {
 
-SignalController::SignalController(std::vector<NfThread> nfs) : nfs_(std::move(nfs)) {}
+absl::StatusOr<std::unique_ptr<TaskController>> SignalController::Create(
+    std::vector<ControlledTask> tasks) {
+  if (auto status = RequireOneTaskAProcess(tasks, "signal"); !status.ok()) return status;
+  return std::unique_ptr<TaskController>(new SignalController(std::move(tasks)));
+}
+
+SignalController::~SignalController() { (void)Release(); }
 
 absl::Status SignalController::Acquire() {
-  for (const NfThread& nf : nfs_) {
-    if (kill(nf.pid, SIGSTOP) != 0) {
-      return absl::ErrnoToStatus(
-          errno, fmt::format("cannot stop function {} (process {})", nf.name, nf.pid));
-    }
+  if (acquired_) return AcquiredAlready();
+  acquired_ = true;
+  for (const ControlledTask& task : tasks_) {
+    if (task.thread->alive() && task.thread->Signal(SIGSTOP)) continue;
+    (void)Release();
+    return absl::NotFoundError(fmt::format("cannot stop function {} (process {}): it has ended",
+                                           task.thread->name(), task.thread->pid()));
   }
   return absl::OkStatus();
 }
 
 absl::Status SignalController::Release() {
-  for (const NfThread& nf : nfs_) (void)kill(nf.pid, SIGCONT);
+  if (!std::exchange(acquired_, false)) return absl::OkStatus();
+  for (const ControlledTask& task : tasks_) (void)task.thread->Signal(SIGCONT);
   return absl::OkStatus();
 }
 
-void SignalController::Start(CoreIndex, NfIndex first) noexcept {
-  (void)kill(nfs_[first].pid, SIGCONT);
+bool SignalController::Start(CoreIndex core, TaskIndex first) noexcept {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task)
+    if (task != first && tasks_[task].core == core) (void)tasks_[task].thread->Signal(SIGSTOP);
+  return tasks_[first].thread->alive() && tasks_[first].thread->Signal(SIGCONT);
 }
 
-void SignalController::Switch(CoreIndex, NfIndex from, NfIndex to) noexcept {
-  (void)kill(nfs_[from].pid, SIGSTOP);
-  (void)kill(nfs_[to].pid, SIGCONT);
+bool SignalController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcept {
+  // A zombie takes signals, and would leave the CPU idle.
+  if (!tasks_[to].thread->alive()) return false;
+  (void)tasks_[from].thread->Signal(SIGSTOP);
+  if (tasks_[to].thread->Signal(SIGCONT)) return true;
+  (void)tasks_[from].thread->Signal(SIGCONT);
+  return false;
 }
 
 }  // namespace unis

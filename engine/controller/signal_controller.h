@@ -4,21 +4,26 @@
 
 #include <vector>
 
-#include "engine/controller/nf_controller.h"
+#include "engine/controller/task_controller.h"
 
 namespace unis {
 
-class SignalController final : public NfController {
+class SignalController final : public TaskController {
  public:
-  explicit SignalController(std::vector<NfThread> nfs);
+  // Fails where two tasks are of one process: they would stop and run together.
+  static absl::StatusOr<std::unique_ptr<TaskController>> Create(std::vector<ControlledTask> tasks);
+  ~SignalController() override;
 
   absl::Status Acquire() override;
   absl::Status Release() override;
-  void Start(CoreIndex core, NfIndex first) noexcept override;
-  void Switch(CoreIndex core, NfIndex from, NfIndex to) noexcept override;
+  bool Start(CoreIndex core, TaskIndex first) noexcept override;
+  bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
 
  private:
-  std::vector<NfThread> nfs_;
+  explicit SignalController(std::vector<ControlledTask> tasks) : tasks_(std::move(tasks)) {}
+
+  std::vector<ControlledTask> tasks_;
+  bool acquired_ = false;
 };
 
 }  // namespace unis

@@ -12,69 +12,111 @@ namespace {
 using SignalControllerTest = ControllerTest;
 
 bool AllStopped(const Spinners& spinners) {
-  for (const NfThread& nf : spinners.nfs())
-    if (StateOf(nf.pid) != 'T') return false;
+  for (std::size_t i = 0; i < spinners.size(); ++i)
+    if (StateOf(spinners.pid(i)) != 'T') return false;
   return true;
 }
 
 TEST_F(SignalControllerTest, AcquireStopsAllAndStartRunsTheFirst) {
-  const Spinners spinners(3);
-  SignalController controller(spinners.nfs());
-  ASSERT_TRUE(controller.Acquire().ok());
+  Spinners spinners(3);
+  const auto controller = SignalController::Create(spinners.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(Eventually([&] { return AllStopped(spinners); }));
   const auto before = spinners.Now();
   std::this_thread::sleep_for(20ms);
   EXPECT_TRUE(spinners.Differ(before).empty());
-  controller.Start(0, 2);
+  ASSERT_TRUE(controller->Start(0, 2));
   EXPECT_TRUE(spinners.RunsAlone(2, 50ms));
-  ASSERT_TRUE(controller.Release().ok());
+  ASSERT_TRUE(controller->Release().ok());
 }
 
 TEST_F(SignalControllerTest, SwitchRunsTheNextAlone) {
-  constexpr std::size_t kNfs = 3;
-  const Spinners spinners(kNfs);
-  SignalController controller(spinners.nfs());
-  ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 0);
+  constexpr std::size_t kTasks = 3;
+  Spinners spinners(kTasks);
+  const auto controller = SignalController::Create(spinners.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
   ASSERT_TRUE(spinners.RunsAlone(0, 1ms));
   std::mt19937 random(4);
-  NfIndex current = 0;
+  TaskIndex current = 0;
   for (int i = 0; i < 100; ++i) {
-    const NfIndex next = static_cast<NfIndex>((current + 1 + random() % (kNfs - 1)) % kNfs);
+    const TaskIndex next = static_cast<TaskIndex>((current + 1 + random() % (kTasks - 1)) % kTasks);
     const auto before = spinners.Now();
-    controller.Switch(0, current, next);
+    ASSERT_TRUE(controller->Switch(0, current, next));
     ASSERT_TRUE(spinners.RunsAlone(next, 1ms)) << "switch " << i;
     for (const std::size_t ran : spinners.Differ(before))
-      ASSERT_TRUE(ran == current || ran == next) << "NF " << ran << " ran at switch " << i;
+      ASSERT_TRUE(ran == current || ran == next) << "task " << ran << " ran at switch " << i;
     current = next;
   }
-  ASSERT_TRUE(controller.Release().ok());
+  ASSERT_TRUE(controller->Release().ok());
 }
 
 TEST_F(SignalControllerTest, ReleaseLetsAllRun) {
-  const Spinners spinners(3);
-  SignalController controller(spinners.nfs());
-  ASSERT_TRUE(controller.Acquire().ok());
-  controller.Start(0, 1);
-  ASSERT_TRUE(controller.Release().ok());
+  Spinners spinners(3);
+  const auto controller = SignalController::Create(spinners.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 1));
+  ASSERT_TRUE(controller->Release().ok());
   const auto since = spinners.Now();
   EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
-  EXPECT_TRUE(controller.Release().ok()) << "a second time";
+  EXPECT_TRUE(controller->Release().ok()) << "a second time";
 }
 
-TEST_F(SignalControllerTest, ReleaseAfterAnAcquireThatFailedHalfWay) {
-  const Spinners spinners(2);
-  auto nfs = spinners.nfs();
-  const pid_t dead = DeadProcess();
-  nfs.insert(nfs.begin() + 1,
-             {.name = "dead", .pid = dead, .tid = dead, .core = 0, .cooperates = false});
-  SignalController controller(nfs);
-  const auto status = controller.Acquire();
+TEST_F(SignalControllerTest, AnAcquireThatFailsHalfWayHoldsNobody) {
+  Spinners spinners(2);
+  HeldThread dead = DeadThread();
+  auto tasks = spinners.tasks();
+  tasks.insert(tasks.begin() + 1, {.thread = &dead, .core = 0});
+  const auto controller = SignalController::Create(tasks).value();
+  const auto status = controller->Acquire();
   EXPECT_NE(status.message().find("dead"), std::string::npos);
-  EXPECT_NE(status.message().find(std::to_string(dead)), std::string::npos);
-  ASSERT_TRUE(controller.Release().ok());
+  EXPECT_NE(status.message().find(std::to_string(dead.pid())), std::string::npos);
   const auto since = spinners.Now();
   EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
+  EXPECT_TRUE(controller->Release().ok());
+}
+
+TEST_F(SignalControllerTest, ASecondAcquireIsRefused) {
+  Spinners spinners(2);
+  const auto controller = SignalController::Create(spinners.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 1));
+  EXPECT_FALSE(controller->Acquire().ok());
+  EXPECT_TRUE(spinners.RunsAlone(1, 1ms));
+}
+
+TEST_F(SignalControllerTest, ASwitchToADeadTaskIsRefused) {
+  Spinners spinners(2);
+  const auto controller = SignalController::Create(spinners.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  kill(spinners.pid(1), SIGKILL);  // and nobody waits for it: a zombie, which takes signals
+  ASSERT_TRUE(Eventually([&] { return StateOf(spinners.pid(1)) == 'Z'; }));
+  EXPECT_FALSE(controller->Switch(0, 0, 1));
+  EXPECT_TRUE(spinners.RunsAlone(0, 1ms));
+  EXPECT_FALSE(controller->Start(0, 1));
+}
+
+TEST_F(SignalControllerTest, LetsAllRunWhenItGoes) {
+  Spinners spinners(2);
+  {
+    const auto controller = SignalController::Create(spinners.tasks()).value();
+    ASSERT_TRUE(controller->Acquire().ok());
+  }
+  const auto since = spinners.Now();
+  EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
+}
+
+TEST_F(SignalControllerTest, RefusesTwoTasksOfOneProcess) {
+  Spinners spinners(2);
+  auto tasks = spinners.tasks();
+  tasks.push_back(tasks.front());
+  for (const ControllerKind kind : {ControllerKind::kSignal, ControllerKind::kCgroup}) {
+    const auto controller = MakeController(kind, tasks, "unis-test");
+    EXPECT_EQ(controller.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(controller.status().message().find("task0"), std::string::npos);
+  }
+  EXPECT_TRUE(MakeController(ControllerKind::kPriority, tasks, "unis-test").ok());
 }
 
 }  // namespace

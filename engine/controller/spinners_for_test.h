@@ -1,66 +1,27 @@
-// NFs for the controllers' tests: child processes on the last CPU that count as long as they run.
-// They end on their own within 5 s, so that no mistake can take the machine.
+// Functions for the controllers' tests: child processes on the last CPU that count as long as they
+// run. They end on their own within 5 s, so that no mistake can take the machine.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <cstdint>
-#include <fstream>
+#include <deque>
 #include <new>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
-#include "engine/controller/nf_thread.h"
+#include "engine/base/eventually_for_test.h"
 #include "engine/base/machine_for_test.h"
+#include "engine/base/process_for_test.h"
+#include "engine/controller/held_thread.h"
+#include "engine/controller/task_controller.h"
 
 namespace unis {
-
-using TestClock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
-
-// Calls `condition` until it holds; false: not within `limit`.
-template <typename Condition>
-bool Eventually(Condition condition, TestClock::duration limit = 2s) {
-  const auto deadline = TestClock::now() + limit;
-  while (!condition()) {
-    if (TestClock::now() > deadline) return false;
-    std::this_thread::sleep_for(200us);
-  }
-  return true;
-}
-
-// fork(), but for its −1, which taken for a process means all of them.
-inline pid_t ForkOrThrow() {
-  const pid_t pid = fork();
-  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  return pid;
-}
-
-// A process that was there and is no more.
-inline pid_t DeadProcess() {
-  const pid_t pid = ForkOrThrow();
-  if (pid == 0) _exit(0);
-  waitpid(pid, nullptr, 0);
-  return pid;
-}
-
-// 'R', 'S', 'T', … of /proc/PID/stat.
-inline char StateOf(pid_t pid) {
-  std::string word, state;
-  std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> word >> word >> state;
-  return state.empty() ? '?' : state.front();
-}
 
 class Spinners {
  public:
@@ -79,16 +40,23 @@ class Spinners {
   }
   ~Spinners() {
     // All are told before the first is awaited: one below another could not die else.
-    for (const pid_t pid : alive_) kill(pid, SIGKILL);
-    for (const pid_t pid : alive_) waitpid(pid, nullptr, 0);
+    for (const ChildProcess& child : children_) child.Kill();
+    threads_.clear();
+    children_.clear();
     munmap(slots_, sizeof(Slot) * spinning_);
   }
   Spinners(const Spinners&) = delete;
   Spinners& operator=(const Spinners&) = delete;
 
-  const std::vector<NfThread>& nfs() const { return nfs_; }
-  std::vector<NfThread>& nfs() { return nfs_; }
-  pid_t pid(std::size_t i) const { return nfs_[i].pid; }
+  // All on core 0.
+  std::vector<ControlledTask> tasks() {
+    std::vector<ControlledTask> tasks;
+    for (HeldThread& thread : threads_) tasks.push_back({.thread = &thread, .core = 0});
+    return tasks;
+  }
+  HeldThread& thread(std::size_t i) { return threads_[i]; }
+  std::size_t size() const { return threads_.size(); }
+  pid_t pid(std::size_t i) const { return threads_[i].pid(); }
 
   Counts Now() const {
     Counts counts;
@@ -102,19 +70,19 @@ class Spinners {
       if (now[i] == since[i]) return false;
     return true;
   }
-  // Whoever else was running stops, and `nf` runs: for `window`, or longer if that is what it takes
-  // to see it on a busy machine.
-  testing::AssertionResult RunsAlone(std::size_t nf, TestClock::duration window) const {
+  // Whoever else was running stops, and `task` runs: for `window`, or longer if that is what it
+  // takes to see it on a busy machine.
+  testing::AssertionResult RunsAlone(std::size_t task, TestClock::duration window) const {
     std::vector<std::size_t> ran;
     const bool alone = Eventually([&] {
       const Counts before = Now();
       std::this_thread::sleep_for(window);
-      Eventually([&] { return Now()[nf] != before[nf]; }, 100ms);
+      Eventually([&] { return Now()[task] != before[task]; }, 100ms);
       ran = Differ(before);
-      return ran == std::vector{nf};
+      return ran == std::vector{task};
     });
     if (alone) return testing::AssertionSuccess();
-    auto failure = testing::AssertionFailure() << "not " << nf << " alone; what ran at last:";
+    auto failure = testing::AssertionFailure() << "not " << task << " alone; what ran at last:";
     for (const std::size_t other : ran) failure << ' ' << other;
     return failure;
   }
@@ -128,9 +96,11 @@ class Spinners {
   }
   // A process that ends, and is reaped, while the others go on.
   void End(std::size_t i) {
-    kill(nfs_[i].pid, SIGKILL);
-    waitpid(nfs_[i].pid, nullptr, 0);
-    std::erase(alive_, nfs_[i].pid);
+    children_[i].Kill();
+    // One below another that spins could not die.
+    const sched_param above{.sched_priority = 60};
+    sched_setscheduler(pid(i), SCHED_FIFO, &above);
+    children_[i].End();
   }
 
  private:
@@ -139,22 +109,18 @@ class Spinners {
   };
 
   void Fork(Slot* slot) {
-    const pid_t parent = getpid();
-    const pid_t pid = ForkOrThrow();
-    if (pid == 0) Child(parent, slot);
-    alive_.push_back(pid);
-    const std::string name = "nf" + std::to_string(nfs_.size());
-    nfs_.push_back({.name = name, .pid = pid, .tid = pid, .core = 0, .cooperates = false});
+    children_.emplace_back([slot] { Child(slot); });
+    const pid_t pid = children_.back().pid();
     Eventually([pid] { return PinnedToLastCpu(pid); });
+    const std::string name = "task" + std::to_string(threads_.size());
+    threads_.push_back(HeldThread::Take(name, pid, pid).value());
   }
   static bool PinnedToLastCpu(pid_t pid) {
     cpu_set_t set;
     return sched_getaffinity(pid, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1 &&
            CPU_ISSET(LastCpu(), &set);
   }
-  [[noreturn]] static void Child(pid_t parent, Slot* slot) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
+  static void Child(Slot* slot) {
     alarm(5);
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -165,14 +131,19 @@ class Spinners {
     while (TestClock::now() < deadline) {
       for (int i = 0; i < 256; ++i) slot->count.fetch_add(1, std::memory_order_relaxed);
     }
-    _exit(0);
   }
 
   Slot* slots_ = nullptr;
   std::size_t spinning_ = 0;
-  std::vector<NfThread> nfs_;
-  std::vector<pid_t> alive_;
+  std::vector<ChildProcess> children_;
+  std::deque<HeldThread> threads_;
 };
+
+// A function that was taken and has ended since.
+inline HeldThread DeadThread() {
+  ChildProcess child;
+  return HeldThread::Take("dead", child.pid(), child.pid()).value();
+}
 
 // Real processes on the last CPU, under a real controller.
 class ControllerTest : public testing::Test {

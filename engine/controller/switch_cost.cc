@@ -1,6 +1,7 @@
 #include "engine/controller/switch_cost.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <rte_cycles.h>
 #include <rte_pause.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -19,31 +21,61 @@
 namespace unis {
 namespace {
 
-constexpr int kLow = 20;  // above every NF that waits, below the kernel's interrupt threads
+constexpr int kLow = 20;  // above every task that waits, below the kernel's interrupt threads
 constexpr int kTop = 49;
+constexpr std::uint64_t kSeconds = 2;  // at most, for all rounds
 
-// A thread on the NFs' CPU that says by a time stamp that it runs.
+// Keeps the caller off a CPU where real-time threads spin, which would never let it back.
+class Elsewhere {
+ public:
+  explicit Elsewhere(unsigned cpu) {
+    left_ = sched_getaffinity(0, sizeof(before_), &before_) == 0;
+    cpu_set_t others = before_;
+    CPU_CLR(cpu, &others);
+    left_ = left_ && CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0;
+  }
+  ~Elsewhere() {
+    if (left_) (void)sched_setaffinity(0, sizeof(before_), &before_);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+  bool left() const { return left_; }
+
+ private:
+  cpu_set_t before_{};
+  bool left_;
+};
+
+// A thread on the functions' CPU that says by a time stamp that it runs. It spins for a second more
+// than all rounds may take; then it sleeps, should nobody have ended it. It does not end by itself,
+// so that its number stays its own.
 class Spinner {
  public:
   // It is pinned from outside, for once on that CPU it may have to wait there.
-  explicit Spinner(unsigned cpu) : thread_([this] { Main(); }) {
+  explicit Spinner(unsigned cpu)
+      : end_(rte_rdtsc() + (kSeconds + 1) * rte_get_tsc_hz()), thread_([this] { Main(); }) {
     while (tid_.load() == 0) std::this_thread::yield();
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     pinned_ = sched_setaffinity(tid_.load(), sizeof(set), &set) == 0;
   }
-  // One that waits below the other would never see the flag: it goes above all first.
+  // One that waits below another thread would never see the flag: it goes above the other spinner,
+  // and to the caller's CPUs, away from whoever else holds that one.
   ~Spinner() {
     stop_.store(true);
     Set(SCHED_FIFO, kTop + 1);
+    cpu_set_t callers;
+    if (sched_getaffinity(0, sizeof(callers), &callers) == 0)
+      (void)sched_setaffinity(tid_.load(), sizeof(callers), &callers);
     thread_.join();
   }
 
   bool pinned() const { return pinned_; }
   bool Set(int policy, int priority) const {
     const sched_param param{.sched_priority = priority};
-    return sched_setscheduler(tid_.load(), policy, &param) == 0;
+    return sched_setscheduler(tid_.load(), policy | SCHED_RESET_ON_FORK, &param) == 0;
   }
   // The first time it is seen running after `since`; 0: not within `limit` cycles.
   std::uint64_t RunsAfter(std::uint64_t since, std::uint64_t limit) const {
@@ -62,13 +94,19 @@ class Spinner {
   void Main() {
     tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
     while (!stop_.load(std::memory_order_relaxed)) {
-      stamp_.store(rte_rdtsc(), std::memory_order_relaxed);
+      const std::uint64_t now = rte_rdtsc();
+      if (now > end_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      stamp_.store(now, std::memory_order_relaxed);
       if (!yielding_.load(std::memory_order_relaxed)) continue;
       sched_yield();
       yields_.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
+  const std::uint64_t end_;  // TSC
   std::atomic<pid_t> tid_{0};
   bool pinned_ = false;
   std::atomic<bool> stop_{false};
@@ -101,53 +139,84 @@ absl::StatusOr<double> MeasureYield(std::array<Spinner, 2>& spinners, double ns_
   return Quantile(samples, 0.5);
 }
 
-}  // namespace
+struct Samples {
+  std::vector<double> call, preempted, until;  // ns
+};
 
-absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, unsigned rounds,
-                                             const std::function<void()>& meanwhile) {
-  const double ns_per_cycle = 1e9 / static_cast<double>(rte_get_tsc_hz());
-  const std::uint64_t limit = rte_get_tsc_hz() / 20;
-  const std::uint64_t slice = rte_get_tsc_hz() / 1'000'000 * 30;
-  std::array<Spinner, 2> spinners{Spinner(cpu), Spinner(cpu)};
-  for (const Spinner& spinner : spinners) {
-    if (!spinner.pinned())
-      return absl::InvalidArgumentError(fmt::format("cannot run on CPU {}", cpu));
-    if (!spinner.Set(SCHED_FIFO, kLow)) return NoRealTime();
-  }
-  std::vector<double> call, preempted, until;
+// Raises one spinner above the other, in turns.
+absl::Status MeasureRaises(std::array<Spinner, 2>& spinners, unsigned rounds, double ns_per_cycle,
+                           const std::function<void()>& meanwhile, Samples& samples) {
+  const std::uint64_t hz = rte_get_tsc_hz();
+  const std::uint64_t limit = hz / 20, slice = hz / 1'000'000 * 30,
+                      end = rte_rdtsc() + kSeconds * hz;
+  unsigned missed = 0;
   int level = kLow;
-  for (unsigned round = 0; round < rounds; ++round) {
+  for (unsigned round = 0; round < rounds && rte_rdtsc() < end; ++round) {
     const Spinner& next = spinners[round % 2];
     const Spinner& current = spinners[(round + 1) % 2];
     if (level == kTop) {
       level = kLow;
       for (const Spinner& spinner : spinners) spinner.Set(SCHED_FIFO, level);
     }
-    // The other one runs undisturbed, as an NF does in its slice.
+    // The other one runs undisturbed, as a task does in its slice.
     for (const std::uint64_t from = rte_rdtsc(); rte_rdtsc() - from < slice;) meanwhile();
     const std::uint64_t begin = rte_rdtsc();
     if (!next.Set(SCHED_FIFO, ++level)) return NoRealTime();
     const std::uint64_t returned = rte_rdtsc();
     const std::uint64_t runs = next.RunsAfter(begin, limit);
-    if (runs == 0) continue;
-    preempted.push_back(static_cast<double>(std::max(current.last_run(), begin) - begin) *
-                        ns_per_cycle);
-    call.push_back(static_cast<double>(returned - begin) * ns_per_cycle);
-    until.push_back(static_cast<double>(runs - begin) * ns_per_cycle);
+    if (runs == 0) {
+      ++missed;
+      continue;
+    }
+    // It cannot have run later than the one that took its CPU.
+    const std::uint64_t last = std::clamp(current.last_run(), begin, runs);
+    samples.preempted.push_back(static_cast<double>(last - begin) * ns_per_cycle);
+    samples.call.push_back(static_cast<double>(returned - begin) * ns_per_cycle);
+    samples.until.push_back(static_cast<double>(runs - begin) * ns_per_cycle);
   }
-  if (until.size() < rounds / 2 || until.empty()) {
-    return absl::UnavailableError(
-        fmt::format("a raised thread did not run on CPU {} within 50 ms; is the CPU busy with "
-                    "other real-time threads?",
-                    cpu));
+  if (samples.until.empty() || missed > samples.until.size())
+    return absl::UnavailableError("a raised thread did not run within 50 ms");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, const std::vector<unsigned>& allowed,
+                                             unsigned rounds,
+                                             const std::function<void()>& meanwhile) {
+  if (std::find(allowed.begin(), allowed.end(), cpu) == allowed.end()) {
+    return absl::InvalidArgumentError(
+        fmt::format("CPU {} is none of the functions' CPUs ({}); a switch is measured only there",
+                    cpu, fmt::join(allowed, ", ")));
   }
-  const auto yield = MeasureYield(spinners, ns_per_cycle);
-  if (!yield.ok()) return yield.status();
-  return SwitchCost{.call_ns = Quantile(call, 0.5),
-                    .until_preempted_ns = Quantile(preempted, 0.5),
-                    .until_running_ns = Quantile(until, 0.5),
-                    .until_running_ns_q1 = Quantile(until, 0.25),
-                    .until_running_ns_q3 = Quantile(until, 0.75),
+  const Elsewhere elsewhere(cpu);
+  if (!elsewhere.left()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the engine has no CPU but {}, where the switch is to be measured; give it another", cpu));
+  }
+  const double ns_per_cycle = 1e9 / static_cast<double>(rte_get_tsc_hz());
+  std::array<Spinner, 2> spinners{Spinner(cpu), Spinner(cpu)};
+  for (const Spinner& spinner : spinners) {
+    if (!spinner.pinned())
+      return absl::InvalidArgumentError(fmt::format("cannot run on CPU {}", cpu));
+    if (!spinner.Set(SCHED_FIFO, kLow)) return NoRealTime();
+  }
+  Samples samples;
+  const auto raises = MeasureRaises(spinners, rounds, ns_per_cycle, meanwhile, samples);
+  const absl::StatusOr<double> yield =
+      raises.ok() ? MeasureYield(spinners, ns_per_cycle) : absl::StatusOr<double>(raises);
+  if (!yield.ok()) {
+    return absl::Status(
+        yield.status().code(),
+        fmt::format(
+            "cannot measure a switch on CPU {}: {}; is it busy with other real-time threads?", cpu,
+            std::string(yield.status().message())));
+  }
+  return SwitchCost{.call_ns = Quantile(samples.call, 0.5),
+                    .until_preempted_ns = Quantile(samples.preempted, 0.5),
+                    .until_running_ns = Quantile(samples.until, 0.5),
+                    .until_running_ns_q1 = Quantile(samples.until, 0.25),
+                    .until_running_ns_q3 = Quantile(samples.until, 0.75),
                     .yield_ns = *yield};
 }
 

@@ -1,11 +1,12 @@
 // What passing the CPU costs on this machine: how early a switch must start
 // (SchedulerSettings::lead) and an input of the simulator. Measured with two spinning real-time
-// threads of this process on the CPU of the NFs, while those wait.
+// threads of this process on the CPU of the functions, while those wait.
 #pragma once
 
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <vector>
 
 namespace unis {
 
@@ -18,10 +19,14 @@ struct SwitchCost {
   double yield_ns;  // sched_yield from one SCHED_FIFO thread to the other; median
 };
 
-// Takes about 0.1 ms a round, and 50 ms at most for threads to start. `cpu` must not be the
-// caller's. Between two switches `meanwhile` is called over and over: what the caller's CPU will do
-// between switches in operation, for a system call takes longer when the caches hold other things.
+// Refuses a `cpu` that is not one of `allowed`, those of the functions: real-time threads that spin
+// elsewhere would outrank whoever has to end them. The caller leaves that CPU for the time.
+//
+// Takes about 0.1 ms a round and 2 s at most, after which the spinning threads end by themselves.
+// Between two switches `meanwhile` is called over and over: what the caller's CPU will do between
+// switches in operation, for a system call takes longer when the caches hold other things.
 absl::StatusOr<SwitchCost> MeasureSwitchCost(
-    unsigned cpu, unsigned rounds, const std::function<void()>& meanwhile = [] {});
+    unsigned cpu, const std::vector<unsigned>& allowed, unsigned rounds,
+    const std::function<void()>& meanwhile = [] {});
 
 }  // namespace unis

@@ -7,13 +7,12 @@
 #pragma once
 
 #include <absl/status/statusor.h>
-#include <rte_ring.h>
 
 #include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "engine/platform/chain.h"
+#include "engine/estimator/injector.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/packet_memory.h"
 #include "engine/timer/tsc_timer.h"
@@ -39,17 +38,22 @@ class CycleEstimator {
  public:
   static constexpr std::uint32_t kTrain = 16;  // bursts
 
-  // The NF between `ingress` and `egress`. Nobody else may use the two rings meanwhile: their other
-  // users are stopped. They find both as they left them.
-  CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
-                 const PortShm& port);
+  // The function behind `injector`. Nobody else may use its links meanwhile: their other users are
+  // stopped.
+  CycleEstimator(const PacketMemory& memory, Injector& injector);
   ~CycleEstimator();
   CycleEstimator(const CycleEstimator&) = delete;
   CycleEstimator& operator=(const CycleEstimator&) = delete;
 
-  // Sends `frames` over and over; adds a sample each round. Fails when the NF takes longer than
-  // 0.1 s over a train.
-  absl::Status Run(const Frames& frames, std::uint32_t rounds, CostSamples& samples);
+  // Sends `frames` over and over; adds a sample each round. Fails when the function takes longer
+  // than 0.1 s over a train. Afterwards, also after an error: stop the function, then Finish(), and
+  // only then let the others go on.
+  absl::Status Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples);
+
+  // Takes back what came late, and leaves the links as they were found. Packets that the function
+  // did not take stay in front of it. Fails where it was stopped amid sending: let it run on and
+  // stop it again.
+  absl::Status Finish();
 
  private:
   absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
@@ -57,13 +61,10 @@ class CycleEstimator {
   static void Write(const Frames& frames, std::size_t index, rte_mbuf* packet);
   void KeepBusy(const Frames& frames);
   std::uint32_t Collect();
-  void Rewind(std::uint32_t position);
   bool TakeRest(std::uint32_t rest);
 
   const PacketMemory& memory_;
-  rte_ring* ingress_;
-  rte_ring* egress_;
-  const PortShm& port_;
+  Injector& injector_;
   TscClock clock_;
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front

@@ -24,6 +24,8 @@ class EthPort {
   EthPort(EthPort&& other) noexcept;
   EthPort& operator=(EthPort&&) = delete;
 
+  std::uint16_t id() const noexcept { return port_; }
+  bool LinkUp() const;
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
 

@@ -6,30 +6,16 @@
 #include <rte_ring.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
-#include <thread>
 
 #include "engine/base/eal_for_test.h"
+#include "engine/base/eventually_for_test.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
-
-using namespace std::chrono_literals;
-
-// Calls `condition` until it holds; false: not within 5 s.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 5s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(100us);
-  }
-  return true;
-}
 
 class MemoryTest : public testing::Test {
  protected:

@@ -9,17 +9,18 @@
 namespace unis {
 
 using Nanoseconds = std::int64_t;
-using NfIndex = std::uint32_t;    // position in the list of NFs given to the scheduler
-using CoreIndex = std::uint32_t;  // position in the list of cores, not the CPU number
-using LinkIndex = std::uint32_t;  // position in the monitor's list of links
+using TaskIndex = std::uint32_t;      // position in the list of tasks given to the scheduler
+using FunctionIndex = std::uint32_t;  // position in the list of functions, which have costs
+using CoreIndex = std::uint32_t;      // position in the list of cores, not the CPU number
+using LinkIndex = std::uint32_t;      // position in the monitor's list of links
 
-// Interface Monitor (section 4.3.2): how full are the links between NFs?
+// Interface Monitor (section 4.3.2): how full are the links between functions?
 // Both calls are made from the scheduling tick: no lock, no allocation, no system call.
 class InterfaceMonitor {
  public:
   virtual ~InterfaceMonitor() = default;
   virtual std::uint32_t NumPkts(LinkIndex link) const noexcept = 0;  // outstanding packets
-  virtual std::uint32_t PktCap(LinkIndex link) const noexcept = 0;   // packets that fit, at most
+  virtual std::uint32_t PktCap(LinkIndex link) const noexcept = 0;   // packets that fit; constant
 };
 
 // Timer Subsystem (section 4.3.3): monotonic time. Intervals and slices are counted on it.
@@ -29,26 +30,38 @@ class TimerSubsystem {
   virtual Nanoseconds Now() const noexcept = 0;
 };
 
-// Process Controller (section 4.3.4): which NF of a core is running.
+// Process Controller (section 4.3.4): which task of a core is running. Calls for different cores
+// may come from different threads, those for one core come from one.
 class ProcessController {
  public:
   virtual ~ProcessController() = default;
   // Lets `to` run on its core and, on return or soon after, `from` no more (lines 15 and 16 of
-  // Algorithm 1 in one call, because one critical system call is enough for both).
-  virtual void Switch(CoreIndex core, NfIndex from, NfIndex to) noexcept = 0;
-  // Lets `first` run, and no other NF of the core.
-  virtual void Start(CoreIndex core, NfIndex first) noexcept = 0;
+  // Algorithm 1 in one call, because one critical system call is enough for both). False: it could
+  // not; `from` still runs.
+  virtual bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept = 0;
+  // Lets `first` run, and no other task of the core. False: it could not; none of them runs.
+  virtual bool Start(CoreIndex core, TaskIndex first) noexcept = 0;
+  // True: the task that the core was switched to last has been seen to run. A controller that
+  // cannot see it says false; then the time that a switch takes decides.
+  virtual bool Settled(CoreIndex) const noexcept { return false; }
 };
 
-enum class SwitchReason : std::uint8_t { kStart, kSliceExpired, kIngressLow, kEgressHigh };
+enum class SwitchReason : std::uint8_t {
+  kStart,
+  kSliceExpired,
+  kIngressLow,
+  kEgressHigh,
+  kSelf,  // the task passed the CPU on by itself
+};
 
 struct SwitchRecord {
   Nanoseconds time;
   CoreIndex core;
-  NfIndex from;  // equal to `to` for kStart
-  NfIndex to;
+  TaskIndex from;  // equal to `to` for kStart
+  TaskIndex to;
   SwitchReason reason;
-  std::uint32_t from_ingress, from_egress, to_ingress, to_egress;  // packets, when decided
+  // Packets, when decided; of several paths, the sum.
+  std::uint32_t from_ingress, from_egress, to_ingress, to_egress;
   Nanoseconds slice;
 };
 
@@ -56,6 +69,8 @@ struct SwitchRecord {
 class SwitchObserver {
  public:
   virtual ~SwitchObserver() = default;
+  // False: no record is built. Asked at every switch.
+  virtual bool wants() const noexcept { return true; }
   virtual void OnSwitch(const SwitchRecord& record) noexcept = 0;
 };
 

@@ -1,141 +1,236 @@
 #include "engine/scheduler/scheduler.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
-#include <utility>
 
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kNotWaiting = -1;
+constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerSettings& settings, std::vector<ScheduledNf> nfs,
-                     CoreIndex cores, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
-                     ProcessController& controller, SwitchObserver* observer)
+Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex core,
+                     const Costs& costs, const InterfaceMonitor& monitor,
+                     const TimerSubsystem& timer, ProcessController& controller,
+                     SwitchObserver* observer)
     : settings_(settings),
-      nfs_(std::move(nfs)),
-      waiting_since_(nfs_.size(), kNotWaiting),
-      switched_in_(nfs_.size()),
+      core_(core),
+      costs_(costs),
       monitor_(monitor),
       timer_(timer),
       controller_(controller),
       observer_(observer) {
-  cores_.assign(cores, Core(nfs_.size()));
-  std::vector<bool> populated(cores, false);
-  for (NfIndex nf = 0; nf < nfs_.size(); ++nf) {
-    const CoreIndex core = nfs_[nf].core;
-    if (core >= cores) throw std::invalid_argument("an NF is mapped to a core that is not there");
-    populated[core] = true;
-    cores_[core].wait_queue.Push(nf);
-    theta_max_.push_back(settings_.theta_max.value_or(
-        static_cast<std::uint32_t>(std::ceil(settings_.gamma * monitor_.PktCap(nfs_[nf].egress)))));
+  for (TaskIndex index = 0; index < tasks.tasks.size(); ++index) {
+    if (tasks.tasks[index].core == core) Add(tasks, index);
   }
-  for (const bool has_nf : populated) {
-    if (!has_nf) throw std::invalid_argument("a core without an NF cannot be scheduled");
+  if (tasks_.empty()) throw std::invalid_argument("a core without a task cannot be scheduled");
+  ranks_ = paths_.size() > tasks_.size();
+  max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
+}
+
+void Scheduler::Add(const TaskSet& tasks, TaskIndex index) {
+  const Task& task = tasks.tasks[index];
+  if (task.paths == 0) throw std::invalid_argument("a task without a path cannot be scheduled");
+  tasks_.push_back({.index = index,
+                    .first_path = static_cast<std::uint32_t>(paths_.size()),
+                    .paths = task.paths});
+  Push(static_cast<Slot>(tasks_.size() - 1));
+  for (std::uint32_t i = 0; i < task.paths; ++i) {
+    const Path& path = tasks.paths[task.first_path + i];
+    const double quota = settings_.gamma * monitor_.PktCap(path.out);
+    const std::uint32_t theta_max =
+        settings_.theta_max.value_or(static_cast<std::uint32_t>(std::ceil(quota)));
+    // A quarter of what lies between the thresholds: what a switch is not worth waiting for beyond.
+    const double in = settings_.gamma * monitor_.PktCap(path.in) - settings_.theta_min;
+    const double out = static_cast<double>(theta_max) - settings_.theta_min;
+    paths_.push_back({.in = path.in,
+                      .out = path.out,
+                      .function = path.function,
+                      .theta_max = theta_max,
+                      .quota = quota,
+                      .most_lead = std::max(0.0, std::min(in, out) / 4)});
   }
 }
 
-void Scheduler::Start() {
+bool Scheduler::Start() {
   const Nanoseconds now = timer_.Now();
-  for (CoreIndex index = 0; index < cores_.size(); ++index) {
-    Core& core = cores_[index];
-    core.current = core.wait_queue.Pop();
-    controller_.Start(index, core.current);
-    Run(index, core.current, SwitchReason::kStart, now);
+  for (TaskState& task : tasks_) task.idle_at = now;
+  for (std::size_t tries = 0; tries < tasks_.size(); ++tries) {
+    const Slot first = head_;
+    if (controller_.Start(core_, tasks_[first].index)) {
+      Remove({.task = first});
+      current_ = first;
+      Run(first, SwitchReason::kStart, now);
+      next_decision_ = now + settings_.interval;
+      return true;
+    }
+    Remove({.task = first});
+    Push(first);
   }
-  next_decision_ = now + settings_.interval;
+  return false;
 }
 
-std::uint32_t Scheduler::Tick() noexcept {
-  Nanoseconds now = timer_.Now();
-  std::uint32_t switched = 0;
-  if (now < next_decision_) return switched;                // line 4
-  for (CoreIndex core = 0; core < cores_.size(); ++core) {  // line 5
-    if (!TickCore(core, now)) continue;
-    ++switched;
-    now = timer_.Now();  // a switch takes its time
-  }
+bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
+  if (now < settled_ && !SeenSettled(now)) return false;
+  quiet_until_ = slice_end_ - settings_.lead;
+  const auto reason = LeaveReason(now);  // lines 6 and 7
+  const Choice next = reason ? Choose(*reason, now) : Choice{};
+  const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
+  if (settings_.publish_next) {
+    Publish(now);
+  } else if (settings_.lazy && !reason) {
+    next_decision_ = std::max(next_decision_, quiet_until_);
+  }
   return switched;
 }
 
-bool Scheduler::TickCore(CoreIndex index, Nanoseconds now) noexcept {
-  Core& core = cores_[index];
-  if (now < core.settled) return false;
-  const auto reason = LeaveReason(core, now);  // lines 6 and 7
-  if (!reason) return false;
-  core.wait_queue.Push(core.current);                              // line 8
-  NfIndex next = core.wait_queue.Pop();                            // line 9
-  while (next != core.current && !HasMeaningfulWork(next, now)) {  // line 10
-    core.wait_queue.Push(next);
-    next = core.wait_queue.Pop();
+// Lines 8, 9, 12, 15 and 16. A task that cannot be switched to goes to the back of the queue, so
+// that the next decision tries another.
+bool Scheduler::SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept {
+  if (!controller_.Switch(core_, Current(), tasks_[next.task].index)) {
+    ++failed_switches_;
+    Remove(next);
+    Push(next.task);
+    return false;
   }
-  if (next == core.current) return false;  // line 14
-  const NfIndex previous = core.current;
-  controller_.Switch(index, previous, next);  // lines 15 and 16
-  Run(index, next, *reason, now);
+  PassTo(next);
+  Run(next.task, reason, now);
+  next_decision_ = timer_.Now() + settings_.interval;  // a switch takes its time
+  return true;
+}
+
+void Scheduler::OnSelfSwitch(TaskIndex now_runs) noexcept {
+  Choice next;
+  for (next.task = head_; next.task != kNone; next.task = tasks_[next.task].behind) {
+    if (tasks_[next.task].index == now_runs) break;
+    next.before = next.task;
+  }
+  if (next.task == kNone) return;  // the current one, or none of this core
+  const Nanoseconds now = timer_.Now();
+  PassTo(next);
+  Run(next.task, SwitchReason::kSelf, now);
+  next_decision_ = now + settings_.interval;
+  if (settings_.publish_next) Publish(now);
+}
+
+// Whether the controller knows that the last switch is over. From then on the slice counts.
+bool Scheduler::SeenSettled(Nanoseconds now) noexcept {
+  if (!controller_.Settled(core_)) return false;
+  settled_ = now;
+  slice_end_ = now + slice_;
   return true;
 }
 
 // Lines 13, 17 and 18, and the record of the switch.
-void Scheduler::Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseconds now) noexcept {
-  Core& core = cores_[index];
-  const Nanoseconds slice = TimeSlice(next);
-  const NfIndex previous = core.current;
-  core.current = next;
-  core.settled = now + settings_.switch_time.value_or(settings_.lead);
-  core.slice_end = core.settled + slice;
-  waiting_since_[next] = kNotWaiting;
-  if (reason != SwitchReason::kStart) ++core.switches;
-  ++switched_in_[next];
-  if (observer_ == nullptr) return;
+void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
+  const TaskIndex previous = Current();
+  tasks_[current_].idle_at = now;
+  current_ = next;
+  slice_ = SliceOf(tasks_[next]);
+  settled_ = now;
+  if (reason != SwitchReason::kSelf) settled_ += settings_.switch_time.value_or(settings_.lead);
+  slice_end_ = settled_ + slice_;
+  if (reason != SwitchReason::kStart) ++switches_;
+  ++tasks_[next].switched_in;
+  if (observer_ != nullptr && observer_->wants()) Record(previous, reason, now);
+}
+
+void Scheduler::Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept {
+  const auto packets = [this](TaskIndex index, LinkIndex PathState::*link) {
+    const TaskState& task = tasks_[SlotOf(index)];
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = 0; i < task.paths; ++i)
+      sum += monitor_.NumPkts(paths_[task.first_path + i].*link);
+    return sum;
+  };
   observer_->OnSwitch({.time = now,
-                       .core = index,
+                       .core = core_,
                        .from = previous,
-                       .to = next,
+                       .to = Current(),
                        .reason = reason,
-                       .from_ingress = monitor_.NumPkts(nfs_[previous].ingress),
-                       .from_egress = monitor_.NumPkts(nfs_[previous].egress),
-                       .to_ingress = monitor_.NumPkts(nfs_[next].ingress),
-                       .to_egress = monitor_.NumPkts(nfs_[next].egress),
-                       .slice = slice});
+                       .from_ingress = packets(previous, &PathState::in),
+                       .from_egress = packets(previous, &PathState::out),
+                       .to_ingress = packets(Current(), &PathState::in),
+                       .to_egress = packets(Current(), &PathState::out),
+                       .slice = slice_});
 }
 
-Nanoseconds Scheduler::TimeSlice(NfIndex nf) const noexcept {
-  return static_cast<Nanoseconds>(nfs_[nf].cost_ns * settings_.gamma *
-                                  monitor_.PktCap(nfs_[nf].egress));
-}
-
-std::optional<SwitchReason> Scheduler::LeaveReason(const Core& core,
-                                                   Nanoseconds now) const noexcept {
-  if (core.slice_end - now <= settings_.lead) return SwitchReason::kSliceExpired;
-  if (!settings_.occupancy) return std::nullopt;
-  const ScheduledNf& nf = nfs_[core.current];
-  const double lead_packets =
-      nf.cost_ns > 0 ? static_cast<double>(settings_.lead) / nf.cost_ns : 0.0;
-  const auto above_min = static_cast<double>(monitor_.NumPkts(nf.ingress)) - settings_.theta_min;
-  if (above_min <= lead_packets) return SwitchReason::kIngressLow;
-  const double below_max =
-      static_cast<double>(ThetaMax(core.current)) - monitor_.NumPkts(nf.egress);
-  if (below_max <= lead_packets) return SwitchReason::kEgressHigh;
-  return std::nullopt;
-}
-
-bool Scheduler::HasMeaningfulWork(NfIndex nf, Nanoseconds now) noexcept {
-  if (!settings_.occupancy) return true;
-  const std::uint32_t ingress = monitor_.NumPkts(nfs_[nf].ingress);
-  const bool room = monitor_.NumPkts(nfs_[nf].egress) < ThetaMax(nf);
-  if (ingress > settings_.theta_min) return room;
-  if (settings_.max_wait == 0) return false;
-  if (ingress == 0) {
-    waiting_since_[nf] = kNotWaiting;
-    return false;
+Nanoseconds Scheduler::SliceOf(const TaskState& task) const noexcept {
+  const auto slice = [this](const PathState& path) {
+    return static_cast<Nanoseconds>(costs_.Ns(path.function) * path.quota);
+  };
+  if (task.paths == 1) return slice(paths_[task.first_path]);
+  Nanoseconds of_all = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds of_loaded = of_all;
+  for (std::uint32_t i = 0; i < task.paths; ++i) {
+    const PathState& path = paths_[task.first_path + i];
+    of_all = std::min(of_all, slice(path));
+    if (monitor_.NumPkts(path.in) > 0) of_loaded = std::min(of_loaded, slice(path));
   }
-  if (waiting_since_[nf] == kNotWaiting) waiting_since_[nf] = now;
-  return room && now - waiting_since_[nf] >= settings_.max_wait;
+  return of_loaded == std::numeric_limits<Nanoseconds>::max() ? of_all : of_loaded;
+}
+
+Nanoseconds Scheduler::TimeSlice(TaskIndex task) const noexcept {
+  return SliceOf(tasks_[SlotOf(task)]);
+}
+
+std::uint64_t Scheduler::SwitchedIn(TaskIndex task) const noexcept {
+  const Slot slot = SlotOf(task);
+  return slot == kNone ? 0 : tasks_[slot].switched_in;
+}
+
+Scheduler::Slot Scheduler::SlotOf(TaskIndex task) const noexcept {
+  for (Slot slot = 0; slot < tasks_.size(); ++slot) {
+    if (tasks_[slot].index == task) return slot;
+  }
+  return kNone;
+}
+
+void Scheduler::Publish(Nanoseconds now) noexcept {
+  const Choice next = Choose(SwitchReason::kSliceExpired, now);
+  const Next look{next.task == kNone ? Current() : tasks_[next.task].index, Budget(now)};
+  if (look != next_.load(std::memory_order_relaxed)) next_.store(look, std::memory_order_relaxed);
+}
+
+void Scheduler::Push(Slot task) noexcept {
+  tasks_[task].behind = kNone;
+  (head_ == kNone ? head_ : tasks_[tail_].behind) = task;
+  tail_ = task;
+}
+
+void Scheduler::Remove(const Choice& waiting) noexcept {
+  const Slot behind = tasks_[waiting.task].behind;
+  (waiting.before == kNone ? head_ : tasks_[waiting.before].behind) = behind;
+  if (behind == kNone) tail_ = waiting.before;
+}
+
+// Lines 8 to 12 at once: the current task goes to the back of the queue, those before `next` behind
+// it in their order, and `next` leaves it.
+void Scheduler::PassTo(const Choice& next) noexcept {
+  const Slot passed = next.before == kNone ? kNone : head_;
+  const Slot rest = tasks_[next.task].behind;
+  if (rest == kNone) tail_ = kNone;
+  head_ = rest;
+  Push(current_);
+  if (passed == kNone) return;
+  tasks_[tail_].behind = passed;
+  tail_ = next.before;
+  tasks_[tail_].behind = kNone;
+}
+
+bool Scheduler::QueueIsSound() const noexcept {
+  std::size_t waiting = 0;
+  Slot last = kNone;
+  for (Slot slot = head_; slot != kNone; slot = tasks_[slot].behind) {
+    if (slot == current_ || ++waiting >= tasks_.size()) return false;
+    last = slot;
+  }
+  return waiting + 1 == tasks_.size() && last == tail_;
 }
 
 }  // namespace unis

@@ -1,125 +1,187 @@
-// Algorithm 1 of the paper (section 4.4): which NF of each core runs next, and for how long.
+// Algorithm 1 of the paper (section 4.4) for one core: which of its tasks runs next, and for how
+// long. Several paths of a task, which the paper does not know, are docs/scheduler.md's subject.
 //
-// Pure and replayable: the same answers of monitor and timer give the same switches. One thread
-// calls Tick(); a tick allocates nothing, takes no lock and makes no system call but the
-// controller's switch.
-//
-// Two settings go beyond the paper; at 0 the algorithm is the printed one:
-//  - lead: a switch takes several µs, in which the current NF runs on. So leave it when the work it
-//    has left (until ingress ≤ θmin, egress ≥ θmax or the end of the slice) lasts no longer than
-//    that.
-//    The next one's slice begins when it runs, switch_time after the decision.
-//  - max_wait: as printed, up to θmin packets may lie in a ring for ever when the traffic stops. An
-//    NF whose ingress has been non-empty so long without a run counts as having work.
+// Pure and replayable: the same answers of monitor, timer and controller give the same switches.
+// One thread calls what is not const; a tick allocates nothing, takes no lock and makes no system
+// call but the controller's switch. Schedulers of different cores share no mutable state, so each
+// may have a thread of its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "engine/scheduler/components.h"
+#include "engine/scheduler/task.h"
 
 namespace unis {
 
+inline constexpr std::uint32_t kBatch = 64;  // packets a burst (section 4.5)
+
+// As they stand here, the printed algorithm.
 struct SchedulerSettings {
   double gamma = 0.75;                     // γ (section 4.5)
-  std::uint32_t batch = 64;                // packets a burst (section 4.5)
-  std::uint32_t theta_min = 64 - 8;        // θmin = batch − 8 packets (section 4.5)
+  std::uint32_t theta_min = kBatch - 8;    // θmin = batch − 8 packets (section 4.5)
   std::optional<std::uint32_t> theta_max;  // θmax packets; absent: γ · capacity of the egress
   Nanoseconds interval = 1'000;            // T (section 4.5.3)
   bool occupancy = true;                   // interface occupancy based optimisation (section 4.4.2)
+
+  // Not in the paper.
+
+  // A switch takes several µs, in which the current task runs on. So it is left when the work it
+  // has left (until ingress ≤ θmin, egress ≥ θmax or the end of the slice) lasts no longer than
+  // this.
   Nanoseconds lead = 0;
-  std::optional<Nanoseconds> switch_time;  // until the next NF runs; absent: lead
+  // From the decision until the next task runs, when its slice begins; absent: lead.
+  std::optional<Nanoseconds> switch_time;
+  // As printed, up to θmin packets may lie in a ring for ever when the traffic stops. A task with
+  // packets in front that has neither run nor been seen without any for so long counts as having
+  // work. 0: as printed, and 1 ms on cores that have a task with several paths.
   Nanoseconds max_wait = 0;
+  // Looks again no sooner than the current task can have got through half of the work it was seen
+  // with. False: every T.
+  bool lazy = false;
+  // Publishes Next for a hand-over by the tasks themselves.
+  bool publish_next = false;
 };
 
-// One NF as the scheduler sees it: a black box between two links.
-struct ScheduledNf {
-  CoreIndex core;
-  LinkIndex ingress;
-  LinkIndex egress;
-  double cost_ns;  // per packet, from the Cycle Estimator
+// Who should run after the current task, and how many packets that one may handle until then.
+struct Next {
+  TaskIndex task;         // the current one: nobody else has work
+  std::uint32_t packets;  // from the moment of the look, in whole bursts; 0: pass the CPU on now
+  bool operator==(const Next&) const = default;
 };
 
-class Scheduler {
+class alignas(64) Scheduler {
  public:
-  // `nfs` in the order of the chains: the wait queues keep it. Every core in [0, cores) has at
-  // least one NF. The references must outlive the scheduler; `observer` may be null.
-  Scheduler(const SchedulerSettings& settings, std::vector<ScheduledNf> nfs, CoreIndex cores,
-            const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+  // Schedules the tasks of `tasks` that are on `core`: at least one, each with at least one path;
+  // else std::invalid_argument. The references but that to `tasks` must outlive the scheduler;
+  // `observer` may be null.
+  Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex core,
+            const Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
             ProcessController& controller, SwitchObserver* observer = nullptr);
 
-  // Runs the first NF of every wait queue.
-  void Start();
+  // Runs the first task of the wait queue, or the first that can be started. False: none could.
+  bool Start();
 
-  // Lines 4 to 19: does nothing until T has passed since the last decision. Returns how many cores
-  // it switched.
-  std::uint32_t Tick() noexcept;
+  // Lines 4 to 19: does nothing until T has passed since the last decision. True: it switched.
+  bool Tick() noexcept { return Tick(timer_.Now()); }
+  // The same for a caller that has just read the timer.
+  bool Tick(Nanoseconds now) noexcept { return now >= next_decision_ && Decide(now); }
 
-  NfIndex Current(CoreIndex core) const { return cores_[core].current; }
-  std::uint64_t Switches(CoreIndex core) const { return cores_[core].switches; }
-  std::uint64_t SwitchedIn(NfIndex nf) const { return switched_in_[nf]; }
-  std::uint64_t Decisions() const { return decisions_; }  // intervals T in which it decided
-  const SchedulerSettings& settings() const { return settings_; }
+  // The current task has passed the CPU to `now_runs`, another task of this core, by itself.
+  void OnSelfSwitch(TaskIndex now_runs) noexcept;
 
-  // cost · γ · capacity(egress) (section 4.4.2).
-  Nanoseconds TimeSlice(NfIndex nf) const noexcept;
+  // May be called from any thread; meaningful with settings.publish_next.
+  Next PublishedNext() const noexcept { return next_.load(std::memory_order_relaxed); }
 
-  // A new estimate of an NF's cost takes effect at its next slice.
-  void SetCost(NfIndex nf, double cost_ns) { nfs_[nf].cost_ns = cost_ns; }
+  CoreIndex core() const noexcept { return core_; }
+  TaskIndex Current() const noexcept { return tasks_[current_].index; }
+  std::uint64_t Switches() const noexcept { return switches_; }  // with those that tasks made
+  std::uint64_t FailedSwitches() const noexcept { return failed_switches_; }
+  std::uint64_t SwitchedIn(TaskIndex task) const noexcept;  // times chosen; 0: of another core
+  std::uint64_t Decisions() const noexcept { return decisions_; }  // looks at the core
+  const SchedulerSettings& settings() const noexcept { return settings_; }
+
+  // cost · γ · capacity(egress) (section 4.4.2); the least over the paths that hold packets, or
+  // over all if none does. `task` is of this core.
+  Nanoseconds TimeSlice(TaskIndex task) const noexcept;
+
+  // The invariant: current task and wait queue are a permutation of the tasks. For tests.
+  bool QueueIsSound() const noexcept;
 
  private:
-  // The wait queue is a ring of fixed size: pushes and pops never allocate.
-  class WaitQueue {
-   public:
-    explicit WaitQueue(std::size_t capacity) : slots_(capacity) {}
-    void Push(NfIndex nf) noexcept {
-      slots_[tail_] = nf;
-      tail_ = Next(tail_);
-    }
-    NfIndex Pop() noexcept {
-      const NfIndex nf = slots_[head_];
-      head_ = Next(head_);
-      return nf;
-    }
+  using Slot = std::uint32_t;  // position in tasks_
+  static constexpr Slot kNone = ~Slot{0};
+  static constexpr Nanoseconds kNotDenied = -1;
 
-   private:
-    std::size_t Next(std::size_t slot) const noexcept {
-      return slot + 1 == slots_.size() ? 0 : slot + 1;
-    }
-
-    std::vector<NfIndex> slots_;
-    std::size_t head_ = 0;
-    std::size_t tail_ = 0;
+  struct PathState {
+    LinkIndex in, out;
+    FunctionIndex function;
+    std::uint32_t theta_max;  // packets in `out`
+    double quota;             // γ · capacity of `out`, packets
+    double most_lead;         // packets: as many are worth a switch, however long the lead
   };
 
-  struct Core {
-    explicit Core(std::size_t nfs) : wait_queue(nfs) {}
-    WaitQueue wait_queue;
-    NfIndex current = 0;
-    Nanoseconds slice_end = 0;
-    Nanoseconds settled = 0;  // until then the last switch is still under way
-    std::uint64_t switches = 0;
+  // A cache line each: what one scheduler writes no other has in its cache.
+  struct alignas(64) TaskState {
+    TaskIndex index;
+    std::uint32_t first_path, paths;
+    Slot behind = kNone;                 // in the wait queue
+    Nanoseconds idle_at = 0;             // when it last ran or was seen without packets
+    Nanoseconds denied_at = kNotDenied;  // since when it has work, but would lose packets
+    std::uint64_t switched_in = 0;
   };
 
-  bool TickCore(CoreIndex index, Nanoseconds now) noexcept;  // whether it switched
-  std::optional<SwitchReason> LeaveReason(const Core& core, Nanoseconds now) const noexcept;
-  bool HasMeaningfulWork(NfIndex nf, Nanoseconds now) noexcept;
-  void Run(CoreIndex index, NfIndex next, SwitchReason reason, Nanoseconds now) noexcept;
-  std::uint32_t ThetaMax(NfIndex nf) const noexcept { return theta_max_[nf]; }
+  // What is to be expected of a task, were it to run.
+  struct Outlook {
+    bool packets = false;     // in front of a path
+    bool work = false;        // of which some go into an egress < θmax
+    bool meaningful = false;  // more than θmin of them, for longer than the lead
+    std::uint32_t held = 0;   // packets in front of blocked paths: running loses them
+  };
+
+  struct Choice {
+    Slot task = kNone;    // kNone: the current one stays
+    Slot before = kNone;  // its predecessor in the wait queue
+  };
+
+  void Add(const TaskSet& tasks, TaskIndex index);
+  bool Decide(Nanoseconds now) noexcept;
+  bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
+  bool SeenSettled(Nanoseconds now) noexcept;
+  void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
+  void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
+  Nanoseconds SliceOf(const TaskState& task) const noexcept;
+  Slot SlotOf(TaskIndex task) const noexcept;
+  void Publish(Nanoseconds now) noexcept;
+
+  // decide.cc
+  std::int64_t AboveMin(std::uint32_t ingress) const noexcept;  // packets more than θmin
+  std::int64_t BelowMax(const PathState& path) const noexcept;  // until the egress has θmax
+  std::optional<SwitchReason> LeaveReason(Nanoseconds now) noexcept;
+  std::optional<SwitchReason> LeaveReasonOfPaths(Nanoseconds now) noexcept;
+  bool Waited(const TaskState& task, Nanoseconds now) const noexcept;
+  bool WorthASwitch(std::int64_t packets, const PathState& path) const noexcept;
+  bool HasMeaningfulWork(TaskState& task, Nanoseconds now) noexcept;
+  Choice Choose(SwitchReason reason, Nanoseconds now) noexcept;
+  Outlook Look(const TaskState& task) const noexcept;
+  bool IsOfFirstRank(TaskState& task, const Outlook& outlook, Nanoseconds now) noexcept;
+  Choice ChooseByRank(SwitchReason reason, Nanoseconds now) noexcept;
+  std::uint32_t Budget(Nanoseconds now) const noexcept;
+
+  // The wait queue, linked through TaskState::behind.
+  void Push(Slot task) noexcept;
+  void Remove(const Choice& waiting) noexcept;
+  void PassTo(const Choice& next) noexcept;
 
   SchedulerSettings settings_;
-  std::vector<ScheduledNf> nfs_;
-  std::vector<std::uint32_t> theta_max_;    // per NF
-  std::vector<Nanoseconds> waiting_since_;  // per NF: ingress seen non-empty while not running
-  std::vector<std::uint64_t> switched_in_;  // per NF: how often it was chosen
-  std::vector<Core> cores_;
+  const CoreIndex core_;
+  const Costs& costs_;
   const InterfaceMonitor& monitor_;
   const TimerSubsystem& timer_;
   ProcessController& controller_;
   SwitchObserver* observer_;
+  std::vector<TaskState> tasks_;
+  std::vector<PathState> paths_;
+  bool ranks_ = false;        // a task of this core has several paths
+  Nanoseconds max_wait_ = 0;  // 0: none
+
   Nanoseconds next_decision_ = 0;
+  Nanoseconds slice_end_ = 0;
+  Nanoseconds slice_ = 0;
+  Nanoseconds settled_ = 0;      // until then the last switch is under way
+  Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
+  Slot current_ = 0;
+  Slot head_ = kNone;  // of the wait queue
+  Slot tail_ = kNone;
   std::uint64_t decisions_ = 0;
+  std::uint64_t switches_ = 0;
+  std::uint64_t failed_switches_ = 0;
+
+  alignas(64) std::atomic<Next> next_{Next{0, 0}};  // read by others
+  static_assert(std::atomic<Next>::is_always_lock_free);
 };
 
 }  // namespace unis

@@ -1,86 +1,116 @@
-// What a decision costs: ns per Tick() against cores and NFs per core (section 4.4.3: linear in the
-// NFs at worst).
+// What a tick costs: ns per core against cores and tasks per core (section 4.4.3: linear in the
+// tasks at worst).
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <vector>
 
-#include "engine/scheduler/fakes.h"
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/fakes_for_test.h"
 
 namespace unis {
 namespace {
 
 struct NullController final : ProcessController {
-  void Switch(CoreIndex, NfIndex, NfIndex) noexcept override {}
-  void Start(CoreIndex, NfIndex) noexcept override {}
+  bool Switch(CoreIndex, TaskIndex, TaskIndex) noexcept override { return true; }
+  bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
+};
+
+struct PlainMonitor final : InterfaceMonitor {
+  std::vector<std::uint32_t> packets, capacity;  // per link
+  std::uint32_t NumPkts(LinkIndex link) const noexcept override { return packets[link]; }
+  std::uint32_t PktCap(LinkIndex link) const noexcept override { return capacity[link]; }
 };
 
 constexpr std::uint32_t kCapacity = 2048;
 constexpr std::uint32_t kPlenty = 1000;
 
-// One chain for each core; NFs without cost have slices of 0, which makes them switch each tick.
+// One chain for each core; tasks without cost have slices of 0, which makes them switch each tick.
 class Fixture {
  public:
-  Fixture(const benchmark::State& state, double cost_ns, std::uint32_t packets)
-      : cores_(static_cast<CoreIndex>(state.range(0))),
-        nfs_per_core_(static_cast<std::uint32_t>(state.range(1))) {
-    const std::uint32_t links = cores_ * (nfs_per_core_ + 1);
+  Fixture(const benchmark::State& state, double cost_ns, std::uint32_t packets, bool lazy,
+          std::uint32_t paths = 1)
+      : cores_(static_cast<CoreIndex>(state.range(0))) {
+    const auto tasks = static_cast<std::uint32_t>(state.range(1));
+    settings_.lazy = lazy;
+    const std::uint32_t links = cores_ * (tasks + 1) * paths;
     monitor_.packets.assign(links, packets);
     monitor_.capacity.assign(links, kCapacity);
     for (CoreIndex core = 0; core < cores_; ++core) {
-      for (std::uint32_t i = 0; i < nfs_per_core_; ++i) {
-        const LinkIndex ingress = core * (nfs_per_core_ + 1) + i;
-        nfs_.push_back({core, ingress, ingress + 1, cost_ns});
+      for (std::uint32_t i = 0; i < tasks; ++i) {
+        std::vector<std::pair<LinkIndex, LinkIndex>> of_task;
+        for (std::uint32_t path = 0; path < paths; ++path) {
+          const LinkIndex ingress = (core * (tasks + 1) + i) * paths + path;
+          of_task.emplace_back(ingress, ingress + paths);
+        }
+        tasks_.Add(core, of_task, cost_ns);
       }
     }
   }
 
   void Run(benchmark::State& state) {
-    Scheduler scheduler(SchedulerSettings{}, nfs_, cores_, monitor_, timer_, controller_);
-    scheduler.Start();
-    const std::uint64_t before = Switches(scheduler);
+    const Costs costs(tasks_.costs);
+    CoreSet cores(
+        MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_, controller_),
+        timer_);
+    cores.Start();
+    const std::uint64_t before = cores.Switches();
     for (auto _ : state) {
-      timer_.now += scheduler.settings().interval;
-      scheduler.Tick();
+      timer_.now += settings_.interval;
+      cores.Tick();
     }
     const auto ticks = static_cast<double>(state.iterations());
-    state.counters["switches/tick"] = static_cast<double>(Switches(scheduler) - before) / ticks;
-    state.SetItemsProcessed(state.iterations() * cores_);  // cores decided
+    state.counters["switches/tick"] = static_cast<double>(cores.Switches() - before) / ticks;
+    state.SetItemsProcessed(state.iterations() * cores_);   // cores ticked
+    state.SetComplexityN(state.range(0) * state.range(1));  // tasks
   }
 
  private:
-  std::uint64_t Switches(const Scheduler& scheduler) const {
-    std::uint64_t sum = 0;
-    for (CoreIndex core = 0; core < cores_; ++core) sum += scheduler.Switches(core);
-    return sum;
-  }
-
   CoreIndex cores_;
-  std::uint32_t nfs_per_core_;
-  FakeMonitor monitor_;
+  SchedulerSettings settings_;
+  PlainMonitor monitor_;
   FakeTimer timer_;
   NullController controller_;
-  std::vector<ScheduledNf> nfs_;
+  CostedTasks tasks_;
 };
 
-// The usual tick: the running NF has work and a slice that does not end.
-void BM_TickWithoutSwitch(benchmark::State& state) { Fixture(state, 1e9, kPlenty).Run(state); }
-
-void BM_TickThatSwitchesEveryCore(benchmark::State& state) {
-  Fixture(state, 0, kPlenty).Run(state);
+// The usual tick: the running task has work and a slice that does not end.
+void BM_TickWithoutSwitch(benchmark::State& state) {
+  Fixture(state, 1e9, kPlenty, false).Run(state);
 }
 
-// The worst: every NF of every core is looked at, and none has work.
-void BM_TickThatFindsNoWork(benchmark::State& state) { Fixture(state, 1e9, 0).Run(state); }
+// The same of a function that takes 100 ns, looked at when its work may be done.
+void BM_LazyTickWithoutSwitch(benchmark::State& state) {
+  Fixture(state, 1e9, kPlenty, true).Run(state);
+}
+
+void BM_TickThatSwitchesEveryCore(benchmark::State& state) {
+  Fixture(state, 0, kPlenty, false).Run(state);
+}
+
+// The worst: every task of every core is looked at, and none has work.
+void BM_TickThatFindsNoWork(benchmark::State& state) { Fixture(state, 1e9, 0, false).Run(state); }
+
+void BM_TickOfTwoPathsThatFindsNoWork(benchmark::State& state) {
+  Fixture(state, 1e9, 0, false, 2).Run(state);
+}
 
 const std::vector<std::vector<std::int64_t>> kSizes = {{1, 2, 4, 8, 16, 32, 64}, {1, 2, 4, 8, 16}};
+const std::vector<std::int64_t> kTasks = {1, 2, 4, 8, 16, 32};
 
-BENCHMARK(BM_TickWithoutSwitch)->ArgNames({"cores", "nfs"})->ArgsProduct(kSizes);
+// Constant in the tasks of a core, linear in the cores; what finds no work is linear in both.
+BENCHMARK(BM_TickWithoutSwitch)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
+BENCHMARK(BM_LazyTickWithoutSwitch)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
 BENCHMARK(BM_TickThatSwitchesEveryCore)
-    ->ArgNames({"cores", "nfs"})
+    ->ArgNames({"cores", "tasks"})
     ->ArgsProduct({kSizes[0], {2, 4, 8, 16}});
-BENCHMARK(BM_TickThatFindsNoWork)->ArgNames({"cores", "nfs"})->ArgsProduct(kSizes);
+BENCHMARK(BM_TickThatFindsNoWork)
+    ->ArgNames({"cores", "tasks"})
+    ->ArgsProduct({{1}, kTasks})
+    ->Complexity(benchmark::oN);
+BENCHMARK(BM_TickThatFindsNoWork)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
+BENCHMARK(BM_TickOfTwoPathsThatFindsNoWork)
+    ->ArgNames({"cores", "tasks"})
+    ->ArgsProduct({{1}, kTasks})
+    ->Complexity(benchmark::oN);
 
 }  // namespace
 }  // namespace unis

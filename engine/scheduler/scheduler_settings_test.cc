@@ -1,9 +1,10 @@
-// What goes beyond the paper: lead (start a switch early) and max_wait (no packet waits for ever).
+// What goes beyond the paper: lead (start a switch early), max_wait (no packet waits for ever),
+// how a switch is known to be over, and when not to look.
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "engine/scheduler/fakes.h"
+#include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
 namespace {
@@ -15,16 +16,16 @@ constexpr Nanoseconds kLead = 4'000;    // 400 packets of work
 constexpr std::uint32_t kThetaMin = 56;
 constexpr std::uint32_t kThetaMax = 1536;
 
-// `count` NFs on one core; NF i reads link 2i (plenty of work) and writes link 2i + 1 (empty).
+// `count` tasks on one core; task i reads link 2i (plenty of work) and writes link 2i + 1 (empty).
 Rig Apart(const SchedulerSettings& settings, std::size_t count) {
-  std::vector<ScheduledNf> nfs;
+  std::vector<OnePath> tasks;
   FakeMonitor links;
   for (LinkIndex i = 0; i < count; ++i) {
-    nfs.push_back({0, 2 * i, 2 * i + 1, kCost});
+    tasks.push_back({0, 2 * i, 2 * i + 1, kCost});
     links.packets.insert(links.packets.end(), {1000, 0});
     links.capacity.insert(links.capacity.end(), {2048, 2048});
   }
-  return Rig(settings, nfs, 1, links);
+  return Rig(settings, tasks, 1, links);
 }
 
 SchedulerSettings WithLead(Nanoseconds lead) {
@@ -35,59 +36,59 @@ SchedulerSettings WithLead(Nanoseconds lead) {
 
 TEST(LeadTest, LeavesWhenTheIngressLastsNoLongerThanTheSwitch) {
   Rig rig = Apart(WithLead(kLead), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[0] = kThetaMin + 401;
   rig.TickAt(kLead);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets[0] = kThetaMin + 400;
   rig.TickAt(kLead + kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kIngressLow);
 }
 
 TEST(LeadTest, LeavesWhenTheEgressFillsBeforeTheSwitchIsDone) {
   Rig rig = Apart(WithLead(kLead), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[1] = kThetaMax - 401;
   rig.TickAt(kLead);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets[1] = kThetaMax - 400;
   rig.TickAt(kLead + kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kEgressHigh);
 }
 
 TEST(LeadTest, LeavesALeadBeforeTheEndOfTheSlice) {
   Rig rig = Apart(WithLead(kLead), 2);
-  rig.scheduler.Start();  // runs from kLead on, for kSlice; so leave it at kSlice
+  rig.cores.Start();  // runs from kLead on, for kSlice; so leave it at kSlice
   rig.TickAt(kSlice - 1);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.TickAt(kSlice - 1 + kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSliceExpired);
 }
 
-TEST(LeadTest, DoesNotJudgeAnNfBeforeItRuns) {
+TEST(LeadTest, DoesNotJudgeATaskBeforeItRuns) {
   Rig rig = Apart(WithLead(kLead), 3);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[0] = 0;
   rig.TickAt(kLead);
-  ASSERT_EQ(rig.scheduler.Current(0), 1u);
+  ASSERT_EQ(rig.Current(0), 1u);
   rig.monitor.packets[2] = 0;  // would be left at once
   for (Nanoseconds now = kLead + kT; now < 2 * kLead; now += kT) rig.TickAt(now);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
   rig.TickAt(2 * kLead);
-  EXPECT_EQ(rig.scheduler.Current(0), 2u);
+  EXPECT_EQ(rig.Current(0), 2u);
 }
 
 TEST(LeadTest, ASwitchUnderWayOnOneCoreDoesNotHoldUpTheOthers) {
-  const std::vector<ScheduledNf> nfs = {
+  const std::vector<OnePath> tasks = {
       {0, 0, 1, kCost}, {0, 2, 3, kCost}, {1, 4, 5, kCost}, {1, 6, 7, kCost}};
   FakeMonitor links;
   links.packets = {1000, 0, 1000, 0, 1000, 0, 1000, 0};
   links.capacity.assign(8, 2048);
-  Rig rig(WithLead(kLead), nfs, 2, links);
-  rig.scheduler.Start();
+  Rig rig(WithLead(kLead), tasks, 2, links);
+  rig.cores.Start();
   rig.monitor.packets[0] = 0;
   rig.TickAt(kLead);
   rig.monitor.packets[2] = rig.monitor.packets[4] = 0;
@@ -95,12 +96,102 @@ TEST(LeadTest, ASwitchUnderWayOnOneCoreDoesNotHoldUpTheOthers) {
   EXPECT_EQ(rig.controller.switches, (std::vector<SwitchCall>{{0, 0, 1}, {1, 2, 3}}));
 }
 
-TEST(LeadTest, ACandidateNeedsOnlyMeaningfulWorkAsPrinted) {
-  Rig rig = Apart(WithLead(kLead), 2);
-  rig.scheduler.Start();
-  rig.monitor.packets = {0, 0, kThetaMin + 1, kThetaMax - 1};
+// Else the two would be switched between as long as each has a little more than θmin.
+TEST(LeadTest, ATaskThatWouldBeLeftAtOnceIsNoCandidate) {
+  Rig rig = Apart(WithLead(kLead / 2), 2);
+  rig.cores.Start();
+  rig.monitor.packets = {0, 0, kThetaMin + 200, 0};
   rig.TickAt(kLead);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 0u);
+  rig.monitor.packets = {0, 0, kThetaMin + 201, kThetaMax - 200};
+  rig.TickAt(kLead + kT);
+  EXPECT_EQ(rig.Current(0), 0u);
+  rig.monitor.packets[3] = kThetaMax - 201;
+  rig.TickAt(kLead + 2 * kT);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+// A ring of 512 never holds 14 µs of work at 10 ns.
+TEST(LeadTest, ALongLeadLeavesNoTaskInASmallRingWaitingForEver) {
+  Rig rig(WithLead(14'000), std::vector<OnePath>{{0, 0, 1, kCost}, {0, 2, 3, kCost}}, 1, [] {
+    FakeMonitor links;
+    links.packets = {0, 0, 200, 0};
+    links.capacity.assign(4, 511);
+    return links;
+  }());
+  rig.cores.Start();
+  rig.TickAt(14'000);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+TEST(SettledTest, AControllerThatSeesTheSwitchEndsTheWaitForIt) {
+  for (const bool sees : {false, true}) {
+    Rig rig = Apart(WithLead(kLead), 3);
+    rig.cores.Start();
+    rig.monitor.packets[0] = 0;
+    rig.TickAt(kLead);
+    ASSERT_EQ(rig.Current(0), 1u);
+    rig.controller.settled = sees;
+    rig.monitor.packets[2] = 0;
+    rig.TickAt(kLead + kT);
+    EXPECT_EQ(rig.Current(0), sees ? 2u : 1u);
+  }
+}
+
+TEST(SettledTest, TheSliceBeginsWhenTheSwitchWasSeenToBeOver) {
+  Rig rig = Apart(WithLead(kLead), 2);
+  rig.cores.Start();
+  rig.controller.settled = true;
+  rig.TickAt(kT);  // 3 µs before the time would say so
+  rig.TickAt(kT + kSlice - kLead - 1);
+  EXPECT_EQ(rig.Current(0), 0u);
+  rig.TickAt(2 * kT + kSlice - kLead);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+TEST(LazyTest, LooksAgainWhenHalfOfTheWorkMayBeDone) {
+  SchedulerSettings settings;
+  settings.lazy = true;
+  Rig rig = Apart(settings, 2);
+  rig.cores.Start();
+  rig.monitor.packets[0] = kThetaMin + 1'000;  // 10 µs of work
+  rig.TickAt(kT);
+  rig.monitor.packets[0] = 0;
+  rig.TickAt(kT + 5'000 - 1);
+  EXPECT_EQ(rig.Current(0), 0u);
+  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  rig.TickAt(kT + 5'000);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+TEST(LazyTest, TheEgressAndTheSliceCountToo) {
+  SchedulerSettings settings;
+  settings.lazy = true;
+  Rig rig = Apart(settings, 2);
+  rig.cores.Start();
+  rig.monitor.packets[1] = kThetaMax - 400;
+  rig.TickAt(kT);
+  rig.monitor.packets[1] = kThetaMax;
+  rig.TickAt(kT + 2'000 - 1);
+  EXPECT_EQ(rig.Current(0), 0u);
+  rig.TickAt(kT + 2'000);
+  EXPECT_EQ(rig.Current(0), 1u);
+  rig.monitor.packets = {1000, 0, 2000, 0};
+  Nanoseconds now = kT + 2'000;
+  for (; now < kT + 2'000 + kSlice; now += kT) rig.TickAt(now);
+  EXPECT_EQ(rig.Current(0), 1u);
+  rig.TickAt(now);
+  EXPECT_EQ(rig.Current(0), 0u);
+}
+
+TEST(LazyTest, WithoutWorkItLooksEveryInterval) {
+  SchedulerSettings settings;
+  settings.lazy = true;
+  Rig rig = Apart(settings, 2);
+  rig.cores.Start();
+  rig.monitor.packets.assign(4, 0);
+  for (int i = 1; i <= 5; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.cores.Decisions(), 5u);
 }
 
 SchedulerSettings WithMaxWait(Nanoseconds max_wait) {
@@ -113,53 +204,64 @@ constexpr Nanoseconds kMaxWait = 50'000;
 
 TEST(MaxWaitTest, AFewPacketsWaitForEverWithoutIt) {
   Rig rig = Apart({}, 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, 0, kThetaMin, 0};
   for (Nanoseconds now = kT; now < 1'000 * kT; now += kT) rig.TickAt(now);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
 }
 
-TEST(MaxWaitTest, RunsAnNfWhoseFewPacketsWaitedSoLong) {
+TEST(MaxWaitTest, RunsATaskWhoseFewPacketsWaitedSoLong) {
   Rig rig = Apart(WithMaxWait(kMaxWait), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, 0};
   Nanoseconds now = kT;
-  for (; now < kT + kMaxWait; now += kT) {
+  for (; now < kMaxWait; now += kT) {
     rig.TickAt(now);
-    ASSERT_EQ(rig.scheduler.Current(0), 0u) << now;
+    ASSERT_EQ(rig.Current(0), 0u) << now;
   }
   rig.TickAt(now);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(MaxWaitTest, AnEmptyIngressStopsTheWait) {
   Rig rig = Apart(WithMaxWait(kMaxWait), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, 0};
   rig.TickAt(kT);
   rig.monitor.packets[2] = 0;
   rig.TickAt(kMaxWait);
   rig.monitor.packets[2] = 1;
   rig.TickAt(kMaxWait + kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.TickAt(2 * kMaxWait + kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+// It is not looked at while another runs: the wait counts nevertheless.
+TEST(MaxWaitTest, TheWaitCountsFromItsLastRunNotFromTheFirstLook) {
+  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  rig.cores.Start();
+  rig.monitor.packets = {1000, 0, 1, 0};
+  rig.TickAt(kT);
+  rig.monitor.packets[0] = 0;
+  rig.TickAt(kMaxWait);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(MaxWaitTest, AFullEgressIsNotOverridden) {
   Rig rig = Apart(WithMaxWait(kMaxWait), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, kThetaMax};
   for (Nanoseconds now = kT; now < 3 * kMaxWait; now += kT) rig.TickAt(now);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets[3] = kThetaMax - 1;
   rig.TickAt(3 * kMaxWait);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(MaxWaitTest, TheWaitBeginsAnewAfterARun) {
   Rig rig = Apart(WithMaxWait(kMaxWait), 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {1, 0, 1, 0};
   Nanoseconds last = 0;
   for (Nanoseconds now = kT; now <= 10 * kMaxWait; now += kT) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/scheduler/fakes.h"
+#include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
 namespace {
@@ -28,24 +28,24 @@ FakeMonitor Links(std::size_t count) {
   return monitor;
 }
 
-// One chain whose NF i reads link i and writes link i + 1.
-std::vector<ScheduledNf> Chain(const std::vector<CoreIndex>& cores) {
-  std::vector<ScheduledNf> nfs;
-  for (LinkIndex i = 0; i < cores.size(); ++i) nfs.push_back({cores[i], i, i + 1, kCost});
-  return nfs;
+// One chain whose task i reads link i and writes link i + 1.
+std::vector<OnePath> Chain(const std::vector<CoreIndex>& cores) {
+  std::vector<OnePath> tasks;
+  for (LinkIndex i = 0; i < cores.size(); ++i) tasks.push_back({cores[i], i, i + 1, kCost});
+  return tasks;
 }
 
-// `count` NFs on one core with two links each, so that a test can fill them one by one: NF i reads
-// link 2i and writes link 2i + 1.
-std::vector<ScheduledNf> Apart(std::size_t count) {
-  std::vector<ScheduledNf> nfs;
-  for (LinkIndex i = 0; i < count; ++i) nfs.push_back({0, 2 * i, 2 * i + 1, kCost});
-  return nfs;
+// `count` tasks on one core with two links each, so that a test can fill them one by one: task i
+// reads link 2i and writes link 2i + 1.
+std::vector<OnePath> Apart(std::size_t count) {
+  std::vector<OnePath> tasks;
+  for (LinkIndex i = 0; i < count; ++i) tasks.push_back({0, 2 * i, 2 * i + 1, kCost});
+  return tasks;
 }
 
-Rig Started(const SchedulerSettings& settings, const std::vector<ScheduledNf>& nfs, CoreIndex cores,
+Rig Started(const SchedulerSettings& settings, const std::vector<OnePath>& tasks, CoreIndex cores,
             std::size_t links) {
-  return Rig(settings, nfs, cores, Links(links));
+  return Rig(settings, tasks, cores, Links(links));
 }
 
 using Calls = std::vector<SwitchCall>;
@@ -53,57 +53,57 @@ using Calls = std::vector<SwitchCall>;
 TEST(SchedulerTest, DefaultsAreThePapers) {
   const SchedulerSettings settings;
   EXPECT_DOUBLE_EQ(settings.gamma, 0.75);
-  EXPECT_EQ(settings.batch, 64u);
-  EXPECT_EQ(settings.theta_min, settings.batch - 8);
+  EXPECT_EQ(kBatch, 64u);
+  EXPECT_EQ(settings.theta_min, kBatch - 8);
   EXPECT_FALSE(settings.theta_max.has_value());
   EXPECT_EQ(settings.interval, 1'000);
   EXPECT_TRUE(settings.occupancy);
 }
 
-TEST(SchedulerTest, StartsTheFirstNfOfEveryCoreAndTellsWhy) {
+TEST(SchedulerTest, StartsTheFirstTaskOfEveryCoreAndTellsWhy) {
   Rig rig = Started({}, Chain({1, 0, 1, 0}), 2, 5);
   rig.timer.now = 77;
-  rig.scheduler.Start();
-  const std::vector<std::pair<CoreIndex, NfIndex>> expected = {{0, 1}, {1, 0}};
+  rig.cores.Start();
+  const std::vector<std::pair<CoreIndex, TaskIndex>> expected = {{0, 1}, {1, 0}};
   EXPECT_EQ(rig.controller.starts, expected);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
-  EXPECT_EQ(rig.scheduler.Current(1), 0u);
+  EXPECT_EQ(rig.Current(0), 1u);
+  EXPECT_EQ(rig.Current(1), 0u);
   ASSERT_EQ(rig.observer.records.size(), 2u);
   EXPECT_EQ(rig.observer.records[0].reason, SwitchReason::kStart);
   EXPECT_EQ(rig.observer.records[0].from, rig.observer.records[0].to);
   EXPECT_EQ(rig.observer.records[0].time, 77);
-  EXPECT_EQ(rig.scheduler.Switches(0), 0u);
+  EXPECT_EQ(rig.cores[0].Switches(), 0u);
 }
 
 // Line 4.
 TEST(SchedulerTest, DecidesNothingUntilTHasPassed) {
   Rig rig = Started({}, Chain({0, 0}), 1, 3);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[0] = 0;
   rig.TickAt(kT - 1);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.scheduler.Decisions(), 0u);
+  EXPECT_EQ(rig.cores.Decisions(), 0u);
   rig.TickAt(kT);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
-  EXPECT_EQ(rig.scheduler.Decisions(), 1u);
+  EXPECT_EQ(rig.cores.Decisions(), 1u);
 }
 
 // Line 19.
 TEST(SchedulerTest, TheNextDecisionIsTAfterThisOne) {
   Rig rig = Started({}, Chain({0, 0}), 1, 3);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.TickAt(kT + 700);  // late
-  EXPECT_EQ(rig.scheduler.Decisions(), 1u);
+  EXPECT_EQ(rig.cores.Decisions(), 1u);
   rig.TickAt(2 * kT + 699);
-  EXPECT_EQ(rig.scheduler.Decisions(), 1u);
+  EXPECT_EQ(rig.cores.Decisions(), 1u);
   rig.TickAt(2 * kT + 700);
-  EXPECT_EQ(rig.scheduler.Decisions(), 2u);
+  EXPECT_EQ(rig.cores.Decisions(), 2u);
 }
 
 TEST(SchedulerTest, LeavesWhenTheSliceExpiresAndNotBefore) {
   Rig rig = Started({}, Chain({0, 0}), 1, 3);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.TickAt(kSlice - 1);
   EXPECT_TRUE(rig.controller.switches.empty());
   rig.TickAt(kSlice + kT);
@@ -111,11 +111,11 @@ TEST(SchedulerTest, LeavesWhenTheSliceExpiresAndNotBefore) {
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSliceExpired);
 }
 
-TEST(SchedulerTest, TheSliceBelongsToTheNfThatRuns) {
-  std::vector<ScheduledNf> nfs = Chain({0, 0});
-  nfs[1].cost_ns = 300;
-  Rig rig = Started({}, nfs, 1, 3);
-  rig.scheduler.Start();
+TEST(SchedulerTest, TheSliceBelongsToTheTaskThatRuns) {
+  std::vector<OnePath> tasks = Chain({0, 0});
+  tasks[1].cost_ns = 300;
+  Rig rig = Started({}, tasks, 1, 3);
+  rig.cores.Start();
   rig.TickAt(kSlice);
   rig.TickAt(kSlice + 3 * kSlice - 1);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
@@ -128,22 +128,22 @@ class IngressTest : public testing::TestWithParam<std::pair<std::uint32_t, bool>
 TEST_P(IngressTest, LeavesAtOrBelowThetaMin) {
   const auto [packets, leaves] = GetParam();
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[0] = packets;
   rig.TickAt(kT);
-  EXPECT_EQ(rig.scheduler.Current(0), leaves ? 1u : 0u);
+  EXPECT_EQ(rig.Current(0), leaves ? 1u : 0u);
   if (leaves) {
     EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kIngressLow);
   }
 }
 
-TEST_P(IngressTest, AnNfAtOrBelowThetaMinIsNoCandidate) {
+TEST_P(IngressTest, ATaskAtOrBelowThetaMinIsNoCandidate) {
   const auto [packets, idle] = GetParam();
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[2] = packets;
   rig.TickAt(kSlice);
-  EXPECT_EQ(rig.scheduler.Current(0), idle ? 0u : 1u);
+  EXPECT_EQ(rig.Current(0), idle ? 0u : 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Thresholds, IngressTest,
@@ -157,22 +157,22 @@ class EgressTest : public testing::TestWithParam<std::pair<std::uint32_t, bool>>
 TEST_P(EgressTest, LeavesAtOrAboveThetaMax) {
   const auto [packets, leaves] = GetParam();
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[1] = packets;
   rig.TickAt(kT);
-  EXPECT_EQ(rig.scheduler.Current(0), leaves ? 1u : 0u);
+  EXPECT_EQ(rig.Current(0), leaves ? 1u : 0u);
   if (leaves) {
     EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kEgressHigh);
   }
 }
 
-TEST_P(EgressTest, AnNfAtOrAboveThetaMaxIsNoCandidate) {
+TEST_P(EgressTest, ATaskAtOrAboveThetaMaxIsNoCandidate) {
   const auto [packets, full] = GetParam();
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[3] = packets;
   rig.TickAt(kSlice);
-  EXPECT_EQ(rig.scheduler.Current(0), full ? 0u : 1u);
+  EXPECT_EQ(rig.Current(0), full ? 0u : 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Thresholds, EgressTest,
@@ -184,13 +184,13 @@ TEST(SchedulerTest, ExplicitThetaMaxReplacesTheDefault) {
   SchedulerSettings settings;
   settings.theta_max = 100;
   Rig rig = Started(settings, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {kPlenty, 99, kPlenty, 0};
   rig.TickAt(kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets[1] = 100;
   rig.TickAt(2 * kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(SchedulerTest, DefaultThetaMaxFollowsTheCapacityOfEachEgress) {
@@ -200,17 +200,17 @@ TEST(SchedulerTest, DefaultThetaMaxFollowsTheCapacityOfEachEgress) {
   SchedulerSettings settings;
   settings.gamma = 0.75;
   Rig rig(settings, Apart(2), 1, links);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.TickAt(kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets[1] = 384;  // 0.75 · 512
   rig.TickAt(2 * kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(SchedulerTest, TheTimerIsNamedBeforeTheOccupancies) {
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, kCapacity, kPlenty, 0};
   rig.TickAt(kT);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kIngressLow);
@@ -219,14 +219,14 @@ TEST(SchedulerTest, TheTimerIsNamedBeforeTheOccupancies) {
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSliceExpired);
 }
 
-// Lines 10 to 12: NFs without work go to the back, in order.
-TEST(SchedulerTest, RotatesPastNfsWithoutWork) {
+// Lines 10 to 12: tasks without work go to the back, in order.
+TEST(SchedulerTest, RotatesPastTasksWithoutWork) {
   Rig rig = Started({}, Apart(5), 1, 10);
-  rig.scheduler.Start();
-  rig.monitor.packets[2] = 0;          // NF 1: ingress empty
-  rig.monitor.packets[5] = kCapacity;  // NF 2: egress full
+  rig.cores.Start();
+  rig.monitor.packets[2] = 0;          // task 1: ingress empty
+  rig.monitor.packets[5] = kCapacity;  // task 2: egress full
   rig.TickAt(kSlice);
-  EXPECT_EQ(rig.scheduler.Current(0), 3u);
+  EXPECT_EQ(rig.Current(0), 3u);
   // The queue is now 4, 0, 1, 2.
   rig.monitor.packets.assign(10, kPlenty);
   for (int i = 2; i <= 6; ++i) rig.TickAt(i * kSlice);
@@ -236,20 +236,20 @@ TEST(SchedulerTest, RotatesPastNfsWithoutWork) {
 
 TEST(SchedulerTest, StaysWhenNobodyHasWorkAndKeepsTheQueue) {
   Rig rig = Started({}, Apart(4), 1, 8);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets.assign(8, 0);
   for (int i = 1; i <= 5; ++i) rig.TickAt(i * kSlice);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.monitor.packets.assign(8, kPlenty);
   for (int i = 6; i <= 9; ++i) rig.TickAt(i * kSlice);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {0, 3, 0}}));
 }
 
-// Line 18 is inside the condition of line 14: an NF that stays keeps its expired timer.
-TEST(SchedulerTest, AnExpiredNfThatStayedLeavesAsSoonAsAnotherHasWork) {
+// Line 18 is inside the condition of line 14: a task that stays keeps its expired timer.
+TEST(SchedulerTest, AnExpiredTaskThatStayedLeavesAsSoonAsAnotherHasWork) {
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets[2] = 0;
   rig.TickAt(kSlice);
   EXPECT_TRUE(rig.controller.switches.empty());
@@ -259,10 +259,10 @@ TEST(SchedulerTest, AnExpiredNfThatStayedLeavesAsSoonAsAnotherHasWork) {
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSliceExpired);
 }
 
-TEST(SchedulerTest, TheCurrentNfIsNoCandidateForItself) {
+TEST(SchedulerTest, TheCurrentTaskIsNoCandidateForItself) {
   // It stays though it has no work, because the others have none either: C = N ends line 10.
   Rig rig = Started({}, Apart(1), 1, 2);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {0, kCapacity};
   for (int i = 1; i <= 3; ++i) rig.TickAt(i * kSlice);
   EXPECT_TRUE(rig.controller.switches.empty());
@@ -270,58 +270,58 @@ TEST(SchedulerTest, TheCurrentNfIsNoCandidateForItself) {
 }
 
 TEST(SchedulerTest, CoresAreIndependent) {
-  // NFs 0 and 1 on core 0; 2 and 3 on core 1; links apart.
-  std::vector<ScheduledNf> nfs = Apart(4);
-  nfs[2].core = nfs[3].core = 1;
-  nfs[2].cost_ns = 50;
-  Rig rig = Started({}, nfs, 2, 8);
-  rig.scheduler.Start();
+  // tasks 0 and 1 on core 0; 2 and 3 on core 1; links apart.
+  std::vector<OnePath> tasks = Apart(4);
+  tasks[2].core = tasks[3].core = 1;
+  tasks[2].cost_ns = 50;
+  Rig rig = Started({}, tasks, 2, 8);
+  rig.cores.Start();
   rig.TickAt(kSlice / 2);
   EXPECT_EQ(rig.controller.switches, (Calls{{1, 2, 3}}));
-  EXPECT_EQ(rig.scheduler.Switches(0), 0u);
-  EXPECT_EQ(rig.scheduler.Switches(1), 1u);
+  EXPECT_EQ(rig.cores[0].Switches(), 0u);
+  EXPECT_EQ(rig.cores[1].Switches(), 1u);
   rig.monitor.packets[0] = 0;
   rig.TickAt(kSlice / 2 + kT);
   EXPECT_EQ(rig.controller.switches, (Calls{{1, 2, 3}, {0, 0, 1}}));
 }
 
 TEST(SchedulerTest, BothCoresCanSwitchInOneTick) {
-  std::vector<ScheduledNf> nfs = Apart(4);
-  nfs[2].core = nfs[3].core = 1;
-  Rig rig = Started({}, nfs, 2, 8);
-  rig.scheduler.Start();
+  std::vector<OnePath> tasks = Apart(4);
+  tasks[2].core = tasks[3].core = 1;
+  Rig rig = Started({}, tasks, 2, 8);
+  rig.cores.Start();
   rig.TickAt(kSlice);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {1, 2, 3}}));
 }
 
 TEST(SchedulerTest, SeveralChainsShareACoreInTheirOrder) {
-  // Chain X of NFs 0 and 1 over links 0 to 2, chain Y of NFs 2 and 3 over links 3 to 5.
-  const std::vector<ScheduledNf> nfs = {
+  // Chain X of tasks 0 and 1 over links 0 to 2, chain Y of tasks 2 and 3 over links 3 to 5.
+  const std::vector<OnePath> tasks = {
       {0, 0, 1, kCost}, {0, 1, 2, kCost}, {0, 3, 4, kCost}, {0, 4, 5, kCost}};
-  Rig rig = Started({}, nfs, 1, 6);
-  rig.scheduler.Start();
+  Rig rig = Started({}, tasks, 1, 6);
+  rig.cores.Start();
   for (int i = 1; i <= 4; ++i) rig.TickAt(i * kSlice);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {0, 3, 0}}));
-  rig.monitor.packets[1] = 0;  // X runs dry behind its first NF, Y does not
+  rig.monitor.packets[1] = 0;  // X runs dry behind its first task, Y does not
   rig.TickAt(5 * kSlice);
-  EXPECT_EQ(rig.scheduler.Current(0), 2u);
+  EXPECT_EQ(rig.Current(0), 2u);
 }
 
 // The running example of section 4.4.2: A → B → C → D with A, C and D on core 0, B on core 1.
 class RunningExample : public testing::Test {
  protected:
-  static constexpr NfIndex kA = 0, kB = 1, kC = 2, kD = 3;
+  static constexpr TaskIndex kA = 0, kB = 1, kC = 2, kD = 3;
   static constexpr LinkIndex kIngressOfC = 2;
 
-  RunningExample() : rig_({}, Chain({0, 1, 0, 0}), 2, Links(5)) { rig_.scheduler.Start(); }
+  RunningExample() : rig_({}, Chain({0, 1, 0, 0}), 2, Links(5)) { rig_.cores.Start(); }
 
-  // Who runs on core 0 from now on when every NF has work: the wait queue made visible.
-  std::vector<NfIndex> NextThree(Nanoseconds from) {
+  // Who runs on core 0 from now on when every task has work: the wait queue made visible.
+  std::vector<TaskIndex> NextThree(Nanoseconds from) {
     rig_.monitor.packets.assign(5, kPlenty);
-    std::vector<NfIndex> order;
+    std::vector<TaskIndex> order;
     for (int i = 1; i <= 3; ++i) {
       rig_.TickAt(from + i * kSlice);
-      order.push_back(rig_.scheduler.Current(0));
+      order.push_back(rig_.Current(0));
     }
     return order;
   }
@@ -329,27 +329,27 @@ class RunningExample : public testing::Test {
   Rig rig_;
 };
 
-TEST_F(RunningExample, Fig3aTheFirstNfRunsAndTheOthersWaitInChainOrder) {
-  EXPECT_EQ(rig_.scheduler.Current(0), kA);
-  EXPECT_EQ(rig_.scheduler.Current(1), kB);
+TEST_F(RunningExample, Fig3aTheFirstTaskRunsAndTheOthersWaitInChainOrder) {
+  EXPECT_EQ(rig_.Current(0), kA);
+  EXPECT_EQ(rig_.Current(1), kB);
   for (Nanoseconds now = kT; now < kSlice; now += kT) rig_.TickAt(now);
-  EXPECT_EQ(rig_.scheduler.Current(0), kA);  // ts_A has not passed
-  EXPECT_EQ(NextThree(kT), (std::vector<NfIndex>{kC, kD, kA}));
+  EXPECT_EQ(rig_.Current(0), kA);  // ts_A has not passed
+  EXPECT_EQ(NextThree(kT), (std::vector<TaskIndex>{kC, kD, kA}));
 }
 
 TEST_F(RunningExample, Fig3bTheHeadOfTheQueueHasWork) {
   rig_.TickAt(kSlice);
-  EXPECT_EQ(rig_.scheduler.Current(0), kC);
+  EXPECT_EQ(rig_.Current(0), kC);
   EXPECT_EQ(rig_.controller.switches, (Calls{{0, kA, kC}}));  // B has its core to itself
-  EXPECT_EQ(NextThree(kSlice), (std::vector<NfIndex>{kD, kA, kC}));
+  EXPECT_EQ(NextThree(kSlice), (std::vector<TaskIndex>{kD, kA, kC}));
 }
 
 TEST_F(RunningExample, Fig3cTheHeadOfTheQueueHasNoWork) {
   rig_.monitor.packets[kIngressOfC] = kThetaMin;
   rig_.TickAt(kSlice);
-  EXPECT_EQ(rig_.scheduler.Current(0), kD);
+  EXPECT_EQ(rig_.Current(0), kD);
   EXPECT_EQ(rig_.controller.switches, (Calls{{0, kA, kD}}));
-  EXPECT_EQ(NextThree(kSlice), (std::vector<NfIndex>{kA, kC, kD}));
+  EXPECT_EQ(NextThree(kSlice), (std::vector<TaskIndex>{kA, kC, kD}));
 }
 
 // Line 13.
@@ -358,23 +358,23 @@ TEST(SchedulerTest, SliceIsCostTimesGammaTimesCapacityOfTheEgress) {
   links.capacity = {4096, 1024, 512};
   SchedulerSettings settings;
   settings.gamma = 0.5;
-  std::vector<ScheduledNf> nfs = Chain({0, 0});
-  nfs[0].cost_ns = 20;
-  nfs[1].cost_ns = 12.5;
-  Rig rig(settings, nfs, 1, links);
-  EXPECT_EQ(rig.scheduler.TimeSlice(0), 10'240);
-  EXPECT_EQ(rig.scheduler.TimeSlice(1), 3'200);
-  rig.scheduler.Start();
+  std::vector<OnePath> tasks = Chain({0, 0});
+  tasks[0].cost_ns = 20;
+  tasks[1].cost_ns = 12.5;
+  Rig rig(settings, tasks, 1, links);
+  EXPECT_EQ(rig.cores[0].TimeSlice(0), 10'240);
+  EXPECT_EQ(rig.cores[0].TimeSlice(1), 3'200);
+  rig.cores.Start();
   EXPECT_EQ(rig.observer.records[0].slice, 10'240);
 }
 
 TEST(SchedulerTest, WithoutOccupancyItIsRoundRobinOfSlices) {
   SchedulerSettings settings;
   settings.occupancy = false;
-  std::vector<ScheduledNf> nfs = Chain({0, 0, 0});
-  nfs[1].cost_ns = 200;
-  Rig rig = Started(settings, nfs, 1, 4);
-  rig.scheduler.Start();
+  std::vector<OnePath> tasks = Chain({0, 0, 0});
+  tasks[1].cost_ns = 200;
+  Rig rig = Started(settings, tasks, 1, 4);
+  rig.cores.Start();
   rig.monitor.packets = {0, kCapacity, 0, kCapacity};  // must not matter
   for (Nanoseconds now = kT; now <= 4 * kSlice; now += kT) rig.TickAt(now);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}}));
@@ -389,22 +389,22 @@ TEST(SchedulerTest, WithoutOccupancyItIsRoundRobinOfSlices) {
 
 TEST(SchedulerTest, SetCostTakesEffectAtTheNextSlice) {
   Rig rig = Started({}, Chain({0, 0}), 1, 3);
-  rig.scheduler.Start();
-  rig.scheduler.SetCost(0, 10 * kCost);
+  rig.cores.Start();
+  rig.costs.Set(0, 10 * kCost);
   rig.TickAt(kSlice);  // the running slice is as long as it was
   ASSERT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
   rig.TickAt(2 * kSlice);
-  ASSERT_EQ(rig.scheduler.Current(0), 0u);
+  ASSERT_EQ(rig.Current(0), 0u);
   EXPECT_EQ(rig.observer.records.back().slice, 10 * kSlice);
   rig.TickAt(12 * kSlice - kT);
-  EXPECT_EQ(rig.scheduler.Current(0), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
   rig.TickAt(12 * kSlice);
-  EXPECT_EQ(rig.scheduler.Current(0), 1u);
+  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(SchedulerTest, TheRecordHoldsWhatWasSeen) {
   Rig rig = Started({}, Apart(2), 1, 4);
-  rig.scheduler.Start();
+  rig.cores.Start();
   rig.monitor.packets = {7, 8, 900, 10};
   rig.TickAt(2 * kT);
   const SwitchRecord& record = rig.observer.records.back();
@@ -418,6 +418,109 @@ TEST(SchedulerTest, TheRecordHoldsWhatWasSeen) {
 TEST(SchedulerTest, RefusesMappingsThatCannotBeScheduled) {
   EXPECT_THROW(Started({}, Chain({0, 2}), 2, 3), std::invalid_argument);
   EXPECT_THROW(Started({}, Chain({0, 0}), 2, 3), std::invalid_argument);
+}
+
+TEST(SchedulerTest, NoRecordIsBuiltThatNobodyReads) {
+  Rig rig = Started({}, Apart(2), 1, 4);
+  rig.observer.wanted = false;
+  rig.cores.Start();
+  EXPECT_EQ(rig.monitor.reads, 0u);
+  rig.TickAt(kSlice);
+  EXPECT_EQ(rig.cores.Switches(), 1u);
+  EXPECT_TRUE(rig.observer.records.empty());
+  EXPECT_EQ(rig.monitor.reads, 2u);  // of the candidate
+}
+
+TEST(SchedulerTest, TheEgressIsReadOnlyWhereThereIsWork) {
+  Rig rig = Started({}, Apart(4), 1, 8);
+  rig.cores.Start();
+  rig.monitor.packets.assign(8, 0);
+  rig.monitor.reads = 0;
+  rig.TickAt(kT);
+  EXPECT_EQ(rig.monitor.reads, 4u);
+}
+
+TEST(SchedulerTest, AFailedSwitchLeavesTheCurrentTaskAndTheNextDecisionTriesAnother) {
+  Rig rig = Started({}, Apart(4), 1, 8);
+  rig.cores.Start();
+  rig.controller.dead = {1};
+  EXPECT_EQ(rig.TickAt(kSlice), 0u);
+  EXPECT_EQ(rig.Current(0), 0u);
+  EXPECT_EQ(rig.cores.FailedSwitches(), 1u);
+  EXPECT_EQ(rig.cores.Switches(), 0u);
+  rig.TickAt(kSlice + kT);
+  rig.controller.dead.clear();
+  for (int i = 2; i <= 4; ++i) rig.TickAt(kT + i * kSlice);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 2}, {0, 2, 3}, {0, 3, 1}, {0, 1, 0}}));
+  EXPECT_EQ(rig.cores[0].SwitchedIn(1), 1u);
+}
+
+TEST(SchedulerTest, StartsAnotherWhereTheFirstCannotBeStarted) {
+  Rig rig = Started({}, Apart(3), 1, 6);
+  rig.controller.dead = {0};
+  EXPECT_TRUE(rig.cores.Start());
+  EXPECT_EQ(rig.Current(0), 1u);
+  rig.controller.dead.clear();
+  for (int i = 1; i <= 2; ++i) rig.TickAt(i * kSlice);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 1, 2}, {0, 2, 0}}));
+}
+
+TEST(SchedulerTest, TellsWhenNoTaskCanBeStarted) {
+  Rig rig = Started({}, Apart(2), 1, 4);
+  rig.controller.dead = {0, 1};
+  EXPECT_FALSE(rig.cores.Start());
+}
+
+TEST(SchedulerTest, ATaskThatPassedTheCpuItselfGoesToTheBack) {
+  Rig rig = Started({}, Apart(4), 1, 8);
+  rig.cores.Start();
+  rig.timer.now = 10;
+  rig.cores[0].OnSelfSwitch(2);
+  EXPECT_EQ(rig.Current(0), 2u);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSelf);
+  EXPECT_EQ(rig.cores.Switches(), 1u);
+  rig.TickAt(10 + kSlice - 1);
+  EXPECT_TRUE(rig.controller.switches.empty());  // its slice began with the hand-over
+  for (int i = 1; i <= 4; ++i) rig.TickAt(10 + kT + i * kSlice);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 2, 3}, {0, 3, 0}, {0, 0, 1}, {0, 1, 2}}));
+}
+
+TEST(SchedulerTest, ASelfSwitchToTheCurrentTaskOrToAnotherCoresIsNone) {
+  Rig rig = Started({}, Chain({0, 0, 1}), 2, 4);
+  rig.cores.Start();
+  rig.cores[0].OnSelfSwitch(0);
+  rig.cores[0].OnSelfSwitch(2);
+  EXPECT_EQ(rig.Current(0), 0u);
+  EXPECT_EQ(rig.cores.Switches(), 0u);
+}
+
+TEST(SchedulerTest, PublishesWhoIsNextAndWhatTheCurrentTaskMayHandle) {
+  SchedulerSettings settings;
+  settings.publish_next = true;
+  Rig rig = Started(settings, Apart(3), 1, 6);
+  rig.cores.Start();
+  rig.monitor.packets = {kThetaMin + 600, 0, 0, 0, kPlenty, 0};
+  rig.TickAt(kT);
+  EXPECT_EQ(rig.cores[0].PublishedNext(), (Next{2, 576}));  // in whole bursts
+  rig.monitor.packets[1] = kThetaMax - 100;
+  rig.TickAt(2 * kT);
+  EXPECT_EQ(rig.cores[0].PublishedNext(), (Next{2, 64}));
+  rig.monitor.packets[1] = 0;
+  rig.monitor.packets[4] = 0;
+  rig.TickAt(3 * kT);
+  EXPECT_EQ(rig.cores[0].PublishedNext().task, 0u) << "nobody else has work";
+  rig.monitor.packets[0] = 2000;
+  rig.TickAt(kSlice - 70 * 100);
+  EXPECT_EQ(rig.cores[0].PublishedNext().packets, 64u) << "the slice is nearly over";
+}
+
+TEST(SchedulerTest, ASchedulerSeesNothingOfOtherCores) {
+  Rig rig = Started({}, Chain({0, 1, 0}), 2, 4);
+  rig.cores.Start();
+  EXPECT_EQ(rig.cores[0].SwitchedIn(0), 1u);
+  EXPECT_EQ(rig.cores[0].SwitchedIn(1), 0u);
+  EXPECT_EQ(rig.cores[1].SwitchedIn(1), 1u);
 }
 
 }  // namespace

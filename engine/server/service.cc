@@ -1,15 +1,22 @@
 #include "engine/server/service.h"
 
-#include <signal.h>
-#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+
+#include "engine/contract/check_limits.h"
 
 namespace unis {
 namespace {
+
+// How soon a watch notices that its caller has gone.
+constexpr std::chrono::milliseconds kLookEvery{100};
 
 // absl and gRPC use the same codes.
 grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
+
+grpc::Status Answer(const absl::Status& result, v1::Empty*) { return ToGrpc(result); }
 
 template <typename T>
 grpc::Status Answer(absl::StatusOr<T> result, T* reply) {
@@ -18,68 +25,99 @@ grpc::Status Answer(absl::StatusOr<T> result, T* reply) {
   return grpc::Status::OK;
 }
 
-Nanoseconds Timeout(const v1::SettleRequest& request) {
-  return static_cast<Nanoseconds>(request.timeout_ns());
+template <typename Request, typename Reply, typename Result>
+grpc::Status Call(Run& run, Result (Run::*method)(const Request&), const Request* request,
+                  Reply* reply) {
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  return Answer((run.*method)(*request), reply);
 }
 
 }  // namespace
 
 grpc::Status EngineService::Deploy(grpc::ServerContext*, const v1::DeployRequest* request,
-                                   v1::DeployReply* reply) {
-  return Answer(engine_.Deploy(*request), reply);
+                                   v1::Empty* reply) {
+  return Call(run_, &Run::Deploy, request, reply);
+}
+
+grpc::Status EngineService::Add(grpc::ServerContext*, const v1::AddRequest* request,
+                                v1::Empty* reply) {
+  return Call(run_, &Run::Add, request, reply);
+}
+
+grpc::Status EngineService::Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
+                                   v1::Empty* reply) {
+  return Call(run_, &Run::Remove, request, reply);
 }
 
 grpc::Status EngineService::Attach(grpc::ServerContext*, const v1::AttachRequest* request,
                                    v1::AttachReply* reply) {
-  return Answer(engine_.Attach(*request), reply);
+  return Call(run_, &Run::Attach, request, reply);
 }
 
 grpc::Status EngineService::Estimate(grpc::ServerContext*, const v1::EstimateRequest* request,
                                      v1::EstimateReply* reply) {
-  return Answer(engine_.Estimate(*request), reply);
+  return Call(run_, &Run::Estimate, request, reply);
 }
 
 grpc::Status EngineService::MeasureSwitchCost(grpc::ServerContext*,
                                               const v1::SwitchCostRequest* request,
                                               v1::SwitchCostReply* reply) {
-  return Answer(engine_.MeasureSwitchCost(*request), reply);
+  return Call(run_, &Run::MeasureSwitchCost, request, reply);
 }
 
-grpc::Status EngineService::Start(grpc::ServerContext*, const v1::StartRequest* request,
-                                  v1::Empty*) {
-  return ToGrpc(engine_.Start(request->policy()));
+grpc::Status EngineService::Start(grpc::ServerContext*, const v1::PolicyRequest* request,
+                                  v1::Empty* reply) {
+  return Call(run_, &Run::Start, request, reply);
 }
 
-grpc::Status EngineService::SetPolicy(grpc::ServerContext*, const v1::SetPolicyRequest* request,
-                                      v1::Empty*) {
-  return ToGrpc(engine_.SetPolicy(request->policy()));
+grpc::Status EngineService::SetPolicy(grpc::ServerContext*, const v1::PolicyRequest* request,
+                                      v1::Empty* reply) {
+  return Call(run_, &Run::SetPolicy, request, reply);
 }
 
 grpc::Status EngineService::GetStats(grpc::ServerContext*, const v1::StatsRequest* request,
                                      v1::Stats* reply) {
-  return Answer(engine_.GetStats(request->reset_latency()), reply);
+  return Call(run_, &Run::GetStats, request, reply);
+}
+
+grpc::Status EngineService::Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                                  grpc::ServerWriter<v1::Stats>* writer) {
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::nanoseconds interval(request->interval_ns());
+  v1::StatsRequest wanted;
+  wanted.set_latency(request->latency());
+  for (auto next = Clock::now();; next += interval) {
+    while (Clock::now() < next) {
+      const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(next - Clock::now());
+      if (!run_.SleepFor(std::min<std::chrono::nanoseconds>(left, kLookEvery)))
+        return grpc::Status::OK;
+      if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    }
+    auto stats = run_.GetStats(wanted);
+    if (!stats.ok()) return ToGrpc(stats.status());
+    if (!writer->Write(*stats)) return grpc::Status::CANCELLED;
+  }
 }
 
 grpc::Status EngineService::Measure(grpc::ServerContext*, const v1::MeasureRequest* request,
                                     v1::MeasureReply* reply) {
-  return Answer(engine_.Measure(*request), reply);
+  return Call(run_, &Run::Measure, request, reply);
 }
 
 grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest* request,
                                    v1::Account* reply) {
-  return Answer(engine_.Settle(Timeout(*request)), reply);
+  return Call(run_, &Run::Settle, request, reply);
 }
 
 grpc::Status EngineService::Trace(grpc::ServerContext*, const v1::TraceRequest* request,
                                   v1::TraceReply* reply) {
-  return Answer(engine_.Trace(static_cast<Nanoseconds>(request->duration_ns())), reply);
+  return Call(run_, &Run::Trace, request, reply);
 }
 
 grpc::Status EngineService::Stop(grpc::ServerContext*, const v1::SettleRequest* request,
                                  v1::Account* reply) {
-  const grpc::Status status = Answer(engine_.Stop(Timeout(*request)), reply);
-  if (status.ok()) kill(getpid(), SIGTERM);  // the shutdown lets this call answer first
-  return status;
+  return Call(run_, &Run::Stop, request, reply);
 }
 
 }  // namespace unis

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -25,10 +26,11 @@ struct PacketRun {
   std::uint32_t count;
 };
 
-// A ring between two NFs. Like an rte_ring it holds one packet less than it has slots.
+// A link between two functions.
 class PacketQueue {
  public:
-  explicit PacketQueue(std::uint32_t slots) : capacity_(slots - 1), runs_(slots) {}
+  explicit PacketQueue(std::uint32_t capacity)
+      : capacity_(capacity), runs_(std::bit_ceil(capacity)) {}
 
   std::uint32_t size() const { return size_; }
   std::uint32_t capacity() const { return capacity_; }

@@ -12,7 +12,7 @@ namespace unis::sim {
 
 class CpuPolicy : public PollObserver {
  public:
-  // Runs the first NF of every core.
+  // Runs the first task of every core.
   virtual void Start() = 0;
   // When the policy wants to act by itself; kNever: only at the end of polls.
   virtual Time NextEvent() const { return kNever; }
@@ -21,9 +21,10 @@ class CpuPolicy : public PollObserver {
   // Whether it acts on a CPU of the platform, not in the kernel of each core.
   virtual bool IsScheduler() const { return false; }
   virtual std::uint64_t Decisions() const { return 0; }
+  virtual std::uint64_t FailedSwitches() const { return 0; }
 
-  void OnPollEnd(CoreIndex, NfIndex, bool, Time) override {}
-  bool WantsEmptyPolls(CoreIndex, NfIndex) const override { return false; }
+  void OnPollEnd(CoreIndex, TaskIndex, bool, Time) override {}
+  bool WantsEmptyPolls(CoreIndex, TaskIndex) const override { return false; }
 };
 
 // Both arguments and the observer (Algorithm 1 only) must outlive the policy.

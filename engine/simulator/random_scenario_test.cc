@@ -2,49 +2,46 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "engine/base/dice_for_test.h"
+#include "engine/base/golden_for_test.h"
 #include "engine/simulator/scenario_json.h"
 #include "engine/simulator/simulation.h"
-#include "engine/simulator/traffic.h"
 
 namespace unis::sim {
 namespace {
 
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
-  std::uint32_t Between(std::uint32_t low, std::uint32_t high) {
-    return low + static_cast<std::uint32_t>(random_.Next() % (high - low + 1));
-  }
-  bool OneIn(std::uint32_t n) { return Between(1, n) == 1; }
-
- private:
-  Random random_;
-};
-
-NfSpec DrawNf(Dice& dice, const std::string& name) {
-  NfSpec nf;
-  nf.name = name;
-  nf.cpu = dice.Between(0, 3);
-  nf.cost_ns = dice.Between(50, 3'000) / 10.0;
-  if (dice.OneIn(4)) nf.cost_by_size = {{64, nf.cost_ns}, {1'000, nf.cost_ns * 2}};
-  nf.yield_every = dice.Between(0, 10);
-  if (dice.OneIn(3)) nf.pass_ratio = dice.Between(1, 100) / 100.0;
-  if (dice.OneIn(3)) nf.scheduled_cost_ns = dice.Between(1, 1'000);
-  return nf;
+FunctionSpec DrawFunction(Dice& dice, const std::string& name) {
+  FunctionSpec function;
+  function.name = name;
+  function.cpu = dice.Between(0, 3);
+  function.cost_ns = dice.Between(50, 3'000) / 10.0;
+  if (dice.OneIn(4)) function.cost_by_size = {{64, function.cost_ns}, {1'000, function.cost_ns * 2}};
+  function.yield_every = dice.Between(0, 10);
+  if (dice.OneIn(3)) function.pass_ratio = dice.Between(1, 100) / 100.0;
+  if (dice.OneIn(3)) function.scheduled_cost_ns = dice.Between(1, 1'000);
+  return function;
 }
 
-ChainSpec DrawChain(Dice& dice, const std::string& name) {
+// Through functions of its own and, at times, through one of a chain before it.
+ChainSpec DrawChain(Dice& dice, const std::string& name, Scenario& scenario) {
   ChainSpec chain;
   chain.name = name;
   const std::uint32_t count = dice.Between(1, 6);
   for (std::uint32_t i = 0; i < count; ++i) {
-    chain.nfs.push_back(DrawNf(dice, name + std::to_string(i)));
+    const auto known = static_cast<std::uint32_t>(scenario.functions.size());
+    if (known > 0 && dice.OneIn(4)) {
+      chain.path.push_back(dice.Between(0, known - 1));
+      continue;
+    }
+    chain.path.push_back(known);
+    scenario.functions.push_back(DrawFunction(dice, name + std::to_string(i)));
   }
-  chain.ring_size = 2u << dice.Between(0, 11);
+  for (std::size_t link = 0; link <= chain.path.size(); ++link)
+    chain.capacity.push_back((2u << dice.Between(0, 11)) + dice.Between(0, 3));
   chain.arrivals.kind = static_cast<ArrivalKind>(dice.Between(0, 3));
   chain.arrivals.pps = dice.Between(1, 20'000) * 1e3;
   chain.arrivals.on = dice.Between(1, 1'000'000);
@@ -59,7 +56,8 @@ Scenario Draw(std::uint64_t seed) {
   Scenario scenario;
   const std::uint32_t chains = dice.Between(1, 3);
   for (std::uint32_t i = 0; i < chains; ++i) {
-    scenario.chains.push_back(DrawChain(dice, std::string(1, static_cast<char>('a' + i))));
+    const std::string name(1, static_cast<char>('a' + i));
+    scenario.chains.push_back(DrawChain(dice, name, scenario));
   }
   MachineSpec& machine = scenario.machine;
   machine.switch_ns = dice.Between(1, 30'000);
@@ -69,12 +67,18 @@ Scenario Draw(std::uint64_t seed) {
   machine.poll_ns = dice.Between(5, 200);
   machine.rr_slice = dice.Between(1'000, 2'000'000);
   machine.fair_slice = dice.Between(1'000, 2'000'000);
+  if (dice.OneIn(3)) {
+    machine.late_tick_ratio = dice.Between(0, 100) / 100.0;
+    machine.late_tick = dice.Between(0, 100'000);
+    machine.lost_switch_ratio = dice.Between(0, 90) / 100.0;
+  }
+  scenario.scheduler.lazy = dice.OneIn(2);
   scenario.scheduler.theta_min = dice.Between(0, 64);
   scenario.scheduler.interval = dice.Between(500, 5'000);
   scenario.scheduler.occupancy = !dice.OneIn(4);
   scenario.scheduler.lead = dice.OneIn(2) ? 0 : dice.Between(0, 30'000);
   scenario.scheduler.max_wait = dice.OneIn(2) ? 0 : dice.Between(0, 300'000);
-  scenario.policy = static_cast<Policy>(dice.Between(0, 5));
+  scenario.policy = static_cast<Policy>(dice.Between(1, 6));
   scenario.warmup = dice.OneIn(3) ? 0 : dice.Between(0, 2'000'000);
   scenario.duration = dice.Between(1, 4'000'000);
   scenario.seed = seed;
@@ -91,30 +95,29 @@ constexpr std::uint64_t kScenarios = 600;
 
 TEST(RandomScenarioTest, EveryPacketIsAccountedFor) {
   std::uint64_t delivered = 0;
+  std::uint64_t failed = 0;
   for (std::uint64_t seed = 0; seed < kScenarios; ++seed) {
-    const Scenario scenario = Draw(seed);
-    const Result result = Simulate(scenario);
-    for (std::size_t i = 0; i < result.chains.size(); ++i) {
-      const ChainResult& chain = result.chains[i];
-      std::uint64_t sum = chain.delivered + chain.dropped_ingress_full + chain.in_flight;
-      for (const NfResult& nf : chain.nfs) sum += nf.dropped_egress_full + nf.dropped_by_function;
-      ASSERT_EQ(sum, chain.offered) << "seed " << seed;
+    const Result result = Simulate(Draw(seed));
+    std::uint64_t lost_in_chains = 0;
+    for (const ChainResult& chain : result.chains) {
+      const std::uint64_t lost = chain.dropped_egress_full + chain.dropped_by_function;
+      ASSERT_EQ(chain.delivered + chain.dropped_ingress_full + lost + chain.in_flight,
+                chain.offered)
+          << "seed " << seed;
       ASSERT_EQ(chain.latency.Count(), chain.delivered) << "seed " << seed;
-      // What an NF sent on, less what did not fit, is what the next received or finds in its ring.
-      const std::uint64_t left_last = chain.nfs.back().processed -
-                                      chain.nfs.back().dropped_by_function -
-                                      chain.nfs.back().dropped_egress_full;
-      if (scenario.machine.platform_takes_time()) {  // a ring lies in between
-        ASSERT_NEAR(static_cast<double>(left_last), static_cast<double>(chain.delivered),
-                    scenario.chains[i].ring_size)
-            << "seed " << seed;
-      } else {
-        ASSERT_EQ(left_last, chain.delivered) << "seed " << seed;
-      }
+      lost_in_chains += lost;
       delivered += chain.delivered;
     }
+    std::uint64_t lost_by_functions = 0;
+    for (const FunctionResult& function : result.functions) {
+      ASSERT_GE(function.processed, function.dropped_egress_full + function.dropped_by_function);
+      lost_by_functions += function.dropped_egress_full + function.dropped_by_function;
+    }
+    ASSERT_EQ(lost_in_chains, lost_by_functions) << "seed " << seed;
+    failed += result.failed_switches;
   }
   EXPECT_GT(delivered, 1'000'000u);
+  EXPECT_GT(failed, 100u);
 }
 
 TEST(RandomScenarioTest, ACoreIsUsedNoLongerThanTheTimeThatPassed) {
@@ -122,13 +125,11 @@ TEST(RandomScenarioTest, ACoreIsUsedNoLongerThanTheTimeThatPassed) {
     const Scenario scenario = Draw(seed);
     const Result result = Simulate(scenario);
     std::map<std::uint32_t, Nanoseconds> used;
-    for (std::size_t i = 0; i < scenario.chains.size(); ++i) {
-      for (std::size_t k = 0; k < scenario.chains[i].nfs.size(); ++k) {
-        const NfResult& nf = result.chains[i].nfs[k];
-        ASSERT_GE(nf.busy, 0);
-        ASSERT_GE(nf.spinning, 0);
-        used[scenario.chains[i].nfs[k].cpu] += nf.busy + nf.spinning;
-      }
+    for (std::size_t i = 0; i < scenario.functions.size(); ++i) {
+      const FunctionResult& function = result.functions[i];
+      ASSERT_GE(function.busy, 0);
+      ASSERT_GE(function.spinning, 0);
+      used[scenario.functions[i].cpu] += function.busy + function.spinning;
     }
     for (const auto& [cpu, time] : used) {
       ASSERT_LE(time, scenario.duration) << "seed " << seed << " cpu " << cpu;
@@ -149,27 +150,42 @@ TEST(RandomScenarioTest, RunsOfACoreDoNotOverlapAndHoldAllPackets) {
       packets += run.packets;
     }
     std::uint64_t processed = 0;
-    for (const ChainResult& chain : result.chains) {
-      for (const NfResult& nf : chain.nfs) processed += nf.processed;
-    }
+    for (const FunctionResult& function : result.functions) processed += function.processed;
     ASSERT_EQ(packets, processed) << "seed " << seed;
   }
 }
 
+// FNV-1a: a line in the golden file stands for a whole result.
+std::uint64_t Digest(const std::string& text) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+// From run to run and from one version to the next. No Poisson arrivals: their logarithm may differ
+// between mathematics libraries.
 TEST(RandomScenarioTest, TheSameScenarioGivesTheSameBytes) {
+  std::ostringstream now_made;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const Scenario scenario = Draw(seed);
-    ASSERT_EQ(ResultToJson(scenario, Simulate(scenario)),
-              ResultToJson(scenario, Simulate(scenario)))
-        << "seed " << seed;
+    Scenario scenario = Draw(seed);
+    for (ChainSpec& chain : scenario.chains) {
+      if (chain.arrivals.kind == ArrivalKind::kPoisson)
+        chain.arrivals.kind = ArrivalKind::kConstant;
+    }
+    const Result result = Simulate(scenario);
+    now_made << seed << " delivered " << result.chains[0].delivered << " switches "
+             << result.switches << " digest " << std::hex << Digest(ResultToJson(scenario, result))
+             << std::dec << "\n";
   }
+  EXPECT_EQ(now_made.str(), Golden(SCENARIOS_GOLDEN, now_made.str()));
 }
 
 TEST(RandomScenarioTest, TheSeedMatters) {
   Scenario scenario = Draw(1);
-  scenario.chains.resize(1);
-  scenario.chains[0].arrivals.kind = ArrivalKind::kPoisson;
-  scenario.chains[0].arrivals.pps = 1e6;
+  for (ChainSpec& chain : scenario.chains) {
+    chain.arrivals.kind = ArrivalKind::kPoisson;
+    chain.arrivals.pps = 1e6;
+  }
   scenario.duration = 50'000'000;
   const std::string first = ResultToJson(scenario, Simulate(scenario));
   scenario.seed += 1;

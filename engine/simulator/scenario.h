@@ -8,24 +8,23 @@
 #include <vector>
 
 #include "engine/base/histogram.h"
+#include "engine/base/size_mix.h"
 #include "engine/scheduler/components.h"
+#include "engine/scheduler/policy.h"
 #include "engine/scheduler/scheduler.h"
 
 namespace unis::sim {
 
-enum class Policy : std::uint8_t { kUnis, kCooperative, kRr, kFifo, kOther, kBatch };
-
-enum class SizeMix : std::uint8_t { kFixed, kImix, kDatacenter };
-
 enum class ArrivalKind : std::uint8_t { kSaturating, kConstant, kPoisson, kOnOff };
 
-struct NfSpec {
+// A function is one task: a poll-mode thread that serves all chains that pass through it.
+struct FunctionSpec {
   std::string name;
   std::uint32_t cpu = 0;
   double cost_ns = 0;  // per packet
   // (bytes, ns), ascending, linear in between, constant beyond the ends; empty: cost_ns.
   std::vector<std::pair<std::uint32_t, double>> cost_by_size;
-  std::uint32_t yield_every = 0;            // bursts; 0: this NF never yields
+  std::uint32_t yield_every = 0;            // bursts; 0: it never yields
   double pass_ratio = 1;                    // share of the packets that it sends on
   std::optional<double> scheduled_cost_ns;  // what the scheduler believes; absent: the true mean
 };
@@ -42,14 +41,14 @@ struct ArrivalSpec {
 
 struct ChainSpec {
   std::string name;
-  std::vector<NfSpec> nfs;
-  std::uint32_t ring_size = 2048;
+  std::vector<FunctionIndex> path;      // functions, in order
+  std::vector<std::uint32_t> capacity;  // packets; of the link before each function and the last
   ArrivalSpec arrivals;
 };
 
 // Measured on a two-core virtual machine, Linux 6.18.
 struct MachineSpec {
-  double switch_ns = 14'000;           // from the scheduler's decision until the next NF runs
+  double switch_ns = 14'000;           // from the scheduler's decision until the next task runs
   double switch_call_ns = 8'000;       // of which the scheduler itself is busy
   double yield_ns = 1'400;             // a co-operative hand-over
   double kernel_switch_ns = 2'500;     // a preemption by the kernel: nobody runs meanwhile
@@ -60,11 +59,16 @@ struct MachineSpec {
   double source_ns = 0;
   double sink_ns = 0;
   bool platform_has_three_cpus = false;  // else source, sink and scheduler take turns on one
+  // Injected faults.
+  double late_tick_ratio = 0;    // share of the ticks that come late
+  Nanoseconds late_tick = 0;     // by so much
+  double lost_switch_ratio = 0;  // share of the scheduler's switches that fail
 
   bool platform_takes_time() const { return source_ns > 0 || sink_ns > 0; }
 };
 
 struct Scenario {
+  std::vector<FunctionSpec> functions;  // in the order of the chains: wait queues keep it
   std::vector<ChainSpec> chains;
   MachineSpec machine;
   SchedulerSettings scheduler;
@@ -75,7 +79,7 @@ struct Scenario {
   bool trace = false;
 };
 
-struct NfResult {
+struct FunctionResult {
   std::uint64_t processed = 0;
   std::uint64_t dropped_egress_full = 0;
   std::uint64_t dropped_by_function = 0;
@@ -89,14 +93,15 @@ struct ChainResult {
   std::uint64_t offered = 0;
   std::uint64_t delivered = 0;
   std::uint64_t dropped_ingress_full = 0;
+  std::uint64_t dropped_egress_full = 0;
+  std::uint64_t dropped_by_function = 0;
   std::uint64_t in_flight = 0;
   LatencyHistogram latency;  // ns, from arrival to sink
-  std::vector<NfResult> nfs;
 };
 
 struct RunInterval {
   CoreIndex core;
-  NfIndex nf;  // counted through all chains, in their order
+  FunctionIndex function;
   Nanoseconds begin;
   Nanoseconds end;
   std::uint64_t packets;
@@ -105,8 +110,10 @@ struct RunInterval {
 struct Result {
   std::vector<std::uint32_t> cpus;  // CPU number of each core index
   std::vector<ChainResult> chains;
-  std::uint64_t switches = 0;
-  std::uint64_t ticks = 0;
+  std::vector<FunctionResult> functions;
+  std::uint64_t switches = 0;  // completed
+  std::uint64_t failed_switches = 0;
+  std::uint64_t ticks = 0;  // looks at a core
   std::vector<SwitchRecord> events;
   std::vector<RunInterval> runs;
 };

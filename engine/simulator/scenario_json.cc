@@ -28,7 +28,7 @@ absl::StatusOr<Scenario> ScenarioFromJson(const std::string& json) {
   const auto status = google::protobuf::util::JsonStringToMessage(json, &proto);
   if (status.ok()) return ScenarioFromProto(proto);
   const std::string reason(status.message());
-  return absl::InvalidArgumentError("It is not a Scenario of unis/v1/engine.proto in JSON: " +
+  return absl::InvalidArgumentError("It is not a Scenario of unis/v1/simulator.proto in JSON: " +
                                     OneSentence(reason));
 }
 

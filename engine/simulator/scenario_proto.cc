@@ -3,29 +3,25 @@
 #include <absl/status/status.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <optional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "engine/simulator/traffic.h"
-#include "engine/contract/to_proto.h"
+#include "engine/contract/check_limits.h"
 
 namespace unis::sim {
 namespace {
 
-constexpr std::uint32_t kMaxCpu = 1023;
-constexpr std::uint32_t kMaxRing = 1u << 20;
 constexpr std::uint64_t kMaxTotalNs = 1'000'000'000'000;  // 1000 s
 constexpr double kMinCostNs = 0.1;
 constexpr double kMaxNs = 1e9;  // of one packet, poll or switch
 constexpr double kMaxPps = 1e9;
 constexpr std::uint32_t kMinSize = 64;
 constexpr std::uint32_t kMaxSize = 9'216;
-constexpr std::uint32_t kMaxBatch = 4'096;
+constexpr std::uint32_t kMaxBurst = 1u << 20;
 
 // Keeps the first error; what is read after it is not used.
 class Checker {
@@ -53,11 +49,6 @@ class Checker {
     return value == 0 ? fallback : static_cast<Nanoseconds>(value);
   }
 
-  void Name(const std::string& name, const std::string& field, std::set<std::string>& taken) {
-    if (name.empty()) Fail(field + " is missing; give every chain and every NF a name.");
-    if (!taken.insert(name).second) Fail(field + " \"" + name + "\" is taken; names are unique.");
-  }
-
   const absl::Status& status() const { return status_; }
 
  private:
@@ -74,7 +65,8 @@ std::string Element(std::string field, int index) {
 bool IsCost(double ns) { return ns >= kMinCostNs && ns <= kMaxNs; }
 constexpr std::string_view kCostRule = "between 0.1 and 1e9 ns per packet";
 
-void ReadCostTable(const v1::SimNf& proto, const std::string& at, Checker& check, NfSpec& nf) {
+void ReadCostTable(const v1::SimFunction& proto, const std::string& at, Checker& check,
+                   FunctionSpec& function) {
   if (proto.size_size() != proto.size_cost_ns_size()) {
     check.Fail(at + " has " + std::to_string(proto.size_size()) + " entries in size and " +
                std::to_string(proto.size_cost_ns_size()) +
@@ -89,72 +81,36 @@ void ReadCostTable(const v1::SimNf& proto, const std::string& at, Checker& check
                   "larger than the size before it");
     check.Require(IsCost(proto.size_cost_ns(i)), Element(at + ".size_cost_ns", i),
                   proto.size_cost_ns(i), kCostRule);
-    nf.cost_by_size.emplace_back(size, proto.size_cost_ns(i));
+    function.cost_by_size.emplace_back(size, proto.size_cost_ns(i));
   }
 }
 
-NfSpec ReadNf(const v1::SimNf& proto, const std::string& at, Checker& check) {
-  NfSpec nf;
-  nf.name = proto.name();
-  nf.cpu = proto.cpu();
-  nf.cost_ns = proto.cost_ns();
-  nf.yield_every = proto.yield_every();
-  nf.pass_ratio = proto.pass_ratio() == 0 ? 1 : proto.pass_ratio();
-  if (proto.scheduled_cost_ns() != 0) nf.scheduled_cost_ns = proto.scheduled_cost_ns();
-  check.Require(nf.cpu <= kMaxCpu, at + ".cpu", nf.cpu, "a CPU number up to 1023");
-  ReadCostTable(proto, at, check, nf);
-  if (nf.cost_by_size.empty()) {
-    check.Require(IsCost(nf.cost_ns), at + ".cost_ns", nf.cost_ns, kCostRule);
-  }
-  check.Require(nf.pass_ratio > 0 && nf.pass_ratio <= 1, at + ".pass_ratio", nf.pass_ratio,
-                "above 0 and at most 1");
-  check.Require(!nf.scheduled_cost_ns || IsCost(*nf.scheduled_cost_ns), at + ".scheduled_cost_ns",
-                nf.scheduled_cost_ns.value_or(0), kCostRule);
-  return nf;
-}
-
-std::optional<SizeMix> MixOf(v1::SizeMix mix) {
-  switch (mix) {
-    case v1::SIZE_MIX_FIXED:
-      return SizeMix::kFixed;
-    case v1::SIZE_MIX_IMIX:
-      return SizeMix::kImix;
-    case v1::SIZE_MIX_DATACENTER:
-      return SizeMix::kDatacenter;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<ArrivalKind> KindOf(v1::ArrivalKind kind) {
-  switch (kind) {
-    case v1::ARRIVAL_SATURATING:
-      return ArrivalKind::kSaturating;
-    case v1::ARRIVAL_CONSTANT:
-      return ArrivalKind::kConstant;
-    case v1::ARRIVAL_POISSON:
-      return ArrivalKind::kPoisson;
-    case v1::ARRIVAL_ON_OFF:
-      return ArrivalKind::kOnOff;
-    default:
-      return std::nullopt;
-  }
+FunctionSpec ReadFunction(const v1::SimFunction& proto, const std::string& at, Checker& check) {
+  FunctionSpec function;
+  function.name = proto.name();
+  function.cpu = proto.cpu();
+  function.cost_ns = proto.cost_ns();
+  function.yield_every = proto.yield_every();
+  function.pass_ratio = proto.pass_ratio() == 0 ? 1 : proto.pass_ratio();
+  if (proto.scheduled_cost_ns() != 0) function.scheduled_cost_ns = proto.scheduled_cost_ns();
+  ReadCostTable(proto, at, check, function);
+  if (function.cost_by_size.empty())
+    check.Require(IsCost(function.cost_ns), at + ".cost_ns", function.cost_ns, kCostRule);
+  check.Require(!function.scheduled_cost_ns || IsCost(*function.scheduled_cost_ns),
+                at + ".scheduled_cost_ns", function.scheduled_cost_ns.value_or(0), kCostRule);
+  return function;
 }
 
 ArrivalSpec ReadArrivals(const v1::SimArrivals& proto, const std::string& at, Checker& check) {
   ArrivalSpec arrivals;
-  const auto kind = KindOf(proto.kind());
-  const auto mix = MixOf(proto.mix());
-  check.Require(kind.has_value(), at + ".kind", proto.kind(), "one of ArrivalKind");
-  check.Require(mix.has_value(), at + ".mix", proto.mix(), "one of SizeMix");
-  arrivals.kind = kind.value_or(arrivals.kind);
-  arrivals.mix = mix.value_or(arrivals.mix);
+  arrivals.kind = static_cast<ArrivalKind>(proto.kind());  // both are numbered alike
+  arrivals.mix = static_cast<SizeMix>(proto.mix());
   arrivals.pps = proto.pps();
   if (proto.size() != 0) arrivals.size = proto.size();
   if (proto.burst() != 0) arrivals.burst = proto.burst();
   check.Require(arrivals.size >= kMinSize && arrivals.size <= kMaxSize, at + ".size", arrivals.size,
                 "between 64 and 9216 bytes");
-  check.Require(arrivals.burst <= kMaxRing, at + ".burst", arrivals.burst, "at most 1048576");
+  check.Require(arrivals.burst <= kMaxBurst, at + ".burst", arrivals.burst, "at most 1048576");
   if (arrivals.kind != ArrivalKind::kSaturating) {
     check.Require(arrivals.pps > 0 && arrivals.pps <= kMaxPps, at + ".pps", arrivals.pps,
                   "above 0 and at most 1e9 packets a second");
@@ -167,22 +123,77 @@ ArrivalSpec ReadArrivals(const v1::SimArrivals& proto, const std::string& at, Ch
   return arrivals;
 }
 
-ChainSpec ReadChain(const v1::SimChain& proto, const std::string& at, Checker& check,
-                    std::set<std::string>& nf_names) {
-  ChainSpec chain;
-  chain.name = proto.name();
-  chain.ring_size = proto.ring_size();
-  check.Require(
-      std::has_single_bit(chain.ring_size) && chain.ring_size >= 2 && chain.ring_size <= kMaxRing,
-      at + ".ring_size", chain.ring_size, "a power of two from 2 to 1048576, such as 2048");
-  if (proto.nfs().empty()) check.Fail(at + ".nfs is empty; a chain has at least one NF.");
-  for (int i = 0; i < proto.nfs_size(); ++i) {
-    const std::string nf_at = Element(at + ".nfs", i);
-    check.Name(proto.nfs(i).name(), nf_at + ".name", nf_names);
-    chain.nfs.push_back(ReadNf(proto.nfs(i), nf_at, check));
+// One capacity for all links, or one each.
+std::vector<std::uint32_t> ReadCapacities(const v1::SimChain& proto, const std::string& at,
+                                          Checker& check) {
+  const auto links = static_cast<std::size_t>(proto.path_size()) + 1;
+  const auto given = static_cast<std::size_t>(proto.capacity_size());
+  if (given != 1 && given != links)
+    check.Fail(at + ".capacity has " + std::to_string(given) + " numbers, but must have 1 or " +
+               std::to_string(links) + ": one link before each function and one behind the last.");
+  if (given == 1) return std::vector<std::uint32_t>(links, proto.capacity(0));
+  return {proto.capacity().begin(), proto.capacity().end()};
+}
+
+// Which functions there are; in the order in which the chains pass through them.
+class Functions {
+ public:
+  Functions(const v1::Scenario& proto, Checker& check) : proto_(proto), check_(check) {
+    for (int i = 0; i < proto.functions_size(); ++i) {
+      const std::string& name = proto.functions(i).name();
+      if (!named_.emplace(name, i).second)
+        check.Fail(Element("functions", i) + ".name \"" + name + "\" is taken; names are unique.");
+    }
   }
-  chain.arrivals = ReadArrivals(proto.arrivals(), at + ".arrivals", check);
-  return chain;
+
+  FunctionIndex Of(const std::string& name, const std::string& at) {
+    const auto known = named_.find(name);
+    if (known == named_.end()) {
+      check_.Fail(at + " names \"" + name + "\", which is no function of the scenario.");
+      return 0;
+    }
+    const auto [entry, fresh] = index_.emplace(name, static_cast<FunctionIndex>(specs_.size()));
+    if (fresh) {
+      const int i = known->second;
+      specs_.push_back(ReadFunction(proto_.functions(i), Element("functions", i), check_));
+    }
+    return entry->second;
+  }
+
+  std::vector<FunctionSpec> Finish() {
+    for (const auto& [name, i] : named_) {
+      if (!index_.contains(name))
+        check_.Fail(Element("functions", i) + " \"" + name +
+                    "\" is in the path of no chain; remove it or add it to a path.");
+    }
+    return std::move(specs_);
+  }
+
+ private:
+  const v1::Scenario& proto_;
+  Checker& check_;
+  std::map<std::string, int> named_;  // position in the message
+  std::map<std::string, FunctionIndex> index_;
+  std::vector<FunctionSpec> specs_;
+};
+
+std::vector<ChainSpec> ReadChains(const v1::Scenario& proto, Functions& functions, Checker& check) {
+  std::vector<ChainSpec> chains;
+  std::set<std::string> names;
+  for (int i = 0; i < proto.chains_size(); ++i) {
+    const v1::SimChain& chain = proto.chains(i);
+    const std::string at = Element("chains", i);
+    if (!names.insert(chain.name()).second)
+      check.Fail(at + ".name \"" + chain.name() + "\" is taken; names are unique.");
+    ChainSpec spec;
+    spec.name = chain.name();
+    for (int hop = 0; hop < chain.path_size(); ++hop)
+      spec.path.push_back(functions.Of(chain.path(hop), Element(at + ".path", hop)));
+    spec.capacity = ReadCapacities(chain, at, check);
+    spec.arrivals = ReadArrivals(chain.arrivals(), at + ".arrivals", check);
+    chains.push_back(std::move(spec));
+  }
+  return chains;
 }
 
 MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
@@ -201,110 +212,48 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   machine.source_ns = check.NsOr(proto.source_ns(), 0, "machine.source_ns");
   machine.sink_ns = check.NsOr(proto.sink_ns(), 0, "machine.sink_ns");
   machine.platform_has_three_cpus = proto.platform_has_three_cpus();
+  machine.late_tick_ratio = proto.late_tick_ratio();
+  machine.late_tick = check.SliceOr(proto.late_tick_ns(), 0, "machine.late_tick_ns");
+  machine.lost_switch_ratio = proto.lost_switch_ratio();
   return machine;
 }
 
-SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine,
-                                Checker& check) {
+SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine) {
   SchedulerSettings settings;
-  // As the engine does: the time until the current NF stops.
+  settings.lazy = true;
+  // As the engine does: the time until the current task stops.
   settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
   settings.switch_time = std::llround(machine.switch_ns);
   if (!scenario.has_scheduler()) return settings;
   const v1::SchedulerSettings& proto = scenario.scheduler();
-  if (proto.gamma() != 0) settings.gamma = proto.gamma();
-  if (proto.batch() != 0) settings.batch = proto.batch();
+  settings.gamma = proto.gamma();
   settings.theta_min = proto.theta_min();
   if (proto.has_theta_max()) settings.theta_max = proto.theta_max();
-  settings.interval =
-      check.SliceOr(proto.interval_ns(), settings.interval, "scheduler.interval_ns");
+  settings.interval = static_cast<Nanoseconds>(proto.interval_ns());
   settings.occupancy = proto.occupancy();
   if (proto.has_lead_ns()) {
-    settings.lead = check.SliceOr(proto.lead_ns(), 0, "scheduler.lead_ns");
+    settings.lead = static_cast<Nanoseconds>(proto.lead_ns());
     settings.switch_time.reset();
   }
-  settings.max_wait = check.SliceOr(proto.max_wait_ns(), 0, "scheduler.max_wait_ns");
-  check.Require(settings.gamma > 0 && settings.gamma <= 10, "scheduler.gamma", settings.gamma,
-                "above 0 and at most 10 (above 1 a slice is longer than an egress holds)");
-  check.Require(settings.batch <= kMaxBatch, "scheduler.batch", settings.batch, "at most 4096");
+  settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
   return settings;
-}
-
-constexpr std::pair<v1::Policy, Policy> kPolicies[] = {
-    {v1::POLICY_UNIS, Policy::kUnis},   {v1::POLICY_COOPERATIVE, Policy::kCooperative},
-    {v1::POLICY_RR, Policy::kRr},       {v1::POLICY_FIFO, Policy::kFifo},
-    {v1::POLICY_OTHER, Policy::kOther}, {v1::POLICY_BATCH, Policy::kBatch}};
-
-std::optional<Policy> PolicyOf(v1::Policy policy) {
-  for (const auto& [proto, ours] : kPolicies) {
-    if (proto == policy) return ours;
-  }
-  return std::nullopt;
-}
-
-v1::Policy ToProto(Policy policy) {
-  for (const auto& [proto, ours] : kPolicies) {
-    if (ours == policy) return proto;
-  }
-  return v1::POLICY_UNSPECIFIED;
-}
-
-void WriteNf(const NfSpec& spec, const NfResult& counts, v1::SimNfResult& proto) {
-  proto.set_name(spec.name);
-  proto.set_processed(counts.processed);
-  proto.set_dropped_egress_full(counts.dropped_egress_full);
-  proto.set_dropped_by_function(counts.dropped_by_function);
-  proto.set_busy_ns(static_cast<std::uint64_t>(counts.busy));
-  proto.set_spinning_ns(static_cast<std::uint64_t>(counts.spinning));
-  proto.set_switched_in(counts.switched_in);
-}
-
-void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainResult& proto) {
-  proto.set_name(spec.name);
-  proto.set_offered(counts.offered);
-  proto.set_delivered(counts.delivered);
-  proto.set_dropped_ingress_full(counts.dropped_ingress_full);
-  proto.set_in_flight(counts.in_flight);
-  *proto.mutable_latency() = ToProto(counts.latency);
-  for (std::size_t i = 0; i < spec.nfs.size(); ++i) {
-    WriteNf(spec.nfs[i], counts.nfs[i], *proto.add_nfs());
-  }
-}
-
-void WriteEvent(const SwitchRecord& event, std::uint32_t cpu,
-                const std::vector<std::string_view>& names, v1::SwitchEvent& proto) {
-  proto.set_time_ns(static_cast<std::uint64_t>(event.time));
-  proto.set_cpu(cpu);
-  if (event.reason != SwitchReason::kStart) proto.set_from(std::string(names[event.from]));
-  proto.set_to(std::string(names[event.to]));
-  proto.set_reason(ToProto(event.reason));
-  proto.set_from_ingress(event.from_ingress);
-  proto.set_from_egress(event.from_egress);
-  proto.set_to_ingress(event.to_ingress);
-  proto.set_to_egress(event.to_egress);
-  proto.set_slice_ns(static_cast<std::uint64_t>(event.slice));
 }
 
 }  // namespace
 
 absl::StatusOr<Scenario> ScenarioFromProto(const v1::Scenario& proto) {
+  if (const auto status = CheckLimits(proto); !status.ok())
+    return absl::InvalidArgumentError(std::string(status.message()) + ".");
   Checker check;
   Scenario scenario;
-  const auto policy = PolicyOf(proto.policy());
-  check.Require(policy.has_value(), "policy", v1::Policy_Name(proto.policy()),
-                "one of POLICY_UNIS, POLICY_COOPERATIVE, POLICY_RR, POLICY_FIFO, POLICY_OTHER and "
-                "POLICY_BATCH");
-  scenario.policy = policy.value_or(scenario.policy);
-  if (proto.chains().empty()) check.Fail("chains is empty; a scenario has at least one chain.");
-  std::set<std::string> chain_names;
-  std::set<std::string> nf_names;
-  for (int i = 0; i < proto.chains_size(); ++i) {
-    const std::string at = Element("chains", i);
-    check.Name(proto.chains(i).name(), at + ".name", chain_names);
-    scenario.chains.push_back(ReadChain(proto.chains(i), at, check, nf_names));
-  }
+  scenario.policy = static_cast<Policy>(proto.policy());
+  check.Require(TraitsOf(scenario.policy) != nullptr, "policy", v1::Policy_Name(proto.policy()),
+                "one of the contract's policies, such as POLICY_UNIS");
+  Functions functions(proto, check);
+  scenario.chains = ReadChains(proto, functions, check);
+  scenario.functions = functions.Finish();
   scenario.machine = ReadMachine(proto.machine(), check);
-  scenario.scheduler = ReadScheduler(proto, scenario.machine, check);
+  scenario.scheduler = ReadScheduler(proto, scenario.machine);
   check.Require(proto.duration_ns() > 0, "duration_ns", proto.duration_ns(), "above 0");
   scenario.duration = check.SliceOr(proto.duration_ns(), 0, "duration_ns");
   scenario.warmup = check.SliceOr(proto.warmup_ns(), 0, "warmup_ns");
@@ -312,31 +261,6 @@ absl::StatusOr<Scenario> ScenarioFromProto(const v1::Scenario& proto) {
   scenario.trace = proto.trace();
   if (!check.status().ok()) return check.status();
   return scenario;
-}
-
-v1::SimResult ResultToProto(const Scenario& scenario, const Result& result) {
-  v1::SimResult proto;
-  proto.set_policy(ToProto(scenario.policy));
-  proto.set_duration_ns(static_cast<std::uint64_t>(scenario.duration));
-  proto.set_switches(result.switches);
-  proto.set_ticks(result.ticks);
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < scenario.chains.size(); ++i) {
-    for (const NfSpec& nf : scenario.chains[i].nfs) names.push_back(nf.name);
-    WriteChain(scenario.chains[i], result.chains[i], *proto.add_chains());
-  }
-  for (const SwitchRecord& event : result.events) {
-    WriteEvent(event, result.cpus[event.core], names, *proto.add_events());
-  }
-  for (const RunInterval& run : result.runs) {
-    v1::RunInterval& interval = *proto.add_runs();
-    interval.set_cpu(result.cpus[run.core]);
-    interval.set_nf(std::string(names[run.nf]));
-    interval.set_begin_ns(static_cast<std::uint64_t>(run.begin));
-    interval.set_end_ns(static_cast<std::uint64_t>(run.end));
-    interval.set_packets(run.packets);
-  }
-  return proto;
 }
 
 }  // namespace unis::sim

@@ -23,8 +23,7 @@ ServiceCpu::ServiceCpu(const Scenario& scenario, Machine& machine, CpuPolicy& po
       roles_(std::move(roles)),
       source_(FromNs(scenario.machine.source_ns)),
       sink_(FromNs(scenario.machine.sink_ns)),
-      poll_(FromNs(scenario.machine.poll_ns)),
-      batch_(scenario.scheduler.batch) {}
+      poll_(FromNs(scenario.machine.poll_ns)) {}
 
 // Each part gets its turn; the first that has something to do works until the next event.
 void ServiceCpu::OnTime(Time now) {
@@ -44,10 +43,17 @@ void ServiceCpu::OnTime(Time now) {
 void ServiceCpu::Wake(Time now) {
   if (!idle_) return;
   const auto has_work = [this](Role role) {
-    if (role == Role::kSource) return machine_->SourceHasRoom(batch_);
-    return role == Role::kSink && machine_->SinkHasPackets();
+    if (role == Role::kSource) return SourceHasRoom();
+    return role == Role::kSink && machine_->rings().SinkHasPackets();
   };
   if (std::ranges::any_of(roles_, has_work)) next_ = std::min(next_, now + poll_);
+}
+
+bool ServiceCpu::SourceHasRoom() const {
+  for (std::size_t chain = 0; chain < machine_->rings().chains(); ++chain) {
+    if (machine_->rings().HasRoom(chain, kBatch)) return true;
+  }
+  return false;
 }
 
 Time ServiceCpu::Begin(Role role, Time now) {
@@ -65,11 +71,11 @@ Time ServiceCpu::Begin(Role role, Time now) {
 
 // One burst for one chain: the packets are in its ring when the work is done.
 Time ServiceCpu::BeginSource(Time now) {
-  for (std::size_t i = 0; i < machine_->chains(); ++i) {
+  for (std::size_t i = 0; i < machine_->rings().chains(); ++i) {
     const std::size_t chain = next_chain_;
-    next_chain_ = next_chain_ + 1 == machine_->chains() ? 0 : next_chain_ + 1;
-    if (!machine_->HasRoom(chain, batch_)) continue;
-    sending_ = batch_;
+    next_chain_ = next_chain_ + 1 == machine_->rings().chains() ? 0 : next_chain_ + 1;
+    if (!machine_->rings().HasRoom(chain, kBatch)) continue;
+    sending_ = kBatch;
     sending_to_ = chain;
     return now + sending_ * source_;
   }
@@ -78,8 +84,8 @@ Time ServiceCpu::BeginSource(Time now) {
 
 Time ServiceCpu::BeginSink(Time now) {
   std::uint32_t taken = 0;
-  for (std::size_t chain = 0; chain < machine_->chains(); ++chain)
-    taken += machine_->Deliver(chain, batch_, now);
+  for (std::size_t chain = 0; chain < machine_->rings().chains(); ++chain)
+    taken += machine_->Deliver(chain, kBatch, now);
   return now + taken * sink_;
 }
 

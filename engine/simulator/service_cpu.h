@@ -32,12 +32,12 @@ class ServiceCpu {
   Time Begin(Role role, Time now);  // until when it works; `now`: it found nothing to do
   Time BeginSource(Time now);
   Time BeginSink(Time now);
+  bool SourceHasRoom() const;
 
   Machine* machine_;
   CpuPolicy* policy_;
   std::vector<Role> roles_;
-  Time source_, sink_, poll_;  // per packet, per packet, per look that finds nothing
-  std::uint32_t batch_;
+  Time source_, sink_, poll_;   // per packet, per packet, per look that finds nothing
   std::size_t turn_ = 0;        // of the roles
   std::size_t next_chain_ = 0;  // of the source
   std::uint32_t sending_ = 0;   // packets of the source's burst, for sending_to_

@@ -7,9 +7,9 @@
 namespace unis::sim {
 namespace {
 
-Scenario WithPlatform(Policy policy, std::size_t nfs, double cost_ns, double source_ns,
+Scenario WithPlatform(Policy policy, std::size_t functions, double cost_ns, double source_ns,
                       double sink_ns) {
-  Scenario scenario = OneCore(policy, nfs, cost_ns);
+  Scenario scenario = OneCore(policy, functions, cost_ns);
   scenario.machine.source_ns = source_ns;
   scenario.machine.sink_ns = sink_ns;
   return scenario;
@@ -33,7 +33,7 @@ TEST(ServiceCpuTest, ASlowChainDoesNotNoticeThePlatform) {
   EXPECT_NEAR(Rate(WithPlatform(Policy::kUnis, 1, 500, 60, 40)), expected, 0.02 * expected);
 }
 
-// A switch takes the CPU from source and sink: two a round of 1535 packets, one for each NF.
+// A switch takes the CPU from source and sink: two a round of 1535 packets, one for each function.
 TEST(ServiceCpuTest, SwitchesAreTakenFromSourceAndSink) {
   Scenario scenario = WithPlatform(Policy::kUnis, 2, 10, 60, 40);
   scenario.machine.switch_call_ns = 30'000;
@@ -48,15 +48,16 @@ TEST(ServiceCpuTest, SwitchesAreTakenFromSourceAndSink) {
   EXPECT_NEAR(Rate(scenario), alone, 0.1 * alone) << "the scheduler has a CPU of its own";
 }
 
-// The last NF fills its ring faster than the sink takes packets from it, and loses what is left.
+// The last function fills its ring faster than the sink takes packets from it, and loses what is
+// left.
 TEST(ServiceCpuTest, ASlowSinkLetsTheLastRingRunOver) {
   Scenario scenario = WithPlatform(Policy::kFifo, 1, 10, 1, 40);
-  EXPECT_EQ(Simulate(scenario).chains[0].nfs[0].dropped_egress_full, 0U)
+  EXPECT_EQ(Simulate(scenario).functions[0].dropped_egress_full, 0U)
       << "on one CPU the source waits for the sink";
   scenario.machine.platform_has_three_cpus = true;
   const Result result = Simulate(scenario);
-  EXPECT_GT(result.chains[0].nfs[0].dropped_egress_full, result.chains[0].delivered);
-  EXPECT_GE(result.chains[0].in_flight, scenario.chains[0].ring_size / 2);
+  EXPECT_GT(result.functions[0].dropped_egress_full, result.chains[0].delivered);
+  EXPECT_GE(result.chains[0].in_flight, kRing / 2);
 }
 
 TEST(ServiceCpuTest, EveryPolicyDeliversAndEveryChainIsServed) {
@@ -64,10 +65,7 @@ TEST(ServiceCpuTest, EveryPolicyDeliversAndEveryChainIsServed) {
        {Policy::kUnis, Policy::kCooperative, Policy::kRr, Policy::kOther, Policy::kBatch}) {
     Scenario scenario = WithPlatform(policy, 2, 50, 30, 20);
     scenario.duration = 1000 * kMillisecond;
-    ChainSpec second = scenario.chains[0];
-    second.name = "second";
-    for (NfSpec& nf : second.nfs) nf.name += '2';
-    scenario.chains.push_back(second);
+    AddChainLikeTheFirst(scenario, 1);
     const Result result = Simulate(scenario);
     for (const ChainResult& chain : result.chains) EXPECT_GT(chain.delivered, 0U);
   }

@@ -13,9 +13,8 @@ namespace {
 
 struct EventLog final : SwitchObserver {
   explicit EventLog(bool enabled) : enabled(enabled) {}
-  void OnSwitch(const SwitchRecord& record) noexcept override {
-    if (enabled) records.push_back(record);
-  }
+  bool wants() const noexcept override { return enabled; }
+  void OnSwitch(const SwitchRecord& record) noexcept override { records.push_back(record); }
   bool enabled;
   std::vector<SwitchRecord> records;
 };
@@ -47,6 +46,7 @@ class Simulation {
     Result result;
     machine_.Collect(end, result);
     result.ticks = policy_->Decisions() - decisions_before_;
+    result.failed_switches = policy_->FailedSwitches() - failed_before_;
     result.events = std::move(log_.records);
     return result;
   }
@@ -55,6 +55,7 @@ class Simulation {
   void BeginMeasuring() {
     machine_.BeginMeasuring(scenario_.warmup * kNanosecond);
     decisions_before_ = policy_->Decisions();
+    failed_before_ = policy_->FailedSwitches();
     log_.records.clear();
   }
 
@@ -102,6 +103,7 @@ class Simulation {
   std::vector<ServiceCpu> services_;
   std::vector<Arrivals> arrivals_;
   std::uint64_t decisions_before_ = 0;
+  std::uint64_t failed_before_ = 0;
 };
 
 }  // namespace

@@ -12,30 +12,28 @@
 namespace unis::sim {
 namespace {
 
-constexpr double kRing = 2047;  // packets that a ring of 2048 slots holds
-
-TEST(SimulationTest, OneNfAloneProcessesAtItsCostUnderEveryPolicy) {
+TEST(SimulationTest, OneFunctionAloneProcessesAtItsCostUnderEveryPolicy) {
   for (const Policy policy : {Policy::kUnis, Policy::kCooperative, Policy::kRr, Policy::kFifo,
                               Policy::kOther, Policy::kBatch}) {
     const Scenario scenario = OneCore(policy, 1, 37.5);
     const Result result = Simulate(scenario);
     EXPECT_NEAR(Throughput(scenario, result), 1e9 / 37.5, 1e9 / 37.5 * 1e-4);
     EXPECT_EQ(result.switches, 0u);
-    EXPECT_EQ(result.chains[0].nfs[0].busy, scenario.duration);
-    EXPECT_EQ(result.chains[0].nfs[0].spinning, 0);
+    EXPECT_EQ(result.functions[0].busy, scenario.duration);
+    EXPECT_EQ(result.functions[0].spinning, 0);
   }
 }
 
-TEST(SimulationTest, NfsOnTheirOwnCoresRunAtTheSlowest) {
+TEST(SimulationTest, FunctionsOnTheirOwnCoresRunAtTheSlowest) {
   Scenario scenario = OneCore(Policy::kUnis, 3, 40);
-  for (std::uint32_t i = 0; i < 3; ++i) scenario.chains[0].nfs[i].cpu = i;
-  scenario.chains[0].nfs[1].cost_ns = 100;
+  for (std::uint32_t i = 0; i < 3; ++i) scenario.functions[i].cpu = i;
+  scenario.functions[1].cost_ns = 100;
   const Result result = Simulate(scenario);
   EXPECT_NEAR(Throughput(scenario, result), 1e7, 1e4);
-  const auto& nfs = result.chains[0].nfs;
+  const auto& functions = result.functions;
   // The first works in vain for most of its time: nobody else is there to run instead.
-  EXPECT_NEAR(static_cast<double>(nfs[0].dropped_egress_full), 0.2 * (25e6 - 10e6), 1e4);
-  EXPECT_NEAR(static_cast<double>(nfs[2].spinning), 0.6 * 200e6, 1e6);
+  EXPECT_NEAR(static_cast<double>(functions[0].dropped_egress_full), 0.2 * (25e6 - 10e6), 1e4);
+  EXPECT_NEAR(static_cast<double>(functions[2].spinning), 0.6 * 200e6, 1e6);
 }
 
 TEST(SimulationTest, CooperativePairFollowsTheClosedForm) {
@@ -45,13 +43,13 @@ TEST(SimulationTest, CooperativePairFollowsTheClosedForm) {
     const double expected = 1e9 / (2 * cost + 2 * scenario.machine.yield_ns / packets_per_turn);
     const Result result = Simulate(scenario);
     EXPECT_NEAR(Throughput(scenario, result), expected, 1e-3 * expected);
-    EXPECT_EQ(result.chains[0].nfs[0].dropped_egress_full, 0u);
+    EXPECT_EQ(result.functions[0].dropped_egress_full, 0u);
   }
 }
 
-TEST(SimulationTest, AnNfThatDoesNotCooperateKeepsTheCore) {
+TEST(SimulationTest, AFunctionThatDoesNotCooperateKeepsTheCore) {
   Scenario scenario = OneCore(Policy::kCooperative, 2, 50);
-  scenario.chains[0].nfs[0].yield_every = 0;
+  scenario.functions[0].yield_every = 0;
   const Result result = Simulate(scenario);
   EXPECT_EQ(result.chains[0].delivered, 0u);
   EXPECT_EQ(result.switches, 0u);
@@ -60,11 +58,11 @@ TEST(SimulationTest, AnNfThatDoesNotCooperateKeepsTheCore) {
 TEST(SimulationTest, FifoStarvesAllButTheFirst) {
   const Result result = Simulate(OneCore(Policy::kFifo, 3, 50));
   EXPECT_EQ(result.chains[0].delivered, 0u);
-  EXPECT_EQ(result.chains[0].nfs[1].processed, 0u);
-  EXPECT_EQ(result.chains[0].nfs[0].dropped_egress_full, result.chains[0].nfs[0].processed);
+  EXPECT_EQ(result.functions[1].processed, 0u);
+  EXPECT_EQ(result.functions[0].dropped_egress_full, result.functions[0].processed);
 }
 
-// A slice of 100 ms fills the ring once; the next NF drains it and spins: a ring a round.
+// A slice of 100 ms fills the ring once; the next function drains it and spins: a ring a round.
 TEST(SimulationTest, RoundRobinPassesOneRingARound) {
   Scenario scenario = OneCore(Policy::kRr, 2, 50);
   const auto round =
@@ -79,10 +77,10 @@ TEST(SimulationTest, RoundRobinPassesOneRingARound) {
 
 TEST(SimulationTest, FairTimeSharingGivesEqualShares) {
   Scenario scenario = OneCore(Policy::kOther, 4, 50);
-  scenario.chains[0].nfs[2].cost_ns = 500;
+  scenario.functions[2].cost_ns = 500;
   const Result result = Simulate(scenario);
-  for (const NfResult& nf : result.chains[0].nfs) {
-    EXPECT_NEAR(static_cast<double>(nf.busy + nf.spinning), 200e6 / 4, 3.1e6);
+  for (const FunctionResult& function : result.functions) {
+    EXPECT_NEAR(static_cast<double>(function.busy + function.spinning), 200e6 / 4, 3.1e6);
   }
 }
 
@@ -104,39 +102,40 @@ TEST(SimulationTest, PreemptionInABurstLosesNoWork) {
   scenario.machine.rr_slice = 1'000;  // a burst takes 6400
   scenario.machine.kernel_switch_ns = 1;
   const Result result = Simulate(scenario);
-  for (const NfResult& nf : result.chains[0].nfs) {
-    EXPECT_NEAR(static_cast<double>(nf.busy), 100.0 * static_cast<double>(nf.processed), 6'400);
+  for (const FunctionResult& function : result.functions) {
+    EXPECT_NEAR(static_cast<double>(function.busy), 100.0 * static_cast<double>(function.processed),
+                6'400);
   }
   EXPECT_NEAR(Throughput(scenario, result), 1e9 / 200, 1e9 / 200 * 0.01);
 }
 
 TEST(SimulationTest, SaturatedUnisBeatsTheKernelByFar) {
-  for (const std::size_t nfs : {2u, 3u, 5u}) {
+  for (const std::size_t functions : {2u, 3u, 5u}) {
     const auto throughput = [&](Policy policy) {
-      Scenario scenario = OneCore(policy, nfs, 30);
+      Scenario scenario = OneCore(policy, functions, 30);
       scenario.duration = 1'000 * kMillisecond;
       return Throughput(scenario, Simulate(scenario));
     };
     const double unis = throughput(Policy::kUnis);
-    EXPECT_GT(unis, 20 * throughput(Policy::kRr)) << nfs;
-    EXPECT_GT(unis, 20 * throughput(Policy::kOther)) << nfs;
-    EXPECT_GT(unis, 0.8 * throughput(Policy::kCooperative)) << nfs;
+    EXPECT_GT(unis, 20 * throughput(Policy::kRr)) << functions;
+    EXPECT_GT(unis, 20 * throughput(Policy::kOther)) << functions;
+    EXPECT_GT(unis, 0.8 * throughput(Policy::kCooperative)) << functions;
   }
 }
 
-// Where slices are neither all right nor all alike, an NF that is left late spins on an empty
+// Where slices are neither all right nor all alike, a function that is left late spins on an empty
 // ingress or drops what its egress does not take.
 TEST(SimulationTest, StartingTheSwitchEarlyPays) {
   Scenario unequal = OneCore(Policy::kUnis, 2, 10);
-  unequal.chains[0].nfs[1].cost_ns = 30;
+  unequal.functions[1].cost_ns = 30;
   Scenario overestimated = OneCore(Policy::kUnis, 5, 15);
-  for (NfSpec& nf : overestimated.chains[0].nfs) nf.scheduled_cost_ns = 25;
+  for (FunctionSpec& function : overestimated.functions) function.scheduled_cost_ns = 25;
   for (Scenario& scenario : {std::ref(unequal), std::ref(overestimated)}) {
     const double with_lead = Throughput(scenario, Simulate(scenario));
     scenario.scheduler.lead = 0;
     EXPECT_GT(with_lead, 1.03 * Throughput(scenario, Simulate(scenario)));
     double cost = 0;
-    for (const NfSpec& nf : scenario.chains[0].nfs) cost += nf.cost_ns;
+    for (const FunctionSpec& function : scenario.functions) cost += function.cost_ns;
     EXPECT_LT(with_lead, 1e9 / cost);  // nobody beats the work
   }
 }
@@ -148,8 +147,8 @@ TEST(SimulationTest, TimeOfTheCoreIsWorkSpinningAndPreemptions) {
     scenario.scheduler.lead = lead;
     const Result result = Simulate(scenario);
     double used = 0;
-    for (const NfResult& nf : result.chains[0].nfs) {
-      used += static_cast<double>(nf.busy + nf.spinning);
+    for (const FunctionResult& function : result.functions) {
+      used += static_cast<double>(function.busy + function.spinning);
     }
     const double preempted =
         static_cast<double>(result.switches) * scenario.machine.kernel_switch_ns;
@@ -157,8 +156,8 @@ TEST(SimulationTest, TimeOfTheCoreIsWorkSpinningAndPreemptions) {
   }
 }
 
-// The service core makes 8 µs of system call a switch, and T = 1 µs: 7 ticks less.
-// T starts again when the loop is through (line 19), after the 8 µs that a switch takes.
+// The service core makes 8 µs of system call a switch, and T = 1 µs: 8 ticks less, for T starts
+// again when the loop is through (line 19), after the 8 µs that a switch takes.
 TEST(SimulationTest, TicksPauseWhileTheSchedulerSwitches) {
   const Scenario scenario = OneCore(Policy::kUnis, 5, 30);
   const Result result = Simulate(scenario);
@@ -172,13 +171,7 @@ TEST(SimulationTest, SwitchesOfAllCoresAreMadeOneAfterTheOther) {
   Scenario scenario = OneCore(Policy::kUnis, 3, 30);
   const Result alone = Simulate(scenario);
   for (std::uint32_t cpu = 2; cpu <= 10; ++cpu) {
-    ChainSpec chain = scenario.chains[0];
-    chain.name += std::to_string(cpu);
-    for (NfSpec& nf : chain.nfs) {
-      nf.cpu = cpu;
-      nf.name += std::to_string(cpu);
-    }
-    scenario.chains.push_back(chain);
+    AddChainLikeTheFirst(scenario, cpu);
   }
   const Result together = Simulate(scenario);
   EXPECT_LE(together.switches, 200'000'000u / 8'000 + 10);
@@ -188,7 +181,7 @@ TEST(SimulationTest, SwitchesOfAllCoresAreMadeOneAfterTheOther) {
 
 std::uint64_t EgressDrops(const Result& result) {
   std::uint64_t sum = 0;
-  for (const NfResult& nf : result.chains[0].nfs) sum += nf.dropped_egress_full;
+  for (const FunctionResult& function : result.functions) sum += function.dropped_egress_full;
   return sum;
 }
 
@@ -196,14 +189,14 @@ std::uint64_t EgressDrops(const Result& result) {
 Scenario SlicesTooLong(bool occupancy) {
   Scenario scenario = OneCore(Policy::kUnis, 5, 30);
   scenario.scheduler.occupancy = occupancy;
-  for (NfSpec& nf : scenario.chains[0].nfs) nf.scheduled_cost_ns = 30 * 1.25 / 0.75;
+  for (FunctionSpec& function : scenario.functions) function.scheduled_cost_ns = 30 * 1.25 / 0.75;
   return scenario;
 }
 
 TEST(SimulationTest, WithoutOccupancySlicesThatAreTooLongDropPackets) {
   const Scenario scenario = SlicesTooLong(false);
   const Result result = Simulate(scenario);
-  const auto& first = result.chains[0].nfs[0];
+  const auto& first = result.functions[0];
   // A slice makes 1.25 rings of packets, one of which fits.
   EXPECT_NEAR(static_cast<double>(first.dropped_egress_full) / static_cast<double>(first.processed),
               0.2, 0.03);
@@ -217,9 +210,9 @@ TEST(SimulationTest, ThetaMaxPreventsThoseDrops) {
   EXPECT_GT(Throughput(scenario, result), 1.1 * Throughput(pure, Simulate(pure)));
 }
 
-TEST(SimulationTest, ThetaMaxPreventsDropsBeforeASlowNf) {
+TEST(SimulationTest, ThetaMaxPreventsDropsBeforeASlowFunction) {
   Scenario scenario = OneCore(Policy::kUnis, 2, 30);
-  scenario.chains[0].nfs[1].cost_ns = 300;
+  scenario.functions[1].cost_ns = 300;
   EXPECT_EQ(EgressDrops(Simulate(scenario)), 0u);
 }
 
@@ -239,18 +232,18 @@ TEST(SimulationTest, BelowSaturationEverythingArrives) {
 
 TEST(SimulationTest, AFirewallPassesItsShare) {
   Scenario scenario = OneCore(Policy::kUnis, 2, 50);
-  scenario.chains[0].nfs[0].pass_ratio = 0.3;
+  scenario.functions[0].pass_ratio = 0.3;
   const Result result = Simulate(scenario);
-  const NfResult& firewall = result.chains[0].nfs[0];
+  const FunctionResult& firewall = result.functions[0];
   EXPECT_NEAR(static_cast<double>(firewall.dropped_by_function),
               0.7 * static_cast<double>(firewall.processed), 64);
-  EXPECT_NEAR(static_cast<double>(result.chains[0].nfs[1].processed),
+  EXPECT_NEAR(static_cast<double>(result.functions[1].processed),
               0.3 * static_cast<double>(firewall.processed), 2 * kRing);
 }
 
 TEST(SimulationTest, CostFollowsThePacketSize) {
   Scenario scenario = OneCore(Policy::kFifo, 1, 0);
-  scenario.chains[0].nfs[0].cost_by_size = {{64, 64}, {1518, 1518}};
+  scenario.functions[0].cost_by_size = {{64, 64}, {1518, 1518}};
   scenario.chains[0].arrivals.mix = SizeMix::kImix;
   const double mean_bytes = (7 * 64 + 4 * 594 + 1518) / 12.0;
   EXPECT_NEAR(Throughput(scenario, Simulate(scenario)), 1e9 / mean_bytes, 0.01 * 1e9 / mean_bytes);
@@ -304,11 +297,11 @@ TEST(SimulationTest, RunsTellWhoRanWhen) {
       EXPECT_GE(run.begin, last_end);
       EXPECT_GT(run.end, run.begin);
       last_end = run.end;
-      packets[run.nf] += run.packets;
+      packets[run.function] += run.packets;
     }
     EXPECT_LE(last_end, scenario.warmup + scenario.duration);
-    for (NfIndex nf = 0; nf < 3; ++nf) {
-      EXPECT_EQ(packets[nf], result.chains[0].nfs[nf].processed);
+    for (TaskIndex task = 0; task < 3; ++task) {
+      EXPECT_EQ(packets[task], result.functions[task].processed);
     }
     EXPECT_NEAR(static_cast<double>(result.runs.size()), static_cast<double>(result.switches), 2);
   }

@@ -3,42 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 
 namespace unis::sim {
 
 PacketSizes::PacketSizes(SizeMix mix, std::uint32_t fixed_size) {
-  switch (mix) {
-    case SizeMix::kFixed:
-      bytes_ = {fixed_size};
-      weight_ = {1};
-      break;
-    case SizeMix::kImix:
-      bytes_ = {64, 594, 1518};
-      weight_ = {7, 4, 1};
-      break;
-    case SizeMix::kDatacenter:
-      bytes_ = {200, 1400};
-      weight_ = {1, 1};
-      break;
-  }
-  total_weight_ = std::accumulate(weight_.begin(), weight_.end(), 0u);
+  const auto shares = SharesOf(mix);
+  shares_.assign(shares.begin(), shares.end());
+  if (mix == SizeMix::kFixed) shares_ = {{fixed_size, 1}};
+  total_weight_ = TotalWeight(shares_);
 }
 
 double PacketSizes::Share(SizeClass size) const {
-  return static_cast<double>(weight_[size]) / total_weight_;
+  return static_cast<double>(shares_[size].weight) / total_weight_;
 }
 
 SizeClass PacketSizes::Draw(Random& random) const {
-  auto ticket = static_cast<std::uint32_t>(random.Unit() * total_weight_);
-  SizeClass size = 0;
-  while (ticket >= weight_[size]) ticket -= weight_[size++];
-  return size;
+  return Pick(shares_, static_cast<std::uint32_t>(random.Unit() * total_weight_));
 }
 
-double CostOf(const NfSpec& nf, std::uint32_t bytes) {
-  const auto& table = nf.cost_by_size;
-  if (table.empty()) return nf.cost_ns;
+double CostOf(const FunctionSpec& function, std::uint32_t bytes) {
+  const auto& table = function.cost_by_size;
+  if (table.empty()) return function.cost_ns;
   const auto above =
       std::lower_bound(table.begin(), table.end(), bytes,
                        [](const auto& entry, std::uint32_t size) { return entry.first < size; });
@@ -49,10 +34,10 @@ double CostOf(const NfSpec& nf, std::uint32_t bytes) {
   return std::lerp(below->second, above->second, share);
 }
 
-double MeanCost(const NfSpec& nf, const PacketSizes& sizes) {
+double MeanCost(const FunctionSpec& function, const PacketSizes& sizes) {
   double mean = 0;
-  for (SizeClass size = 0; size < sizes.bytes().size(); ++size) {
-    mean += sizes.Share(size) * CostOf(nf, sizes.bytes()[size]);
+  for (SizeClass size = 0; size < sizes.shares().size(); ++size) {
+    mean += sizes.Share(size) * CostOf(function, sizes.shares()[size].bytes);
   }
   return mean;
 }

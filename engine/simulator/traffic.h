@@ -4,51 +4,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/random.h"
+#include "engine/base/size_mix.h"
 #include "engine/simulator/packets.h"
 #include "engine/simulator/scenario.h"
 
 namespace unis::sim {
-
-// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood): the same numbers on every platform, which the
-// distributions of <random> do not promise.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t Next() {
-    std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-
-  // In [0, 1).
-  double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
-
- private:
-  std::uint64_t state_;
-};
 
 // The sizes of a mix and how often each occurs.
 class PacketSizes {
  public:
   PacketSizes(SizeMix mix, std::uint32_t fixed_size);
 
-  const std::vector<std::uint32_t>& bytes() const { return bytes_; }
+  // A SizeClass is a position here.
+  const std::vector<SizeShare>& shares() const { return shares_; }
   double Share(SizeClass size) const;
   SizeClass Draw(Random& random) const;
 
  private:
-  std::vector<std::uint32_t> bytes_;
-  std::vector<std::uint32_t> weight_;
-  std::uint32_t total_weight_ = 0;
+  std::vector<SizeShare> shares_;
+  std::uint32_t total_weight_;
 };
 
 // ns for a packet of this size.
-double CostOf(const NfSpec& nf, std::uint32_t bytes);
+double CostOf(const FunctionSpec& function, std::uint32_t bytes);
 
 // ns, over the sizes of the mix.
-double MeanCost(const NfSpec& nf, const PacketSizes& sizes);
+double MeanCost(const FunctionSpec& function, const PacketSizes& sizes);
 
 // When bursts arrive. Saturating traffic has no times of its own: it follows the first ring.
 class Arrivals {

@@ -15,24 +15,26 @@ namespace {
 constexpr std::string_view kHelp =
     R"(usage: unis-sim [FILE]
 
-Simulates chains of poll-mode NFs that share CPU cores, on virtual time, with the scheduler of unisd.
-Reads a Scenario (proto/unis/v1/engine.proto) as protobuf JSON from FILE, or from stdin if FILE is
-absent or "-", and writes a SimResult as JSON to stdout. The same scenario gives the same result.
+Simulates chains of poll-mode functions that share CPU cores, on virtual time, with the scheduler of
+unisd. Reads a Scenario (proto/unis/v1/simulator.proto) as protobuf JSON from FILE, or from stdin if
+FILE is absent or "-", and writes a SimResult as JSON to stdout. The same scenario gives the same
+result.
 
-Simulated are warmup_ns, which are not counted, and then duration_ns. Packets that are in flight when
-the warm-up ends count as offered, so: offered = delivered + dropped + in_flight.
+A function is one task, however many chains pass through it. Simulated are warmup_ns, which are not
+counted, and then duration_ns. Packets that are in flight when the warm-up ends count as offered, so:
+offered = delivered + dropped + in_flight.
 
 Fields that are 0 or absent take a default:
   machine    switch_ns 14000, switch_call_ns 8000, yield_ns 1400, kernel_switch_ns 2500, poll_ns 20,
              rr_slice_ns 100 ms, fair_slice_ns 3 ms; source_ns and sink_ns 0: they take no time
-  scheduler  the paper's settings if it is absent as a whole; else only gamma 0.75, batch 64 and
-             interval_ns 1000; lead_ns is machine.switch_ns less kernel_switch_ns if absent, 0
-             if it is 0
+  scheduler  the paper's settings if it is absent as a whole; else every field as given, but lead_ns
+             is machine.switch_ns less kernel_switch_ns if absent
   arrivals   saturating, size 64, burst 32
 
 A smallest scenario:
-  {"policy": "POLICY_UNIS", "duration_ns": 1000000000, "chains": [{"name": "c", "ring_size": 2048,
-   "nfs": [{"name": "a", "cpu": 1, "cost_ns": 50}, {"name": "b", "cpu": 1, "cost_ns": 50}]}]}
+  {"policy": "POLICY_UNIS", "duration_ns": 1000000000,
+   "functions": [{"name": "a", "cpu": 1, "cost_ns": 50}, {"name": "b", "cpu": 1, "cost_ns": 50}],
+   "chains": [{"name": "c", "path": ["a", "b"], "capacity": [2047]}]}
 
 exit status: 0 simulated, 2 bad scenario or arguments (one sentence on stderr)
 )";

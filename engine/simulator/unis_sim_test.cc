@@ -58,8 +58,9 @@ class UnisSimTest : public testing::Test {
   }
 
   static constexpr const char* kScenario =
-      R"({"policy": "POLICY_COOPERATIVE", "duration_ns": 1000000, "chains": [{"name": "c",
-          "ring_size": 256, "nfs": [{"name": "a", "cpu": 0, "cost_ns": 100}]}]})";
+      R"({"policy": "POLICY_COOPERATIVE", "duration_ns": 1000000, "functions": [
+          {"name": "a", "cpu": 0, "cost_ns": 100}],
+          "chains": [{"name": "c", "path": ["a"], "capacity": [255]}]})";
 
   std::filesystem::path folder_;
   std::string program_;
@@ -99,7 +100,8 @@ TEST_F(UnisSimTest, BadInputIsOneSentenceAndExitCode2) {
     EXPECT_EQ(outcome.out, "") << arguments;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
-  EXPECT_NE(Execute(Quote(bad)).err.find("bad.json: chains is empty"), std::string::npos);
+  EXPECT_NE(Execute(Quote(bad)).err.find("bad.json: functions of Scenario is an empty list"),
+            std::string::npos);
 }
 
 }  // namespace

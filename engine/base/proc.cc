@@ -1,0 +1,96 @@
+#include "engine/base/proc.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace unis {
+namespace {
+
+// A small file of /proc at once, without allocation; its end is cut off where it is longer.
+class Text {
+ public:
+  Text(int folder, const char* name) noexcept {
+    const UniqueFd file(openat(folder, name, O_RDONLY | O_CLOEXEC));
+    const ssize_t size = file.valid() ? read(file.get(), buffer_.data(), buffer_.size()) : 0;
+    size_ = size > 0 ? static_cast<std::size_t>(size) : 0;
+  }
+  std::string_view view() const noexcept { return {buffer_.data(), size_}; }
+
+ private:
+  std::array<char, 4096> buffer_;
+  std::size_t size_;
+};
+
+std::uint64_t Number(std::string_view text) noexcept {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The word at a position, counted from 0; words are separated by single spaces.
+std::string_view Word(std::string_view line, int position) noexcept {
+  for (; position > 0 && !line.empty(); --position)
+    line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);
+  return line.substr(0, line.find(' '));
+}
+
+// The number in the line of a "status" file that starts with `key`.
+std::uint64_t Value(std::string_view status, std::string_view key) noexcept {
+  const auto at = status.find(key);
+  if (at == std::string_view::npos) return 0;
+  status.remove_prefix(at + key.size());
+  status.remove_prefix(std::min(status.find_first_of("0123456789"), status.size()));
+  return Number(status);
+}
+
+// Fields 3 and 22; the name before them may hold anything, spaces and brackets too.
+std::optional<ProcStat> ParseStat(std::string_view stat) noexcept {
+  const auto name_end = stat.rfind(") ");
+  if (name_end == std::string_view::npos) return std::nullopt;
+  const auto fields = stat.substr(name_end + 2);
+  if (fields.empty()) return std::nullopt;
+  return ProcStat{.state = fields.front(), .start_time = Number(Word(fields, 22 - 3))};
+}
+
+}  // namespace
+
+std::optional<ProcStat> StatOfProcess(pid_t pid) {
+  return ParseStat(Text(AT_FDCWD, fmt::format("/proc/{}/stat", pid).c_str()).view());
+}
+
+bool ProcessRuns(pid_t pid) {
+  const auto stat = StatOfProcess(pid);
+  return stat && stat->state != 'Z' && stat->state != 'X';
+}
+
+bool ProcessRuns(pid_t pid, std::uint64_t start_time) {
+  const auto stat = StatOfProcess(pid);
+  return stat && stat->state != 'Z' && stat->state != 'X' && stat->start_time == start_time;
+}
+
+bool ThreadExists(pid_t pid, pid_t tid) { return OpenTask(pid, tid).valid(); }
+
+UniqueFd OpenTask(pid_t pid, pid_t tid) {
+  const std::string path = fmt::format("/proc/{}/task/{}", pid, tid);
+  return UniqueFd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept {
+  return ParseStat(Text(task.get(), "stat").view());
+}
+
+std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept {
+  return Number(Text(task.get(), "schedstat").view());
+}
+
+ContextSwitches ContextSwitchesOf(const UniqueFd& task) noexcept {
+  const Text status(task.get(), "status");
+  return {.voluntary = Value(status.view(), "\nvoluntary_ctxt_switches:"),
+          .involuntary = Value(status.view(), "\nnonvoluntary_ctxt_switches:")};
+}
+
+}  // namespace unis

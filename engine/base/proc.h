@@ -1,0 +1,35 @@
+// What /proc tells of processes and threads.
+//
+// A thread is read through a descriptor of its folder /proc/PID/task/TID: once the thread is gone
+// every read through it fails, also when another thread has got its number. 0 or nothing then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/base/unique_fd.h"
+
+namespace unis {
+
+struct ProcStat {
+  char state;                // 'R', 'S', 'T' (stopped by a signal), 'Z', …
+  std::uint64_t start_time;  // clock ticks since boot; with its number it names a process for ever
+};
+std::optional<ProcStat> StatOfProcess(pid_t pid);
+bool ProcessRuns(pid_t pid);                            // exists and is not a zombie
+bool ProcessRuns(pid_t pid, std::uint64_t start_time);  // and is the one that started then
+bool ThreadExists(pid_t pid, pid_t tid);
+
+UniqueFd OpenTask(pid_t pid, pid_t tid);  // not valid: there is no such thread, see errno
+std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
+std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
+
+struct ContextSwitches {
+  std::uint64_t voluntary = 0;
+  std::uint64_t involuntary = 0;
+};
+ContextSwitches ContextSwitchesOf(const UniqueFd& task) noexcept;
+
+}  // namespace unis

@@ -1,0 +1,245 @@
+#include "engine/controller/held_thread.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+
+namespace unis {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string Describe(const KernelClass& kernel_class) {
+  const auto named = [&kernel_class]() -> const char* {
+    switch (kernel_class.policy & ~SCHED_RESET_ON_FORK) {
+      case SCHED_OTHER:
+        return "other";
+      case SCHED_FIFO:
+        return "fifo";
+      case SCHED_RR:
+        return "rr";
+      case SCHED_BATCH:
+        return "batch";
+      case SCHED_IDLE:
+        return "idle";
+      default:
+        return "unknown";
+    }
+  };
+  if (kernel_class.priority == 0) return named();
+  return fmt::format("{} {}", named(), kernel_class.priority);
+}
+
+bool IsRealTime(int policy) { return policy == SCHED_FIFO || policy == SCHED_RR; }
+
+// A thread that is gone needs nothing back.
+absl::Status UnlessGone(absl::Status status) {
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+absl::Status ErrnoStatus(const std::string& what) {
+  const int code = errno;
+  if (code == ESRCH) return absl::NotFoundError(what + ": it has ended");
+  return absl::ErrnoToStatus(code, what);
+}
+
+}  // namespace
+
+absl::StatusOr<HeldThread> HeldThread::Take(std::string name, pid_t pid, pid_t tid) {
+  const std::string what = fmt::format("thread {} of process {} (function {})", tid, pid, name);
+  const auto none = [&what] {
+    return absl::NotFoundError(fmt::format("there is no {}: it has ended, or never was", what));
+  };
+  UniqueFd task = OpenTask(pid, tid);
+  if (!task.valid()) return none();
+  auto process = Pidfd::OfProcess(pid);
+  if (!process.ok()) return process.status();
+  HeldThread held(std::move(name), pid, tid, *std::move(process), std::move(task));
+  if (auto thread = Pidfd::OfThread(tid); thread.ok()) held.thread_ = *std::move(thread);
+  auto status = held.ReadOriginal();
+  // Still alive: so what was opened and read by number since was its own.
+  const auto stat = StatOfTask(held.task_);
+  if (!stat || !held.alive()) return none();
+  if (!status.ok()) return status;
+  held.start_time_ = stat->start_time;
+  return held;
+}
+
+absl::Status HeldThread::ReadOriginal() {
+  const auto kernel_class = Class();
+  if (!kernel_class.ok()) return kernel_class.status();
+  before_.kernel_class = *kernel_class;
+  errno = 0;
+  before_.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid_));
+  if (errno != 0 || sched_getaffinity(tid_, sizeof(before_.affinity), &before_.affinity) != 0)
+    return ErrnoStatus(Cannot("read the nice value and CPUs of"));
+  return absl::OkStatus();
+}
+
+HeldThread::~HeldThread() { (void)Restore(); }
+
+HeldThread& HeldThread::operator=(HeldThread&& other) noexcept {
+  if (this != &other) {
+    std::destroy_at(this);
+    std::construct_at(this, std::move(other));
+  }
+  return *this;
+}
+
+std::string HeldThread::Cannot(const std::string& what) const {
+  return fmt::format("cannot {} function {} (thread {} of process {})", what, name_, tid_, pid_);
+}
+
+bool HeldThread::alive() const noexcept {
+  const auto stat = StatOfTask(task_);
+  const bool alive = stat && stat->state != 'Z' && stat->state != 'X';
+  if (!alive) std::atomic_ref(found_dead_).store(true, std::memory_order_relaxed);
+  return alive;
+}
+
+bool HeldThread::stopped() const {
+  const auto stat = StatOfTask(task_);
+  return stat && stat->state == 'T';
+}
+
+absl::StatusOr<KernelClass> HeldThread::Class() const {
+  sched_param param{};
+  const int policy = sched_getscheduler(tid_);
+  const bool read = policy >= 0 && sched_getparam(tid_, &param) == 0;
+  const int code = errno;
+  // Asked afterwards: what was read by number was of the thread that is held.
+  const bool ours = alive();
+  if (read && ours) return KernelClass{.policy = policy, .priority = param.sched_priority};
+  errno = ours ? code : ESRCH;
+  return ErrnoStatus(Cannot("read the scheduling class of"));
+}
+
+std::string HeldThread::DescribeClass() const {
+  const auto kernel_class = Class();
+  return kernel_class.ok() ? Describe(*kernel_class) : "gone";
+}
+
+absl::Status HeldThread::SetClass(int policy, int priority) {
+  if (IsRealTime(policy)) policy |= SCHED_RESET_ON_FORK;
+  return PutClass({.policy = policy, .priority = priority});
+}
+
+absl::Status HeldThread::RestoreClass(const KernelClass& before) {
+  return UnlessGone(PutClass(before));
+}
+
+absl::Status HeldThread::PutClass(const KernelClass& wanted) {
+  const sched_param param{.sched_priority = wanted.priority};
+  errno = ESRCH;
+  if (alive() && sched_setscheduler(tid_, wanted.policy, &param) == 0) {
+    class_changed_ = true;
+    return absl::OkStatus();
+  }
+  const int code = errno;
+  std::string what =
+      Cannot(fmt::format("put into scheduling class {} the thread of", Describe(wanted)));
+  if (code == EPERM) {
+    what +=
+        "; run as root, and where the kernel has RT group scheduling give the cgroup of the "
+        "functions a budget (cpu.rt_runtime_us): see `unis doctor`";
+  }
+  errno = code;
+  return ErrnoStatus(what);
+}
+
+bool HeldThread::SetPriority(int priority) noexcept {
+  const std::atomic_ref found_dead(found_dead_);
+  if (found_dead.load(std::memory_order_relaxed)) return false;
+  const sched_param param{.sched_priority = priority};
+  if (sched_setparam(tid_, &param) == 0) return true;
+  if (errno == ESRCH) found_dead.store(true, std::memory_order_relaxed);
+  return false;
+}
+
+absl::Status HeldThread::Pin(unsigned cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  errno = ESRCH;
+  if (alive() && sched_setaffinity(tid_, sizeof(set), &set) == 0) {
+    affinity_changed_ = true;
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(Cannot(fmt::format("pin to CPU {}", cpu)));
+}
+
+// The process is asked for by its descriptor after its number was looked up: so the number was its.
+bool HeldThread::process_runs() const { return ProcessRuns(pid_) && process_.Signal(0); }
+
+absl::Status HeldThread::MoveTo(const fs::path& procs) const {
+  const std::string number = std::to_string(pid_);
+  const UniqueFd file(open(procs.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.valid()) {
+    errno = ESRCH;
+    if (process_runs() &&
+        write(file.get(), number.data(), number.size()) == static_cast<ssize_t>(number.size()))
+      return absl::OkStatus();
+  }
+  return ErrnoStatus(Cannot(fmt::format("move to group {}", procs.parent_path().string())));
+}
+
+absl::Status HeldThread::Move(const fs::path& procs, const fs::path& origin) {
+  auto status = MoveTo(procs);
+  if (status.ok()) origins_.push_back(origin);
+  return status;
+}
+
+absl::Status HeldThread::MoveBack() {
+  absl::Status first;
+  for (; !origins_.empty(); origins_.pop_back()) {
+    if (!process_runs()) continue;
+    auto status = MoveTo(origins_.back());
+    if (!status.ok() && process_runs()) first.Update(status);
+  }
+  return first;
+}
+
+bool HeldThread::Signal(int signal) noexcept {
+  const bool sent = process_.Signal(signal);
+  if (sent && signal == SIGSTOP) stopped_by_us_ = true;
+  if (signal == SIGCONT) stopped_by_us_ = false;
+  return sent;
+}
+
+absl::Status HeldThread::SetYielding(bool yielding) {
+  errno = ESRCH;
+  // To any thread of the process where the kernel knows none by descriptor: one handler serves all.
+  const Pidfd& receiver = thread_ ? *thread_ : process_;
+  if (alive() && receiver.Queue(SIGRTMIN, yielding ? 1 : 0)) return absl::OkStatus();
+  return ErrnoStatus(Cannot("switch the yielding of"));
+}
+
+absl::Status HeldThread::PutScheduling() {
+  if (!alive()) return absl::OkStatus();
+  absl::Status first;
+  if (class_changed_) {
+    first.Update(UnlessGone(PutClass(before_.kernel_class)));
+    if (alive() && setpriority(PRIO_PROCESS, static_cast<id_t>(tid_), before_.nice) != 0)
+      first.Update(UnlessGone(ErrnoStatus(Cannot("restore the nice value of"))));
+  }
+  if (affinity_changed_ && alive() &&
+      sched_setaffinity(tid_, sizeof(before_.affinity), &before_.affinity) != 0)
+    first.Update(UnlessGone(ErrnoStatus(Cannot("restore the CPUs of"))));
+  return first;
+}
+
+absl::Status HeldThread::Restore() {
+  if (!task_.valid()) return absl::OkStatus();
+  absl::Status first = MoveBack();
+  first.Update(PutScheduling());
+  if (first.ok()) class_changed_ = affinity_changed_ = false;
+  if (stopped_by_us_) (void)Signal(SIGCONT);
+  return first;
+}
+
+}  // namespace unis

@@ -1,0 +1,278 @@
+#include "engine/controller/held_thread.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "engine/controller/scheduling_for_test.h"
+#include "engine/controller/spinners_for_test.h"
+
+namespace unis {
+namespace {
+
+// A thread of this process that sleeps.
+class SleepingThread {
+ public:
+  SleepingThread() : thread_([this] { Main(); }) {
+    while (tid_ == 0) std::this_thread::yield();
+  }
+  ~SleepingThread() { End(); }
+  pid_t tid() const { return tid_; }
+  void End() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Main() {
+    tid_ = static_cast<pid_t>(syscall(SYS_gettid));
+    while (!stop_) std::this_thread::sleep_for(1ms);
+  }
+
+  std::atomic<pid_t> tid_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class HeldThreadTest : public ControllerTest {
+ protected:
+  HeldThread Take() { return HeldThread::Take("fw", getpid(), thread_.tid()).value(); }
+  std::string Now() const { return SchedulingOf(thread_.tid()); }
+
+  SleepingThread thread_;
+};
+
+TEST_F(HeldThreadTest, SetsClassPriorityAndCpuOfTheThreadAndNotOfItsProcess) {
+  const std::string process = SchedulingOf(getpid());
+  HeldThread held = Take();
+  EXPECT_EQ(held.DescribeClass(), "other");
+  ASSERT_TRUE(held.SetClass(SCHED_FIFO, 12).ok());
+  EXPECT_EQ(held.DescribeClass(), "fifo 12");
+  EXPECT_TRUE(held.SetPriority(13));
+  EXPECT_EQ(held.DescribeClass(), "fifo 13");
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 1).ok());
+  EXPECT_EQ(held.DescribeClass(), "rr 1");
+  ASSERT_TRUE(held.Pin(LastCpu()).ok());
+  EXPECT_TRUE(Now().ends_with(fmt::format("CPUs {}", LastCpu()))) << Now();
+  ASSERT_TRUE(held.SetClass(SCHED_BATCH, 0).ok());
+  EXPECT_EQ(held.DescribeClass(), "batch");
+  EXPECT_EQ(SchedulingOf(getpid()), process);
+}
+
+TEST_F(HeldThreadTest, RestoresEveryClass) {
+  struct Case {
+    int policy, priority, nice;
+  };
+  for (const auto& [policy, priority, nice] :
+       {Case{SCHED_OTHER, 0, -5}, Case{SCHED_OTHER, 0, 11}, Case{SCHED_BATCH, 0, 4},
+        Case{SCHED_IDLE, 0, 19}, Case{SCHED_FIFO, 42, 0}, Case{SCHED_RR, 1, 2},
+        Case{SCHED_OTHER | SCHED_RESET_ON_FORK, 0, 0}}) {
+    SetScheduling(thread_.tid(), policy, priority, nice);
+    const std::string before = Now();
+    HeldThread held = Take();
+    ASSERT_TRUE(held.SetClass(SCHED_RR, 9).ok());
+    ASSERT_TRUE(held.Pin(LastCpu()).ok());
+    ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(thread_.tid()), 1), 0);
+    ASSERT_NE(Now(), before);
+    ASSERT_TRUE(held.Restore().ok());
+    EXPECT_EQ(Now(), before);
+    // What others change after that stays.
+    SetScheduling(thread_.tid(), SCHED_BATCH, 0, 0);
+    ASSERT_TRUE(held.Restore().ok()) << "a second time";
+    EXPECT_EQ(held.DescribeClass(), "batch");
+  }
+}
+
+TEST_F(HeldThreadTest, RestoresWhenItGoesAndOnlyThen) {
+  const std::string before = Now();
+  std::optional<HeldThread> held(Take());
+  ASSERT_TRUE(held->SetClass(SCHED_FIFO, 5).ok());
+  const std::string changed = Now();
+  {
+    std::vector<HeldThread> moved;
+    moved.push_back(*std::move(held));
+    held.reset();
+    EXPECT_EQ(Now(), changed) << "one that was moved from holds nothing";
+    moved.front() = DeadThread();
+    EXPECT_EQ(Now(), before) << "what is assigned to lets go of its thread";
+    moved.front() = Take();
+    ASSERT_TRUE(moved.front().SetClass(SCHED_FIFO, 6).ok());
+  }
+  EXPECT_EQ(Now(), before);
+}
+
+TEST_F(HeldThreadTest, ChangesNothingThatItDidNotTake) {
+  {
+    const HeldThread held = Take();
+    SetScheduling(thread_.tid(), SCHED_BATCH, 0, 3);
+  }
+  EXPECT_EQ(Take().DescribeClass(), "batch");
+}
+
+// What the thread forks and clones must not become real-time behind everybody's back.
+TEST_F(HeldThreadTest, ChildrenDoNotInheritTheClass) {
+  std::array<int, 2> go{}, answer{};
+  ASSERT_EQ(pipe(go.data()), 0);
+  ASSERT_EQ(pipe(answer.data()), 0);
+  for (const int policy : {SCHED_FIFO, SCHED_RR}) {
+    const ChildProcess child([&] {
+      char byte = 0;
+      if (read(go[0], &byte, 1) != 1) return;
+      if (fork() == 0) {
+        const int inherited = sched_getscheduler(0);
+        (void)!write(answer[1], &inherited, sizeof(inherited));
+        _exit(0);
+      }
+      pause();
+    });
+    HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+    ASSERT_TRUE(held.SetClass(policy, 3).ok());
+    ASSERT_TRUE(held.SetPriority(4)) << "a new priority keeps the rule";
+    ASSERT_EQ(write(go[1], "", 1), 1);
+    int inherited = -1;
+    ASSERT_EQ(read(answer[0], &inherited, sizeof(inherited)), sizeof(inherited));
+    EXPECT_EQ(inherited, SCHED_OTHER);
+  }
+  for (const int fd : {go[0], go[1], answer[0], answer[1]}) close(fd);
+}
+
+TEST_F(HeldThreadTest, AProcessThatWasStoppedGoesOn) {
+  const ChildProcess child;
+  {
+    HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+    EXPECT_TRUE(held.Signal(SIGSTOP));
+    EXPECT_TRUE(Eventually([&] { return held.stopped(); }));
+    EXPECT_TRUE(held.alive());
+  }
+  EXPECT_TRUE(Eventually([&] { return StateOf(child.pid()) == 'S'; }));
+}
+
+TEST_F(HeldThreadTest, MovesTheProcessAndMovesItBack) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("unis-move-{}", getpid());
+  std::filesystem::create_directory(folder);
+  const auto one = folder / "one", two = folder / "two", home = folder / "home";
+  for (const auto& file : {one, two, home}) std::ofstream(file) << std::flush;
+  const auto content = [](const std::filesystem::path& path) {
+    std::string text;
+    std::ifstream(path) >> text;
+    return text;
+  };
+  {
+    HeldThread held = Take();
+    ASSERT_TRUE(held.Move(one, home).ok());
+    EXPECT_EQ(content(one), std::to_string(getpid()));
+    EXPECT_EQ(content(home), "");
+    std::filesystem::remove(two);
+    EXPECT_FALSE(held.Move(two, one).ok());
+    EXPECT_FALSE(std::filesystem::exists(two)) << "a group that is not there was made";
+  }
+  EXPECT_EQ(content(home), std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(HeldThreadTest, AnErrorNamesTheFunctionAndTheThread) {
+  HeldThread dead = DeadThread();
+  EXPECT_FALSE(dead.alive());
+  EXPECT_EQ(dead.DescribeClass(), "gone");
+  for (const absl::Status& status :
+       {dead.SetClass(SCHED_FIFO, 1), dead.Pin(LastCpu()), dead.SetYielding(true),
+        dead.Class().status(), dead.Move("/dev/null", "/dev/null"),
+        HeldThread::Take("dead", dead.pid(), dead.tid()).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_NE(status.message().find("dead"), std::string::npos) << status;
+    EXPECT_NE(status.message().find(std::to_string(dead.tid())), std::string::npos) << status;
+  }
+  EXPECT_FALSE(dead.SetPriority(1));
+  EXPECT_FALSE(dead.Signal(SIGCONT));
+  EXPECT_TRUE(dead.Restore().ok()) << "a thread that is gone needs nothing back";
+}
+
+TEST_F(HeldThreadTest, ATakenThreadIsOfItsProcess) {
+  const ChildProcess child;
+  EXPECT_FALSE(HeldThread::Take("fw", child.pid(), thread_.tid()).ok());
+  EXPECT_FALSE(HeldThread::Take("fw", 0, 0).ok());
+  EXPECT_FALSE(HeldThread::Take("fw", -1, -1).ok());
+}
+
+TEST_F(HeldThreadTest, AThreadMayEndBeforeItsProcess) {
+  HeldThread held = Take();
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 2).ok());
+  thread_.End();
+  EXPECT_TRUE(Eventually([&] { return !held.alive(); }));
+  EXPECT_FALSE(held.SetPriority(3));
+  EXPECT_FALSE(held.SetClass(SCHED_RR, 3).ok());
+  EXPECT_TRUE(held.Restore().ok());
+}
+
+// The number of a thread that has ended is soon another's.
+TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
+  ChildProcess first;
+  const pid_t number = first.pid();
+  HeldThread held = HeldThread::Take("fw", number, number).value();
+  ASSERT_TRUE(held.SetClass(SCHED_RR, 2).ok());
+  ASSERT_TRUE(held.Pin(LastCpu()).ok());
+  first.End();
+  const ChildProcess stranger([] { pause(); }, number);
+  ASSERT_EQ(stranger.pid(), number);
+  const std::string before = SchedulingOf(number);
+  EXPECT_FALSE(held.SetPriority(3)) << "not even before anybody has seen the first one dead";
+  EXPECT_FALSE(held.alive());
+  EXPECT_FALSE(held.SetPriority(3));
+  EXPECT_FALSE(held.SetClass(SCHED_BATCH, 0).ok());
+  EXPECT_FALSE(held.Pin(LastCpu()).ok());
+  EXPECT_FALSE(held.SetYielding(true).ok());
+  EXPECT_FALSE(held.Signal(SIGSTOP));
+  EXPECT_FALSE(held.Move("/dev/null", "/dev/null").ok());
+  EXPECT_EQ(held.CpuTimeNs(), 0U);
+  EXPECT_TRUE(held.Restore().ok());
+  EXPECT_EQ(SchedulingOf(number), before);
+  EXPECT_TRUE(Eventually([&] { return StateOf(number) == 'S'; })) << "stopped or killed";
+
+  SetScheduling(number, SCHED_FIFO, 9, 0);
+  EXPECT_FALSE(held.SetPriority(3)) << "found dead before";
+  EXPECT_EQ(HeldThread::Take("stranger", number, number)->DescribeClass(), "fifo 9");
+}
+
+TEST_F(HeldThreadTest, WhatTheKernelRefusesIsAnError) {
+  HeldThread held = Take();
+  EXPECT_FALSE(held.Pin(CPU_SETSIZE - 1).ok());
+  EXPECT_FALSE(held.Pin(1'000'000).ok());
+  EXPECT_FALSE(held.SetClass(SCHED_RR, 100).ok());
+  EXPECT_FALSE(held.SetPriority(5)) << "not in a real-time class";
+  EXPECT_EQ(held.DescribeClass(), "other");
+}
+
+std::atomic<int> yielding{-1};
+std::atomic<int> yielding_set{0};
+
+TEST_F(HeldThreadTest, SwitchesTheYielding) {
+  struct sigaction set = {}, old = {};
+  set.sa_flags = SA_SIGINFO;
+  set.sa_sigaction = [](int, siginfo_t* info, void*) {
+    yielding = info->si_value.sival_int;
+    ++yielding_set;
+  };
+  ASSERT_EQ(sigaction(SIGRTMIN, &set, &old), 0);
+  HeldThread held = Take();
+  // However late the thread gets the CPU, what was asked for last holds.
+  for (int last = 0; last < 2; ++last) {
+    yielding_set = 0;
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(held.SetYielding((i + last) % 2 != 0).ok());
+    EXPECT_TRUE(Eventually([] { return yielding_set == 6; }));
+    EXPECT_EQ(yielding, (5 + last) % 2);
+  }
+  sigaction(SIGRTMIN, &old, nullptr);
+}
+
+}  // namespace
+}  // namespace unis

@@ -1,0 +1,35 @@
+// What the kernel's scheduler knows of a thread, read and set apart from HeldThread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <string>
+
+namespace unis {
+
+// All that UNiS may change of a thread, comparable and legible.
+inline std::string SchedulingOf(pid_t tid) {
+  sched_param param{};
+  cpu_set_t affinity;
+  CPU_ZERO(&affinity);
+  const int policy = sched_getscheduler(tid);
+  if (policy < 0 || sched_getparam(tid, &param) != 0 ||
+      sched_getaffinity(tid, sizeof(affinity), &affinity) != 0)
+    return "gone";
+  std::string text = "policy " + std::to_string(policy) + " priority " +
+                     std::to_string(param.sched_priority) + " nice " +
+                     std::to_string(getpriority(PRIO_PROCESS, static_cast<id_t>(tid))) + " CPUs";
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &affinity)) text += " " + std::to_string(cpu);
+  return text;
+}
+
+inline void SetScheduling(pid_t tid, int policy, int priority, int nice) {
+  const sched_param param{.sched_priority = priority};
+  EXPECT_EQ(sched_setscheduler(tid, policy, &param), 0);
+  EXPECT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice), 0);
+}
+
+}  // namespace unis

@@ -1,0 +1,45 @@
+#include "engine/controller/task_controller.h"
+
+#include <fmt/format.h>
+
+#include "engine/controller/cgroup_controller.h"
+#include "engine/controller/priority_controller.h"
+#include "engine/controller/signal_controller.h"
+
+namespace unis {
+
+absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
+                                                               std::vector<ControlledTask> tasks,
+                                                               const std::string& run) {
+  switch (kind) {
+    case ControllerKind::kPriority:
+      return std::make_unique<PriorityController>(std::move(tasks));
+    case ControllerKind::kSignal:
+      return SignalController::Create(std::move(tasks));
+    case ControllerKind::kCgroup:
+      return CgroupController::Create(std::move(tasks), run);
+  }
+  return absl::InvalidArgumentError("unknown process controller");
+}
+
+absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,
+                                    const char* controller) {
+  for (std::size_t one = 0; one < tasks.size(); ++one) {
+    for (std::size_t other = 0; other < one; ++other) {
+      if (tasks[one].thread->pid() != tasks[other].thread->pid()) continue;
+      return absl::FailedPreconditionError(fmt::format(
+          "controller {} stops whole processes, and threads {} (function {}) and {} (function {}) "
+          "are both of process {}; use controller priority",
+          controller, tasks[other].thread->tid(), tasks[other].thread->name(),
+          tasks[one].thread->tid(), tasks[one].thread->name(), tasks[one].thread->pid()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AcquiredAlready() {
+  return absl::FailedPreconditionError(
+      "this process controller holds its functions already; release them first");
+}
+
+}  // namespace unis

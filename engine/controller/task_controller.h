@@ -1,0 +1,52 @@
+// Process Controller (sections 4.3.4 and 4.5.4): the mechanisms that let one task of a core run and
+// the others wait. The scheduler sees only ProcessController; the engine also takes control of the
+// tasks and gives it back.
+//
+// To add a mechanism: implement TaskController, name it in Controller of engine.proto and in
+// MakeController.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/controller/held_thread.h"
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+enum class ControllerKind { kPriority, kSignal, kCgroup };
+
+struct ControlledTask {
+  HeldThread* thread;  // outlives the controller
+  CoreIndex core;
+};
+
+// Different cores may be started and switched from different threads at once; Acquire() and
+// Release() come before and after all of that. The destructor releases.
+class TaskController : public ProcessController {
+ public:
+  // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
+  // second time without Release() is an error and changes nothing.
+  virtual absl::Status Acquire() = 0;
+  // No task is held back any longer; scheduling classes and cgroups are those of before Acquire().
+  // Any number of times.
+  virtual absl::Status Release() = 0;
+};
+
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `run` names this
+// run of UNiS, for cgroups. An error where the machine lacks the mechanism, or where it stops whole
+// processes and two tasks are of one.
+absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
+                                                               std::vector<ControlledTask> tasks,
+                                                               const std::string& run);
+
+// For those who implement one.
+absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,
+                                    const char* controller);
+absl::Status AcquiredAlready();
+
+}  // namespace unis

@@ -1,0 +1,84 @@
+// Where the estimator feeds a function and takes its answers: two rings, or memifs of which the
+// engine has an end.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <cstdint>
+#include <span>
+
+#include "engine/monitor/link.h"
+#include "engine/platform/eth_port.h"
+#include "engine/platform/port_shm.h"
+
+namespace unis {
+
+class Injector {
+ public:
+  virtual ~Injector() = default;
+  // Packets that fit in front of the function as well as behind it.
+  virtual std::uint32_t Room() const = 0;
+  virtual std::uint32_t WaitingBefore() const = 0;
+  virtual std::uint32_t WaitingBehind() const = 0;
+  // How many of them were sent; the rest stay the caller's.
+  virtual std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept = 0;
+  virtual std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept = 0;
+  // When (TSC) the function was seen to be done with all that was sent, whether it answers or
+  // drops; 0: not yet.
+  virtual std::uint64_t DoneAt() noexcept = 0;
+  // Leaves what is behind the function as it was found, for whoever takes from there. The links are
+  // empty and the function stands still.
+  virtual absl::Status Rewind() = 0;
+};
+
+class RingInjector final : public Injector {
+ public:
+  // `port` is the one at which the function receives.
+  RingInjector(rte_ring* ingress, rte_ring* egress, const PortShm& port);
+
+  std::uint32_t Room() const override;
+  std::uint32_t WaitingBefore() const override { return rte_ring_count(ingress_); }
+  std::uint32_t WaitingBehind() const override { return rte_ring_count(egress_); }
+  std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept override;
+  std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept override;
+  std::uint64_t DoneAt() noexcept override;
+  absl::Status Rewind() override;
+
+ private:
+  rte_ring* ingress_;
+  rte_ring* egress_;
+  const PortShm& port_;
+  std::uint32_t position_;   // of the egress
+  std::uint64_t expected_;   // rx_packets when all is taken
+  std::uint64_t polls_ = 0;  // when all was taken; 0: that was not seen yet
+};
+
+// The two may be the same memif. A program over memif tells nothing of itself: it is done when it
+// took all packets and no answer came for kQuietUs.
+class MemifInjector final : public Injector {
+ public:
+  static constexpr std::uint32_t kQuietUs = 2000;  // longer than a burst takes: 31 µs a packet
+
+  MemifInjector(const EthPort& ingress, Link to_function, const EthPort& egress,
+                Link from_function);
+
+  std::uint32_t Room() const override;
+  std::uint32_t WaitingBefore() const override { return to_function_.Packets(); }
+  std::uint32_t WaitingBehind() const override { return from_function_.Packets(); }
+  std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept override;
+  std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept override;
+  std::uint64_t DoneAt() noexcept override;
+  absl::Status Rewind() override { return absl::OkStatus(); }
+
+ private:
+  const EthPort& ingress_;
+  const EthPort& egress_;
+  Link to_function_;
+  Link from_function_;
+  std::uint64_t quiet_;     // cycles
+  std::uint64_t last_ = 0;  // when a packet was last seen to move
+  bool taken_ = false;
+};
+
+}  // namespace unis

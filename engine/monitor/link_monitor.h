@@ -1,0 +1,24 @@
+// Interface Monitor (section 4.5.2): reads links of all kinds.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "engine/monitor/link.h"
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+class LinkMonitor final : public InterfaceMonitor {
+ public:
+  // A LinkIndex is a position in `links`; what they point to must outlive the monitor.
+  explicit LinkMonitor(std::vector<Link> links) : links_(std::move(links)) {}
+
+  std::uint32_t NumPkts(LinkIndex link) const noexcept override { return links_[link].Packets(); }
+  std::uint32_t PktCap(LinkIndex link) const noexcept override { return links_[link].capacity(); }
+
+ private:
+  std::vector<Link> links_;
+};
+
+}  // namespace unis

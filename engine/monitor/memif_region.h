@@ -1,0 +1,73 @@
+// The memory of a memif, read from outside: nothing of ours is in the two programs that share it.
+//
+// A memif's client makes one anonymous file (memfd) for both rings and all packet buffers and hands
+// it to the server; both keep it open, so that /proc/PID/fd of either leads to it. Each memif of a
+// run has a buffer size of its own, so the size of the file tells which one it is.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/monitor/link.h"
+
+namespace unis {
+
+enum class MemifDirection : std::uint8_t { kToServer, kToClient };
+
+// What the two programs agreed on; one queue pair.
+struct MemifShape {
+  std::uint32_t slots;         // of each ring; a power of two, at most 16384
+  std::uint32_t buffer_bytes;  // of each packet buffer; at most 65535
+
+  std::size_t RegionBytes() const;
+};
+
+// Mapped for reading as long as it lives, also when both programs are gone: what they left under
+// way stays readable. A client that connects again makes a new region, which is to be found anew.
+class MemifRegion {
+ public:
+  // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
+  // shape (yet); FailedPrecondition: it has several, or no rings are in it.
+  static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape);
+  ~MemifRegion();
+  MemifRegion(MemifRegion&& other) noexcept;
+  MemifRegion& operator=(MemifRegion&& other) noexcept;
+
+  Link link(MemifDirection direction) const;  // valid as long as the region
+  // Is this still the region of `pid`'s memif of that shape?
+  bool HeldBy(pid_t pid) const;
+
+ private:
+  friend class MemifProgress;
+  MemifRegion(const std::byte* memory, const MemifShape& shape, dev_t device, ino_t inode)
+      : memory_(memory), shape_(shape), device_(device), inode_(inode) {}
+  MemifPositions Positions(MemifDirection direction) const;
+
+  const std::byte* memory_;
+  MemifShape shape_;
+  dev_t device_;
+  ino_t inode_;
+};
+
+// How many packets one direction of a memif has carried since Start. The positions in memory have
+// 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3 ms. One thread.
+class MemifProgress {
+ public:
+  MemifProgress(const MemifRegion& region, MemifDirection direction);
+  void Sample() noexcept;
+  std::uint64_t sent() const noexcept { return sent_; }          // put into the ring
+  std::uint64_t received() const noexcept { return received_; }  // taken out of it
+
+ private:
+  std::uint16_t Read(const std::uint16_t* position) const noexcept;
+
+  const std::uint16_t* sent_at_;
+  const std::uint16_t* received_at_;
+  std::uint16_t last_sent_, last_received_;
+  std::uint64_t sent_ = 0, received_ = 0;
+};
+
+}  // namespace unis

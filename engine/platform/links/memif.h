@@ -1,0 +1,58 @@
+// A link that is a shared memory interface between two DPDK groups: both ways, by copying. The
+// engine has one of its ends, or none.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <rte_mempool.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/monitor/link.h"
+#include "engine/monitor/memif_region.h"
+#include "engine/platform/eth_port.h"
+
+namespace unis {
+
+enum class MemifRole : std::uint8_t { kServer, kClient };
+
+struct MemifConfig {
+  std::string name;
+  std::string socket;  // path; the server's program makes it, the client's needs it to start
+  std::uint32_t id = 0;
+  MemifShape shape;
+
+  // For --vdev of the program that has that end, or for rte_dev_probe.
+  std::string Device(const std::string& device_name, MemifRole role) const;
+};
+
+class Memif {
+ public:
+  // With an end of the engine's its port is opened. A client's fails where no server listens yet.
+  static absl::StatusOr<Memif> Create(MemifConfig config, std::optional<MemifRole> engine_end,
+                                      rte_mempool* pool);
+
+  const MemifConfig& config() const { return config_; }
+  EthPort* port() { return port_ ? &*port_ : nullptr; }  // the engine's end; null: it has none
+  bool Connected() const;                                // the engine's end is
+
+  // Finds the shared memory among the open files of a program that has an end; of the engine's own
+  // with getpid(). Until then the links cannot be read. To be called again after a reconnection:
+  // what link() gave before is void then.
+  absl::Status Locate(pid_t pid);
+  bool located() const { return region_.has_value(); }
+  const MemifRegion& region() const { return *region_; }  // only where located
+  Link link(MemifDirection direction) const;
+
+ private:
+  explicit Memif(MemifConfig config) : config_(std::move(config)) {}
+
+  MemifConfig config_;
+  std::optional<EthPort> port_;
+  std::optional<MemifRegion> region_;
+};
+
+}  // namespace unis

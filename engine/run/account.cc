@@ -1,0 +1,94 @@
+#include "engine/run/account.h"
+
+#include <algorithm>
+
+namespace unis {
+namespace {
+
+// What programs behind memifs took and did not give back.
+std::uint64_t InForeignHands(const Deployment& deployment) {
+  const std::uint64_t back = deployment.OutOfMemifs();  // the later one first: it can only grow
+  const std::uint64_t into = deployment.IntoMemifs();
+  return into > back ? into - back : 0;
+}
+
+// Over memif a program tells nothing; its links do. What it was refused nobody sees.
+PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
+  const MemifProgress* in = deployment.progress(path.in);
+  const MemifProgress* out = deployment.progress(path.out);
+  if (in == nullptr || out == nullptr) return {};
+  return {.rx = in->received(), .tx = out->sent(), .refused = 0, .counted = false};
+}
+
+}  // namespace
+
+PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
+  const PortShm* in = deployment.port(path.function, path.in_port);
+  const PortShm* out = deployment.port(path.function, path.out_port);
+  if (in == nullptr || out == nullptr) return CountLinks(deployment, path);
+  // The egress first: what was sent had been received before.
+  const PortCounters sent = out->Read();
+  return {.rx = in->Read().rx_packets,
+          .tx = sent.tx_packets,
+          .refused = sent.tx_refused,
+          .counted = true};
+}
+
+v1::Account TakeAccount(const Deployment& deployment, bool exact) {
+  v1::Account account;
+  account.set_unclassified(deployment.source().unclassified());
+  account.set_offered(account.unclassified());
+  for (const auto& chain : deployment.chains()) {
+    account.set_offered(account.offered() + chain->offered.value());
+    account.set_dropped_ingress_full(account.dropped_ingress_full() +
+                                     chain->dropped_ingress_full.value());
+    account.set_delivered(account.delivered() + chain->delivered.value());
+    account.set_dropped_sink(account.dropped_sink() + chain->dropped_sink.value());
+  }
+  std::uint64_t taken = 0, refused = 0;
+  for (const auto& path : deployment.topology().paths) {
+    const PathCounts counts = CountPath(deployment, path);
+    if (!counts.counted) continue;
+    refused += counts.refused;
+    taken += counts.taken();
+  }
+  account.set_dropped_egress_full(refused);
+  const std::uint32_t in_use = deployment.memory().InUse();
+  const std::uint64_t in_memory = in_use - std::min(in_use, deployment.held_by_ports());
+  const std::uint64_t in_rings = deployment.InRings();
+  // What functions took and neither sent nor were refused, they hold or have dropped by themselves.
+  const std::uint64_t held = in_memory > in_rings ? in_memory - in_rings : 0;
+  std::uint64_t dropped = taken > held ? taken - held : 0;
+  // Programs behind memifs likewise; while packets move nobody can tell the two apart.
+  const std::uint64_t foreign = InForeignHands(deployment);
+  const std::uint64_t waiting = std::min(foreign, deployment.InMemifs());
+  if (exact) dropped += foreign - waiting;
+  account.set_dropped_by_function(dropped);
+  account.set_in_flight(in_memory + (exact ? waiting : foreign));
+  account.set_unaccounted(static_cast<std::int64_t>(account.offered()) -
+                          static_cast<std::int64_t>(account.delivered() + account.unclassified() +
+                                                    account.dropped_ingress_full() +
+                                                    account.dropped_egress_full() +
+                                                    account.dropped_by_function() +
+                                                    account.dropped_sink() + account.in_flight()));
+  account.set_exact(exact);
+  return account;
+}
+
+std::uint64_t Movement(const Deployment& deployment) {
+  std::uint64_t moved = 0;
+  for (const auto& path : deployment.topology().paths) {
+    const PathCounts counts = CountPath(deployment, path);
+    moved += counts.rx + counts.tx + counts.refused;
+  }
+  moved += deployment.IntoMemifs() + deployment.OutOfMemifs();
+  for (const auto& chain : deployment.chains())
+    moved += chain->delivered.value() + chain->dropped_sink.value();
+  return moved;
+}
+
+bool Drained(const Deployment& deployment) {
+  return deployment.memory().InUse() <= deployment.held_by_ports() && deployment.InMemifs() == 0;
+}
+
+}  // namespace unis

@@ -1,0 +1,31 @@
+// Where every packet is: counted at the chain's ends and by the ports, and what is in flight read
+// from packet memory and links, so that the sum can fail.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/run/deployment.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+// `exact`: the source is paused and the chains are drained, so that nobody has packets in hand.
+v1::Account TakeAccount(const Deployment& deployment, bool exact);
+
+// Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
+std::uint64_t Movement(const Deployment& deployment);
+
+// Whether no packet is under way.
+bool Drained(const Deployment& deployment);
+
+// What a chain's path through a function has counted so far.
+struct PathCounts {
+  std::uint64_t rx = 0;
+  std::uint64_t tx = 0;
+  std::uint64_t refused = 0;  // offered when the egress was full
+  bool counted = false;       // false: a program over memif, of which only the links tell
+  std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
+};
+PathCounts CountPath(const Deployment& deployment, const Topology::Path& path);
+
+}  // namespace unis

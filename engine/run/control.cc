@@ -1,0 +1,163 @@
+#include "engine/run/control.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "engine/run/convert.h"
+
+namespace unis {
+
+Control::Control(Parts parts, SchedulerSettings settings)
+    : parts_(std::move(parts)), settings_(settings) {
+  retired_.cores.resize(parts_.cores);
+  retired_.switched_in.resize(parts_.tasks.size());
+}
+
+absl::Status Control::Change(const Decision& wanted) {
+  auto prepared = Prepare(wanted);
+  if (!prepared.ok()) return prepared.status();
+  const auto before = std::exchange(decision_, std::nullopt);
+  auto status = Commit(*std::move(prepared));
+  if (status.ok()) {
+    decision_ = wanted;
+    return status;
+  }
+  const auto back = GoBack(before);
+  if (back.ok()) return status;
+  return absl::Status(status.code(),
+                      fmt::format("{}; nor could the policy before be put back, so "
+                                  "the kernel decides now (other): {}",
+                                  std::string(status.message()), std::string(back.message())));
+}
+
+// Everything that can be refused without touching a thread.
+absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
+  const auto traits = TraitsOf(wanted.policy);
+  if (!traits.ok()) return traits.status();
+  for (const ScheduledTask& task : parts_.tasks) {
+    if (!task.thread->alive())
+      return absl::FailedPreconditionError(
+          fmt::format("function {} has ended", task.thread->name()));
+    if (traits->functions_yield && !task.cooperates)
+      return absl::FailedPreconditionError(
+          fmt::format("function {} does not co-operate: policy cooperative needs yield_every for "
+                      "every function",
+                      task.thread->name()));
+  }
+  const auto kind = FromProto(wanted.controller);
+  if (!kind.ok()) return kind.status();
+  Prepared prepared{.traits = *traits, .controller = nullptr, .schedulers = {}};
+  if (!traits->engine_decides) return prepared;
+  std::vector<ControlledTask> tasks;
+  for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
+    tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
+  auto controller = MakeController(*kind, std::move(tasks), parts_.run);
+  if (!controller.ok()) return controller.status();
+  prepared.controller = *std::move(controller);
+  prepared.schedulers.resize(parts_.components.size());
+  std::vector<bool> populated(parts_.cores);
+  for (const Task& task : parts_.set.tasks) populated[task.core] = true;
+  for (CoreIndex core = 0; core < parts_.cores; ++core) {
+    if (!populated[core]) continue;
+    const std::size_t component = ComponentOf(core);
+    prepared.schedulers[component].push_back(std::make_unique<Scheduler>(
+        settings_, parts_.set, core, *parts_.costs, *parts_.monitor, *parts_.timer,
+        *prepared.controller, parts_.components[component]->trace()));
+  }
+  return prepared;
+}
+
+// On a service lcore, before which threads that answer calls have to wait: quick, and in one go.
+absl::Status Control::Commit(Prepared prepared) {
+  absl::Status status;
+  RetireSchedulers();
+  parts_.components.front()->Do([&] {
+    if (controller_) status.Update(controller_->Release());
+    controller_.reset();
+    if (status.ok()) status = SetClasses(prepared.traits);
+    if (!status.ok() || !prepared.controller) return;
+    status = prepared.controller->Acquire();
+    controller_ = std::move(prepared.controller);
+  });
+  for (std::size_t i = 0; status.ok() && i < prepared.schedulers.size(); ++i) {
+    parts_.components[i]->Do([&] {
+      for (const auto& scheduler : prepared.schedulers[i]) {
+        if (!scheduler->Start())
+          status.Update(absl::UnavailableError("the kernel did not let the first function run"));
+      }
+      if (status.ok()) parts_.components[i]->set_schedulers(std::move(prepared.schedulers[i]));
+    });
+  }
+  return status;
+}
+
+absl::Status Control::SetClasses(const PolicyTraits& traits) {
+  const auto [policy, priority] = KernelPolicyOf(traits.kernel);
+  absl::Status status;
+  for (const ScheduledTask& task : parts_.tasks) {
+    if (task.cooperates) status.Update(task.thread->SetYielding(traits.functions_yield));
+    status.Update(task.thread->SetClass(policy, priority));
+  }
+  return status;
+}
+
+// To what was before; where that fails, to the kernel's default for those that are still there.
+absl::Status Control::GoBack(const std::optional<Decision>& before) {
+  absl::Status status = absl::OkStatus();
+  if (before) {
+    auto prepared = Prepare(*before);
+    status = prepared.ok() ? Commit(*std::move(prepared)) : prepared.status();
+    if (status.ok()) {
+      decision_ = before;
+      return status;
+    }
+  }
+  RetireSchedulers();
+  parts_.components.front()->Do([&] {
+    controller_.reset();  // releases
+    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER));
+  });
+  if (before) decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = before->controller};
+  return status;
+}
+
+void Control::Release() {
+  RetireSchedulers();
+  controller_.reset();  // releases
+  decision_.reset();
+}
+
+void Control::RetireSchedulers() {
+  for (SchedulerComponent* component : parts_.components) {
+    component->Do([&] {
+      for (const auto& scheduler : component->schedulers())
+        Add(*scheduler, scheduler->core(), retired_);
+      component->set_schedulers({});
+    });
+  }
+}
+
+void Control::Add(const Scheduler& scheduler, CoreIndex core, Counts& counts) const {
+  counts.cores[core].switches += scheduler.Switches();
+  counts.cores[core].failed_switches += scheduler.FailedSwitches();
+  counts.decisions += scheduler.Decisions();
+  for (TaskIndex task = 0; task < parts_.set.tasks.size(); ++task) {
+    if (parts_.set.tasks[task].core == core) counts.switched_in[task] += scheduler.SwitchedIn(task);
+  }
+}
+
+Control::Counts Control::counts() {
+  Counts counts = retired_;
+  for (SchedulerComponent* component : parts_.components) {
+    component->Do([&] {
+      for (const auto& scheduler : component->schedulers()) {
+        Add(*scheduler, scheduler->core(), counts);
+        counts.cores[scheduler->core()].current = scheduler->Current();
+      }
+    });
+  }
+  return counts;
+}
+
+}  // namespace unis

@@ -1,0 +1,93 @@
+// Who decides which task runs: a policy and, where the engine decides, a process controller. Both
+// are changed together as one transaction: prepared, committed, and put back where that fails.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/controller/task_controller.h"
+#include "engine/run/scheduler_component.h"
+#include "engine/scheduler/policy.h"
+#include "engine/scheduler/scheduler.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+class Control {
+ public:
+  struct Decision {
+    v1::Policy policy;
+    v1::ControllerKind controller;
+    bool operator==(const Decision&) const = default;
+  };
+  struct ScheduledTask {
+    HeldThread* thread;
+    bool cooperates;
+  };
+  // All that is referred to outlives the control. `tasks` in the order of `set`; components share
+  // the cores in turn.
+  struct Parts {
+    std::string run;  // name, for cgroups
+    TaskSet set;
+    CoreIndex cores;
+    std::vector<ScheduledTask> tasks;
+    const Costs* costs;
+    const InterfaceMonitor* monitor;
+    const TscTimer* timer;
+    std::vector<SchedulerComponent*> components;
+  };
+  // Of all schedulers since the start; only grows.
+  struct Counts {
+    struct Core {
+      std::optional<TaskIndex> current;  // while the engine decides
+      std::uint64_t switches = 0;
+      std::uint64_t failed_switches = 0;
+    };
+    std::vector<Core> cores;
+    std::vector<std::uint64_t> switched_in;  // per task
+    std::uint64_t decisions = 0;
+  };
+
+  Control(Parts parts, SchedulerSettings settings);
+  ~Control() { Release(); }
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // One thread changes at a time. An error leaves what was before, or, where a function that died
+  // makes that impossible, the kernel's policy `other`; the sentence says so.
+  absl::Status Change(const Decision& wanted);
+  // No task is held back any longer, and none is scheduled by the engine.
+  void Release();
+
+  std::optional<Decision> decision() const { return decision_; }
+  Counts counts();
+
+ private:
+  struct Prepared {
+    PolicyTraits traits;
+    std::unique_ptr<TaskController> controller;              // null: the kernel decides
+    std::vector<SchedulerComponent::Schedulers> schedulers;  // per component
+  };
+
+  absl::StatusOr<Prepared> Prepare(const Decision& wanted);
+  absl::Status Commit(Prepared prepared);
+  absl::Status SetClasses(const PolicyTraits& traits);
+  absl::Status GoBack(const std::optional<Decision>& before);
+  void RetireSchedulers();
+  void Add(const Scheduler& scheduler, CoreIndex core, Counts& counts) const;
+  std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
+
+  Parts parts_;
+  SchedulerSettings settings_;
+  std::optional<Decision> decision_;
+  std::unique_ptr<TaskController> controller_;
+  Counts retired_;
+};
+
+}  // namespace unis

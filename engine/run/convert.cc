@@ -1,0 +1,96 @@
+#include "engine/run/convert.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+namespace unis {
+
+SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
+  SchedulerSettings result;
+  result.gamma = settings.gamma();
+  result.theta_min = settings.theta_min();
+  if (settings.has_theta_max()) result.theta_max = settings.theta_max();
+  result.interval = static_cast<Nanoseconds>(settings.interval_ns());
+  result.occupancy = settings.occupancy();
+  result.lead = static_cast<Nanoseconds>(settings.lead_ns());
+  result.max_wait = static_cast<Nanoseconds>(settings.max_wait_ns());
+  return result;
+}
+
+FlowMatch FromProto(const v1::FlowMatch& match) {
+  FlowMatch result;
+  if (match.has_src()) result.src = Prefix{match.src().address(), match.src().length()};
+  if (match.has_dst()) result.dst = Prefix{match.dst().address(), match.dst().length()};
+  if (match.has_src_port()) result.src_port = static_cast<std::uint16_t>(match.src_port());
+  if (match.has_dst_port()) result.dst_port = static_cast<std::uint16_t>(match.dst_port());
+  if (match.has_protocol()) result.protocol = static_cast<std::uint8_t>(match.protocol());
+  return result;
+}
+
+std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches) {
+  std::vector<FlowMatch> result;
+  for (const auto& match : matches) result.push_back(FromProto(match));
+  return result;
+}
+
+SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic) {
+  SyntheticTraffic result;
+  result.size = traffic.size();
+  if (traffic.mix() == v1::SIZE_MIX_IMIX) result.mix = SizeMix::kImix;
+  if (traffic.mix() == v1::SIZE_MIX_DATACENTER) result.mix = SizeMix::kDatacenter;
+  if (traffic.flows() != 0) result.flows = traffic.flows();
+  return result;
+}
+
+absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind) {
+  switch (kind) {
+    case v1::CONTROLLER_PRIORITY:
+      return ControllerKind::kPriority;
+    case v1::CONTROLLER_SIGNAL:
+      return ControllerKind::kSignal;
+    case v1::CONTROLLER_CGROUP:
+      return ControllerKind::kCgroup;
+    default:
+      return absl::InvalidArgumentError(
+          "unknown process controller; choose priority, signal or cgroup");
+  }
+}
+
+absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy) {
+  const PolicyTraits* traits = TraitsOf(static_cast<Policy>(policy));
+  if (traits != nullptr) return *traits;
+  return absl::InvalidArgumentError("unknown policy");
+}
+
+KernelPolicy KernelPolicyOf(KernelClass kernel) {
+  switch (kernel) {
+    case KernelClass::kBatch:
+      return {SCHED_BATCH, 0};
+    case KernelClass::kFifo:
+      return {SCHED_FIFO, 1};
+    case KernelClass::kRoundRobin:
+      return {SCHED_RR, 1};
+    case KernelClass::kFair:
+      break;
+  }
+  return {SCHED_OTHER, 0};
+}
+
+absl::Status Validate(const v1::TrafficConfig& traffic) {
+  if (traffic.source_case() == v1::TrafficConfig::SOURCE_NOT_SET) {
+    return absl::InvalidArgumentError("the deployment names no traffic source");
+  }
+  if (traffic.pps() > 0 && traffic.bps() > 0)
+    return absl::InvalidArgumentError("give a rate in pps or in bps, not both");
+  if (traffic.has_port() && (traffic.pps() > 0 || traffic.bps() > 0))
+    return absl::InvalidArgumentError("the packets of a port come at their own rate; give none");
+  const bool fixed = traffic.has_synthetic() && traffic.synthetic().mix() == v1::SIZE_MIX_FIXED;
+  if (fixed && (traffic.synthetic().size() < kMinFrame || traffic.synthetic().size() > kMaxFrame)) {
+    return absl::InvalidArgumentError(fmt::format("frame size {} is not within {} to {} bytes",
+                                                  traffic.synthetic().size(), kMinFrame,
+                                                  kMaxFrame));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace unis

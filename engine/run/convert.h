@@ -1,0 +1,33 @@
+// From the contract's messages, whose limits were checked, to the plain data of the engine's parts.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <vector>
+
+#include "engine/controller/task_controller.h"
+#include "engine/platform/frames.h"
+#include "engine/scheduler/policy.h"
+#include "engine/scheduler/scheduler.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+SchedulerSettings FromProto(const v1::SchedulerSettings& settings);  // lead: 0 where absent
+FlowMatch FromProto(const v1::FlowMatch& match);
+std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches);
+SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic);
+absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind);
+absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy);
+
+// The kernel's own words for a class: SCHED_FIFO and a priority of 1, say.
+struct KernelPolicy {
+  int policy;
+  int priority;  // 0 where the class has none
+};
+KernelPolicy KernelPolicyOf(KernelClass kernel);
+
+// What limits of single fields do not say: one sentence, or OK.
+absl::Status Validate(const v1::TrafficConfig& traffic);
+
+}  // namespace unis

@@ -1,0 +1,331 @@
+#include "engine/run/deployment.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/run/convert.h"
+
+namespace unis {
+namespace {
+
+// Before the engine's other threads, which answer calls. Not a real-time class: the services spin,
+// and nothing else would ever run on their CPU.
+constexpr int kServiceNice = -5;
+
+// Every ring may be full, every function may hold a few bursts, every lcore's cache may fill, and
+// the estimator or a port may need as much again as a ring.
+std::uint32_t PacketsFor(const v1::DeployRequest& config) {
+  std::uint64_t packets = 4 * kPoolCache + 4096;
+  for (const auto& link : config.links())
+    packets += link.kind() == v1::LINK_RING ? link.slots() : 2 * kBurst;
+  packets += static_cast<std::uint64_t>(config.functions_size()) * (4 * kBurst + 2 * kPoolCache);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(packets, UINT32_MAX));
+}
+
+std::vector<std::vector<FlowMatch>> MatchesOf(const v1::DeployRequest& config) {
+  std::vector<std::vector<FlowMatch>> matches;
+  for (const auto& chain : config.chains()) matches.push_back(FromProto(chain.match()));
+  return matches;
+}
+
+FlowMatch ProbeMatch(const v1::ChainConfig& chain) {
+  return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
+}
+
+std::optional<MemifRole> RoleOf(v1::MemifEnd end) {
+  if (end == v1::MEMIF_END_SERVER) return MemifRole::kServer;
+  if (end == v1::MEMIF_END_CLIENT) return MemifRole::kClient;
+  return std::nullopt;
+}
+
+MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
+  return {.name = link.name(),
+          .socket = link.memif().socket(),
+          .id = link.memif().id(),
+          .shape = {.slots = link.slots(), .buffer_bytes = link.memif().buffer_bytes()}};
+}
+
+template <typename T>
+void KeepOnly(std::map<std::string, std::unique_ptr<T>>& there,
+              const std::set<std::string>& names) {
+  std::erase_if(there, [&](const auto& entry) { return !names.contains(entry.first); });
+}
+
+absl::Status OpenPort(const std::string& device, const PacketMemory& memory,
+                      std::shared_ptr<EthPort>& port) {
+  auto opened = EthPort::Open(device, memory.pool());
+  if (!opened.ok()) return opened.status();
+  port = std::make_shared<EthPort>(*std::move(opened));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployRequest& config,
+                                                               Options options) {
+  if (!config.has_scheduler())
+    return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+  if (auto status = Validate(config.traffic()); !status.ok()) return status;
+  if (auto owner = NewPortOwner(); !owner.ok()) return owner.status();
+  const std::uint32_t packets = PacketsFor(config);
+  auto memory = PacketMemory::Create(packets + packets / 2);  // room for what is added later
+  if (!memory.ok()) return memory.status();
+  std::unique_ptr<Deployment> deployment(new Deployment(*std::move(memory), std::move(options)));
+  if (auto status = deployment->OpenPorts(config.traffic()); !status.ok()) return status;
+  if (auto status = deployment->Apply(config); !status.ok()) return status;
+  return deployment;
+}
+
+// Components first: they use what goes then.
+Deployment::~Deployment() {
+  source_.reset();
+  sink_.reset();
+  sampler_.reset();
+  into_memifs_.clear();
+  out_of_memifs_.clear();
+}
+
+absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
+  const std::uint32_t before = memory_.InUse();
+  const std::string& source = traffic.port().device();
+  const std::string& sink = traffic.sink_device();
+  if (traffic.has_port()) {
+    if (auto status = OpenPort(source, memory_, source_port_); !status.ok()) return status;
+  }
+  if (!sink.empty() && traffic.has_port() && sink == source) {
+    sink_port_ = source_port_;
+  } else if (!sink.empty()) {
+    if (auto status = OpenPort(sink, memory_, sink_port_); !status.ok()) return status;
+  }
+  held_by_ports_ = memory_.InUse() - before;
+  return absl::OkStatus();
+}
+
+absl::Status Deployment::Apply(const v1::DeployRequest& config) {
+  auto topology = Topology::Resolve(config, options_.cpus);
+  if (!topology.ok()) return topology.status();
+  auto classifier = Classifier::Create(MatchesOf(config));
+  if (!classifier.ok()) return classifier.status();
+  if (const std::uint32_t packets = PacketsFor(config); packets > memory_.size())
+    return absl::ResourceExhaustedError(
+        fmt::format("{} packet buffers are needed and {} are there: deploy all in one call",
+                    packets, memory_.size()));
+  auto additions = Make(*topology);
+  if (!additions.ok()) return additions.status();
+  Take(*std::move(additions), *std::move(topology));
+  config_ = config;
+  if (auto status = MakeTraffic(); !status.ok()) return status;
+  return RunComponents();
+}
+
+absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology) const {
+  Additions additions;
+  for (const auto& link : topology.links) {
+    const std::string& name = link.config.name();
+    if (rings_.contains(name) || memifs_.contains(name)) {
+      const auto& there = *std::find_if(config_.links().begin(), config_.links().end(),
+                                        [&](const auto& other) { return other.name() == name; });
+      if (there.SerializeAsString() == link.config.SerializeAsString()) continue;
+      return absl::AlreadyExistsError(
+          fmt::format("link {} is there with other settings; remove it first", name));
+    }
+    if (link.is_memif()) {
+      auto memif = Memif::Create(MemifConfigOf(link.config),
+                                 RoleOf(link.config.memif().engine_end()), memory_.pool());
+      if (!memif.ok()) return memif.status();
+      additions.memifs[name] = std::make_unique<Memif>(*std::move(memif));
+    } else {
+      auto ring = Ring::Create(name, link.config.slots());
+      if (!ring.ok()) return ring.status();
+      additions.rings[name] = std::make_unique<Ring>(*std::move(ring));
+    }
+  }
+  for (const auto& function : topology.functions) {
+    if (!function.counts()) continue;
+    for (const auto& port : function.ports) {
+      if (ports_.contains(port.name)) continue;
+      auto shm = PortShm::Create(port.name);
+      if (!shm.ok()) return shm.status();
+      additions.ports[port.name] = std::make_unique<PortShm>(*std::move(shm));
+    }
+  }
+  return additions;
+}
+
+void Deployment::Take(Additions additions, Topology topology) {
+  source_.reset();
+  sink_.reset();
+  sampler_.reset();
+  into_memifs_.clear();
+  out_of_memifs_.clear();
+  chains_.clear();
+  topology_ = std::move(topology);
+  std::set<std::string> links, ports;
+  for (const auto& link : topology_.links) links.insert(link.config.name());
+  for (const auto& function : topology_.functions)
+    for (const auto& port : function.ports) ports.insert(port.name);
+  KeepOnly(rings_, links);
+  KeepOnly(memifs_, links);
+  KeepOnly(ports_, ports);
+  rings_.merge(additions.rings);
+  memifs_.merge(additions.memifs);
+  ports_.merge(additions.ports);
+  ReadLinksAnew();
+}
+
+void Deployment::ReadLinksAnew() {
+  std::vector<Link> links;
+  for (const auto& link : topology_.links) {
+    if (link.is_memif()) {
+      const Memif& memif = *memifs_.at(link.config.name());
+      links.push_back(memif.link(MemifDirection::kToServer));
+      links.push_back(memif.link(MemifDirection::kToClient));
+    } else {
+      links.push_back(rings_.at(link.config.name())->link());
+    }
+  }
+  monitor_ = LinkMonitor(std::move(links));
+}
+
+absl::Status Deployment::MakeTraffic() {
+  for (const auto& chain : topology_.chains) {
+    chains_.push_back(
+        std::make_unique<Chain>(chain.config.name(), ring(chain.ingress), ring(chain.egress)));
+  }
+  MakeBridges();
+  if (chains_.empty()) return absl::OkStatus();
+  auto classifier = Classifier::Create(MatchesOf(config_));
+  if (!classifier.ok()) return classifier.status();
+  sink_ = std::make_unique<Sink>(memory_, chains_, sink_port_);
+  const v1::TrafficConfig& traffic = config_.traffic();
+  if (source_port_) {
+    source_ =
+        std::make_unique<TrafficSource>(memory_, chains_, *std::move(classifier), source_port_);
+    return absl::OkStatus();
+  }
+  std::vector<Frames> lists;
+  if (traffic.has_replay()) {
+    auto frames = ReadCapture(traffic.replay().file());
+    if (!frames.ok()) return frames.status();
+    lists.push_back(*std::move(frames));
+  } else {
+    for (const auto& chain : topology_.chains)
+      lists.push_back(MakeFrames(FromProto(traffic.synthetic()), ProbeMatch(chain.config)));
+  }
+  source_ =
+      std::make_unique<TrafficSource>(memory_, chains_, *std::move(classifier), std::move(lists),
+                                      Rate{.pps = traffic.pps(), .bps = traffic.bps()});
+  return absl::OkStatus();
+}
+
+void Deployment::MakeBridges() {
+  if (!memifs_.empty()) sampler_ = std::make_unique<MemifSampler>();
+  for (const auto& bridge : topology_.bridges) {
+    const auto number = into_memifs_.size() + out_of_memifs_.size();
+    const std::string name = fmt::format("unis_bridge{}", number);
+    if (rte_ring* from = ring(bridge.from); from != nullptr) {
+      into_memifs_.push_back(std::make_unique<RingToMemif>(name, from, *memif(bridge.to)->port()));
+    } else {
+      out_of_memifs_.push_back(std::make_unique<MemifToRing>(
+          name, memory_, *memif(bridge.from)->port(), ring(bridge.to)));
+    }
+  }
+}
+
+// With one service lcore they take turns; with more, the source has the first for itself.
+absl::Status Deployment::RunComponents() {
+  const auto& lcores = options_.service_lcores;
+  std::vector<std::pair<Component*, unsigned>> places;
+  if (source_) places.emplace_back(source_.get(), lcores.front());
+  if (sink_) places.emplace_back(sink_.get(), lcores[lcores.size() / 2]);
+  for (const auto& bridge : into_memifs_)
+    places.emplace_back(bridge.get(), lcores[lcores.size() / 2]);
+  for (const auto& bridge : out_of_memifs_)
+    places.emplace_back(bridge.get(), lcores[lcores.size() / 2]);
+  if (sampler_) places.emplace_back(sampler_.get(), lcores.back());
+  for (const auto& [component, lcore] : places) {
+    if (auto status = component->RunOn(lcore); !status.ok()) return status;
+    component->Do([] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); });
+  }
+  return absl::OkStatus();
+}
+
+std::vector<const Component*> Deployment::components() const {
+  std::vector<const Component*> components;
+  if (source_) components.push_back(source_.get());
+  if (sink_) components.push_back(sink_.get());
+  for (const auto& bridge : into_memifs_) components.push_back(bridge.get());
+  for (const auto& bridge : out_of_memifs_) components.push_back(bridge.get());
+  return components;
+}
+
+const PortShm* Deployment::port(std::size_t function, std::size_t port) const {
+  const auto found = ports_.find(topology_.functions[function].ports[port].name);
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+rte_ring* Deployment::ring(LinkIndex link) const {
+  const auto found = rings_.find(topology_.link_of(link).config.name());
+  return found == rings_.end() ? nullptr : found->second->get();
+}
+
+Memif* Deployment::memif(LinkIndex link) const {
+  const auto found = memifs_.find(topology_.link_of(link).config.name());
+  return found == memifs_.end() ? nullptr : found->second.get();
+}
+
+const MemifProgress* Deployment::progress(LinkIndex link) const {
+  return sampler_ ? sampler_->progress(link) : nullptr;
+}
+
+bool Deployment::FindMemifs(std::size_t function, pid_t pid) {
+  bool all = true;
+  for (const auto& port : topology_.functions[function].ports) {
+    Memif& link = *memif(*port.rx);
+    if (link.located() && link.region().HeldBy(pid)) continue;
+    if (!link.Locate(pid).ok()) {
+      all = false;
+      continue;
+    }
+    const LinkIndex first = topology_.link_of(*port.rx).first;
+    sampler_->Do([&] { sampler_->Watch(first, link.region()); });
+  }
+  ReadLinksAnew();
+  return all;
+}
+
+std::uint64_t Deployment::InRings() const {
+  std::uint64_t packets = 0;
+  for (const auto& [name, ring] : rings_) packets += ring->link().Packets();
+  return packets;
+}
+
+std::uint64_t Deployment::InMemifs() const {
+  std::uint64_t packets = 0;
+  for (const auto& path : topology_.paths)
+    if (memif(path.in) != nullptr) packets += monitor_.NumPkts(path.in);
+  for (const auto& bridge : topology_.bridges)
+    if (memif(bridge.from) != nullptr) packets += monitor_.NumPkts(bridge.from);
+  return packets;
+}
+
+std::uint64_t Deployment::IntoMemifs() const {
+  std::uint64_t packets = 0;
+  for (const auto& bridge : into_memifs_) packets += bridge->carried();
+  return packets;
+}
+
+std::uint64_t Deployment::OutOfMemifs() const {
+  std::uint64_t packets = 0;
+  for (const auto& bridge : out_of_memifs_) packets += bridge->carried();
+  return packets;
+}
+
+Frames Deployment::ProbeFrames(std::size_t chain, std::uint32_t size) const {
+  return MakeFrames({.size = size}, ProbeMatch(topology_.chains[chain].config));
+}
+
+}  // namespace unis

@@ -1,0 +1,119 @@
+// Deployments that tests of this folder begin with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+inline v1::LinkConfig* AddRing(v1::DeployRequest& request, const std::string& name,
+                               std::uint32_t slots = 1024) {
+  auto* link = request.add_links();
+  link->set_name(name);
+  link->set_kind(v1::LINK_RING);
+  link->set_slots(slots);
+  return link;
+}
+
+inline void AddMemif(v1::DeployRequest& request, const std::string& name, std::uint32_t bytes) {
+  auto* link = request.add_links();
+  link->set_name(name);
+  link->set_kind(v1::LINK_MEMIF);
+  link->set_slots(1024);
+  link->mutable_memif()->set_socket("/tmp/" + name + ".sock");
+  link->mutable_memif()->set_buffer_bytes(bytes);
+  link->mutable_memif()->set_engine_end(v1::MEMIF_END_SERVER);
+}
+
+inline v1::FunctionConfig* AddFunction(v1::DeployRequest& request, const std::string& name,
+                                       v1::Group group = v1::GROUP_ENGINE) {
+  auto* function = request.add_functions();
+  function->set_name(name);
+  function->set_cpu(1);
+  function->set_cost_ns(50);
+  function->set_group(group);
+  return function;
+}
+
+inline void AddPort(v1::FunctionConfig& function, const std::string& rx, const std::string& tx) {
+  auto* port = function.add_ports();
+  port->set_name(function.name() + "." + std::to_string(function.ports_size() - 1));
+  port->set_rx(rx);
+  port->set_tx(tx);
+  port->set_memif_client(function.group() == v1::GROUP_OWN);
+}
+
+inline v1::ChainConfig* AddChain(v1::DeployRequest& request, const std::string& name,
+                                 const std::string& ingress, const std::string& egress) {
+  auto* chain = request.add_chains();
+  chain->set_name(name);
+  chain->set_ingress(ingress);
+  chain->set_egress(egress);
+  return chain;
+}
+
+inline void AddHop(v1::ChainConfig& chain, const std::string& function, std::uint32_t in = 0,
+                   std::uint32_t out = 0) {
+  auto* hop = chain.add_hops();
+  hop->set_function(function);
+  hop->set_in_port(in);
+  hop->set_out_port(out);
+}
+
+inline v1::DeployRequest Empty() {
+  v1::DeployRequest request;
+  request.set_run("test");
+  request.mutable_traffic()->mutable_synthetic()->set_size(64);
+  request.mutable_scheduler()->set_gamma(0.75);
+  request.mutable_scheduler()->set_theta_min(56);
+  request.mutable_scheduler()->set_interval_ns(1000);
+  request.mutable_scheduler()->set_occupancy(true);
+  return request;
+}
+
+// chain.0 → first function → chain.1 → …
+inline v1::DeployRequest RingChain(const std::vector<std::string>& functions) {
+  v1::DeployRequest request = Empty();
+  const auto link = [](std::size_t i) { return "chain." + std::to_string(i); };
+  for (std::size_t i = 0; i <= functions.size(); ++i) AddRing(request, link(i));
+  auto* chain = AddChain(request, "chain", link(0), link(functions.size()));
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    AddPort(*AddFunction(request, functions[i]), link(i), link(i + 1));
+    AddHop(*chain, functions[i]);
+  }
+  return request;
+}
+
+// r0 → near → r1 ⇒ m0 → far → m1 ⇒ r2, where ⇒ is the engine.
+inline v1::DeployRequest MemifChain() {
+  v1::DeployRequest request = Empty();
+  AddRing(request, "r0");
+  AddRing(request, "r1");
+  AddMemif(request, "m0", 2048);
+  AddMemif(request, "m1", 2112);
+  AddRing(request, "r2");
+  AddPort(*AddFunction(request, "near"), "r0", "r1");
+  auto* far = AddFunction(request, "far", v1::GROUP_OWN);
+  AddPort(*far, "m0", "m0");
+  AddPort(*far, "m1", "m1");
+  auto* chain = AddChain(request, "chain", "r0", "r2");
+  AddHop(*chain, "near");
+  AddHop(*chain, "far", 0, 1);
+  return request;
+}
+
+// Two chains through one function with two ports, each the other's way back.
+inline v1::DeployRequest TwoWayChain() {
+  v1::DeployRequest request = Empty();
+  for (const char* name : {"out.0", "out.1", "back.0", "back.1"}) AddRing(request, name);
+  auto* gateway = AddFunction(request, "gateway");
+  AddPort(*gateway, "out.0", "back.1");
+  AddPort(*gateway, "back.0", "out.1");
+  AddHop(*AddChain(request, "out", "out.0", "out.1"), "gateway", 0, 1);
+  AddHop(*AddChain(request, "back", "back.0", "back.1"), "gateway", 1, 0);
+  return request;
+}
+
+}  // namespace unis

@@ -1,0 +1,179 @@
+#include "engine/run/estimation.h"
+
+#include <absl/cleanup/cleanup.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <chrono>
+
+namespace unis {
+namespace {
+
+constexpr std::uint32_t kRounds = 100;
+constexpr std::uint32_t kTurns = 10;
+constexpr int kAlonePriority = 2;
+constexpr int kFinishTries = 20;
+constexpr auto kStopTimeout = std::chrono::seconds(2);
+constexpr auto kLookEvery = std::chrono::microseconds(200);
+
+void Fill(v1::SizeEstimate& size, const CostEstimate& cost, double cycles_per_ns) {
+  size.set_ns(cost.ns);
+  size.set_ns_q1(cost.ns_q1);
+  size.set_ns_q3(cost.ns_q3);
+  size.set_cycles(cost.ns * cycles_per_ns);
+  size.set_burst_ns(cost.burst_ns);
+}
+
+// The mean over the sizes.
+void FillMean(v1::FunctionEstimate& function) {
+  const auto share = 1.0 / static_cast<double>(function.sizes().size());
+  for (const auto& size : function.sizes()) {
+    function.set_ns(function.ns() + size.ns() * share);
+    function.set_ns_q1(function.ns_q1() + size.ns_q1() * share);
+    function.set_ns_q3(function.ns_q3() + size.ns_q3() * share);
+    function.set_cycles(function.cycles() + size.cycles() * share);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& request,
+                                                  Costs& costs) {
+  // The paper's cost of a fixed-cost function is that of the smallest frame (section 5.1.2).
+  std::vector<std::uint32_t> sizes(request.sizes().begin(), request.sizes().end());
+  if (sizes.empty()) sizes.push_back(kMinFrame);
+  const auto threads = members_.All();
+  if (!threads.ok()) return threads.status();
+  std::vector<Subject> subjects;
+  for (const std::string& name : request.functions()) {
+    auto subject = SubjectOf(name, sizes.size());
+    if (!subject.ok()) return subject.status();
+    subjects.push_back(*std::move(subject));
+  }
+  const std::uint64_t rounds = request.rounds() > 0 ? request.rounds() : kRounds;
+  // Nobody else takes the CPU, nor the packets.
+  const absl::Cleanup go_on = [&threads] {
+    for (HeldThread* thread : *threads) (void)thread->Signal(SIGCONT);
+  };
+  for (HeldThread* thread : *threads)
+    if (auto status = StopAndWait(*thread); !status.ok()) return status;
+  for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
+    for (Subject& subject : subjects) {
+      for (std::size_t size = 0; size < sizes.size(); ++size) {
+        const auto status =
+            Sample(subject, sizes[size], (rounds + kTurns - 1) / kTurns, subject.samples[size]);
+        if (status.ok()) continue;
+        return absl::Status(
+            status.code(),
+            fmt::format("cannot estimate what a packet of {} bytes costs {}: {}", sizes[size],
+                        subject.thread->name(), std::string(status.message())));
+      }
+    }
+  }
+  return Reply(subjects, sizes, costs);
+}
+
+absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& name,
+                                                          std::size_t sizes) const {
+  const auto function = deployment_.topology().FindFunction(name);
+  if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
+  auto injector = InjectorOf(*function);
+  if (!injector.ok()) return injector.status();
+  return Subject{.function = *function,
+                 .thread = members_.thread(name),
+                 .injector = *std::move(injector),
+                 .samples = std::vector<CostSamples>(sizes)};
+}
+
+// By its first path.
+absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t index) const {
+  const auto& function = deployment_.topology().functions[index];
+  const std::string& name = function.config.name();
+  if (function.paths.empty())
+    return absl::FailedPreconditionError(fmt::format("no chain passes through {}", name));
+  const auto& path = deployment_.topology().paths[function.paths.front()];
+  if (function.counts()) {
+    return std::make_unique<RingInjector>(deployment_.ring(path.in), deployment_.ring(path.out),
+                                          *deployment_.port(index, path.in_port));
+  }
+  EthPort* in = deployment_.memif(path.in)->port();
+  EthPort* out = deployment_.memif(path.out)->port();
+  if (in == nullptr || out == nullptr)
+    return absl::FailedPreconditionError(fmt::format(
+        "function {} has a memif to another function; state its cost_ns: the engine can only "
+        "measure between memifs of its own",
+        name));
+  const auto link = [this](LinkIndex direction) {
+    const auto& of = deployment_.topology().link_of(direction);
+    return deployment_.memif(direction)->link(direction == of.first ? MemifDirection::kToServer
+                                                                    : MemifDirection::kToClient);
+  };
+  return std::make_unique<MemifInjector>(*in, link(path.in), *out, link(path.out));
+}
+
+// All threads of the process; returns once the polling one stands still.
+absl::Status Estimation::StopAndWait(HeldThread& thread) {
+  (void)thread.Signal(SIGSTOP);
+  const auto deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  while (!thread.stopped()) {
+    if (!thread.alive())
+      return absl::FailedPreconditionError(fmt::format("function {} has ended", thread.name()));
+    if (std::chrono::steady_clock::now() > deadline)
+      return absl::DeadlineExceededError(fmt::format("function {} does not stop", thread.name()));
+    if (!interrupt_.SleepFor(kLookEvery)) return absl::AbortedError("the run is ending");
+  }
+  return absl::OkStatus();
+}
+
+// The sink's thread does the measuring: so it takes no packet away, and the source rests.
+absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
+                                CostSamples& samples) {
+  if (interrupt_.raised()) return absl::AbortedError("the run is ending");
+  HeldThread& thread = *subject.thread;
+  const auto& function = deployment_.topology().functions[subject.function];
+  const std::size_t chain = deployment_.topology().paths[function.paths.front()].chain;
+  const Frames frames = deployment_.ProbeFrames(chain, size);
+  CycleEstimator estimator(deployment_.memory(), *subject.injector);
+  (void)thread.Signal(SIGCONT);
+  absl::Status status;
+  if (function.config.cooperates()) status = thread.SetYielding(false);
+  if (status.ok()) status = thread.SetClass(SCHED_FIFO, kAlonePriority);
+  if (status.ok()) deployment_.sink().Do([&] { status = estimator.Run(frames, rounds, samples); });
+  status.Update(Finish(subject, estimator));
+  status.Update(thread.SetClass(SCHED_IDLE, 0));
+  return status;
+}
+
+// Stopped amid sending, the function is let run on for a moment.
+absl::Status Estimation::Finish(Subject& subject, CycleEstimator& estimator) {
+  absl::Status status;
+  for (int i = 0; i < kFinishTries; ++i) {
+    if (status = StopAndWait(*subject.thread); !status.ok()) return status;
+    deployment_.sink().Do([&] { status = estimator.Finish(); });
+    if (status.ok()) return status;
+    (void)subject.thread->Signal(SIGCONT);
+    if (!interrupt_.SleepFor(kLookEvery)) break;
+  }
+  (void)StopAndWait(*subject.thread);
+  return status;
+}
+
+v1::EstimateReply Estimation::Reply(std::vector<Subject>& subjects,
+                                    const std::vector<std::uint32_t>& sizes, Costs& costs) const {
+  v1::EstimateReply reply;
+  reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
+  for (Subject& subject : subjects) {
+    auto* estimate = reply.add_functions();
+    estimate->set_function(subject.thread->name());
+    for (std::size_t size = 0; size < sizes.size(); ++size) {
+      auto* of_size = estimate->add_sizes();
+      of_size->set_size(sizes[size]);
+      Fill(*of_size, subject.samples[size].Estimate(), reply.tsc_hz() / 1e9);
+    }
+    FillMean(*estimate);
+    costs.Set(static_cast<FunctionIndex>(subject.function), estimate->ns());
+  }
+  return reply;
+}
+
+}  // namespace unis

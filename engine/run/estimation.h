@@ -1,0 +1,55 @@
+// What packets cost the functions, measured with each alone on its CPU: the others are stopped, and
+// they take turns.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/interrupt.h"
+#include "engine/estimator/cycle_estimator.h"
+#include "engine/run/deployment.h"
+#include "engine/run/members.h"
+#include "engine/timer/tsc_timer.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+class Estimation {
+ public:
+  // Everything outlives it. The source rests, and no packet is under way.
+  Estimation(Deployment& deployment, const Members& members, const TscTimer& timer,
+             Interrupt& interrupt)
+      : deployment_(deployment), members_(members), timer_(timer), interrupt_(interrupt) {}
+
+  // All functions go on in SCHED_IDLE afterwards, whatever happened. `costs` is written.
+  absl::StatusOr<v1::EstimateReply> Run(const v1::EstimateRequest& request, Costs& costs);
+
+ private:
+  struct Subject {
+    std::size_t function;
+    HeldThread* thread;
+    std::unique_ptr<Injector> injector;
+    std::vector<CostSamples> samples;  // per size
+  };
+
+  absl::StatusOr<Subject> SubjectOf(const std::string& name, std::size_t sizes) const;
+  absl::StatusOr<std::unique_ptr<Injector>> InjectorOf(std::size_t function) const;
+  absl::Status StopAndWait(HeldThread& thread);
+  absl::Status Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
+                      CostSamples& samples);
+  absl::Status Finish(Subject& subject, CycleEstimator& estimator);
+  v1::EstimateReply Reply(std::vector<Subject>& subjects, const std::vector<std::uint32_t>& sizes,
+                          Costs& costs) const;
+
+  Deployment& deployment_;
+  const Members& members_;
+  const TscTimer& timer_;
+  Interrupt& interrupt_;
+};
+
+}  // namespace unis

@@ -1,0 +1,96 @@
+#include "engine/run/measurement.h"
+
+#include <algorithm>
+
+#include "engine/contract/to_proto.h"
+#include "engine/run/account.h"
+
+namespace unis {
+namespace {
+
+std::uint64_t DroppedOf(const v1::Account& account) {
+  return account.unclassified() + account.dropped_ingress_full() + account.dropped_egress_full() +
+         account.dropped_by_function() + account.dropped_sink();
+}
+
+// Counters only grow; those that are read one after the other may seem not to.
+std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
+  return end > begin ? end - begin : 0;
+}
+
+}  // namespace
+
+Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& control,
+                      const TscTimer& timer) {
+  Snapshot snapshot;
+  for (const auto& function : deployment.topology().functions) {
+    const std::string& name = function.config.name();
+    if (const HeldThread* thread = members.thread(name); thread != nullptr)
+      snapshot.cpu_ns[name] = thread->CpuTimeNs();
+  }
+  for (const auto& core : control.counts().cores) snapshot.switches += core.switches;
+  snapshot.latency.resize(deployment.chains().size());
+  deployment.sink().Do([&] {
+    for (std::size_t i = 0; i < snapshot.latency.size(); ++i)
+      snapshot.latency[i] = deployment.chains()[i]->latency;
+  });
+  snapshot.account = TakeAccount(deployment, false);
+  for (const auto& chain : deployment.chains())
+    snapshot.delivered_bytes += chain->delivered_bytes.value();
+  snapshot.time = timer.Now();
+  return snapshot;
+}
+
+v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
+  v1::MeasureReply reply;
+  reply.set_window_ns(static_cast<std::uint64_t>(end.time - begin.time));
+  reply.set_offered(Grown(begin.account.offered(), end.account.offered()));
+  reply.set_delivered(Grown(begin.account.delivered(), end.account.delivered()));
+  reply.set_delivered_bytes(Grown(begin.delivered_bytes, end.delivered_bytes));
+  reply.set_dropped(Grown(DroppedOf(begin.account), DroppedOf(end.account)));
+  reply.set_switches(Grown(begin.switches, end.switches));
+  LatencyHistogram latency;
+  for (std::size_t i = 0; i < end.latency.size(); ++i) {
+    latency.Merge(end.latency[i]);
+    if (i < begin.latency.size()) latency.Subtract(begin.latency[i]);
+  }
+  *reply.mutable_latency() = ToProto(latency);
+  for (const auto& [function, cpu_ns] : end.cpu_ns) {
+    const auto before = begin.cpu_ns.find(function);
+    if (before == begin.cpu_ns.end()) continue;
+    (*reply.mutable_function_cpu_ns())[function] = Grown(before->second, cpu_ns);
+  }
+  return reply;
+}
+
+void FillTrace(const Deployment& deployment, const std::vector<std::size_t>& function_of,
+               const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers,
+               v1::TraceReply& reply) {
+  const Topology& topology = deployment.topology();
+  const auto function = [&](TaskIndex task) -> const v1::FunctionConfig& {
+    return topology.functions[function_of[task]].config;
+  };
+  for (const auto& component : schedulers) {
+    const TraceRecorder& trace = *component->trace();
+    for (const SwitchRecord& record : trace.switches()) {
+      *reply.add_switches() = ToProto(record, topology.cpus[record.core],
+                                      function(record.from).name(), function(record.to).name());
+    }
+    for (const RunSeen& run : trace.runs()) {
+      auto* interval = reply.add_runs();
+      interval->set_cpu(function(run.task).cpu());
+      interval->set_function(function(run.task).name());
+      interval->set_begin_ns(static_cast<std::uint64_t>(run.begin));
+      interval->set_end_ns(static_cast<std::uint64_t>(run.end));
+      interval->set_packets(run.packets);
+    }
+    reply.set_dropped_events(reply.dropped_events() + trace.lost());
+  }
+  if (schedulers.size() < 2) return;
+  std::sort(reply.mutable_switches()->begin(), reply.mutable_switches()->end(),
+            [](const auto& a, const auto& b) { return a.time_ns() < b.time_ns(); });
+  std::sort(reply.mutable_runs()->begin(), reply.mutable_runs()->end(),
+            [](const auto& a, const auto& b) { return a.begin_ns() < b.begin_ns(); });
+}
+
+}  // namespace unis

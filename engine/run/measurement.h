@@ -1,0 +1,38 @@
+// What a run did between two moments, and who ran when: the difference of two snapshots, and traces
+// of all schedulers as one reply.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/run/control.h"
+#include "engine/run/deployment.h"
+#include "engine/run/members.h"
+#include "engine/run/scheduler_component.h"
+#include "engine/timer/tsc_timer.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+struct Snapshot {
+  Nanoseconds time = 0;
+  v1::Account account;
+  std::uint64_t delivered_bytes = 0;
+  std::uint64_t switches = 0;
+  std::map<std::string, std::uint64_t> cpu_ns;  // by function
+  std::vector<LatencyHistogram> latency;        // per chain
+};
+
+Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& control,
+                      const TscTimer& timer);
+v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
+
+// Fills in switches and runs of what the components have recorded, in the order of time.
+void FillTrace(const Deployment& deployment, const std::vector<std::size_t>& function_of,
+               const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers,
+               v1::TraceReply& reply);
+
+}  // namespace unis

@@ -1,0 +1,176 @@
+#include "engine/run/members.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/base/proc.h"
+#include "engine/run/account.h"
+#include "engine/run/polling_thread.h"
+
+namespace unis {
+namespace {
+
+using std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr nanoseconds kAttachTimeout = std::chrono::seconds(20);
+constexpr auto kLookEvery = std::chrono::milliseconds(2);
+
+absl::Status Ending() { return absl::AbortedError("the run is ending"); }
+
+// By the counters of its net_unis ports.
+class PortActivity final : public Activity {
+ public:
+  explicit PortActivity(std::vector<const PortShm*> ports) : ports_(std::move(ports)) {}
+  std::uint64_t Polls() const noexcept override {
+    std::uint64_t polls = 0;
+    for (const PortShm* port : ports_) polls += port->Polls();
+    return polls;
+  }
+  std::uint64_t Packets() const noexcept override {
+    std::uint64_t packets = 0;
+    for (const PortShm* port : ports_) packets += port->Read().rx_packets;
+    return packets;
+  }
+
+ private:
+  std::vector<const PortShm*> ports_;
+};
+
+// By what it took from its memifs: without packets it is not seen.
+class LinkActivity final : public Activity {
+ public:
+  explicit LinkActivity(std::vector<const MemifProgress*> links) : links_(std::move(links)) {}
+  std::uint64_t Polls() const noexcept override { return Packets(); }
+  std::uint64_t Packets() const noexcept override {
+    std::uint64_t packets = 0;
+    for (const MemifProgress* link : links_) packets += link->received();
+    return packets;
+  }
+
+ private:
+  std::vector<const MemifProgress*> links_;
+};
+
+}  // namespace
+
+std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t index) {
+  const auto& function = deployment.topology().functions[index];
+  if (function.counts()) {
+    std::vector<const PortShm*> ports;
+    for (std::size_t port = 0; port < function.ports.size(); ++port)
+      ports.push_back(deployment.port(index, port));
+    return std::make_unique<PortActivity>(std::move(ports));
+  }
+  std::vector<const MemifProgress*> links;
+  for (const std::size_t path : function.paths) {
+    const auto* progress = deployment.progress(deployment.topology().paths[path].in);
+    if (progress != nullptr) links.push_back(progress);
+  }
+  return std::make_unique<LinkActivity>(std::move(links));
+}
+
+absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrupt& interrupt,
+                                      std::mutex& state) {
+  const auto index = deployment_.topology().FindFunction(request.function());
+  if (!index)
+    return absl::NotFoundError(fmt::format("there is no function {}", request.function()));
+  if (thread(request.function()) != nullptr)
+    return absl::FailedPreconditionError(
+        fmt::format("function {} is attached already", request.function()));
+  const nanoseconds timeout =
+      request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
+  const auto tid = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
+  if (!tid.ok()) return tid.status();
+  auto held = HeldThread::Take(request.function(), request.pid(), *tid);
+  if (!held.ok()) return held.status();
+  const auto& function = deployment_.topology().functions[*index];
+  if (auto status = held->Pin(function.config.cpu()); !status.ok()) return status;
+  if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
+  const std::lock_guard lock(state);
+  threads_.push_back(std::make_unique<Attached>(request.function(), *std::move(held)));
+  return *tid;
+}
+
+absl::StatusOr<pid_t> Members::WaitForPolling(std::size_t index, pid_t pid, nanoseconds timeout,
+                                              Interrupt& interrupt, std::mutex& state) {
+  const auto& function = deployment_.topology().functions[index];
+  const std::string& name = function.config.name();
+  if (!function.counts()) {
+    if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
+      return status;
+    return FindPollingThread(name, pid, timeout, interrupt);
+  }
+  const auto deadline = Clock::now() + timeout;
+  for (;;) {
+    for (std::size_t port = 0; port < function.ports.size(); ++port) {
+      const pid_t tid = deployment_.port(index, port)->Read().polling_tid;
+      if (tid == 0) continue;
+      if (ThreadExists(pid, tid)) return tid;
+      return absl::InvalidArgumentError(
+          fmt::format("thread {} that polls for {} is not of process {}", tid, name, pid));
+    }
+    if (!ProcessRuns(pid))
+      return absl::FailedPreconditionError(
+          fmt::format("function {} ended before it polled its port", name));
+    if (Clock::now() > deadline)
+      return absl::DeadlineExceededError(
+          fmt::format("function {} has not polled its port for {:.0f} s; does it use the port it "
+                      "is given?",
+                      name, std::chrono::duration<double>(timeout).count()));
+    if (!interrupt.SleepFor(kLookEvery)) return Ending();
+  }
+}
+
+absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds timeout,
+                                    Interrupt& interrupt, std::mutex& state) {
+  const auto& name = deployment_.topology().functions[index].config.name();
+  const auto deadline = Clock::now() + timeout;
+  const auto found = [&] {
+    const std::lock_guard lock(state);
+    return deployment_.FindMemifs(index, pid);
+  };
+  while (!found()) {
+    if (!ProcessRuns(pid))
+      return absl::FailedPreconditionError(
+          fmt::format("function {} ended before its memif was connected", name));
+    if (Clock::now() > deadline)
+      return absl::DeadlineExceededError(
+          fmt::format("the memifs of function {} are not connected after {:.0f} s; does it use "
+                      "the ports that it is given?",
+                      name, std::chrono::duration<double>(timeout).count()));
+    if (!interrupt.SleepFor(kLookEvery)) return Ending();
+  }
+  return absl::OkStatus();
+}
+
+HeldThread* Members::thread(const std::string& function) const {
+  for (const auto& attached : threads_)
+    if (attached->function == function) return &attached->thread;
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
+  std::vector<HeldThread*> threads;
+  for (const auto& function : deployment_.topology().functions) {
+    threads.push_back(thread(function.config.name()));
+    if (threads.back() == nullptr)
+      return absl::FailedPreconditionError(
+          fmt::format("function {} is not attached", function.config.name()));
+  }
+  return threads;
+}
+
+void Members::Detach(const std::string& function) {
+  std::erase_if(threads_, [&](const auto& attached) { return attached->function == function; });
+}
+
+absl::Status Members::Release() {
+  absl::Status status;
+  for (const auto& attached : threads_) status.Update(attached->thread.Restore());
+  return status;
+}
+
+}  // namespace unis

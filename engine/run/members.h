@@ -1,0 +1,60 @@
+// The functions of a run as threads that were taken hold of, and what shows that they run.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/base/interrupt.h"
+#include "engine/controller/held_thread.h"
+#include "engine/run/deployment.h"
+#include "engine/trace/activity.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+class Members {
+ public:
+  // In the order of the topology's functions.
+  explicit Members(Deployment& deployment) : deployment_(deployment) {}
+
+  // Waits until the function polls, pins that thread to its CPU and lets it wait in SCHED_IDLE, so
+  // that those that come after it on this CPU go first. A second time: an error, and nothing
+  // changes. `state` guards the list of threads against those that look.
+  absl::StatusOr<pid_t> Attach(const v1::AttachRequest& request, Interrupt& interrupt,
+                               std::mutex& state);
+  // Puts the thread back as it was found.
+  void Detach(const std::string& function);
+  // Puts all back; what could not be.
+  absl::Status Release();
+  bool empty() const { return threads_.empty(); }
+
+  HeldThread* thread(const std::string& function) const;  // null: not attached
+  // All threads, or the first function that is not attached, as an error.
+  absl::StatusOr<std::vector<HeldThread*>> All() const;
+
+ private:
+  struct Attached {
+    std::string function;
+    HeldThread thread;
+  };
+
+  absl::StatusOr<pid_t> WaitForPolling(std::size_t function, pid_t pid,
+                                       std::chrono::nanoseconds timeout, Interrupt& interrupt,
+                                       std::mutex& state);
+  absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
+                             Interrupt& interrupt, std::mutex& state);
+
+  Deployment& deployment_;
+  std::vector<std::unique_ptr<Attached>> threads_;
+};
+
+// What a function's ports or links show: polls and packets of its paths. `deployment` outlives it.
+std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t function);
+
+}  // namespace unis

@@ -1,0 +1,39 @@
+// Counts what memifs between two functions carry: their positions have 16 bits, so somebody has to
+// look often enough. A part of the engine, for the deployments that have memifs.
+#pragma once
+
+#include <map>
+
+#include "engine/monitor/memif_region.h"
+#include "engine/platform/component.h"
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+class MemifSampler final : public Component {
+ public:
+  MemifSampler() : Component("unis_memif") {}
+  ~MemifSampler() override { Halt(); }
+
+  // Only inside Do(), or before it runs. `region` outlives the sampler, or is watched anew.
+  void Watch(LinkIndex to_server, const MemifRegion& region) {
+    progress_.insert_or_assign(to_server, MemifProgress(region, MemifDirection::kToServer));
+    progress_.insert_or_assign(to_server + 1, MemifProgress(region, MemifDirection::kToClient));
+  }
+  // As last sampled; null: the link is no memif, or not found yet. Read from other threads: each
+  // count is one number that only grows.
+  const MemifProgress* progress(LinkIndex link) const {
+    const auto found = progress_.find(link);
+    return found == progress_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::uint32_t Iterate() noexcept override {
+    for (auto& [link, progress] : progress_) progress.Sample();
+    return 0;
+  }
+
+  std::map<LinkIndex, MemifProgress> progress_;
+};
+
+}  // namespace unis

@@ -1,0 +1,485 @@
+#include "engine/run/run.h"
+
+#include <absl/cleanup/cleanup.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/run/account.h"
+#include "engine/run/convert.h"
+#include "engine/run/estimation.h"
+#include "engine/run/measurement.h"
+#include "engine/run/packet_work.h"
+#include "engine/run/stats.h"
+
+namespace unis {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(2);
+constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
+constexpr unsigned kSwitchCostRounds = 200;
+constexpr int kServiceNice = -5;  // as the other services
+
+absl::Status Ending() { return absl::AbortedError("the run is ending"); }
+
+}  // namespace
+
+Run::Run(Options options) : options_(std::move(options)) {}
+
+Run::~Run() { Release(); }
+
+// ------------------------------------------------------------------ what may be done when
+
+absl::Status Run::RequireDeployed() const {
+  if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
+  if (deployment_) return absl::OkStatus();
+  return absl::FailedPreconditionError("nothing is deployed yet");
+}
+
+absl::Status Run::RequireNotRunning() const {
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  if (phase_ != v1::RUN_PHASE_RUNNING) return absl::OkStatus();
+  return absl::FailedPreconditionError("the chains run already");
+}
+
+absl::Status Run::RequireRunning() const {
+  if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
+  if (phase_ == v1::RUN_PHASE_RUNNING) return absl::OkStatus();
+  return absl::FailedPreconditionError("the chains are not running");
+}
+
+// ------------------------------------------------------------------ before the start
+
+absl::Status Run::Deploy(const v1::DeployRequest& request) {
+  const auto pass = turnstile_.Enter("deploying");
+  if (!pass.ok()) return pass.status();
+  if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
+  if (deployment_)
+    return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
+  auto deployment = Deployment::Create(request, {options_.function_cpus, options_.service_lcores});
+  if (!deployment.ok()) return deployment.status();
+  const std::lock_guard lock(state_);
+  deployment_ = *std::move(deployment);
+  members_ = std::make_unique<Members>(*deployment_);
+  phase_ = v1::RUN_PHASE_DEPLOYED;
+  MakeCounters();
+  return absl::OkStatus();
+}
+
+void Run::MakeCounters() {
+  const auto& functions = deployment_->topology().functions;
+  auto costs = std::make_unique<Costs>(functions.size());
+  for (std::size_t i = 0; i < functions.size(); ++i)
+    costs->Set(static_cast<FunctionIndex>(i), functions[i].config.cost_ns());
+  costs_ = std::move(costs);
+  work_ = std::make_unique<WorkCounter>(functions.size());
+}
+
+absl::Status Run::Add(const v1::AddRequest& request) {
+  const auto pass = turnstile_.Enter("adding to the deployment");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  v1::DeployRequest config = deployment_->config();
+  config.mutable_links()->MergeFrom(request.links());
+  config.mutable_functions()->MergeFrom(request.functions());
+  config.mutable_chains()->MergeFrom(request.chains());
+  return Reconfigure(config);
+}
+
+absl::Status Run::Remove(const v1::RemoveRequest& request) {
+  const auto pass = turnstile_.Enter("removing from the deployment");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  v1::DeployRequest config = deployment_->config();
+  const auto remove = [](auto& items, const auto& names, const char* what) -> absl::Status {
+    for (const std::string& name : names) {
+      const auto named = [&name](const auto& item) { return item.name() == name; };
+      const auto at = std::find_if(items.begin(), items.end(), named);
+      if (at == items.end())
+        return absl::NotFoundError(fmt::format("there is no {} {}", what, name));
+      items.erase(at);
+    }
+    return absl::OkStatus();
+  };
+  auto status = remove(*config.mutable_chains(), request.chains(), "chain");
+  if (status.ok()) status = remove(*config.mutable_functions(), request.functions(), "function");
+  if (status.ok()) status = remove(*config.mutable_links(), request.links(), "link");
+  if (status.ok()) status = Reconfigure(config);
+  if (!status.ok()) return status;
+  for (const std::string& name : request.functions()) members_->Detach(name);
+  return absl::OkStatus();
+}
+
+absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
+  const std::lock_guard lock(state_);
+  std::map<std::string, double> known;  // also those that were estimated
+  for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
+    known[deployment_->topology().functions[i].config.name()] =
+        costs_->Ns(static_cast<FunctionIndex>(i));
+  }
+  if (auto status = deployment_->Apply(config); !status.ok()) return status;
+  MakeCounters();
+  for (const auto& [name, cost] : known) {
+    if (const auto function = deployment_->topology().FindFunction(name); function)
+      costs_->Set(static_cast<FunctionIndex>(*function), cost);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
+  const auto pass = turnstile_.Enter("attaching a function");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  const auto tid = members_->Attach(request, ending_, state_);
+  if (!tid.ok()) return tid.status();
+  v1::AttachReply reply;
+  reply.set_tid(*tid);
+  return reply;
+}
+
+// ------------------------------------------------------------------ policies
+
+absl::Status Run::Start(const v1::PolicyRequest& request) {
+  const auto pass = turnstile_.Enter("starting");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
+  if (const auto threads = members_->All(); !threads.ok()) return threads.status();
+  for (std::size_t i = 0; i < costs_->size(); ++i) {
+    if (costs_->Ns(static_cast<FunctionIndex>(i)) > 0) continue;
+    return absl::FailedPreconditionError(
+        fmt::format("the cost of function {} is neither given nor estimated",
+                    deployment_->topology().functions[i].config.name()));
+  }
+  auto status = TakeLeases();
+  if (status.ok()) status = MakeControl();
+  if (status.ok()) status = control_->Change(Wanted(request.policy(), request.controller()));
+  if (!status.ok()) {
+    const std::lock_guard lock(state_);
+    control_.reset();
+    leases_.clear();
+    return status;
+  }
+  deployment_->source().SetPaused(false);
+  const std::lock_guard lock(state_);
+  phase_ = v1::RUN_PHASE_RUNNING;
+  return absl::OkStatus();
+}
+
+// The machine's settings, for as long as the chains run.
+absl::Status Run::TakeLeases() {
+  std::vector<Lease> leases;
+  auto throttle = Lease::Take(RtRuntime(), -1);
+  if (!throttle.ok()) return throttle.status();
+  leases.push_back(*std::move(throttle));
+  if (const auto slice = deployment_->config().rr_timeslice_ms(); slice > 0) {
+    auto timeslice = Lease::Take(RrTimeslice(), slice);
+    if (!timeslice.ok()) return timeslice.status();
+    leases.push_back(*std::move(timeslice));
+  }
+  for (Lease& lease : SuspendFairServers(deployment_->topology().cpus))
+    leases.push_back(std::move(lease));
+  leases_ = std::move(leases);
+  return absl::OkStatus();
+}
+
+absl::Status Run::MakeControl() {
+  SchedulerSettings settings = FromProto(deployment_->config().scheduler());
+  settings.lazy = true;
+  if (auto status = ChooseLead(settings); !status.ok()) return status;
+  const Topology::Tasks tasks = deployment_->topology().TasksOf();
+  if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
+  Control::Parts parts{.run = deployment_->config().run(),
+                       .set = tasks.set,
+                       .cores = static_cast<CoreIndex>(deployment_->topology().cpus.size()),
+                       .tasks = {},
+                       .costs = costs_.get(),
+                       .monitor = &deployment_->monitor(),
+                       .timer = &timer_,
+                       .components = {}};
+  for (const std::size_t function : tasks.function_of) {
+    const auto& config = deployment_->topology().functions[function].config;
+    parts.tasks.push_back({members_->thread(config.name()), config.cooperates()});
+  }
+  for (const auto& component : schedulers_) parts.components.push_back(component.get());
+  const std::lock_guard lock(state_);
+  function_of_ = tasks.function_of;
+  control_ = std::make_unique<Control>(std::move(parts), settings);
+  return absl::OkStatus();
+}
+
+// Up to three service lcores are shared among source, sink and scheduler; those beyond are
+// schedulers too, for some of the cores each.
+absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
+  const auto& lcores = options_.service_lcores;
+  const std::size_t cores = deployment_->topology().cpus.size();
+  const std::size_t spare = lcores.size() > 3 ? lcores.size() - 2 : 1;
+  const std::size_t count = std::min(spare, cores);
+  std::vector<std::unique_ptr<SchedulerComponent>> components;
+  std::vector<std::unique_ptr<Activity>> activities;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
+    components.push_back(std::make_unique<SchedulerComponent>(name, timer_));
+    std::vector<TraceRecorder::Watched> watched;
+    for (TaskIndex task = 0; task < tasks.set.tasks.size(); ++task) {
+      const CoreIndex core = tasks.set.tasks[task].core;
+      if (core % count != i) continue;
+      activities.push_back(ActivityOf(*deployment_, tasks.function_of[task]));
+      watched.push_back({.activity = activities.back().get(), .task = task, .core = core});
+    }
+    components.back()->set_trace(
+        std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores)));
+    if (auto status = components.back()->RunOn(lcores[lcores.size() - 1 - i]); !status.ok())
+      return status;
+    components.back()->Do([] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); });
+  }
+  const std::lock_guard lock(state_);
+  schedulers_ = std::move(components);
+  activities_ = std::move(activities);
+  return absl::OkStatus();
+}
+
+absl::Status Run::ChooseLead(SchedulerSettings& settings) {
+  const auto cost = SwitchCostOn(deployment_->topology().cpus.front(), kSwitchCostRounds);
+  if (!cost.ok()) return cost.status();
+  if (!deployment_->config().scheduler().has_lead_ns()) {
+    settings.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);
+    settings.switch_time = static_cast<Nanoseconds>(cost->until_running_ns);
+  }
+  spdlog::info(
+      "a switch: {:.1f} µs of system call, {:.1f} µs until the function stops, {:.1f} µs until the "
+      "next one runs; yield {:.1f} µs",
+      cost->call_ns / 1e3, cost->until_preempted_ns / 1e3, cost->until_running_ns / 1e3,
+      cost->yield_ns / 1e3);
+  const std::lock_guard lock(state_);
+  switch_cost_ = *cost;
+  lead_ = settings.lead;
+  return absl::OkStatus();
+}
+
+Control::Decision Run::Wanted(v1::Policy policy, v1::ControllerKind controller) const {
+  const auto now = control_->decision();
+  return {.policy = policy != v1::POLICY_UNSPECIFIED ? policy
+                    : now                            ? now->policy
+                                                     : v1::POLICY_UNIS,
+          .controller = controller != v1::CONTROLLER_UNSPECIFIED ? controller
+                        : now                                    ? now->controller
+                                                                 : v1::CONTROLLER_PRIORITY};
+}
+
+absl::Status Run::Change(const Control::Decision& wanted) {
+  if (control_->decision() == wanted) return absl::OkStatus();
+  const std::lock_guard lock(state_);
+  return control_->Change(wanted);
+}
+
+absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
+  const auto pass = turnstile_.Enter("changing the policy");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  return Change(Wanted(request.policy(), request.controller()));
+}
+
+// ------------------------------------------------------------------ costs
+
+absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request) {
+  const auto pass = turnstile_.Enter("measuring costs");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  absl::StatusOr<v1::EstimateReply> reply = Ending();
+  const auto estimate = [&] {
+    reply = Estimation(*deployment_, *members_, timer_, ending_).Run(request, *costs_);
+  };
+  if (phase_ == v1::RUN_PHASE_RUNNING) {
+    auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) { estimate(); });
+    if (!status.ok()) return status;
+    return reply;
+  }
+  const auto throttle = Lease::Take(RtRuntime(), -1);
+  if (!throttle.ok()) return throttle.status();
+  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
+  estimate();
+  return reply;
+}
+
+absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
+  PacketWork work(deployment_->memory());
+  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds,
+                                 [&work] { work.Burst(); });
+}
+
+absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
+  const auto pass = turnstile_.Enter("measuring a switch");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  const auto throttle = Lease::Take(RtRuntime(), -1);
+  if (!throttle.ok()) return throttle.status();
+  const auto cost =
+      SwitchCostOn(request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
+  if (!cost.ok()) return cost.status();
+  v1::SwitchCostReply reply;
+  reply.set_call_ns(cost->call_ns);
+  reply.set_until_preempted_ns(cost->until_preempted_ns);
+  reply.set_until_running_ns(cost->until_running_ns);
+  reply.set_until_running_ns_q1(cost->until_running_ns_q1);
+  reply.set_until_running_ns_q3(cost->until_running_ns_q3);
+  reply.set_yield_ns(cost->yield_ns);
+  return reply;
+}
+
+// ------------------------------------------------------------------ looking
+
+absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
+  const std::lock_guard lock(state_);
+  v1::Stats stats;
+  stats.set_phase(phase_);
+  stats.set_time_ns(static_cast<std::uint64_t>(timer_.Now()));
+  if (!deployment_) return stats;
+  stats.set_run(deployment_->config().run());
+  stats.set_run_id(deployment_->config().run_id());
+  stats.set_lead_ns(static_cast<std::uint64_t>(lead_));
+  if (switch_cost_) {
+    stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
+    stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
+  }
+  FillStats({.deployment = *deployment_,
+             .members = *members_,
+             .control = control_.get(),
+             .work = *work_,
+             .costs = *costs_,
+             .function_of = function_of_,
+             .schedulers = schedulers_,
+             .timer = timer_},
+            request.latency(), stats);
+  return stats;
+}
+
+absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request) {
+  const auto pass = turnstile_.Enter("measuring");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  if (auto status = Change(Wanted(request.policy(), request.controller())); !status.ok())
+    return status;
+  if (!SleepFor(nanoseconds(request.settle_ns()))) return Ending();
+  const auto snapshot = [this] {
+    const std::lock_guard lock(state_);
+    return TakeSnapshot(*deployment_, *members_, *control_, timer_);
+  };
+  const Snapshot begin = snapshot();
+  if (!SleepFor(nanoseconds(request.window_ns()))) return Ending();
+  v1::MeasureReply reply = Difference(begin, snapshot());
+  reply.set_policy(control_->decision()->policy);
+  reply.set_controller(control_->decision()->controller);
+  return reply;
+}
+
+absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request) {
+  const auto pass = turnstile_.Enter("taking a trace");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  v1::TraceReply reply;
+  reply.set_policy(control_->decision()->policy);
+  for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
+  reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
+  const bool whole = SleepFor(nanoseconds(request.duration_ns()));
+  reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
+  for (const auto& component : schedulers_) component->Do([&] { component->trace()->End(); });
+  if (!whole) return Ending();
+  FillTrace(*deployment_, function_of_, schedulers_, reply);
+  return reply;
+}
+
+// ------------------------------------------------------------------ standing still
+
+absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
+                              const std::function<void(bool)>& work) {
+  const Control::Decision before = *control_->decision();
+  deployment_->source().SetPaused(true);
+  const absl::Cleanup go_on = [this, &interrupt] {
+    if (!interrupt.raised()) deployment_->source().SetPaused(false);
+  };
+  // The kernel runs the functions meanwhile: Algorithm 1 has no reason to run one whose ingress is
+  // empty, even if it was preempted between sending a packet and counting it.
+  const auto kernel = Change({.policy = v1::POLICY_OTHER, .controller = before.controller});
+  if (!kernel.ok()) return kernel;
+  work(Drain(timeout, interrupt));
+  if (interrupt.raised()) return Ending();
+  return Change(before);
+}
+
+// Waits until no packet is under way, or until nothing has moved for so long that what is left will
+// stay, say with a function that collects packets. True if so: an account taken then is exact.
+bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
+  constexpr int kEmptyFor = 2, kStillFor = 250;  // looks
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::uint64_t last = 0;
+  int still = 0;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const std::uint64_t moved = Movement(*deployment_);
+    still = moved == last ? still + 1 : 0;
+    last = moved;
+    if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) return true;
+    if (!interrupt.SleepFor(kLookEvery)) return false;
+  }
+  return false;
+}
+
+absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
+  const auto pass = turnstile_.Enter("counting every packet");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  v1::Account account;
+  const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
+    account = TakeAccount(*deployment_, drained);
+  });
+  if (!status.ok()) return status;
+  return account;
+}
+
+// ------------------------------------------------------------------ the end
+
+absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
+  ending_.Raise();
+  const auto pass = turnstile_.EnterLast();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  v1::Account account;
+  if (!deployment_->chains().empty()) {
+    deployment_->source().SetPaused(true);
+    bool exact = true;
+    if (phase_ == v1::RUN_PHASE_RUNNING) {
+      const auto kernel = Change({v1::POLICY_OTHER, control_->decision()->controller});
+      if (!kernel.ok()) spdlog::warn("{}", std::string(kernel.message()));
+      exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
+    }
+    account = TakeAccount(*deployment_, exact);
+  }
+  PutBack();
+  if (options_.end) options_.end();
+  return account;
+}
+
+void Run::Release() {
+  ending_.Raise();
+  released_.Raise();
+  const auto pass = turnstile_.EnterLast();
+  PutBack();
+}
+
+void Run::PutBack() {
+  const std::lock_guard lock(state_);
+  if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
+  if (control_) control_->Release();
+  if (members_) {
+    if (auto status = members_->Release(); !status.ok())
+      spdlog::warn("{}", std::string(status.message()));
+  }
+  leases_.clear();
+  phase_ = v1::RUN_PHASE_RELEASED;
+}
+
+}  // namespace unis

@@ -1,0 +1,164 @@
+#include "engine/run/stats.h"
+
+#include <rte_lcore.h>
+#include <sched.h>
+
+#include <string>
+
+#include "engine/contract/to_proto.h"
+#include "engine/run/account.h"
+
+namespace unis {
+namespace {
+
+// The CPU that an lcore of unisd is pinned to.
+std::uint32_t CpuOf(unsigned lcore) {
+  const rte_cpuset_t cpus = rte_lcore_cpuset(lcore);
+  std::uint32_t cpu = 0;
+  while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &cpus)) ++cpu;
+  return cpu;
+}
+
+void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats) {
+  const auto& config = deployment.topology().link_of(link).config;
+  stats.set_name(config.name());
+  stats.set_kind(config.kind());
+  stats.set_packets(deployment.monitor().NumPkts(link));
+  stats.set_capacity(deployment.monitor().PktCap(link));
+}
+
+// Histograms are copied on the sink's thread, and become messages on ours.
+void FillChains(Deployment& deployment, bool latency, v1::Stats& stats) {
+  std::vector<LatencyHistogram> histograms(latency ? deployment.chains().size() : 0);
+  if (!histograms.empty()) {
+    deployment.sink().Do([&] {
+      for (std::size_t i = 0; i < histograms.size(); ++i)
+        histograms[i] = deployment.chains()[i]->latency;
+    });
+  }
+  for (std::size_t i = 0; i < deployment.chains().size(); ++i) {
+    const Chain& chain = *deployment.chains()[i];
+    auto& out = *stats.add_chains();
+    out.set_name(chain.name());
+    for (const auto& hop : deployment.topology().chains[i].config.hops())
+      out.add_functions(hop.function());
+    out.set_offered(chain.offered.value());
+    out.set_delivered(chain.delivered.value());
+    out.set_delivered_bytes(chain.delivered_bytes.value());
+    out.set_dropped_ingress_full(chain.dropped_ingress_full.value());
+    if (latency) *out.mutable_latency() = ToProto(histograms[i]);
+  }
+}
+
+std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& function,
+                        v1::FunctionStats& stats) {
+  std::uint64_t received = 0;
+  for (const std::size_t index : function.paths) {
+    const auto& path = deployment.topology().paths[index];
+    auto& out = *stats.add_paths();
+    out.set_chain(deployment.topology().chains[path.chain].config.name());
+    FillLink(deployment, path.in, *out.mutable_ingress());
+    FillLink(deployment, path.out, *out.mutable_egress());
+    const PathCounts counts = CountPath(deployment, path);
+    received += counts.rx;
+    out.set_rx_packets(counts.rx);
+    out.set_tx_packets(counts.tx);
+    out.set_dropped_egress_full(counts.refused);
+    out.set_taken(counts.taken());
+    out.set_counted(counts.counted);
+  }
+  return received;
+}
+
+void FillThread(const HeldThread* thread, bool engine_decides, v1::FunctionStats& stats) {
+  if (thread == nullptr) {
+    stats.set_state(v1::FUNCTION_STATE_STARTING);
+    return;
+  }
+  stats.set_pid(thread->pid());
+  stats.set_tid(thread->tid());
+  stats.set_scheduling(thread->DescribeClass());
+  stats.set_cpu_time_ns(thread->CpuTimeNs());
+  const ContextSwitches switches = thread->SwitchesByKernel();
+  stats.set_voluntary_switches(switches.voluntary);
+  stats.set_involuntary_switches(switches.involuntary);
+  if (!thread->alive()) {
+    stats.set_state(v1::FUNCTION_STATE_EXITED);
+  } else if (engine_decides) {
+    stats.set_state(v1::FUNCTION_STATE_WAITING);
+  } else {
+    stats.set_state(thread->stopped() ? v1::FUNCTION_STATE_STOPPED : v1::FUNCTION_STATE_KERNEL);
+  }
+}
+
+void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
+  const Topology& topology = run.deployment.topology();
+  for (std::size_t i = 0; i < topology.functions.size(); ++i) {
+    const auto& function = topology.functions[i];
+    auto& out = *stats.add_functions();
+    out.set_name(function.config.name());
+    out.set_cpu(function.config.cpu());
+    const double cost = run.costs.Ns(static_cast<FunctionIndex>(i));
+    out.set_cost_ns(cost);
+    FillThread(run.members.thread(function.config.name()), engine_decides, out);
+    for (std::size_t port = 0; port < function.ports.size(); ++port) {
+      if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)
+        out.set_polls(out.polls() + shm->Polls());
+    }
+    out.set_work_ns(run.work.Update(i, FillPaths(run.deployment, function, out), cost));
+  }
+}
+
+void FillCores(const RunView& run, v1::Stats& stats) {
+  if (run.control == nullptr) return;
+  const Control::Counts counts = run.control->counts();
+  stats.set_decisions(counts.decisions);
+  for (std::size_t i = 0; i < counts.cores.size(); ++i) {
+    auto& out = *stats.add_cores();
+    out.set_cpu(run.deployment.topology().cpus[i]);
+    out.set_switches(counts.cores[i].switches);
+    out.set_failed_switches(counts.cores[i].failed_switches);
+    if (!counts.cores[i].current) continue;
+    auto& current =
+        *stats.mutable_functions(static_cast<int>(run.function_of[*counts.cores[i].current]));
+    out.set_current(current.name());
+    if (current.state() == v1::FUNCTION_STATE_WAITING)
+      current.set_state(v1::FUNCTION_STATE_RUNNING);
+  }
+  for (std::size_t task = 0; task < counts.switched_in.size(); ++task) {
+    stats.mutable_functions(static_cast<int>(run.function_of[task]))
+        ->set_switched_in(counts.switched_in[task]);
+  }
+}
+
+void FillComponents(const RunView& run, v1::Stats& stats) {
+  std::vector<const Component*> components = run.deployment.components();
+  for (const auto& scheduler : run.schedulers) components.push_back(scheduler.get());
+  for (const Component* component : components) {
+    auto& out = *stats.add_components();
+    out.set_name(component->name().substr(component->name().find('_') + 1));
+    out.set_cpu(CpuOf(component->lcore()));
+    out.set_handled(component->handled());
+    out.set_busy_ns(static_cast<std::uint64_t>(run.timer.clock().ToNs(component->busy_cycles())));
+  }
+}
+
+}  // namespace
+
+void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
+  const auto decision = run.control != nullptr ? run.control->decision() : std::nullopt;
+  if (decision) {
+    stats.set_policy(decision->policy);
+    stats.set_controller(decision->controller);
+  }
+  FillChains(run.deployment, latency, stats);
+  FillFunctions(run, stats.policy() == v1::POLICY_UNIS, stats);
+  FillCores(run, stats);
+  FillComponents(run, stats);
+  if (!run.deployment.chains().empty())
+    *stats.mutable_account() = TakeAccount(run.deployment, false);
+  stats.set_mempool_size(run.deployment.memory().size());
+  stats.set_mempool_in_use(run.deployment.memory().InUse());
+}
+
+}  // namespace unis

@@ -1,0 +1,311 @@
+#include "engine/run/topology.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <rte_config.h>
+
+#include <algorithm>
+#include <map>
+
+namespace unis {
+namespace {
+
+absl::Status Wrong(const std::string& sentence) { return absl::InvalidArgumentError(sentence); }
+
+// A memif's two directions as one of its ends sees them.
+struct MemifView {
+  LinkIndex rx, tx;
+};
+MemifView ViewOf(const Topology::Link& link, bool client) {
+  const LinkIndex to_server = link.first, to_client = link.first + 1;
+  return client ? MemifView{.rx = to_client, .tx = to_server}
+                : MemifView{.rx = to_server, .tx = to_client};
+}
+
+class Resolver {
+ public:
+  Resolver(const v1::DeployRequest& request, const std::set<unsigned>& cpus)
+      : request_(request), cpus_(cpus) {}
+
+  absl::StatusOr<Topology> Run() {
+    for (const auto& link : request_.links())
+      if (auto status = AddLink(link); !status.ok()) return status;
+    for (const auto& function : request_.functions())
+      if (auto status = AddFunction(function); !status.ok()) return status;
+    if (auto status = CheckMemifEnds(); !status.ok()) return status;
+    if (auto status = CheckPorts(); !status.ok()) return status;
+    for (const auto& chain : request_.chains())
+      if (auto status = AddChain(chain); !status.ok()) return status;
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status AddLink(const v1::LinkConfig& config) {
+    if (link_by_name_.contains(config.name()))
+      return Wrong(fmt::format("two links are called {}", config.name()));
+    const bool memif = config.kind() == v1::LINK_MEMIF;
+    if (memif != config.has_memif())
+      return Wrong(
+          fmt::format("link {} {}", config.name(),
+                      memif ? "has no memif settings" : "is no memif but has its settings"));
+    if (memif) {
+      for (const auto& other : result_.links) {
+        if (other.is_memif() &&
+            other.config.memif().buffer_bytes() == config.memif().buffer_bytes())
+          return Wrong(
+              fmt::format("links {} and {} have buffers of {} bytes both; give each memif "
+                          "its own size, by which its memory is found",
+                          other.config.name(), config.name(), config.memif().buffer_bytes()));
+      }
+      if (config.slots() > kMemifSlots)
+        return Wrong(fmt::format("link {} has {} slots; a memif has at most {}", config.name(),
+                                 config.slots(), kMemifSlots));
+    }
+    link_by_name_[config.name()] = result_.links.size();
+    result_.links.push_back({.config = config, .first = result_.directions()});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const Topology::Link*> FindLink(const std::string& name,
+                                                 const std::string& whose) const {
+    const auto found = link_by_name_.find(name);
+    if (found != link_by_name_.end()) return &result_.links[found->second];
+    return Wrong(fmt::format("{} names link {}, which there is not", whose, name));
+  }
+
+  absl::Status AddFunction(const v1::FunctionConfig& config) {
+    const auto& name = config.name();
+    if (result_.FindFunction(name)) return Wrong(fmt::format("two functions are called {}", name));
+    if (!cpus_.contains(config.cpu()))
+      return Wrong(fmt::format("CPU {} of function {} is not one that functions may run on: {}",
+                               config.cpu(), name, fmt::join(cpus_, ", ")));
+    Topology::Function function{
+        .config = config, .core = CoreOf(config.cpu()), .ports = {}, .paths = {}};
+    for (const auto& port : config.ports()) {
+      auto resolved = ResolvePort(config, port);
+      if (!resolved.ok()) return resolved.status();
+      function.ports.push_back(*std::move(resolved));
+    }
+    result_.functions.push_back(std::move(function));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Topology::Port> ResolvePort(const v1::FunctionConfig& function,
+                                             const v1::PortConfig& config) {
+    const std::string whose = fmt::format("port {} of function {}", config.name(), function.name());
+    if (!port_names_.insert(config.name()).second)
+      return Wrong(fmt::format("two ports are called {}", config.name()));
+    Topology::Port port{.name = config.name(), .rx = {}, .tx = {}};
+    if (function.group() == v1::GROUP_OWN) {
+      const auto link = FindLink(config.rx(), whose);
+      if (!link.ok()) return link.status();
+      if (!(*link)->is_memif() || config.tx() != config.rx())
+        return Wrong(
+            fmt::format("{} is of a DPDK group of its own: its rx and tx are one memif", whose));
+      ++ends_[config.rx()][config.memif_client() ? 1 : 0];
+      const MemifView view = ViewOf(**link, config.memif_client());
+      port.rx = view.rx;
+      port.tx = view.tx;
+      return port;
+    }
+    if (config.rx().empty() && config.tx().empty())
+      return Wrong(fmt::format("{} has neither rx nor tx", whose));
+    for (const auto& [name, side] : {std::pair{&config.rx(), &port.rx}, {&config.tx(), &port.tx}}) {
+      if (name->empty()) continue;
+      const auto link = FindLink(*name, whose);
+      if (!link.ok()) return link.status();
+      if ((*link)->is_memif())
+        return Wrong(
+            fmt::format("{} is of the engine's DPDK group: link {} must be a ring", whose, *name));
+      *side = (*link)->first;
+    }
+    return port;
+  }
+
+  // A memif has two ends: a server and a client.
+  absl::Status CheckMemifEnds() {
+    for (const auto& link : result_.links) {
+      if (!link.is_memif()) continue;
+      auto& [servers, clients] = ends_[link.config.name()];
+      const auto engine = link.config.memif().engine_end();
+      if (engine == v1::MEMIF_END_SERVER) ++servers;
+      if (engine == v1::MEMIF_END_CLIENT) ++clients;
+      if (servers != 1 || clients != 1)
+        return Wrong(
+            fmt::format("link {} has {} server and {} client ends; a memif has one of each",
+                        link.config.name(), servers, clients));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPorts() {
+    std::size_t ports = 1;  // one is kept for the traffic source or sink
+    for (const auto& function : result_.functions)
+      if (function.config.group() == v1::GROUP_ENGINE) ports += function.ports.size();
+    for (const auto& link : result_.links)
+      if (link.config.memif().engine_end() != v1::MEMIF_END_NONE) ++ports;
+    if (ports <= RTE_MAX_ETHPORTS) return absl::OkStatus();
+    return Wrong(fmt::format("{} ports are too many: this DPDK allows {} in a group", ports,
+                             RTE_MAX_ETHPORTS));
+  }
+
+  absl::Status AddChain(const v1::ChainConfig& config) {
+    for (const auto& other : result_.chains)
+      if (other.config.name() == config.name())
+        return Wrong(fmt::format("two chains are called {}", config.name()));
+    const std::string whose = fmt::format("chain {}", config.name());
+    Topology::Chain chain{.config = config, .ingress = 0, .egress = 0, .paths = {}};
+    for (const auto& [name, end] :
+         {std::pair{&config.ingress(), &chain.ingress}, {&config.egress(), &chain.egress}}) {
+      const auto link = FindLink(*name, whose);
+      if (!link.ok()) return link.status();
+      if ((*link)->is_memif())
+        return Wrong(
+            fmt::format("{} begins and ends with a ring, and {} is a memif", whose, *name));
+      *end = (*link)->first;
+    }
+    const std::size_t index = result_.chains.size();
+    LinkIndex before = chain.ingress;
+    if (auto status = Take(before, "filled", whose, producers_); !status.ok()) return status;
+    for (const auto& hop : config.hops()) {
+      const auto path = AddPath(index, hop, whose);
+      if (!path.ok()) return path.status();
+      chain.paths.push_back(result_.paths.size());
+      result_.functions[path->function].paths.push_back(result_.paths.size());
+      result_.paths.push_back(*path);
+      if (auto status = Join(index, before, path->in, whose); !status.ok()) return status;
+      if (auto status = Take(path->in, "emptied", whose, consumers_); !status.ok()) return status;
+      if (auto status = Take(path->out, "filled", whose, producers_); !status.ok()) return status;
+      before = path->out;
+    }
+    if (auto status = Join(index, before, chain.egress, whose); !status.ok()) return status;
+    if (auto status = Take(chain.egress, "emptied", whose, consumers_); !status.ok()) return status;
+    result_.chains.push_back(std::move(chain));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Topology::Path> AddPath(std::size_t chain, const v1::Hop& hop,
+                                         const std::string& whose) const {
+    const auto index = result_.FindFunction(hop.function());
+    if (!index)
+      return Wrong(fmt::format("{} passes through {}, which there is not", whose, hop.function()));
+    const auto& function = result_.functions[*index];
+    for (const auto port : {hop.in_port(), hop.out_port()}) {
+      if (port < function.ports.size()) continue;
+      return Wrong(fmt::format("{} uses port {} of {}, which has {}", whose, port, hop.function(),
+                               function.ports.size()));
+    }
+    const auto& in = function.ports[hop.in_port()].rx;
+    const auto& out = function.ports[hop.out_port()].tx;
+    if (!in || !out)
+      return Wrong(fmt::format("{} goes {} {} by a port without a link", whose,
+                               in ? "out of" : "into", hop.function()));
+    return Topology::Path{.chain = chain,
+                          .function = *index,
+                          .in_port = hop.in_port(),
+                          .out_port = hop.out_port(),
+                          .in = *in,
+                          .out = *out};
+  }
+
+  // One thread fills a link, and one empties it.
+  static absl::Status Take(LinkIndex link, const char* how, const std::string& whose,
+                           std::map<LinkIndex, std::string>& by) {
+    const auto [at, fresh] = by.emplace(link, whose);
+    if (fresh) return absl::OkStatus();
+    return Wrong(
+        fmt::format("a link of {} is {} twice, by {} too; one thread fills a link and one "
+                    "empties it",
+                    whose, how, at->second));
+  }
+
+  // From one link to the next: the same, or carried across by the engine.
+  absl::Status Join(std::size_t chain, LinkIndex from, LinkIndex to, const std::string& whose) {
+    if (from == to) return absl::OkStatus();
+    const auto& left = result_.link_of(from);
+    const auto& right = result_.link_of(to);
+    const auto view = [](const Topology::Link& link) {
+      return ViewOf(link, link.config.memif().engine_end() == v1::MEMIF_END_CLIENT);
+    };
+    const bool into = !left.is_memif() && right.is_memif() &&
+                      right.config.memif().engine_end() != v1::MEMIF_END_NONE &&
+                      view(right).tx == to;
+    const bool out_of = left.is_memif() && !right.is_memif() &&
+                        left.config.memif().engine_end() != v1::MEMIF_END_NONE &&
+                        view(left).rx == from;
+    if (!into && !out_of)
+      return Wrong(
+          fmt::format("{} goes from link {} to link {}, which the engine cannot carry "
+                      "across: one must be a ring and the other a memif with an end here",
+                      whose, left.config.name(), right.config.name()));
+    if (auto status = Take(from, "emptied", whose, consumers_); !status.ok()) return status;
+    if (auto status = Take(to, "filled", whose, producers_); !status.ok()) return status;
+    result_.bridges.push_back({.chain = chain, .from = from, .to = to});
+    return absl::OkStatus();
+  }
+
+  CoreIndex CoreOf(unsigned cpu) {
+    auto& cpus = result_.cpus;
+    const auto found = std::find(cpus.begin(), cpus.end(), cpu);
+    if (found != cpus.end()) return static_cast<CoreIndex>(found - cpus.begin());
+    cpus.push_back(cpu);
+    return static_cast<CoreIndex>(cpus.size() - 1);
+  }
+
+  static constexpr std::uint32_t kMemifSlots = 16384;  // 2^14, MEMIF_MAX_LOG2_RING_SIZE of DPDK
+
+  const v1::DeployRequest& request_;
+  const std::set<unsigned>& cpus_;
+  Topology result_;
+  std::map<std::string, std::size_t> link_by_name_;
+  std::map<std::string, std::array<int, 2>> ends_;  // of each memif: servers, clients
+  std::set<std::string> port_names_;
+  std::map<LinkIndex, std::string> producers_, consumers_;
+};
+
+}  // namespace
+
+LinkIndex Topology::directions() const {
+  return links.empty() ? 0 : links.back().first + links.back().directions();
+}
+
+const Topology::Link& Topology::link_of(LinkIndex direction) const {
+  const auto after =
+      std::upper_bound(links.begin(), links.end(), direction,
+                       [](LinkIndex wanted, const Link& link) { return wanted < link.first; });
+  return *std::prev(after);
+}
+
+std::optional<std::size_t> Topology::FindFunction(const std::string& name) const {
+  for (std::size_t i = 0; i < functions.size(); ++i)
+    if (functions[i].config.name() == name) return i;
+  return std::nullopt;
+}
+
+Topology::Tasks Topology::TasksOf() const {
+  Tasks tasks;
+  std::vector<bool> taken(functions.size());
+  for (const Path& of_chain : paths) {
+    const std::size_t index = of_chain.function;
+    if (taken[index]) continue;
+    taken[index] = true;
+    const Function& function = functions[index];
+    tasks.set.tasks.push_back({.core = function.core,
+                               .first_path = static_cast<std::uint32_t>(tasks.set.paths.size()),
+                               .paths = static_cast<std::uint32_t>(function.paths.size())});
+    tasks.function_of.push_back(index);
+    for (const std::size_t path : function.paths) {
+      tasks.set.paths.push_back({.in = paths[path].in,
+                                 .out = paths[path].out,
+                                 .function = static_cast<FunctionIndex>(index)});
+    }
+  }
+  return tasks;
+}
+
+absl::StatusOr<Topology> Topology::Resolve(const v1::DeployRequest& request,
+                                           const std::set<unsigned>& cpus) {
+  return Resolver(request, cpus).Run();
+}
+
+}  // namespace unis

@@ -1,0 +1,83 @@
+// What a deployment is made of, worked out from the contract's messages: which link is in front of
+// and behind each path, what the engine carries across, which tasks share a core. Plain data: it
+// opens nothing, so every mistake in a deployment is found, and tested, without DPDK.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/scheduler/task.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+struct Topology {
+  // A ring is one LinkIndex; a memif two, client to server first.
+  struct Link {
+    v1::LinkConfig config;
+    LinkIndex first = 0;
+    bool is_memif() const { return config.kind() == v1::LINK_MEMIF; }
+    LinkIndex directions() const { return is_memif() ? 2 : 1; }
+  };
+  struct Port {
+    std::string name;
+    std::optional<LinkIndex> rx, tx;
+  };
+  struct Function {
+    v1::FunctionConfig config;
+    CoreIndex core = 0;
+    std::vector<Port> ports;
+    std::vector<std::size_t> paths;                                     // in `paths`
+    bool counts() const { return config.group() == v1::GROUP_ENGINE; }  // by net_unis ports
+  };
+  // A chain's way through a function.
+  struct Path {
+    std::size_t chain;
+    std::size_t function;
+    std::size_t in_port, out_port;  // of the function
+    LinkIndex in, out;
+  };
+  // Where the engine carries packets from a ring into a memif, or back.
+  struct Bridge {
+    std::size_t chain;
+    LinkIndex from, to;
+  };
+  struct Chain {
+    v1::ChainConfig config;
+    LinkIndex ingress, egress;       // rings
+    std::vector<std::size_t> paths;  // in `paths`, in order
+  };
+
+  std::vector<Link> links;
+  std::vector<Function> functions;
+  std::vector<Chain> chains;
+  std::vector<Path> paths;
+  std::vector<Bridge> bridges;
+  std::vector<unsigned> cpus;  // of each core of the scheduler
+
+  LinkIndex directions() const;                    // of all links
+  const Link& link_of(LinkIndex direction) const;  // the link that a direction belongs to
+  std::optional<std::size_t> FindFunction(const std::string& name) const;
+
+  // What the scheduler sees. A function's polling thread is one task; those that no chain passes
+  // through have none. `function_of[task]` is its position in `functions`, which is its
+  // FunctionIndex too.
+  struct Tasks {
+    TaskSet set;
+    std::vector<std::size_t> function_of;
+  };
+  Tasks TasksOf() const;
+
+  // `cpus`: those that functions may be put on. The links, functions and chains of the request; an
+  // error is a sentence that names what is wrong.
+  static absl::StatusOr<Topology> Resolve(const v1::DeployRequest& request,
+                                          const std::set<unsigned>& cpus);
+};
+
+}  // namespace unis

@@ -1,0 +1,159 @@
+#include "engine/run/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/contract/check_limits.h"
+#include "engine/run/deployments_for_test.h"
+
+namespace unis {
+namespace {
+
+const std::set<unsigned> kCpus = {1, 2};
+
+Topology Resolved(const v1::DeployRequest& request) {
+  EXPECT_TRUE(CheckLimits(request).ok()) << CheckLimits(request);
+  auto topology = Topology::Resolve(request, kCpus);
+  EXPECT_TRUE(topology.ok()) << topology.status();
+  return topology.ok() ? *std::move(topology) : Topology{};
+}
+
+std::string Refusal(const v1::DeployRequest& request) {
+  return std::string(Topology::Resolve(request, kCpus).status().message());
+}
+
+TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
+  const Topology topology = Resolved(RingChain({"fw", "nat"}));
+  ASSERT_EQ(topology.paths.size(), 2U);
+  EXPECT_EQ(topology.paths[0].out, topology.paths[1].in);
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
+  EXPECT_EQ(topology.chains[0].egress, topology.paths[1].out);
+  EXPECT_TRUE(topology.bridges.empty());
+  EXPECT_EQ(topology.directions(), 3U);
+  const auto tasks = topology.TasksOf();
+  ASSERT_EQ(tasks.set.tasks.size(), 2U);
+  EXPECT_EQ(tasks.set.tasks[1].first_path, 1U);
+  EXPECT_EQ(tasks.set.tasks[1].paths, 1U);
+  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1}));
+}
+
+TEST(TopologyTest, AMemifInTheMiddleIsBridgedOnBothSides) {
+  const Topology topology = Resolved(MemifChain());
+  ASSERT_EQ(topology.bridges.size(), 2U);
+  const auto& far = topology.paths[1];  // of the function behind the memif
+  EXPECT_EQ(topology.bridges[0].to, far.in);
+  EXPECT_EQ(topology.bridges[1].from, far.out);
+  EXPECT_TRUE(topology.link_of(far.in).is_memif());
+  // The engine is the server: what it sends goes to the client.
+  EXPECT_EQ(far.in, topology.link_of(far.in).first + 1);
+  EXPECT_EQ(far.out, topology.link_of(far.out).first);
+  EXPECT_FALSE(topology.functions[1].counts());
+}
+
+TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
+  const Topology topology = Resolved(TwoWayChain());
+  ASSERT_EQ(topology.functions.size(), 1U);
+  EXPECT_EQ(topology.functions[0].paths.size(), 2U);
+  const auto tasks = topology.TasksOf();
+  ASSERT_EQ(tasks.set.tasks.size(), 1U);
+  EXPECT_EQ(tasks.set.tasks[0].paths, 2U);
+  EXPECT_NE(tasks.set.paths[0].in, tasks.set.paths[1].in);
+}
+
+TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {
+  auto request = RingChain({"fw"});
+  request.clear_chains();
+  EXPECT_TRUE(Resolved(request).TasksOf().set.tasks.empty());
+}
+
+TEST(TopologyTest, CoresAreTheCpusOfFunctions) {
+  auto request = RingChain({"a", "b", "c"});
+  request.mutable_functions(1)->set_cpu(2);
+  const Topology topology = Resolved(request);
+  EXPECT_EQ(topology.cpus, (std::vector<unsigned>{1, 2}));
+  EXPECT_EQ(topology.functions[2].core, 0U);
+  EXPECT_EQ(topology.functions[1].core, 1U);
+}
+
+struct Mistake {
+  std::string words;  // that the sentence has
+  v1::DeployRequest request;
+  std::function<void(v1::DeployRequest&)> make;
+};
+
+TEST(TopologyTest, SaysWhatIsWrong) {
+  const auto rings = RingChain({"fw", "nat"});
+  const auto memif = MemifChain();
+  const std::vector<Mistake> mistakes = {
+      {"two links are called chain.1", rings,
+       [](auto& r) { r.mutable_links(0)->set_name("chain.1"); }},
+      {"two functions are called nat", rings,
+       [](auto& r) { r.mutable_functions(0)->set_name("nat"); }},
+      {"two ports are called nat.0", rings,
+       [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->set_name("nat.0"); }},
+      {"two chains are called chain", rings, [](auto& r) { *r.add_chains() = r.chains(0); }},
+      {"CPU 0 of function fw", rings, [](auto& r) { r.mutable_functions(0)->set_cpu(0); }},
+      {"CPU 7 of function fw", rings, [](auto& r) { r.mutable_functions(0)->set_cpu(7); }},
+      {"names link nowhere, which there is not", rings,
+       [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->set_rx("nowhere"); }},
+      {"chain chain names link nowhere", rings,
+       [](auto& r) { r.mutable_chains(0)->set_ingress("nowhere"); }},
+      {"neither rx nor tx", rings,
+       [](auto& r) {
+         r.mutable_functions(0)->mutable_ports(0)->clear_rx();
+         r.mutable_functions(0)->mutable_ports(0)->clear_tx();
+       }},
+      {"passes through ids, which there is not", rings,
+       [](auto& r) { r.mutable_chains(0)->mutable_hops(0)->set_function("ids"); }},
+      {"uses port 3 of fw, which has 1", rings,
+       [](auto& r) { r.mutable_chains(0)->mutable_hops(0)->set_in_port(3); }},
+      {"goes out of fw by a port without a link", rings,
+       [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->clear_tx(); }},
+      {"cannot carry across", rings,
+       [](auto& r) { r.mutable_chains(0)->mutable_hops()->RemoveLast(); }},
+      {"filled twice", rings,
+       [](auto& r) {
+         *r.add_chains() = r.chains(0);
+         r.mutable_chains(1)->set_name("again");
+       }},
+      {"is no memif but has its settings", memif,
+       [](auto& r) { r.mutable_links(0)->mutable_memif()->set_buffer_bytes(4096); }},
+      {"buffers of 2048 bytes both", memif,
+       [](auto& r) { r.mutable_links(3)->mutable_memif()->set_buffer_bytes(2048); }},
+      {"a memif has at most 16384", memif, [](auto& r) { r.mutable_links(2)->set_slots(32768); }},
+      {"1 server and 0 client", memif,
+       [](auto& r) { r.mutable_functions(1)->mutable_ports()->RemoveLast(); }},
+      {"2 server", memif,
+       [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_memif_client(false); }},
+      {"rx and tx are one memif", memif,
+       [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_tx("m1"); }},
+      {"must be a ring", memif,
+       [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->set_tx("m0"); }},
+      {"begins and ends with a ring", memif,
+       [](auto& r) { r.mutable_chains(0)->set_egress("m1"); }},
+  };
+  for (const Mistake& mistake : mistakes) {
+    auto request = mistake.request;
+    mistake.make(request);
+    const std::string sentence = Refusal(request);
+    EXPECT_NE(sentence.find(mistake.words), std::string::npos)
+        << "not '" << mistake.words << "' but '" << sentence << "'";
+  }
+}
+
+TEST(TopologyTest, PortsOfAGroupAreCounted) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 31; ++i) names.push_back("f" + std::to_string(i));
+  EXPECT_EQ(Refusal(RingChain(names)), "");
+  auto request = RingChain(names);
+  auto* port = request.mutable_functions(0)->add_ports();
+  port->set_name("spare");
+  port->set_rx("chain.0");
+  EXPECT_NE(Refusal(request).find("33 ports are too many"), std::string::npos) << Refusal(request);
+}
+
+}  // namespace
+}  // namespace unis

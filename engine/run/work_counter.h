@@ -1,0 +1,33 @@
+// Of the CPU time of each function, how much was work and not spinning: packets · cost, summed up
+// with the cost of the time, so that it only grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace unis {
+
+class WorkCounter {
+ public:
+  explicit WorkCounter(std::size_t functions) : functions_(functions) {}
+
+  // `packets`: received so far, of all paths. `cost_ns`: of each since the last call.
+  std::uint64_t Update(std::size_t function, std::uint64_t packets, double cost_ns) {
+    One& one = functions_[function];
+    if (packets > one.packets) {
+      one.work_ns += static_cast<double>(packets - one.packets) * cost_ns;
+      one.packets = packets;
+    }
+    return static_cast<std::uint64_t>(one.work_ns);
+  }
+
+ private:
+  struct One {
+    std::uint64_t packets = 0;
+    double work_ns = 0;
+  };
+  std::vector<One> functions_;
+};
+
+}  // namespace unis

@@ -1,0 +1,89 @@
+// The components of section 4.3 as plain data, for the tests and benchmarks of this folder.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduler/components.h"
+#include "engine/scheduler/core_set.h"
+
+namespace unis {
+
+struct FakeMonitor final : InterfaceMonitor {
+  std::vector<std::uint32_t> packets;   // per link
+  std::vector<std::uint32_t> capacity;  // per link
+  std::uint32_t NumPkts(LinkIndex link) const noexcept override {
+    ++reads;
+    return packets[link];
+  }
+  std::uint32_t PktCap(LinkIndex link) const noexcept override { return capacity[link]; }
+  mutable std::uint64_t reads = 0;
+};
+
+struct FakeTimer final : TimerSubsystem {
+  Nanoseconds now = 0;
+  Nanoseconds Now() const noexcept override { return now; }
+};
+
+struct SwitchCall {
+  CoreIndex core;
+  TaskIndex from;
+  TaskIndex to;
+  bool operator==(const SwitchCall&) const = default;
+};
+
+struct FakeController final : ProcessController {
+  std::vector<SwitchCall> switches;  // those that were carried out
+  std::vector<std::pair<CoreIndex, TaskIndex>> starts;
+  std::vector<TaskIndex> dead;  // cannot be switched to
+  bool settled = false;
+  bool IsDead(TaskIndex task) const {
+    return std::find(dead.begin(), dead.end(), task) != dead.end();
+  }
+  bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override {
+    if (IsDead(to)) return false;
+    switches.push_back({core, from, to});
+    return true;
+  }
+  bool Start(CoreIndex core, TaskIndex first) noexcept override {
+    if (IsDead(first)) return false;
+    starts.emplace_back(core, first);
+    return true;
+  }
+  bool Settled(CoreIndex) const noexcept override { return settled; }
+};
+
+struct FakeObserver final : SwitchObserver {
+  std::vector<SwitchRecord> records;
+  bool wanted = true;
+  bool wants() const noexcept override { return wanted; }
+  void OnSwitch(const SwitchRecord& record) noexcept override { records.push_back(record); }
+};
+
+// A task of one path: one function between two links.
+struct OnePath {
+  CoreIndex core;
+  LinkIndex in, out;
+  double cost_ns;
+};
+
+struct CostedTasks {
+  CostedTasks() = default;
+  CostedTasks(const std::vector<OnePath>& tasks) {
+    for (const OnePath& task : tasks) Add(task.core, {{task.in, task.out}}, task.cost_ns);
+  }
+  void Add(CoreIndex core, const std::vector<std::pair<LinkIndex, LinkIndex>>& paths,
+           double cost_ns) {
+    std::vector<Path> of_task;
+    const auto function = static_cast<FunctionIndex>(costs.size());
+    for (const auto& [in, out] : paths) of_task.push_back({in, out, function});
+    set.Add(core, of_task);
+    costs.push_back(cost_ns);
+  }
+  TaskSet set;
+  std::vector<double> costs;
+};
+
+}  // namespace unis

@@ -1,0 +1,71 @@
+#include <string>
+
+#include "engine/contract/to_proto.h"
+#include "engine/simulator/scenario_proto.h"
+
+namespace unis::sim {
+namespace {
+
+void WriteFunction(const FunctionSpec& spec, const FunctionResult& counts,
+                   v1::SimFunctionResult& proto) {
+  proto.set_name(spec.name);
+  proto.set_processed(counts.processed);
+  proto.set_dropped_egress_full(counts.dropped_egress_full);
+  proto.set_dropped_by_function(counts.dropped_by_function);
+  proto.set_busy_ns(static_cast<std::uint64_t>(counts.busy));
+  proto.set_spinning_ns(static_cast<std::uint64_t>(counts.spinning));
+  proto.set_switched_in(counts.switched_in);
+}
+
+void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainResult& proto) {
+  proto.set_name(spec.name);
+  proto.set_offered(counts.offered);
+  proto.set_delivered(counts.delivered);
+  proto.set_dropped_ingress_full(counts.dropped_ingress_full);
+  proto.set_dropped_egress_full(counts.dropped_egress_full);
+  proto.set_dropped_by_function(counts.dropped_by_function);
+  proto.set_in_flight(counts.in_flight);
+  *proto.mutable_latency() = ToProto(counts.latency);
+}
+
+void WriteEvent(const SwitchRecord& event, const Scenario& scenario, std::uint32_t cpu,
+                v1::SwitchEvent& proto) {
+  proto.set_time_ns(static_cast<std::uint64_t>(event.time));
+  proto.set_cpu(cpu);
+  if (event.reason != SwitchReason::kStart) proto.set_from(scenario.functions[event.from].name);
+  proto.set_to(scenario.functions[event.to].name);
+  proto.set_reason(ToProto(event.reason));
+  proto.set_from_ingress(event.from_ingress);
+  proto.set_from_egress(event.from_egress);
+  proto.set_to_ingress(event.to_ingress);
+  proto.set_to_egress(event.to_egress);
+  proto.set_slice_ns(static_cast<std::uint64_t>(event.slice));
+}
+
+}  // namespace
+
+v1::SimResult ResultToProto(const Scenario& scenario, const Result& result) {
+  v1::SimResult proto;
+  proto.set_policy(static_cast<v1::Policy>(scenario.policy));
+  proto.set_duration_ns(static_cast<std::uint64_t>(scenario.duration));
+  proto.set_switches(result.switches);
+  proto.set_failed_switches(result.failed_switches);
+  proto.set_ticks(result.ticks);
+  for (std::size_t i = 0; i < scenario.chains.size(); ++i)
+    WriteChain(scenario.chains[i], result.chains[i], *proto.add_chains());
+  for (FunctionIndex i = 0; i < scenario.functions.size(); ++i)
+    WriteFunction(scenario.functions[i], result.functions[i], *proto.add_functions());
+  for (const SwitchRecord& event : result.events)
+    WriteEvent(event, scenario, result.cpus[event.core], *proto.add_events());
+  for (const RunInterval& run : result.runs) {
+    v1::RunInterval& interval = *proto.add_runs();
+    interval.set_cpu(result.cpus[run.core]);
+    interval.set_function(scenario.functions[run.function].name);
+    interval.set_begin_ns(static_cast<std::uint64_t>(run.begin));
+    interval.set_end_ns(static_cast<std::uint64_t>(run.end));
+    interval.set_packets(run.packets);
+  }
+  return proto;
+}
+
+}  // namespace unis::sim

@@ -1,0 +1,70 @@
+// Remembers who ran when, and why each switch was made, in memory that is reserved beforehand. One
+// recorder watches the cores of one scheduler component, on its thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/scheduler/components.h"
+#include "engine/trace/activity.h"
+
+namespace unis {
+
+// A task was seen polling from `begin` to `end` without another one of its core in between.
+struct RunSeen {
+  TaskIndex task;
+  Nanoseconds begin, end;
+  std::uint64_t packets;
+};
+
+class TraceRecorder final : public SwitchObserver {
+ public:
+  struct Watched {
+    const Activity* activity;  // outlives the recorder
+    TaskIndex task;
+    CoreIndex core;
+  };
+
+  // Of cores [0, `cores`), those that `watched` names.
+  TraceRecorder(std::vector<Watched> watched, CoreIndex cores);
+
+  // Begin() forgets the trace before.
+  void Begin();
+  void End() { recording_ = false; }
+  bool recording() const noexcept { return recording_; }
+
+  bool wants() const noexcept override { return recording_; }
+  void OnSwitch(const SwitchRecord& record) noexcept override;
+  // Looks which tasks have polled since the last look. Resolution: the time between two looks.
+  void Sample(Nanoseconds now) noexcept;
+
+  const std::vector<SwitchRecord>& switches() const { return switches_; }
+  const std::vector<RunSeen>& runs() const { return runs_; }
+  std::uint64_t lost() const { return lost_; }
+
+ private:
+  static constexpr std::size_t kRoom = 1 << 17;  // of each kind
+
+  struct Seen {
+    std::uint64_t polls = 0;
+    std::uint64_t packets = 0;
+  };
+  struct CoreRun {
+    bool any = false;
+    bool kept = false;    // else there was no room for the core's last run
+    TaskIndex task = 0;   // of that run
+    std::size_t run = 0;  // its position
+  };
+
+  void Extend(const Watched& watched, Nanoseconds now, std::uint64_t packets) noexcept;
+
+  std::vector<Watched> watched_;
+  std::vector<Seen> seen_;
+  std::vector<CoreRun> cores_;
+  std::vector<SwitchRecord> switches_;
+  std::vector<RunSeen> runs_;
+  std::uint64_t lost_ = 0;
+  bool recording_ = false;
+};
+
+}  // namespace unis

@@ -1,0 +1,175 @@
+#include "engine/trace/trace_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace unis {
+namespace {
+
+struct FakeActivity final : Activity {
+  std::uint64_t polls = 0;
+  std::uint64_t packets = 0;
+  std::uint64_t Polls() const noexcept override { return polls; }
+  std::uint64_t Packets() const noexcept override { return packets; }
+};
+
+// Two tasks on core 0 and one on core 1.
+class TraceRecorderTest : public testing::Test {
+ protected:
+  static constexpr CoreIndex kCoreOf[] = {0, 0, 1};
+
+  TraceRecorder Recorder() const {
+    std::vector<TraceRecorder::Watched> watched;
+    for (TaskIndex task = 0; task < 3; ++task)
+      watched.push_back({.activity = &activity_[task], .task = task, .core = kCoreOf[task]});
+    return {watched, 2};
+  }
+  void Poll(TaskIndex task, std::uint64_t packets) {
+    ++activity_[task].polls;
+    activity_[task].packets += packets;
+  }
+  static void ExpectRun(const RunSeen& run, TaskIndex task, Nanoseconds begin, Nanoseconds end,
+                        std::uint64_t packets) {
+    EXPECT_EQ(run.task, task);
+    EXPECT_EQ(run.begin, begin);
+    EXPECT_EQ(run.end, end);
+    EXPECT_EQ(run.packets, packets);
+  }
+
+  std::array<FakeActivity, 3> activity_;
+};
+
+TEST_F(TraceRecorderTest, ARunLastsWhileNobodyElseOfTheCorePolls) {
+  TraceRecorder recorder = Recorder();
+  recorder.Begin();
+  recorder.Sample(100);  // nobody
+  Poll(0, 5);
+  recorder.Sample(200);
+  Poll(0, 0);
+  recorder.Sample(300);
+  recorder.Sample(400);  // paused
+  Poll(0, 7);
+  Poll(2, 1);  // the other core does not end it
+  recorder.Sample(500);
+  Poll(1, 3);
+  recorder.Sample(600);
+  Poll(0, 2);
+  recorder.Sample(700);
+
+  ASSERT_EQ(recorder.runs().size(), 4U);
+  ExpectRun(recorder.runs()[0], 0, 200, 500, 12);
+  ExpectRun(recorder.runs()[1], 2, 500, 500, 1);
+  ExpectRun(recorder.runs()[2], 1, 500, 600, 3);
+  ExpectRun(recorder.runs()[3], 0, 600, 700, 2);
+}
+
+TEST_F(TraceRecorderTest, WhatWasBeforeDoesNotCount) {
+  TraceRecorder recorder = Recorder();
+  Poll(0, 1000);
+  recorder.Begin();
+  recorder.Sample(100);
+  EXPECT_TRUE(recorder.runs().empty());
+  Poll(0, 3);
+  recorder.Sample(200);
+  ASSERT_EQ(recorder.runs().size(), 1U);
+  EXPECT_EQ(recorder.runs()[0].packets, 3U);
+}
+
+TEST_F(TraceRecorderTest, BeginForgets) {
+  TraceRecorder recorder = Recorder();
+  recorder.Begin();
+  Poll(0, 1);
+  recorder.Sample(100);
+  recorder.OnSwitch({});
+  recorder.End();
+  recorder.Begin();
+  EXPECT_TRUE(recorder.runs().empty());
+  EXPECT_TRUE(recorder.switches().empty());
+  EXPECT_EQ(recorder.lost(), 0U);
+  Poll(1, 1);
+  recorder.Sample(900);
+  ASSERT_EQ(recorder.runs().size(), 1U);
+  ExpectRun(recorder.runs()[0], 1, 900, 900, 1);  // not since the end of an earlier trace
+}
+
+TEST_F(TraceRecorderTest, KeepsSwitchesOnlyWhileRecording) {
+  TraceRecorder recorder = Recorder();
+  SwitchRecord record{};
+  recorder.OnSwitch(record);
+  EXPECT_FALSE(recorder.recording());
+  recorder.Begin();
+  EXPECT_TRUE(recorder.recording());
+  record.time = 5;
+  record.from = 0;
+  record.to = 1;
+  record.reason = SwitchReason::kEgressHigh;
+  recorder.OnSwitch(record);
+  recorder.End();
+  recorder.OnSwitch(record);
+  ASSERT_EQ(recorder.switches().size(), 1U);
+  EXPECT_EQ(recorder.switches()[0].time, 5);
+  EXPECT_EQ(recorder.switches()[0].to, 1U);
+  EXPECT_EQ(recorder.switches()[0].reason, SwitchReason::kEgressHigh);
+}
+
+// Whoever polls, however often somebody looks: runs of a core follow each other without a gap, no
+// task follows itself, and every packet is in one of them.
+TEST_F(TraceRecorderTest, RunsOfACoreAreSeamlessAndHoldEveryPacket) {
+  TraceRecorder recorder = Recorder();
+  recorder.Begin();
+  std::mt19937 random(8);
+  std::map<TaskIndex, std::uint64_t> sent;
+  for (Nanoseconds now = 0; now < 5000; now += 1 + random() % 3) {
+    // One task of a core at a time, as on a real one.
+    for (const TaskIndex task : {static_cast<TaskIndex>(random() % 2), TaskIndex{2}}) {
+      if (random() % 3 == 0) continue;
+      const std::uint64_t packets = random() % 65;
+      Poll(task, packets);
+      sent[task] += packets;
+    }
+    recorder.Sample(now);
+  }
+  std::map<TaskIndex, std::uint64_t> seen;
+  std::map<CoreIndex, RunSeen> last;
+  for (const RunSeen& run : recorder.runs()) {
+    seen[run.task] += run.packets;
+    EXPECT_LE(run.begin, run.end);
+    const CoreIndex core = kCoreOf[run.task];
+    if (last.contains(core)) {
+      EXPECT_EQ(run.begin, last[core].end);
+      EXPECT_NE(run.task, last[core].task);
+    }
+    last[core] = run;
+  }
+  EXPECT_EQ(seen, sent);
+  EXPECT_GT(recorder.runs().size(), 500U);
+}
+
+TEST_F(TraceRecorderTest, CountsWhatItHasNoRoomFor) {
+  TraceRecorder recorder = Recorder();
+  recorder.Begin();
+  constexpr std::uint64_t kEvents = 200'000;
+  for (std::uint64_t i = 0; i < kEvents; ++i) recorder.OnSwitch({});
+  const std::uint64_t lost_switches = recorder.lost();
+  EXPECT_GT(lost_switches, 0U);
+  EXPECT_EQ(recorder.switches().size() + lost_switches, kEvents);
+  const auto* before = recorder.switches().data();
+  for (std::uint64_t i = 0; i < kEvents; ++i) {
+    Poll(static_cast<TaskIndex>(i % 2), 1);
+    recorder.Sample(static_cast<Nanoseconds>(i));
+  }
+  EXPECT_GT(recorder.lost(), lost_switches);
+  EXPECT_EQ(recorder.runs().size() + recorder.lost() - lost_switches, kEvents);
+  recorder.Begin();
+  EXPECT_EQ(recorder.lost(), 0U);
+  recorder.OnSwitch({});
+  EXPECT_EQ(recorder.switches().data(), before) << "memory was allocated anew";
+}
+
+}  // namespace
+}  // namespace unis
