@@ -23,6 +23,8 @@ def problems(file: "ChainFile") -> list[Problem]:
 
 def unknown_function(where: Location, function: str, known: Iterable[str]) -> Problem:
     """A path names a function that is nowhere."""
+    if function.startswith("x-"):
+        return Problem(where, f"`{function}` is left out, as keys x-… are; give it another name")
     return Problem(
         where,
         f"there is no function `{function}`; choose one of {', '.join(map(str, known))}, or add it "

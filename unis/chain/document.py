@@ -10,12 +10,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from unis.chain.interpolate import InterpolationError, interpolate
+from unis.chain.interpolate import InterpolationError, interpolate, is_one_reference
 from unis.chain.problem import ChainFileError, LocatedProblem, Location, Problem
 
 _DEEPEST = 32  # levels; an alias inside its own anchor would have no end
 _MOST_NODES = 20_000  # keys and values; aliases of aliases would fill the memory
 _LARGEST = 1 << 20  # bytes
+_NUMBERS = (":int", ":float", ":bool")  # tags
 
 
 @dataclass
@@ -165,11 +166,13 @@ class _Reader:
         return self._construct(node)
 
     def _as_written(self, node: ScalarNode, value: str) -> ScalarNode:
-        """The node as if `value` stood in the file: `cpu: ${CPU}` is a number."""
-        unquoted = not node.style
-        tag = (
-            self.yaml.resolver.resolve(ScalarNode, value, (True, False)) if unquoted else node.ctag
-        )
+        """The node as if `value` stood in the file: `cpu: ${CPU}` is a number, and `"${CPU}"` too,
+        for in braces the quotes are YAML's, not the writer's.
+        """
+        tag = node.ctag
+        if not node.style or is_one_reference(node.value):
+            found = self.yaml.resolver.resolve(ScalarNode, value, (True, False))
+            tag = found if not node.style or str(found).endswith(_NUMBERS) else tag
         return ScalarNode(
             tag=tag, value=value, start_mark=node.start_mark, end_mark=node.end_mark,
             style=node.style,

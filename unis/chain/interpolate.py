@@ -6,6 +6,12 @@ from collections.abc import Mapping
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?-)([^{}]*))?\}|)")
 
 
+def is_one_reference(text: str) -> bool:
+    """Whether `text` is a variable and nothing beside it."""
+    match = _REFERENCE.fullmatch(text)
+    return match is not None and match[2] is not None
+
+
 class InterpolationError(ValueError):
     """The text says which variable is missing, or what is no reference."""
 

@@ -99,7 +99,7 @@ def _old_form(data: dict[Any, Any]) -> Problem | None:
 
 def _unknown_functions(data: dict[Any, Any]) -> Iterator[Problem]:
     functions, chains = data.get("functions"), data.get("chains")
-    if not isinstance(functions, dict) or not isinstance(chains, dict):
+    if not isinstance(functions, dict) or not functions or not isinstance(chains, dict):
         return
     for name, chain in chains.items():
         path = chain.get("path") if isinstance(chain, dict) else None
@@ -163,7 +163,7 @@ def _sentence(details: ErrorDetails, location: Location, context: dict[str, Any]
         case "too_short":
             return "is empty; add at least one"
         case "too_long":
-            return f"has {context['actual_length']} parts; {context['max_length']} at most"
+            return f"has {len(value)} parts; {context['max_length']} at most"
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"is {shown}; must be a mapping of keys to values"
         case _:

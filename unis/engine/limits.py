@@ -143,7 +143,7 @@ def is_power_of_two(number: float) -> bool:
 
 
 def _plain(number: float) -> float:
-    return int(number) if number == int(number) else number
+    return int(number) if float(number).is_integer() else number
 
 
 def _shown(number: float | None) -> str:

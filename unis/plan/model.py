@@ -137,7 +137,7 @@ class Plan:
     cpus: tuple[int, ...]  # of functions
     engine: EnginePlan
     links: tuple[LinkPlan, ...]
-    functions: tuple[FunctionPlan, ...]
+    functions: tuple[FunctionPlan, ...]  # in the order in which they are started
     chains: tuple[ChainPlan, ...]
     traffic: Traffic
     scheduler: SchedulerPart

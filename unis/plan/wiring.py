@@ -188,10 +188,14 @@ class _Weaver:
         slots = stated.slots if stated and stated.kind == "memif" else None
         name = self._add("memif", slots or links.KINDS["memif"].default_slots,
                          end="none" if direct else "server")  # fmt: skip
+        # A client needs its server there: of two functions the one that is started first. (The
+        # engine is there before all of them.)
+        order = list(self._file.functions)
+        served = direct and order.index(before) > order.index(behind)
         if behind in self._wiring.own:
-            self._put(behind, self._in(behind), rx=name, tx=name, client=True)
+            self._put(behind, self._in(behind), rx=name, tx=name, client=not served)
         if before in self._wiring.own:
-            self._put(before, self._out(before), rx=name, tx=name, client=not direct)
+            self._put(before, self._out(before), rx=name, tx=name, client=served or not direct)
         if direct:
             self._wiring.direct.update(stretch)
         return name
