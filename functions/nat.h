@@ -33,7 +33,9 @@ class Nat {
       "goes\n"
       "back to the flow's inside host if it comes from the flow's other end. Checksums are "
       "updated,\n"
-      "not made anew; MAC addresses, TTL and VLAN tags stay.\n"
+      "not made anew; MAC addresses, TTL and VLAN tags stay. The addresses tell which way a "
+      "packet\n"
+      "goes, not the port that it came from: between two ports it translates both ways.\n"
       "Drops and counts: to the public address but of no flow; table or ports full; fragments and\n"
       "other protocols and ICMP types (where it would have to translate); headers cut off.\n"
       "Passes unchanged: everything else, as ARP, IPv6, inside to inside, outside to outside.";

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string Describe(const KernelClass& kernel_class) {
+std::string Describe(const SchedulingClass& kernel_class) {
   const auto named = [&kernel_class]() -> const char* {
     switch (kernel_class.policy & ~SCHED_RESET_ON_FORK) {
       case SCHED_OTHER:
@@ -107,14 +107,14 @@ bool HeldThread::stopped() const {
   return stat && stat->state == 'T';
 }
 
-absl::StatusOr<KernelClass> HeldThread::Class() const {
+absl::StatusOr<SchedulingClass> HeldThread::Class() const {
   sched_param param{};
   const int policy = sched_getscheduler(tid_);
   const bool read = policy >= 0 && sched_getparam(tid_, &param) == 0;
   const int code = errno;
   // Asked afterwards: what was read by number was of the thread that is held.
   const bool ours = alive();
-  if (read && ours) return KernelClass{.policy = policy, .priority = param.sched_priority};
+  if (read && ours) return SchedulingClass{.policy = policy, .priority = param.sched_priority};
   errno = ours ? code : ESRCH;
   return ErrnoStatus(Cannot("read the scheduling class of"));
 }
@@ -129,11 +129,11 @@ absl::Status HeldThread::SetClass(int policy, int priority) {
   return PutClass({.policy = policy, .priority = priority});
 }
 
-absl::Status HeldThread::RestoreClass(const KernelClass& before) {
+absl::Status HeldThread::RestoreClass(const SchedulingClass& before) {
   return UnlessGone(PutClass(before));
 }
 
-absl::Status HeldThread::PutClass(const KernelClass& wanted) {
+absl::Status HeldThread::PutClass(const SchedulingClass& wanted) {
   const sched_param param{.sched_priority = wanted.priority};
   errno = ESRCH;
   if (alive() && sched_setscheduler(tid_, wanted.policy, &param) == 0) {

@@ -58,7 +58,7 @@ class HeldThread {
   // what to do where the kernel refuses such classes (no permission, or RT group scheduling without
   // a budget).
   absl::Status SetClass(int policy, int priority);
-  absl::Status RestoreClass(const KernelClass& before);  // exactly; nothing for one that is gone
+  absl::Status RestoreClass(const SchedulingClass& before);  // exactly; nothing for one that is gone
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);
@@ -92,7 +92,7 @@ class HeldThread {
   absl::Status ReadOriginal();
   // The start of a message: what UNiS wants of whom.
   std::string Cannot(const std::string& what) const;
-  absl::Status PutClass(const KernelClass& wanted);
+  absl::Status PutClass(const SchedulingClass& wanted);
   absl::Status PutScheduling();
   bool process_runs() const;
   absl::Status MoveTo(const std::filesystem::path& procs) const;

@@ -32,7 +32,7 @@ class PriorityController final : public TaskController {
   void Descend(CoreIndex core, TaskIndex current) noexcept;
 
   std::vector<ControlledTask> tasks_;
-  std::vector<KernelClass> before_;  // per task that was acquired
+  std::vector<SchedulingClass> before_;  // per task that was acquired
   std::vector<int> priority_;        // per task, touched only by who switches its core
 };
 

@@ -65,8 +65,8 @@ TEST_F(PriorityControllerTest, StaysBelowTheKernelsInterruptThreads) {
   ASSERT_TRUE(controller.Start(0, 0));
   for (TaskIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
     ASSERT_TRUE(controller.Switch(0, i % 2, 1 - i % 2));
-    const KernelClass next = spinners.thread(1 - i % 2).Class().value();
-    const KernelClass last = spinners.thread(i % 2).Class().value();
+    const SchedulingClass next = spinners.thread(1 - i % 2).Class().value();
+    const SchedulingClass last = spinners.thread(i % 2).Class().value();
     ASSERT_LT(last.priority, next.priority) << i;
     ASSERT_LE(next.priority, PriorityController::kTop) << i;
     ASSERT_EQ(next.policy, SCHED_RR | SCHED_RESET_ON_FORK);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <rte_memcpy.h>
-#include <rte_pause.h>
 
 #include <algorithm>
 #include <array>
@@ -23,30 +22,28 @@ CostEstimate CostSamples::Estimate() {
           .burst_ns = Quantile(burst_ns, 0.5)};
 }
 
-CycleEstimator::CycleEstimator(const PacketMemory& memory, rte_ring* ingress, rte_ring* egress,
-                               const PortShm& port)
-    : memory_(memory), ingress_(ingress), egress_(egress), port_(port) {}
+CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector)
+    : memory_(memory), injector_(injector) {}
 
-absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds, CostSamples& samples) {
-  // A ring must hold the train whole, in front of the NF and behind it.
-  const std::uint32_t room =
-      std::min(rte_ring_get_capacity(ingress_), rte_ring_get_capacity(egress_));
+absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples) {
+  // A link must hold the train whole, in front of the function and behind it.
+  const std::uint32_t room = injector_.Room();
   const std::uint32_t train = std::clamp(room / kBurst, 2U, kTrain);
   if (room < 2 * kBurst) {
     return absl::FailedPreconditionError(fmt::format(
-        "a ring of {} packets is too short to estimate on; state cost_ns, or use rings of {} "
+        "a link of {} packets is too short to estimate on; state cost_ns, or use links of {} "
         "and more",
         room, 4 * kBurst));
   }
-  if (rte_ring_empty(ingress_) == 0 || rte_ring_empty(egress_) == 0) {
+  if (injector_.WaitingBefore() > 0 || injector_.WaitingBehind() > 0) {
     return absl::FailedPreconditionError(
-        fmt::format("packets wait in the rings of the function, {} in front of it and {} behind; "
+        fmt::format("packets wait in the links of the function, {} in front of it and {} behind; "
                     "estimate while no traffic runs",
-                    rte_ring_count(ingress_), rte_ring_count(egress_)));
+                    injector_.WaitingBefore(), injector_.WaitingBehind()));
   }
-  const std::uint32_t position = egress_->cons.head;
-  constexpr std::uint32_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
-  for (std::uint32_t round = 0; round < rounds + kWarmUp; ++round) {
+  begun_ = true;
+  constexpr std::uint64_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
+  for (std::uint64_t round = 0; round < kWarmUp + rounds; ++round) {
     const auto one = TimeTrain(frames, 1);
     if (!one.ok()) return one.status();
     const auto many = TimeTrain(frames, train);
@@ -55,26 +52,27 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint32_t rounds, Cos
     samples.burst_ns.push_back(*one);
     samples.ns.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
   }
-  Rewind(position);
   return absl::OkStatus();
 }
 
-// The NF behind the egress was stopped anywhere, maybe between two reads of the ring's positions,
-// which it will then compare. It must find them as they were.
-void CycleEstimator::Rewind(std::uint32_t position) {
-  egress_->prod.head = position;
-  egress_->cons.head = position;
-  egress_->cons.tail = position;
-  egress_->prod.tail = position;
+absl::Status CycleEstimator::Finish() {
+  if (!begun_) return absl::OkStatus();  // what waits in the links is not ours
+  while (Collect() > 0) {
+  }
+  return injector_.Rewind();
 }
 
 absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint32_t bursts) {
   const std::uint32_t count = bursts * kBurst;
   if (!Fill(frames, count)) return absl::ResourceExhaustedError("the packet memory is empty");
-  const std::uint64_t received_before = port_.Read().rx_packets;
   const std::uint64_t begin = TscClock::Cycles();
   const auto limit = static_cast<std::uint64_t>(clock_.ToCycles(kTimeoutNs));
-  rte_ring_sp_enqueue_bulk(ingress_, reinterpret_cast<void**>(packets_.data()), count, nullptr);
+  const std::uint32_t sent = injector_.Send(packets_);
+  rested_.insert(rested_.begin(), packets_.begin() + sent, packets_.end());
+  if (sent < count) {
+    return absl::UnavailableError(
+        fmt::format("the link to the function takes {} of {} packets; is it up?", sent, count));
+  }
   std::uint32_t back = 0;
   std::uint64_t end = begin;
   while (back < count) {
@@ -85,16 +83,13 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
       end = now;
       continue;
     }
-    KeepBusy(frames);
-    // An NF that drops packets has answered when it has taken all and polls again.
-    if (port_.Read().rx_packets - received_before >= count) {
-      // Read only now: an older number of polls may be from before the one that took the packets.
-      const std::uint64_t polled = port_.Polls();
-      while (port_.Polls() == polled && TscClock::Cycles() - begin < limit) rte_pause();
-      end = TscClock::Cycles();
+    // A function that drops packets has answered when it is done.
+    if (const std::uint64_t done = injector_.DoneAt(); done > 0) {
+      end = std::max(end, done);
       while (const std::uint32_t rest = Collect()) back += rest;
       break;
     }
+    KeepBusy(frames);
     if (now - begin > limit) {
       return absl::DeadlineExceededError(fmt::format(
           "{} of {} packets came back within 0.1 s; does the function forward what it receives?",
@@ -106,8 +101,7 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
 
 // The packets that rested longest, filled anew.
 bool CycleEstimator::Fill(const Frames& frames, std::uint32_t count) {
-  const std::uint32_t working_set =
-      rte_ring_get_capacity(ingress_) + rte_ring_get_capacity(egress_);
+  const std::uint32_t working_set = 2 * injector_.Room();
   if (!TakeRest(std::max(count, working_set))) return false;
   packets_.assign(rested_.begin(), rested_.begin() + count);
   rested_.erase(rested_.begin(), rested_.begin() + count);
@@ -145,8 +139,7 @@ bool CycleEstimator::TakeRest(std::uint32_t rest) {
 
 std::uint32_t CycleEstimator::Collect() {
   std::array<rte_mbuf*, kBurst> packets;
-  const unsigned count =
-      rte_ring_sc_dequeue_burst(egress_, reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+  const std::uint32_t count = injector_.Receive(packets);
   rested_.insert(rested_.end(), packets.begin(), packets.begin() + count);
   return count;
 }

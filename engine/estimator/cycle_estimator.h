@@ -69,6 +69,7 @@ class CycleEstimator {
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front
   std::size_t written_ = 0;
+  bool begun_ = false;
 };
 
 }  // namespace unis

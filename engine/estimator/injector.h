@@ -2,6 +2,7 @@
 // engine has an end.
 #pragma once
 
+#include <absl/status/status.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
@@ -24,7 +25,7 @@ class Injector {
   // How many of them were sent; the rest stay the caller's.
   virtual std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept = 0;
   virtual std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept = 0;
-  // When (TSC) the function was seen to be done with all that was sent, whether it answers or
+  // When (TSC) the function was seen to be done with all that was ever sent, whether it answers or
   // drops; 0: not yet.
   virtual std::uint64_t DoneAt() noexcept = 0;
   // Leaves what is behind the function as it was found, for whoever takes from there. The links are
@@ -49,9 +50,10 @@ class RingInjector final : public Injector {
   rte_ring* ingress_;
   rte_ring* egress_;
   const PortShm& port_;
-  std::uint32_t position_;   // of the egress
-  std::uint64_t expected_;   // rx_packets when all is taken
-  std::uint64_t polls_ = 0;  // when all was taken; 0: that was not seen yet
+  std::uint32_t position_;   // of the egress, when found
+  std::uint64_t expected_;   // rx_packets of the port when all that was sent is taken
+  std::uint64_t polls_ = 0;  // of the port, after all was seen to be taken
+  bool taken_ = false;       // all was
 };
 
 // The two may be the same memif. A program over memif tells nothing of itself: it is done when it
@@ -76,9 +78,9 @@ class MemifInjector final : public Injector {
   const EthPort& egress_;
   Link to_function_;
   Link from_function_;
-  std::uint64_t quiet_;     // cycles
-  std::uint64_t last_ = 0;  // when a packet was last seen to move
-  bool taken_ = false;
+  std::uint64_t quiet_;         // cycles
+  std::uint64_t taken_at_ = 0;  // when all was seen to be taken; 0: not yet
+  std::uint64_t moved_at_ = 0;  // when the last packet was seen to move
 };
 
 }  // namespace unis

@@ -30,7 +30,7 @@ struct MemifShape {
 class MemifRegion {
  public:
   // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
-  // shape (yet); FailedPrecondition: it has several, or no rings are in it.
+  // shape (yet); FailedPrecondition: it has several.
   static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape);
   ~MemifRegion();
   MemifRegion(MemifRegion&& other) noexcept;
@@ -52,8 +52,10 @@ class MemifRegion {
   ino_t inode_;
 };
 
-// How many packets one direction of a memif has carried since Start. The positions in memory have
-// 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3 ms. One thread.
+// How many packets one direction of a memif has carried since it was made. The positions in memory
+// have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3 ms. One thread. Begins
+// while the memif is up and its client polls: the first free slots that a client offers would count
+// as received.
 class MemifProgress {
  public:
   MemifProgress(const MemifRegion& region, MemifDirection direction);
@@ -62,7 +64,7 @@ class MemifProgress {
   std::uint64_t received() const noexcept { return received_; }  // taken out of it
 
  private:
-  std::uint16_t Read(const std::uint16_t* position) const noexcept;
+  static std::uint16_t Read(const std::uint16_t* position) noexcept;
 
   const std::uint16_t* sent_at_;
   const std::uint16_t* received_at_;

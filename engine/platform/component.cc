@@ -19,6 +19,13 @@ absl::Status Component::RunOn(unsigned lcore) {
   if (!worker && rte_eal_lcore_role(lcore) != ROLE_SERVICE) {
     return absl::InvalidArgumentError(fmt::format("lcore {} cannot be a service lcore", lcore));
   }
+  if (name_.size() >= RTE_SERVICE_NAME_MAX) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is too long a name for a DPDK service", name_));
+  }
+  if (std::uint32_t id = 0; rte_service_get_by_name(name_.c_str(), &id) == 0) {
+    return absl::AlreadyExistsError(fmt::format("there is a DPDK service {} already", name_));
+  }
   rte_service_spec spec{};
   std::snprintf(spec.name, sizeof(spec.name), "%s", name_.c_str());
   spec.callback = &Component::Call;
@@ -26,14 +33,15 @@ absl::Status Component::RunOn(unsigned lcore) {
   if (rte_service_component_register(&spec, &service_) != 0) {
     return absl::InternalError(fmt::format("cannot register DPDK service {}", name_));
   }
-  running_ = true;
   lcore_ = lcore;
   rte_service_lcore_add(lcore);  // refused only when it is one already
   rte_service_component_runstate_set(service_, 1);
   rte_service_runstate_set(service_, 1);
   rte_service_map_lcore_set(service_, lcore, 1);
   const int started = rte_service_lcore_start(lcore);
+  running_ = true;
   if (started != 0 && started != -EALREADY) {
+    Halt();
     return absl::InternalError(fmt::format("service lcore {} does not start", lcore));
   }
   return absl::OkStatus();

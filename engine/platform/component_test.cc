@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -138,6 +139,18 @@ TEST_F(ComponentTest, LeavesNoServiceBehind) {
     ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok()) << i;
   }
   EXPECT_EQ(rte_service_get_count(), before);
+}
+
+TEST_F(ComponentTest, NamesAreTheirOwn) {
+  CountingComponent one("unis_scheduler_0"), two("unis_scheduler_1"), again("unis_scheduler_0"),
+      longer(std::string(RTE_SERVICE_NAME_MAX, 'x'));
+  ASSERT_TRUE(one.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(two.RunOn(kServiceLcores[1]).ok());
+  EXPECT_EQ(again.RunOn(kServiceLcores[1]).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(longer.RunOn(kServiceLcores[1]).code(), absl::StatusCode::kInvalidArgument);
+  again.Do([] {});  // does not wait for a thread that is not there
+  one.Halt();
+  EXPECT_TRUE(again.RunOn(kServiceLcores[1]).ok()) << "the name is free again";
 }
 
 TEST_F(ComponentTest, AnLcoreThatCannotServeIsAnError) {

@@ -54,21 +54,23 @@ absl::StatusOr<std::uint64_t> NewPortOwner() {
 absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool) {
   const std::string name = device.substr(0, device.find(','));
   std::uint16_t port = 0;
-  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
-    if (int code = rte_dev_probe(device.c_str())) {
-      return absl::InvalidArgumentError(
-          fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
-                      std::strerror(-code)));
-    }
-    if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
-      return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
-    }
-    if (auto status = Own(port); !status.ok()) return status;
-    if (auto status = SetUp(port, device, pool); !status.ok()) return status;
-    return EthPort(port);
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "device {} is used twice; name it once, with both rx and tx, or use two devices", name));
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "device {} is used twice; name it once, with both rx and tx, or use two devices", name));
+  if (int code = rte_dev_probe(device.c_str())) {
+    return absl::InvalidArgumentError(
+        fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
+                    std::strerror(-code)));
+  }
+  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
+    rte_vdev_uninit(name.c_str());
+    return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
+  }
+  EthPort opened(port);  // from now on closed also after an error
+  if (auto status = Own(port); !status.ok()) return status;
+  if (auto status = SetUp(port, device, pool); !status.ok()) return status;
+  return opened;
 }
 
 EthPort::~EthPort() {
@@ -83,6 +85,11 @@ EthPort::~EthPort() {
 }
 
 EthPort::EthPort(EthPort&& other) noexcept : port_(std::exchange(other.port_, kClosed)) {}
+
+bool EthPort::LinkUp() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(port_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
 
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
   return rte_eth_rx_burst(port_, 0, packets, count);

@@ -75,7 +75,7 @@ std::uint32_t DrawSize(const SyntheticTraffic& traffic, std::mt19937& random) {
 }  // namespace
 
 void Frames::Add(std::span<const std::byte> bytes, std::uint16_t length) {
-  frames_.push_back({.offset = static_cast<std::uint32_t>(bytes_.size()),
+  frames_.push_back({.offset = bytes_.size(),
                      .stored = static_cast<std::uint16_t>(bytes.size()),
                      .length = length});
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());

@@ -32,7 +32,7 @@ struct FlowMatch {
 class Frames {
  public:
   struct Frame {
-    std::uint32_t offset;  // of its bytes
+    std::size_t offset;    // of its bytes
     std::uint16_t stored;  // bytes to write; behind them a packet keeps whatever it held
     std::uint16_t length;  // bytes without FCS
   };

@@ -8,11 +8,16 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "engine/base/eal_for_test.h"
 #include "engine/base/eventually_for_test.h"
+#include "engine/platform/chain.h"
+#include "engine/platform/links/ring.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
@@ -48,7 +53,22 @@ class MemoryTest : public testing::Test {
     return total;
   }
 
+  // A chain between two rings of its own, which live as long as the test.
+  std::unique_ptr<Chain> MakeChain(const std::string& name, std::uint32_t slots) {
+    return std::make_unique<Chain>(name, MakeRing(name + "_in", slots),
+                                   MakeRing(name + "_out", slots));
+  }
+  rte_ring* MakeRing(const std::string& name, std::uint32_t slots) {
+    auto ring = Ring::Create(name, slots);
+    EXPECT_TRUE(ring.ok()) << ring.status();
+    return rings_.emplace_back(*std::move(ring)).get();
+  }
+  static std::uint32_t InRings(const Chain& chain) {
+    return rte_ring_count(chain.ingress()) + rte_ring_count(chain.egress());
+  }
+
   std::optional<PacketMemory> memory_;
+  std::deque<Ring> rings_;
 };
 
 }  // namespace unis

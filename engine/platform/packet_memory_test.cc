@@ -49,18 +49,26 @@ TEST_F(PacketMemoryTest, TheStampIsBesideTheData) {
   rte_pktmbuf_free(packet);
 }
 
-TEST_F(PacketMemoryTest, ThreadsOfAnyKindShareIt) {
-  const auto take_and_free = [this] {
+// The main thread is an lcore with a cache, the others are not.
+TEST_F(PacketMemoryTest, ThreadsOfAnyKindShareItAndNoPacketIsInTwoHands) {
+  std::atomic<int> taken{0}, taken_twice{0};
+  const auto take_and_free = [&](std::uint64_t mark) {
     std::array<rte_mbuf*, kBurst> packets;
-    for (int i = 0; i < 20'000; ++i) {
-      if (rte_pktmbuf_alloc_bulk(memory_->pool(), packets.data(), kBurst) == 0)
-        rte_pktmbuf_free_bulk(packets.data(), kBurst);
+    for (int i = 0; i < 5'000; ++i) {
+      if (rte_pktmbuf_alloc_bulk(memory_->pool(), packets.data(), kBurst) != 0) continue;
+      ++taken;
+      for (rte_mbuf* packet : packets) memory_->Stamp(packet) = mark;
+      if (i % 8 == 0) std::this_thread::yield();
+      for (rte_mbuf* packet : packets) taken_twice += memory_->Stamp(packet) == mark ? 0 : 1;
+      rte_pktmbuf_free_bulk(packets.data(), kBurst);
     }
   };
-  std::thread other(take_and_free), another(take_and_free);
-  take_and_free();
+  std::thread other(take_and_free, 1), another(take_and_free, 2);
+  take_and_free(3);
   other.join();
   another.join();
+  EXPECT_EQ(taken, 15'000) << "there are packets enough for all";
+  EXPECT_EQ(taken_twice, 0);
 }
 
 TEST_F(PacketMemoryTest, CanBeMadeAgain) {

@@ -19,7 +19,7 @@ std::uint32_t Sink::Iterate() noexcept {
 std::uint32_t Sink::Drain(Chain& chain) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const unsigned count = rte_ring_sc_dequeue_burst(
-      chain.last(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+      chain.egress(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
   if (count == 0) return 0;
   for (unsigned i = 0; i < count; ++i) {
     rte_prefetch0(packets[i]);

@@ -14,11 +14,7 @@ class SinkTest : public MemoryTest {
  protected:
   void SetUp() override {
     MemoryTest::SetUp();
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      auto chain = Chain::Create("chain", i, i, 1, 4096);
-      ASSERT_TRUE(chain.ok()) << chain.status();
-      chains_.push_back(*std::move(chain));
-    }
+    for (const char* name : {"web", "dns"}) chains_.push_back(MakeChain(name, 4096));
   }
   void TearDown() override {
     MemoryTest::TearDown();
@@ -30,10 +26,10 @@ class SinkTest : public MemoryTest {
     for (std::uint32_t i = 0; i < count; ++i) {
       rte_mbuf* packet = Packet(bytes);
       memory_->Stamp(packet) = age == 0 ? 0 : TscClock::Cycles() - age;
-      ASSERT_EQ(rte_ring_sp_enqueue(chains_[chain]->last(), packet), 0);
+      ASSERT_EQ(rte_ring_sp_enqueue(chains_[chain]->egress(), packet), 0);
     }
   }
-  bool Empty() const { return chains_[0]->InRings() + chains_[1]->InRings() == 0; }
+  bool Empty() const { return InRings(*chains_[0]) + InRings(*chains_[1]) == 0; }
 
   Chains chains_;
   TscClock clock_;

@@ -101,8 +101,10 @@ std::uint32_t TrafficSource::Allowance() noexcept {
 std::uint32_t TrafficSource::RoomFor(const List& list, std::uint32_t limit) noexcept {
   const std::int32_t chain = list.chain[list.next];
   if (chain == Classifier::kNone) return 1;
-  const std::uint32_t room = rte_ring_free_count(chains_[static_cast<std::size_t>(chain)]->first());
-  if (room < limit) return 0;  // full bursts, and a look at the ring's far end only now and then
+  const rte_ring* ring = chains_[static_cast<std::size_t>(chain)]->ingress();
+  limit = std::min(limit, rte_ring_get_capacity(ring));
+  // Full bursts, and a look at the ring's far end only now and then.
+  if (rte_ring_free_count(ring) < limit) return 0;
   std::uint32_t run = 1;
   for (std::size_t i = list.next + 1;
        run < limit && i < list.frames.size() && list.chain[i] == chain; ++i)
@@ -162,7 +164,7 @@ void TrafficSource::Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept
   const auto count = static_cast<unsigned>(packets.size());
   chain.offered.Add(count);
   const unsigned taken = rte_ring_sp_enqueue_burst(
-      chain.first(), reinterpret_cast<void**>(packets.data()), count, nullptr);
+      chain.ingress(), reinterpret_cast<void**>(packets.data()), count, nullptr);
   if (taken == count) return;
   rte_pktmbuf_free_bulk(packets.data() + taken, count - taken);
   chain.dropped_ingress_full.Add(count - taken);

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/quantile.h"
 #include "engine/platform/captures_for_test.h"
 #include "engine/platform/memory_for_test.h"
 #include "engine/platform/sink.h"
-#include "engine/base/quantile.h"
 
 namespace unis {
 namespace {
@@ -54,17 +54,16 @@ class TrafficSourceTest : public MemoryTest {
  protected:
   void TearDown() override {
     source_.reset();
-    for (const auto& chain : chains_)
-      for (std::uint32_t i = 0; i <= chain->nfs(); ++i) Discard(chain->link(i));
+    for (const auto& chain : chains_) {
+      Discard(chain->ingress());
+      Discard(chain->egress());
+    }
     MemoryTest::TearDown();
     chains_.clear();
   }
 
   void AddChain(std::uint32_t ring_size) {
-    const auto index = static_cast<std::uint32_t>(chains_.size());
-    auto chain = Chain::Create("chain" + std::to_string(index), index, index, 1, ring_size);
-    ASSERT_TRUE(chain.ok()) << chain.status();
-    chains_.push_back(*std::move(chain));
+    chains_.push_back(MakeChain("chain" + std::to_string(chains_.size()), ring_size));
   }
   static FlowMatch ToPort(std::uint16_t port) {
     return {.src = {}, .dst = {}, .src_port = {}, .dst_port = port, .protocol = {}};
@@ -78,7 +77,9 @@ class TrafficSourceTest : public MemoryTest {
     ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
     source_->SetPaused(false);
   }
-  std::uint32_t InRing(std::size_t chain) const { return rte_ring_count(chains_[chain]->first()); }
+  std::uint32_t InRing(std::size_t chain) const {
+    return rte_ring_count(chains_[chain]->ingress());
+  }
 
   Chains chains_;
   std::optional<TrafficSource> source_;
@@ -102,11 +103,20 @@ TEST_F(TrafficSourceTest, AsFastAsPossiblePausesWhileTheRingIsFullAndDropsNothin
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 10; ++i) source_->Do([] {});  // at least so many more turns of the source
     ASSERT_EQ(chains_[0]->dropped_ingress_full.value(), 0U);
-    ASSERT_GT(Discard(chains_[0]->first()), 0U);
+    ASSERT_GT(Discard(chains_[0]->ingress()), 0U);
     ASSERT_TRUE(Eventually([this] { return InRing(0) > 1023 - kBurst; })) << "it stays paused";
   }
   source_->Halt();
   EXPECT_EQ(memory_->InUse(), InRing(0));
+}
+
+// Such a ring never has room for a burst of 64.
+TEST_F(TrafficSourceTest, AsFastAsPossibleAlsoIntoShortRings) {
+  AddChain(64);
+  Run(OneChain(), {Synthetic()}, {});
+  std::uint64_t taken = 0;
+  EXPECT_TRUE(Eventually([&] { return (taken += Discard(chains_[0]->ingress())) > 1000; }));
+  EXPECT_EQ(chains_[0]->dropped_ingress_full.value(), 0U);
 }
 
 TEST_F(TrafficSourceTest, AFullChainDoesNotHoldUpTheOthers) {
@@ -115,7 +125,7 @@ TEST_F(TrafficSourceTest, AFullChainDoesNotHoldUpTheOthers) {
   Run(Classifier::Create({{ToPort(80)}, {ToPort(53)}}).value(),
       {Synthetic(ToPort(80)), Synthetic(ToPort(53))}, {});
   std::uint64_t taken = 0;
-  ASSERT_TRUE(Eventually([&] { return (taken += Discard(chains_[1]->first())) > 5000; }));
+  ASSERT_TRUE(Eventually([&] { return (taken += Discard(chains_[1]->ingress())) > 5000; }));
   EXPECT_LE(chains_[0]->offered.value(), 255U);
   EXPECT_EQ(chains_[0]->dropped_ingress_full.value() + chains_[1]->dropped_ingress_full.value(),
             0U);
@@ -143,7 +153,7 @@ TEST_F(TrafficSourceTest, SteersEveryPacketByTheClassifier) {
     for (std::size_t chain = 0; chain < 2; ++chain) {
       std::array<rte_mbuf*, kBurst> packets;
       const unsigned count = rte_ring_sc_dequeue_burst(
-          chains_[chain]->first(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+          chains_[chain]->ingress(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
       for (unsigned i = 0; i < count; ++i) {
         const auto* port = rte_pktmbuf_mtod_offset(packets[i], const std::uint8_t*, 36);
         EXPECT_EQ(port[0] << 8 | port[1], chain == 0 ? 80 : 53);
@@ -174,7 +184,8 @@ TEST_F(TrafficSourceTest, ReplaysTheBytesOfACaptureInTheirOrder) {
   Run(OneChain(), {*std::move(frames)}, {});
   for (std::size_t i = 0; i < 10 * capture.size(); ++i) {
     void* taken = nullptr;
-    ASSERT_TRUE(Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->first(), &taken) == 0; }));
+    ASSERT_TRUE(
+        Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->ingress(), &taken) == 0; }));
     auto* packet = static_cast<rte_mbuf*>(taken);
     const Bytes& expected = capture[i % capture.size()];
     ASSERT_EQ(packet->pkt_len, expected.size());
@@ -240,8 +251,8 @@ TEST_F(TrafficSourceTest, KeepsToItsRate) {
   }
   for (const std::size_t i : {0U, 2U}) {
     const double ratio = Quantile(reached[i + 1], 0.5) / Quantile(reached[i], 0.5);
-    EXPECT_GT(ratio, 2) << i;
-    EXPECT_LT(ratio, 8) << i;
+    EXPECT_GT(ratio, 3) << i;
+    EXPECT_LT(ratio, 5) << i;
   }
 }
 
@@ -267,7 +278,7 @@ TEST_F(TrafficSourceTest, TakesThePacketsOfAPort) {
   ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
   source_->SetPaused(false);
   void* taken = nullptr;
-  ASSERT_TRUE(Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->first(), &taken) == 0; }));
+  ASSERT_TRUE(Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->ingress(), &taken) == 0; }));
   auto* packet = static_cast<rte_mbuf*>(taken);
   EXPECT_EQ(packet->pkt_len, 100U);
   EXPECT_NE(memory_->Stamp(packet), 0U);
@@ -286,8 +297,8 @@ TEST_F(TrafficSourceTest, EveryPacketIsAccountedFor) {
   for (const Rate rate : {Rate{}, Rate{.pps = 2e6, .bps = 0}, Rate{.pps = 0, .bps = 3e9}}) {
     const std::uint64_t before = chains_[0]->delivered.value() + chains_[1]->delivered.value();
     Sink sink(*memory_, chains_, nullptr);
-    PassingThread one(chains_[0]->first(), chains_[0]->last(), 7);
-    PassingThread two(chains_[1]->first(), chains_[1]->last(), 1000);
+    PassingThread one(chains_[0]->ingress(), chains_[0]->egress(), 7);
+    PassingThread two(chains_[1]->ingress(), chains_[1]->egress(), 1000);
     const std::array<std::uint64_t, 2> offered = {chains_[0]->offered.value(),
                                                   chains_[1]->offered.value()};
     ASSERT_TRUE(sink.RunOn(kServiceLcores[1]).ok());
@@ -310,7 +321,7 @@ TEST_F(TrafficSourceTest, EveryPacketIsAccountedFor) {
                 chain.delivered.value() + chain.dropped_ingress_full.value() + lost[i]);
       EXPECT_EQ(chain.delivered_bytes.value(), 60 * chain.delivered.value());
       EXPECT_EQ(chain.latency.Count(), chain.delivered.value());
-      EXPECT_EQ(chain.InRings(), 0U);
+      EXPECT_EQ(InRings(chain), 0U);
     }
   }
 }

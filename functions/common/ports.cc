@@ -6,7 +6,12 @@
 #include <rte_mbuf.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
+
+#include "functions/common/signals.h"
 
 namespace unis::functions {
 namespace {
@@ -14,6 +19,11 @@ namespace {
 constexpr std::uint16_t kDescriptors = 512;    // per queue, before the driver has its say
 constexpr std::uint32_t kSparePackets = 2047;  // in flight beyond the descriptors
 constexpr unsigned kPoolCache = 128;           // packets: two bursts
+// Lock-free: with DPDK's default, a function that is preempted inside it would stop all others that
+// free its packets.
+constexpr const char* kPoolHandler = "lf_stack";
+constexpr auto kPeerTimeout = std::chrono::seconds(10);
+constexpr auto kPeerPoll = std::chrono::milliseconds(20);
 
 // What a port is opened with; filled in steps, so that the pool can be made in between.
 struct PortPlan {
@@ -47,23 +57,31 @@ Result<std::uint16_t> FindPort(const std::string& name) {
   return Error{fmt::format("there is no port '{}'; EAL found: {}", name, ListOf(AvailablePorts()))};
 }
 
-Result<std::pair<std::uint16_t, std::uint16_t>> ChoosePorts(const PortNames& names) {
+Result<std::vector<Direction>> ChoosePorts(const PortNames& names) {
   if (!names.in.empty()) {
     const auto in = FindPort(names.in);
     if (!in) return in.error();
     const auto out = FindPort(names.out);
     if (!out) return out.error();
-    return std::pair{*in, *out};
+    return std::vector<Direction>{{*in, *out}};
   }
   const auto ids = AvailablePorts();
   if (ids.empty()) {
     return Error{"EAL found no port; name one, for example --vdev net_pcap0,rx_pcap=F,tx_pcap=G"};
   }
-  if (ids.size() > 2) {
-    return Error{fmt::format("there are {} ports ({}); choose with --ports IN,OUT", ids.size(),
-                             ListOf(ids))};
+  if (ids.size() == 1) return std::vector<Direction>{{ids[0], ids[0]}};
+  if (ids.size() % 2 != 0) {
+    return Error{
+        fmt::format("there are {} ports ({}), which makes no pairs; choose with --ports "
+                    "IN,OUT",
+                    ids.size(), ListOf(ids))};
   }
-  return std::pair{ids.front(), ids.back()};
+  std::vector<Direction> directions;
+  for (std::size_t i = 0; i < ids.size(); i += 2) {
+    directions.push_back({ids[i], ids[i + 1]});
+    directions.push_back({ids[i + 1], ids[i]});
+  }
+  return directions;
 }
 
 Failure Configure(PortPlan& port) {
@@ -88,7 +106,16 @@ int NumaSocket(const PortPlan& port) {
   return socket < 0 ? SOCKET_ID_ANY : socket;
 }
 
-Failure Start(const PortPlan& port, rte_mempool* pool) {
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Once more until then. False: it is over, or a signal asked for the end.
+bool WaitForPeers(Deadline deadline) {
+  if (StopRequested() || std::chrono::steady_clock::now() >= deadline) return false;
+  std::this_thread::sleep_for(kPeerPoll);
+  return true;
+}
+
+Failure SetUpQueues(const PortPlan& port, rte_mempool* pool) {
   int status = rte_eth_rx_queue_setup(port.id, 0, port.rx_descriptors,
                                       static_cast<unsigned>(NumaSocket(port)), nullptr, pool);
   if (status != 0) return PortError(port, "receive queue", status);
@@ -97,12 +124,26 @@ Failure Start(const PortPlan& port, rte_mempool* pool) {
   status = rte_eth_tx_queue_setup(port.id, 0, port.tx_descriptors,
                                   static_cast<unsigned>(NumaSocket(port)), &tx);
   if (status != 0) return PortError(port, "transmit queue", status);
-  status = rte_eth_dev_start(port.id);
-  if (status != 0) return PortError(port, "cannot be started", status);
+  return std::nullopt;
+}
+
+Failure Start(const PortPlan& port, Deadline deadline) {
+  int status = rte_eth_dev_start(port.id);
+  const bool needs_peer = std::string_view(port.info.driver_name) == "net_memif";
+  while (status != 0 && needs_peer && WaitForPeers(deadline)) status = rte_eth_dev_start(port.id);
+  if (status != 0) {
+    return PortError(port, needs_peer ? "no server listens at its socket" : "cannot be started",
+                     status);
+  }
   // A function forwards what is not addressed to it. Virtual ports know no other mode and say so.
   status = rte_eth_promiscuous_enable(port.id);
   if (status != 0 && status != -ENOTSUP) return PortError(port, "promiscuous mode", status);
   return std::nullopt;
+}
+
+bool IsUp(const PortPlan& port) {
+  rte_eth_link link = {};
+  return rte_eth_link_get_nowait(port.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
 }  // namespace
@@ -124,35 +165,46 @@ Result<PortNames> ParsePortNames(std::string_view value) {
 
 std::string UniqueName(std::string_view what) { return fmt::format("{}_{}", what, getpid()); }
 
-void PortPair::FreeIfWhole::operator()(rte_mempool* pool) const {
+void Ports::FreeIfWhole::operator()(rte_mempool* pool) const {
   if (rte_mempool_full(pool)) rte_mempool_free(pool);
 }
 
-Result<PortPair> PortPair::Open(const PortNames& names) {
+Result<Ports> Ports::Open(const PortNames& names) {
   const auto chosen = ChoosePorts(names);
   if (!chosen) return chosen.error();
-  PortPair pair(chosen->first, chosen->second);
-  std::vector<PortPlan> plans{{pair.in_, PortName(pair.in_)}};
-  if (pair.out_ != pair.in_) plans.push_back({pair.out_, PortName(pair.out_)});
+  Ports ports(*chosen);
+  std::vector<PortPlan> plans;
+  for (const Direction& direction : ports.directions_) {
+    for (const std::uint16_t id : {direction.in, direction.out}) {
+      if (std::ranges::find(plans, id, &PortPlan::id) == plans.end()) {
+        plans.push_back({id, PortName(id)});
+      }
+    }
+  }
   std::uint32_t packets = kSparePackets;
   for (PortPlan& plan : plans) {
     if (Failure failure = Configure(plan)) return *failure;
-    pair.configured_.push_back(plan.id);
+    ports.configured_.push_back(plan.id);
     packets += plan.rx_descriptors + plan.tx_descriptors;
   }
-  pair.pool_.reset(rte_pktmbuf_pool_create(UniqueName("rx").c_str(), packets, kPoolCache, 0,
-                                           RTE_MBUF_DEFAULT_BUF_SIZE, NumaSocket(plans.front())));
-  if (pair.pool_ == nullptr) {
+  ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(UniqueName("rx").c_str(), packets, kPoolCache, 0,
+                                                   RTE_MBUF_DEFAULT_BUF_SIZE,
+                                                   NumaSocket(plans.front()), kPoolHandler));
+  if (ports.pool_ == nullptr) {
     return Error{fmt::format("no memory for {} packets: {}; give EAL more with -m MB", packets,
                              rte_strerror(rte_errno))};
   }
+  const Deadline deadline = std::chrono::steady_clock::now() + kPeerTimeout;
   for (const PortPlan& plan : plans) {
-    if (Failure failure = Start(plan, pair.pool_.get())) return *failure;
+    if (Failure failure = SetUpQueues(plan, ports.pool_.get())) return *failure;
+    if (Failure failure = Start(plan, deadline)) return *failure;
   }
-  return pair;
+  while (!std::ranges::all_of(plans, IsUp) && WaitForPeers(deadline)) {
+  }
+  return ports;
 }
 
-PortPair::~PortPair() {
+Ports::~Ports() {
   for (const std::uint16_t id : configured_) {
     rte_eth_dev_stop(id);
     rte_eth_dev_close(id);

@@ -1,4 +1,4 @@
-// The two ends of a function: an ethdev port to receive from and one to send to, maybe the same.
+// The ports of a function: which there are, which goes with which, and their packet memory.
 #pragma once
 
 #include <rte_mempool.h>
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "functions/common/result.h"
@@ -21,26 +23,34 @@ struct PortNames {
 Result<PortNames> ParsePortNames(std::string_view value);
 std::string PortName(std::uint16_t id);
 
-// Started ports, one queue each way. Stops and closes them, and gives back the packet memory.
-class PortPair {
- public:
-  static Result<PortPair> Open(const PortNames& names);
-  ~PortPair();
-  PortPair(PortPair&&) = default;
-  PortPair& operator=(PortPair&&) = delete;
+// Packets come in at one port and go out at another or the same.
+struct Direction {
+  std::uint16_t in;
+  std::uint16_t out;
+};
 
-  std::uint16_t in() const { return in_; }
-  std::uint16_t out() const { return out_; }
+// Started ports, one queue each way. Stops and closes them, and gives back the packet memory.
+class Ports {
+ public:
+  // Named ports are one direction. Else as DPDK's own examples have it: packets go back out of an
+  // only port; an even number are paired, 0 with 1 and 2 with 3, and forwarded both ways.
+  // Waits up to 10 s for peers: a memif's client cannot start before its server listens, and links
+  // may come up late. Those that stay down are polled nevertheless.
+  static Result<Ports> Open(const PortNames& names);
+  ~Ports();
+  Ports(Ports&&) = default;
+  Ports& operator=(Ports&&) = delete;
+
+  const std::vector<Direction>& directions() const { return directions_; }
 
  private:
   // A pool with packets still in somebody's hands, as of the next program on a ring, has to stay.
   struct FreeIfWhole {
     void operator()(rte_mempool* pool) const;
   };
-  PortPair(std::uint16_t in, std::uint16_t out) : in_(in), out_(out) {}
+  explicit Ports(std::vector<Direction> directions) : directions_(std::move(directions)) {}
 
-  std::uint16_t in_;
-  std::uint16_t out_;
+  std::vector<Direction> directions_;
   std::unique_ptr<rte_mempool, FreeIfWhole> pool_;
   std::vector<std::uint16_t>
       configured_;  // ours to close: others may belong to the primary process

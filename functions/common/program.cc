@@ -15,7 +15,8 @@ namespace {
 void AddRunOptions(OptionTable& table, RunOptions& options) {
   table.Add("--ports", "IN,OUT",
             "receive from port IN, send to port OUT (ethdev names; one name: both).\n"
-            "Default: the only port, or from the first of two to the second.",
+            "Default: what comes in at an only port goes back out of it; an even number of\n"
+            "ports are paired, the first with the second and so on, and forwarded both ways.",
             [&options](std::string_view value) {
               const auto names = ParsePortNames(value);
               if (!names) return Failure(names.error());
@@ -46,6 +47,13 @@ std::string HelpText(std::string_view name, std::string_view about, std::string_
       "Options of every function:\n{4}  --help\n      this text\n\n"
       "Example: one capture in, another out\n  {5}\n",
       name, about, kBurst, own.Help(), run.Help(), example);
+}
+
+void PrintDirection(const DirectionCounters& counters, const std::string& suffix) {
+  PrintCounter(stdout, "rx_packets" + suffix, counters.rx_packets);
+  PrintCounter(stdout, "tx_packets" + suffix, counters.tx_packets);
+  PrintCounter(stdout, "dropped_by_function" + suffix, counters.dropped_by_function);
+  PrintCounter(stdout, "dropped_egress_full" + suffix, counters.dropped_egress_full);
 }
 
 bool IsHelp(std::string_view word) { return word == "--help" || word == "-h"; }
@@ -87,7 +95,7 @@ bool Program::StartEal() {
 }
 
 bool Program::OpenPorts() {
-  Result<PortPair> opened = PortPair::Open(options_.ports);
+  Result<Ports> opened = Ports::Open(options_.ports);
   if (!opened) return Fail(opened.error());
   ports_.emplace(std::move(*opened));
   return true;
@@ -102,19 +110,35 @@ bool Program::Fail(const Error& error) {
 }
 
 void Program::Announce() const {
-  fmt::print("{}: polling {}, sending to {}\n", name_, PortName(ports_->in()),
-             PortName(ports_->out()));
+  std::string what;
+  for (const Direction& direction : ports_->directions()) {
+    what += fmt::format("{}polling {}, sending to {}", what.empty() ? "" : "; ",
+                        PortName(direction.in), PortName(direction.out));
+  }
+  fmt::print("{}: {}\n", name_, what);
   std::fflush(stdout);
 }
 
 void Program::Report(const LoopCounters& counters) const {
-  PrintCounter(stdout, "rx_packets", counters.rx_packets);
-  PrintCounter(stdout, "tx_packets", counters.tx_packets);
-  PrintCounter(stdout, "dropped_by_function", counters.dropped_by_function);
-  PrintCounter(stdout, "dropped_egress_full", counters.dropped_egress_full);
+  DirectionCounters sum;
+  for (const DirectionCounters& direction : counters.directions) {
+    sum.rx_packets += direction.rx_packets;
+    sum.tx_packets += direction.tx_packets;
+    sum.dropped_by_function += direction.dropped_by_function;
+    sum.dropped_egress_full += direction.dropped_egress_full;
+  }
+  PrintDirection(sum, "");
   PrintCounter(stdout, "polls", counters.polls);
   PrintCounter(stdout, "empty_polls", counters.empty_polls);
   PrintCounter(stdout, "yields", counters.yields);
+  if (counters.directions.size() < 2) return;
+  for (std::size_t i = 0; i < counters.directions.size(); ++i) {
+    const Direction& direction = ports_->directions()[i];
+    fmt::print("\nDirection {}: from {} to {}\n", i, PortName(direction.in),
+               PortName(direction.out));
+    PrintDirection(counters.directions[i], fmt::format("_{}", i));
+  }
+  fmt::print("\n");
 }
 
 Program::~Program() {

@@ -15,7 +15,9 @@
 #include <rte_ethdev.h>
 #include <sched.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,11 +37,15 @@ struct RunOptions {
   std::uint64_t exit_idle_ms = 0;  // 0: never
 };
 
-struct LoopCounters {
+struct DirectionCounters {
   std::uint64_t rx_packets = 0;
   std::uint64_t tx_packets = 0;
   std::uint64_t dropped_by_function = 0;
   std::uint64_t dropped_egress_full = 0;
+};
+
+struct LoopCounters {
+  std::vector<DirectionCounters> directions;
   std::uint64_t polls = 0;
   std::uint64_t empty_polls = 0;
   std::uint64_t yields = 0;
@@ -64,7 +70,7 @@ class Program {
   void Report(const LoopCounters& counters) const;
 
   const RunOptions& options() const { return options_; }
-  const PortPair& ports() const { return *ports_; }
+  const Ports& ports() const { return *ports_; }
   int exit_code() const { return exit_code_; }
 
  private:
@@ -72,7 +78,7 @@ class Program {
   RunOptions options_;
   std::vector<char*> eal_arguments_;
   bool eal_started_ = false;
-  std::optional<PortPair> ports_;
+  std::optional<Ports> ports_;
   int exit_code_ = 0;
 };
 
@@ -93,45 +99,57 @@ class IdleExit {
   std::uint64_t since_ = 0;  // TSC at the first of the empty polls; 0: the last one was not empty
 };
 
+// One burst in one direction. How many packets it received.
 template <class Function>
-LoopCounters Poll(Function& function, const PortPair& ports, const RunOptions& options) {
-  LoopCounters counters;
-  IdleExit idle(options.exit_idle_ms);
+std::uint16_t Forward(Function& function, const Direction& direction, DirectionCounters& counters) {
   rte_mbuf* packets[kBurst];
+  const std::uint16_t received = rte_eth_rx_burst(direction.in, 0, packets, kBurst);
+  if (received == 0) return 0;
+  counters.rx_packets += received;
+
+  Drops drops;
+  const std::uint16_t kept = function.Process(packets, received, drops);
+  if (drops.count > 0) rte_pktmbuf_free_bulk(drops.packets, drops.count);
+  counters.dropped_by_function += drops.count;
+
+  const std::uint16_t sent = kept == 0 ? 0 : rte_eth_tx_burst(direction.out, 0, packets, kept);
+  counters.tx_packets += sent;
+  if (sent < kept) {
+    rte_pktmbuf_free_bulk(packets + sent, kept - sent);
+    counters.dropped_egress_full += kept - sent;
+  }
+  return received;
+}
+
+// Polls all directions in turn. It yields after K bursts, or when a whole turn found nothing.
+template <class Function>
+LoopCounters Poll(Function& function, const std::vector<Direction>& directions,
+                  const RunOptions& options) {
+  LoopCounters counters{.directions = std::vector<DirectionCounters>(directions.size())};
+  IdleExit idle(options.exit_idle_ms);
   std::uint32_t bursts = 0;
+  const auto yield = [&] {
+    bursts = 0;
+    ++counters.yields;
+    sched_yield();
+  };
   while (!StopRequested()) {
-    ++counters.polls;
-    const std::uint16_t received = rte_eth_rx_burst(ports.in(), 0, packets, kBurst);
-    if (received == 0) {
-      ++counters.empty_polls;
-      if (Yielding()) {
-        bursts = 0;
-        ++counters.yields;
-        sched_yield();
+    bool found = false;
+    for (std::size_t i = 0; i < directions.size(); ++i) {
+      ++counters.polls;
+      if (Forward(function, directions[i], counters.directions[i]) == 0) {
+        ++counters.empty_polls;
+        continue;
       }
-      if (idle.Expired()) break;
+      found = true;
+      if (Yielding() && ++bursts >= options.yield_every) yield();
+    }
+    if (found) {
+      idle.Packet();
       continue;
     }
-    idle.Packet();
-    counters.rx_packets += received;
-
-    Drops drops;
-    const std::uint16_t kept = function.Process(packets, received, drops);
-    if (drops.count > 0) rte_pktmbuf_free_bulk(drops.packets, drops.count);
-    counters.dropped_by_function += drops.count;
-
-    const std::uint16_t sent = kept == 0 ? 0 : rte_eth_tx_burst(ports.out(), 0, packets, kept);
-    counters.tx_packets += sent;
-    if (sent < kept) {
-      rte_pktmbuf_free_bulk(packets + sent, kept - sent);
-      counters.dropped_egress_full += kept - sent;
-    }
-
-    if (Yielding() && ++bursts >= options.yield_every) {
-      bursts = 0;
-      ++counters.yields;
-      sched_yield();
-    }
+    if (Yielding()) yield();
+    if (idle.Expired()) break;
   }
   return counters;
 }
@@ -157,7 +175,7 @@ int RunProgram(int argc, char** argv) {
     return program.exit_code();
   }
   program.Announce();
-  const LoopCounters counters = Poll(*function, program.ports(), program.options());
+  const LoopCounters counters = Poll(*function, program.ports().directions(), program.options());
   program.Report(counters);
   function->Report(stdout);
   std::fflush(stdout);

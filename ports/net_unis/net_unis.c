@@ -6,8 +6,9 @@
  *   PROGRAM -d librte_net_unis.so --proc-type=secondary --file-prefix=GROUP \
  *           --vdev net_unis0,rx=RING,tx=RING,shm=MEMZONE -- ...
  *
- * One queue a direction; both rings single producer, single consumer. Device names must differ
- * among the processes of a group.
+ * One queue a direction; both rings single producer, single consumer. Without rx= nothing is ever
+ * received, without tx= no packet is taken; one of them is needed. Device names must differ among
+ * the processes of a group.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,8 +36,8 @@ RTE_LOG_REGISTER_DEFAULT(net_unis_logtype, NOTICE);
 #define PORT_LOG(level, ...) rte_log(RTE_LOG_##level, net_unis_logtype, "net_unis: " __VA_ARGS__)
 
 struct port {
-	struct rte_ring *rx;
-	struct rte_ring *tx;
+	struct rte_ring *rx; /* or NULL */
+	struct rte_ring *tx; /* or NULL */
 	struct unis_port_shm *shm;
 	uint16_t port_id;
 	struct rte_ether_addr mac;
@@ -58,7 +59,9 @@ port_rx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs)
 	if (unlikely(port->shm->polling_tid == 0))
 		__atomic_store_n(&port->shm->polling_tid, rte_sys_gettid(),
 				 __ATOMIC_RELAXED);
-	n = rte_ring_sc_dequeue_burst(port->rx, (void **)bufs, nb_bufs, NULL);
+	n = port->rx == NULL ?
+		    0 :
+		    rte_ring_sc_dequeue_burst(port->rx, (void **)bufs, nb_bufs, NULL);
 	counter_add(&port->shm->polls, 1);
 	if (n == 0)
 		return 0;
@@ -85,10 +88,10 @@ port_tx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs)
 
 	/* A packet that is in the ring may be freed by the other side: count before. The one producer
 	 * is this thread, so the room can only grow until the enqueue. */
-	room = RTE_MIN(rte_ring_free_count(port->tx), nb_bufs);
+	room = port->tx == NULL ? 0 : RTE_MIN(rte_ring_free_count(port->tx), nb_bufs);
 	for (i = 0; i < room; i++)
 		bytes += bufs[i]->pkt_len;
-	n = rte_ring_sp_enqueue_burst(port->tx, (void **)bufs, room, NULL);
+	n = room == 0 ? 0 : rte_ring_sp_enqueue_burst(port->tx, (void **)bufs, room, NULL);
 	counter_add(&port->shm->tx_packets, n);
 	counter_add(&port->shm->tx_bytes, bytes);
 	if (n < nb_bufs)
@@ -230,24 +233,35 @@ port_args_read(const struct rte_kvargs *kvargs, struct port_args *args)
 	rte_kvargs_process(kvargs, ARG_RX, take_string, &args->rx);
 	rte_kvargs_process(kvargs, ARG_TX, take_string, &args->tx);
 	rte_kvargs_process(kvargs, ARG_SHM, take_string, &args->shm);
-	if (args->rx != NULL && args->tx != NULL && args->shm != NULL)
+	if ((args->rx != NULL || args->tx != NULL) && args->shm != NULL)
 		return 0;
-	PORT_LOG(ERR, "the device needs rx=RING, tx=RING and shm=MEMZONE\n");
+	PORT_LOG(ERR, "the device needs shm=MEMZONE, and rx=RING or tx=RING or both\n");
 	return -EINVAL;
+}
+
+static int
+ring_find(const char *name, struct rte_ring **ring)
+{
+	if (name == NULL)
+		return 0;
+	*ring = rte_ring_lookup(name);
+	if (*ring != NULL)
+		return 0;
+	PORT_LOG(ERR, "no ring %s in this DPDK group; is the file prefix the engine's?\n", name);
+	return -ENOENT;
 }
 
 static int
 port_connect(struct port *port, const struct port_args *args)
 {
 	const struct rte_memzone *zone = rte_memzone_lookup(args->shm);
+	int err;
 
-	port->rx = rte_ring_lookup(args->rx);
-	port->tx = rte_ring_lookup(args->tx);
-	if (port->rx == NULL || port->tx == NULL) {
-		PORT_LOG(ERR, "no ring %s in this DPDK group; is the file prefix the engine's?\n",
-			 port->rx == NULL ? args->rx : args->tx);
-		return -ENOENT;
-	}
+	err = ring_find(args->rx, &port->rx);
+	if (err == 0)
+		err = ring_find(args->tx, &port->tx);
+	if (err != 0)
+		return err;
 	if (zone == NULL || zone->len < sizeof(struct unis_port_shm)) {
 		PORT_LOG(ERR, "no memzone %s in this DPDK group\n", args->shm);
 		return -ENOENT;
@@ -274,7 +288,7 @@ port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 	port = dev->data->dev_private;
 	*port = found;
 	port->port_id = dev->data->port_id;
-	hash = rte_hash_crc(port->rx->name, strlen(port->rx->name), 0); /* aligned, as it must be */
+	hash = rte_hash_crc(dev->data->name, strlen(dev->data->name), 0);
 	port->mac = (struct rte_ether_addr){{0x02, 0x75, hash >> 24, hash >> 16, hash >> 8, hash}};
 	dev->data->mac_addrs = &port->mac;
 	dev->data->promiscuous = 1;

@@ -4,7 +4,7 @@ import ctypes
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,9 +28,11 @@ def start(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def running(name: str, vdev: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+def running(
+    name: str, vdev: str, *options: str, eal: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """A function that has begun to poll."""
-    words = [binary(name), *EAL, "--vdev", vdev, "--", *REQUIRED[name], *options]
+    words = [binary(name), *EAL, "--vdev", vdev, *eal, "--", *REQUIRED[name], *options]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -170,7 +172,7 @@ def test_yields_after_every_k_bursts() -> None:
 
 
 def pcap_ports(folder: Path) -> list[str]:
-    """Two ports: only the first receives anything."""
+    """Two ports with something to receive each."""
     return [
         "--vdev",
         f"net_pcap0,rx_pcap={DATA / 'quic.pcap'},tx_pcap={folder / 'first.pcap'}",
@@ -180,20 +182,50 @@ def pcap_ports(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("choice", "received", "sent"),
+    ("choice", "first", "second"),
     [
-        ([], "quic", "second"),
-        (["--ports", "net_pcap1,net_pcap0"], "teams", "first"),
-        (["--ports", "net_pcap1"], "teams", "second"),
+        ([], "teams", "quic"),
+        (["--ports", "net_pcap0,net_pcap1"], None, "quic"),
+        (["--ports", "net_pcap1,net_pcap0"], "teams", None),
+        (["--ports", "net_pcap1"], None, "teams"),
     ],
 )
-def test_ports(tmp_path: Path, choice: list[str], received: str, sent: str) -> None:
+def test_ports(tmp_path: Path, choice: list[str], first: str | None, second: str | None) -> None:
+    """A pair forwards both ways; named ports one way."""
     options = ["--exit-idle", "100", *choice]
     done = start("monitor", *EAL, *pcap_ports(tmp_path), "--", *options)
     assert done.returncode == 0, done.stderr
-    assert read_pcap(tmp_path / f"{sent}.pcap") == read_pcap(DATA / f"{received}.pcap")
-    other = {"first", "second"} - {sent}
-    assert read_pcap(tmp_path / f"{other.pop()}.pcap") == []
+    for port, capture in (("first", first), ("second", second)):
+        frames = read_pcap(DATA / f"{capture}.pcap") if capture else []
+        assert read_pcap(tmp_path / f"{port}.pcap") == frames
+
+
+def test_counters_of_each_direction(tmp_path: Path) -> None:
+    done = start("macswap", *EAL, *pcap_ports(tmp_path), "--", "--exit-idle", "100")
+    assert done.returncode == 0, done.stderr
+    count = counters(done.stdout)
+    for direction, capture in ((0, "quic"), (1, "teams")):
+        assert count[f"rx_packets_{direction}"] == len(read_pcap(DATA / f"{capture}.pcap"))
+        assert count[f"tx_packets_{direction}"] == count[f"rx_packets_{direction}"]
+    assert count["rx_packets"] == count["rx_packets_0"] + count["rx_packets_1"]
+    assert "Direction 1: from net_pcap1 to net_pcap0" in done.stdout
+
+
+def test_four_ports_are_two_pairs() -> None:
+    """What goes out of a net_ring port comes in again: packets go round in their pair."""
+    vdevs = [word for i in (0, 1) for word in ("--vdev", f"net_null{i}")]
+    vdevs += [word for i in (0, 1) for word in ("--vdev", f"net_ring{i}")]
+    done = start("macswap", *EAL, *vdevs, "--", "--exit-idle", "1", "--ports", "net_ring0")
+    assert done.stdout.startswith("macswap: polling net_ring0, sending to net_ring0\n")
+    with running("macswap", "net_null0", eal=vdevs[2:]) as process:
+        burn(process, 5)
+        process.terminate()
+        report, _ = process.communicate(timeout=30)
+        count = counters(report)
+        assert count["rx_packets_0"] > 0
+        assert count["rx_packets_1"] > 0
+        assert count["rx_packets_2"] == count["rx_packets_3"] == 0
+        assert "Direction 3: from net_ring1 to net_ring0" in report
 
 
 def test_egress_that_takes_nothing_is_counted(tmp_path: Path, run: Runner) -> None:
@@ -205,7 +237,7 @@ def test_egress_that_takes_nothing_is_counted(tmp_path: Path, run: Runner) -> No
         "macswap", *EAL,
         "--vdev", f"net_pcap0,rx_pcap={run.folder / 'in.pcap'},tx_pcap={tmp_path / 'x.pcap'}",
         "--vdev", "net_ring0",
-        "--", "--exit-idle", "100",
+        "--", "--exit-idle", "100", "--ports", "net_pcap0,net_ring0",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     count = counters(done.stdout)
@@ -262,7 +294,8 @@ def test_bad_options_fail_before_eal(
         (["--vdev", "net_null0", "--", "--ports", "net_null7"],
          "there is no port 'net_null7'; EAL found: net_null0"),
         (["--vdev", "net_null0", "--vdev", "net_null1", "--vdev", "net_null2"],
-         "there are 3 ports (net_null0, net_null1, net_null2); choose with --ports IN,OUT"),
+         "there are 3 ports (net_null0, net_null1, net_null2), which makes no pairs; choose with"
+         " --ports IN,OUT"),
         (["--frobnicate"], "DPDK's EAL did not start"),
         (["--cost", "light"], "option --cost belongs behind `--`"),
     ],

@@ -1,0 +1,94 @@
+#include "engine/estimator/injector.h"
+
+#include <rte_cycles.h>
+
+#include <algorithm>
+
+namespace unis {
+
+RingInjector::RingInjector(rte_ring* ingress, rte_ring* egress, const PortShm& port)
+    : ingress_(ingress),
+      egress_(egress),
+      port_(port),
+      position_(egress->cons.head),
+      expected_(port.Read().rx_packets) {}
+
+std::uint32_t RingInjector::Room() const {
+  return std::min(rte_ring_get_capacity(ingress_), rte_ring_get_capacity(egress_));
+}
+
+std::uint32_t RingInjector::Send(std::span<rte_mbuf*> packets) noexcept {
+  const unsigned sent =
+      rte_ring_sp_enqueue_burst(ingress_, reinterpret_cast<void**>(packets.data()),
+                                static_cast<unsigned>(packets.size()), nullptr);
+  expected_ += sent;
+  taken_ = false;
+  return sent;
+}
+
+std::uint32_t RingInjector::Receive(std::span<rte_mbuf*> packets) noexcept {
+  return rte_ring_sc_dequeue_burst(egress_, reinterpret_cast<void**>(packets.data()),
+                                   static_cast<unsigned>(packets.size()), nullptr);
+}
+
+// A function is done when it has taken all and polls again.
+std::uint64_t RingInjector::DoneAt() noexcept {
+  if (!taken_) {
+    if (port_.Read().rx_packets < expected_) return 0;
+    taken_ = true;
+    polls_ = port_.Polls();  // read only now: an older one may be from before the last packets
+    return 0;
+  }
+  return port_.Polls() == polls_ ? 0 : rte_rdtsc();
+}
+
+// The function behind the egress was stopped anywhere, maybe between two reads of the ring's
+// positions, which it will then compare. It must find them as they were.
+absl::Status RingInjector::Rewind() {
+  if (egress_->prod.head != egress_->prod.tail) {
+    return absl::FailedPreconditionError("the function stands amid sending");
+  }
+  egress_->prod.head = position_;
+  egress_->cons.head = position_;
+  egress_->cons.tail = position_;
+  egress_->prod.tail = position_;
+  return absl::OkStatus();
+}
+
+MemifInjector::MemifInjector(const EthPort& ingress, Link to_function, const EthPort& egress,
+                             Link from_function)
+    : ingress_(ingress),
+      egress_(egress),
+      to_function_(to_function),
+      from_function_(from_function),
+      quiet_(kQuietUs * rte_get_tsc_hz() / 1'000'000) {
+  egress_.Receive(nullptr, 0);  // as a client it offers its free slots by that
+}
+
+std::uint32_t MemifInjector::Room() const {
+  return std::min(to_function_.capacity(), from_function_.capacity());
+}
+
+std::uint32_t MemifInjector::Send(std::span<rte_mbuf*> packets) noexcept {
+  taken_at_ = 0;
+  moved_at_ = rte_rdtsc();
+  return ingress_.Send(packets.data(), static_cast<std::uint16_t>(packets.size()));
+}
+
+std::uint32_t MemifInjector::Receive(std::span<rte_mbuf*> packets) noexcept {
+  const std::uint16_t count =
+      egress_.Receive(packets.data(), static_cast<std::uint16_t>(packets.size()));
+  if (count > 0) moved_at_ = rte_rdtsc();
+  return count;
+}
+
+// The last burst's work is not seen; in the difference of two trains it is not missing.
+std::uint64_t MemifInjector::DoneAt() noexcept {
+  if (to_function_.Packets() > 0) return 0;
+  const std::uint64_t now = rte_rdtsc();
+  if (taken_at_ == 0) taken_at_ = now;
+  const std::uint64_t last = std::max(taken_at_, moved_at_);
+  return now - last > quiet_ ? last : 0;
+}
+
+}  // namespace unis

@@ -1,0 +1,116 @@
+#include "engine/monitor/link.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/monitor/link_monitor.h"
+
+namespace unis {
+namespace {
+
+// A ring as functions can write it, without DPDK's memory.
+class RingInMemory {
+ public:
+  explicit RingInMemory(std::uint32_t slots)
+      : ring_(static_cast<rte_ring*>(std::aligned_alloc(
+            RTE_CACHE_LINE_SIZE, static_cast<std::size_t>(rte_ring_get_memsize(slots))))) {
+    rte_ring_init(ring_.get(), "ring", slots, RING_F_SP_ENQ | RING_F_SC_DEQ);
+  }
+  rte_ring* operator->() const { return ring_.get(); }
+  rte_ring& operator*() const { return *ring_; }
+
+ private:
+  struct Free {
+    void operator()(rte_ring* ring) const { std::free(ring); }
+  };
+  std::unique_ptr<rte_ring, Free> ring_;
+};
+
+TEST(LinkTest, ARingReadsAsDpdkCounts) {
+  const RingInMemory ring(1024);
+  const Link link = Link::OfRing(*ring);
+  std::mt19937 random(1);
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint32_t behind = static_cast<std::uint32_t>(random());  // also around the wrap
+    ring->cons.tail = behind;
+    ring->prod.tail = behind + static_cast<std::uint32_t>(random()) % 1024;
+    EXPECT_EQ(link.Packets(), rte_ring_count(&*ring));
+  }
+}
+
+TEST(LinkTest, WhateverFunctionsWriteAReadingIsBoundedByTheCapacityAtFirst) {
+  const RingInMemory ring(1024);
+  std::uint16_t head = 0, tail = 0;
+  const Link links[] = {Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 512),
+                        Link::OfMemifToClient({&head, &tail}, 512)};
+  std::mt19937 random(2);
+  for (int i = 0; i < 100'000; ++i) {
+    ring->prod.tail = static_cast<std::uint32_t>(random());
+    ring->cons.tail = static_cast<std::uint32_t>(random());
+    ring->capacity = static_cast<std::uint32_t>(random());
+    ring->mask = static_cast<std::uint32_t>(random());
+    head = static_cast<std::uint16_t>(random());
+    tail = static_cast<std::uint16_t>(random());
+    ASSERT_LE(links[0].Packets(), 1023U);
+    ASSERT_LE(links[1].Packets(), 512U);
+    ASSERT_LE(links[2].Packets(), 512U);
+  }
+  EXPECT_EQ(links[0].capacity(), 1023U);
+}
+
+TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
+  std::uint16_t head = 0, tail = 0;
+  const Link to_server = Link::OfMemifToServer({&head, &tail}, 512);
+  const Link to_client = Link::OfMemifToClient({&head, &tail}, 512);
+  EXPECT_EQ(to_server.Packets(), 0U);
+  EXPECT_EQ(to_client.Packets(), 512U) << "the client has offered no slot: nothing can be sent";
+  for (const int base : {0, 1, 65'000, 65'535}) {
+    tail = static_cast<std::uint16_t>(base);
+    head = static_cast<std::uint16_t>(base + 200);
+    EXPECT_EQ(to_server.Packets(), 200U);
+    EXPECT_EQ(to_client.Packets(), 312U);
+  }
+}
+
+class Sample final : public SampledOccupancy {
+ public:
+  std::uint32_t Packets() const noexcept override { return packets; }
+  std::uint32_t packets = 0;
+};
+
+TEST(LinkMonitorTest, ReadsLinksOfAllKinds) {
+  const RingInMemory ring(64);
+  ring->prod.tail = 5;
+  std::uint16_t head = 9, tail = 2;
+  Sample sample;
+  sample.packets = 11;
+  const LinkMonitor monitor({Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 128),
+                             Link::Sampled(LinkKind::kMemif, 256, sample, 1000),
+                             Link::Unreadable(LinkKind::kMemif, 512)});
+  EXPECT_EQ(monitor.NumPkts(0), 5U);
+  EXPECT_EQ(monitor.NumPkts(1), 7U);
+  EXPECT_EQ(monitor.NumPkts(2), 11U);
+  EXPECT_EQ(monitor.NumPkts(3), 0U);
+  sample.packets = std::numeric_limits<std::uint32_t>::max();
+  EXPECT_EQ(monitor.NumPkts(2), 256U);
+  const std::uint32_t capacities[] = {63, 128, 256, 512};
+  for (LinkIndex i = 0; i < 4; ++i) EXPECT_EQ(monitor.PktCap(i), capacities[i]);
+}
+
+TEST(LinkTest, TellsWhatItIs) {
+  const Sample sample;
+  const Link sampled = Link::Sampled(LinkKind::kMemif, 8, sample, 1000);
+  EXPECT_TRUE(sampled.readable());
+  EXPECT_EQ(sampled.freshness(), 1000);
+  const Link dark = Link::Unreadable(LinkKind::kMemif, 8);
+  EXPECT_FALSE(dark.readable());
+  EXPECT_EQ(dark.kind(), LinkKind::kMemif);
+}
+
+}  // namespace
+}  // namespace unis

@@ -1,0 +1,72 @@
+#include "engine/platform/links/memif.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+namespace unis {
+namespace {
+
+constexpr std::uint32_t kMaxSlots = 1U << 14;  // as DPDK's net_memif has it
+constexpr std::uint32_t kMaxBufferBytes = 0xffff;
+
+absl::Status Check(const MemifConfig& config) {
+  if (!std::has_single_bit(config.shape.slots) || config.shape.slots < 2 ||
+      config.shape.slots > kMaxSlots) {
+    return absl::InvalidArgumentError(
+        fmt::format("link {}: a memif has a power of two of slots, at most {}, not {}", config.name,
+                    kMaxSlots, config.shape.slots));
+  }
+  if (config.shape.buffer_bytes == 0 || config.shape.buffer_bytes > kMaxBufferBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("link {}: a memif has buffers of at most {} bytes, not {}", config.name,
+                    kMaxBufferBytes, config.shape.buffer_bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string MemifConfig::Device(const std::string& device_name, MemifRole role) const {
+  return fmt::format("{},role={},id={},socket={},socket-abstract=no,rsize={},bsize={}", device_name,
+                     role == MemifRole::kServer ? "server" : "client", id, socket,
+                     std::countr_zero(shape.slots), shape.buffer_bytes);
+}
+
+absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole> engine_end,
+                                    rte_mempool* pool) {
+  if (auto status = Check(config); !status.ok()) return status;
+  Memif memif(std::move(config));
+  if (!engine_end) return memif;
+  const MemifConfig& made = memif.config_;
+  auto port = EthPort::Open(made.Device("net_memif_" + made.name, *engine_end), pool);
+  if (!port.ok()) {
+    const bool client = *engine_end == MemifRole::kClient;
+    return absl::Status(port.status().code(), fmt::format("link {}: {}{}", made.name,
+                                                          std::string(port.status().message()),
+                                                          client ? "; does its server run?" : ""));
+  }
+  memif.port_.emplace(*std::move(port));
+  return memif;
+}
+
+bool Memif::Connected() const { return port_ && port_->LinkUp(); }
+
+absl::Status Memif::Locate(pid_t pid) {
+  auto region = MemifRegion::Find(pid, config_.shape);
+  if (!region.ok()) {
+    return absl::Status(
+        region.status().code(),
+        fmt::format("link {}: {}", config_.name, std::string(region.status().message())));
+  }
+  region_.emplace(*std::move(region));
+  return absl::OkStatus();
+}
+
+Link Memif::link(MemifDirection direction) const {
+  return region_ ? region_->link(direction)
+                 : Link::Unreadable(LinkKind::kMemif, config_.shape.slots);
+}
+
+}  // namespace unis

@@ -1,0 +1,16 @@
+#include "engine/platform/links/ring.h"
+
+#include <fmt/format.h>
+#include <rte_errno.h>
+
+namespace unis {
+
+absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) {
+  rte_ring* ring =
+      rte_ring_create(name.c_str(), slots, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+  if (ring != nullptr) return Ring(ring);
+  return absl::ResourceExhaustedError(
+      fmt::format("cannot make ring {} of {} slots: {}", name, slots, rte_strerror(rte_errno)));
+}
+
+}  // namespace unis

@@ -1,0 +1,95 @@
+// A memif of which this process has both ends: what a program with the other end does is played by
+// the test.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/platform/links/memif.h"
+#include "engine/platform/memory_for_test.h"
+
+namespace unis {
+
+// A folder for control sockets that goes with the test.
+class SocketFolder {
+ public:
+  SocketFolder() {
+    std::string folder = std::filesystem::temp_directory_path() / "unis-memif-XXXXXX";
+    if (mkdtemp(folder.data()) != nullptr) path_ = folder;
+  }
+  ~SocketFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  SocketFolder(const SocketFolder&) = delete;
+  SocketFolder& operator=(const SocketFolder&) = delete;
+  std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class MemifTest : public MemoryTest {
+ protected:
+  MemifConfig Config(const std::string& name, std::uint32_t buffer_bytes) const {
+    return {.name = name,
+            .socket = folder_.file(name + ".sock"),
+            .id = 0,
+            .shape = {.slots = 256, .buffer_bytes = buffer_bytes}};
+  }
+  // The engine's end of that role, and the program's.
+  struct Ends {
+    Memif engine;
+    EthPort program;
+  };
+  std::unique_ptr<Ends> Connect(const MemifConfig& config, MemifRole engine) {
+    std::optional<Memif> ours;
+    std::optional<EthPort> theirs;
+    const auto open = [&](bool engine_end) {
+      if (engine_end) {
+        auto memif = Memif::Create(config, engine, memory_->pool());
+        EXPECT_TRUE(memif.ok()) << memif.status();
+        if (memif.ok()) ours.emplace(*std::move(memif));
+      } else {
+        const MemifRole role =
+            engine == MemifRole::kServer ? MemifRole::kClient : MemifRole::kServer;
+        auto port =
+            EthPort::Open(config.Device("net_memif_program_" + config.name, role), memory_->pool());
+        EXPECT_TRUE(port.ok()) << port.status();
+        if (port.ok()) theirs.emplace(*std::move(port));
+      }
+    };
+    open(engine == MemifRole::kServer);  // the server first
+    open(engine != MemifRole::kServer);
+    if (!ours || !theirs) return nullptr;
+    auto ends = std::make_unique<Ends>(Ends{*std::move(ours), *std::move(theirs)});
+    EXPECT_TRUE(Eventually([&] { return ends->engine.Connected() && ends->program.LinkUp(); }));
+    EXPECT_TRUE(Eventually([&] { return ends->engine.Locate(getpid()).ok(); }));
+    return ends;
+  }
+  static std::uint32_t Receive(const EthPort& port) {
+    std::array<rte_mbuf*, kBurst> packets;
+    const std::uint16_t count = port.Receive(packets.data(), kBurst);
+    rte_pktmbuf_free_bulk(packets.data(), count);
+    return count;
+  }
+  std::uint32_t Send(const EthPort& port, std::uint32_t count) {
+    std::uint32_t sent = 0;
+    for (; sent < count; ++sent) {
+      const std::array<std::uint8_t, 60> bytes{};
+      rte_mbuf* packet = Packet(bytes);
+      if (port.Send(&packet, 1) == 1) continue;
+      rte_pktmbuf_free(packet);
+      break;
+    }
+    return sent;
+  }
+
+  SocketFolder folder_;
+};
+
+}  // namespace unis
