@@ -72,3 +72,11 @@ def test_keys_with_x_are_allowed_by_the_schema_and_others_are_not() -> None:
     assert not list(VALIDATOR.iter_errors(data))
     chain["mine"] = 1
     assert list(VALIDATOR.iter_errors(data))
+
+
+def test_the_file_of_the_docs_is_valid(tmp_path: Path) -> None:
+    text = (built.clone() / "docs" / "chain-file.md").read_text()
+    (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    data = json.loads(json.dumps(YAML(typ="safe").load(tmp_path / "docs.yaml")))
+    assert not list(VALIDATOR.iter_errors(data))
+    assert load(tmp_path / "docs.yaml").file.path("back") == ["count", "nat", "fw"]

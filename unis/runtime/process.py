@@ -118,7 +118,9 @@ def wait_gone(
 
 
 def keep_off(cpus: Iterable[int]) -> None:
-    """Keeps this thread and its children off CPUs where real-time functions would starve them."""
-    with contextlib.suppress(OSError):
-        if rest := os.sched_getaffinity(0) - set(cpus):
-            os.sched_setaffinity(0, rest)
+    """Keeps us and our children off CPUs where real-time functions would starve them."""
+    unwanted = set(cpus)
+    for thread in ProcessId.me().threads():
+        with contextlib.suppress(OSError):
+            if rest := os.sched_getaffinity(thread) - unwanted:
+                os.sched_setaffinity(thread, rest)

@@ -28,7 +28,6 @@ from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes
 from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import InterruptedRunError, RunFailedError
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.process import keep_off
 from unis.runtime.state import FunctionProcess, Phase, RunState
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
@@ -71,7 +70,6 @@ class Run:
     def up(self) -> None:
         """Brings everything up; on any exception `take_down` undoes what was done."""
         driver = built.port_driver()
-        keep_off(self.plan.cpus)
         options = self.options
         self._state = claim(
             self.plan, self.directory, options.policy, options.controller, self._report

@@ -19,7 +19,7 @@ from unis import built
 from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
-from unis.runtime.process import ProcessId, demote, marked, wait_gone
+from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ class Functions:
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
                 run.record(functions=[*run.state.functions, started])
+        # From here on functions may spin; children, who need all CPUs, are started.
+        keep_off(run.plan.cpus)
         for started in run.state.functions:
             run.attach(started)
 
