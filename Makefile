@@ -1,30 +1,39 @@
 # UNiS. Every target brings what it needs: packages, hugepages, Python environment, build.
 #
-#   make build    the engine, the functions, `uv run unis …`
+#   make build    the engine, the functions, `uv run unis …`; no tests
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
 #   make test     lint, unit tests, the same under sanitizers, end-to-end tests
 #   make bench    cost of a decision; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
+#   make docs     docs/cli/ from the commands;   make wheel   a Python package, in dist/
+#   make install  into PREFIX (/usr/local), DESTDIR before it: engine, driver, functions
 #   make clean    removes what was built
 
 BUILD ?= build
 ASAN_BUILD ?= build-asan
+TSAN_BUILD ?= build-tsan
+PREFIX ?= /usr/local
 CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h')
 PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
-SANITIZED = scheduler histogram simulator timer controller platform estimator net_unis functions
-SANITIZED_PROGRAMS = engine/scheduler/scheduler_test engine/platform/histogram_test \
-  engine/simulator/simulator_test engine/timer/timer_test engine/controller/controller_test \
-  engine/platform/platform_test engine/estimator/estimator_test \
-  ports/net_unis_test ports/librte_net_unis.so functions/functions_test
+# Tests, as `meson test --list` names them: all but those that are mostly gRPC, which takes long to
+# compile with sanitizers; and what has threads but neither DPDK nor gRPC.
+SANITIZED = histogram scheduler simulator timer controller platform estimator net_unis functions
+THREAD_SANITIZED = histogram scheduler simulator
+# Lines of code are enough to find a fault, and half the time to compile and link.
+LINES = -Dc_args=-g1 -Dcpp_args=-g1
 UV = UV_PYTHON_PREFERENCE=only-system uv
+# What one clone or build folder has compiled, another need not.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build setup test unit sanitize e2e demo bench lint format clean
+.PHONY: help build setup test compiled unit sanitize tsan e2e demo bench lint format docs wheel install clean
 help:
-	@sed -n '3,9s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,11s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 setup:
 	@tools/packages
+	@tools/driver-sdk
 	@tools/hugepages
 	@tools/uv
 
@@ -35,37 +44,63 @@ setup:
 	@touch $@
 
 $(STUBS): $(PROTO) .venv/.stamp
-	@.venv/bin/python -m grpc_tools.protoc --proto_path=proto --python_out=. --pyi_out=. \
-	  --grpc_python_out=. $(PROTO:proto/%=%)
+	@.venv/bin/python hatch_build.py
 	@touch $@
 
+# configure BUILD, OPTIONS
+configure = meson setup $(1) $(2) >/dev/null || { tail -20 $(1)/meson-logs/meson-log.txt; exit 1; }
+
 $(BUILD)/build.ninja: | setup
-	@meson setup $(BUILD) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt | tail -20; exit 1; }
+	@$(call configure,$(BUILD))
+
+$(ASAN_BUILD)/build.ninja: | setup
+	@$(call configure,$(ASAN_BUILD),-Db_sanitize=address$(comma)undefined -Db_lundef=false -Doptimization=1 $(LINES))
+
+$(TSAN_BUILD)/build.ninja: | setup
+	@$(call configure,$(TSAN_BUILD),-Db_sanitize=thread -Db_lundef=false -Doptimization=1 $(LINES))
+
+comma := ,
 
 build: $(STUBS) $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
+	@ninja -C $(BUILD) programs
 
 demo: build
 	@uv run unis demo $(if $(PCAP),--pcap $(PCAP))
 
-test: lint unit sanitize e2e
+# Compilers and static checks side by side; then what needs the machine to itself, one by one.
+test:
+	@$(MAKE) --no-print-directory -j2 -Otarget lint compiled
+	@$(MAKE) --no-print-directory unit sanitize tsan e2e
 
-unit: build
+compiled: $(STUBS) $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja $(TSAN_BUILD)/build.ninja
+	ninja -C $(BUILD)
+	ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
+	ninja -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
+
+# programs_of BUILD, TESTS: what these tests need, as ninja calls it.
+programs_of = $$(tools/test_programs $(1) $(2))
+
+unit: $(STUBS) $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 
-$(ASAN_BUILD)/build.ninja: | setup
-	@meson setup $(ASAN_BUILD) -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 >/dev/null
-
-# All unit tests but those that are mostly gRPC, which takes long to compile so.
 sanitize: $(ASAN_BUILD)/build.ninja
-	@ninja -C $(ASAN_BUILD) $(SANITIZED_PROGRAMS)
+	@ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 \
 	  meson test -C $(ASAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 4 $(SANITIZED)
 
+tsan: $(TSAN_BUILD)/build.ninja
+	@ninja -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
+	TSAN_OPTIONS=halt_on_error=1 \
+	  meson test -C $(TSAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 8 $(THREAD_SANITIZED)
+
+# End-to-end tests have the machine to themselves: they need its real-time CPU.
 e2e: build
-	uv run pytest -q tests
+	uv run pytest -n 2 tests --ignore=tests/e2e
+	uv run pytest tests/e2e
 
 bench: build
+	@ninja -C $(BUILD)
 	meson test -C $(BUILD) --benchmark --no-rebuild --verbose
 	uv run unis bench agreement
 
@@ -81,5 +116,16 @@ format: $(STUBS)
 	uv run ruff check --fix
 	uv run ruff format
 
+docs: $(STUBS)
+	@uv run python -m tools.cli_pages docs/cli
+
+wheel: $(STUBS)
+	@uv build --wheel --no-build-isolation --python .venv -q
+	@ls dist/*.whl
+
+install: build
+	meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
+	meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
+
 clean:
-	rm -rf $(BUILD) $(ASAN_BUILD) .venv unis/v1 .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(BUILD) $(ASAN_BUILD) $(TSAN_BUILD) dist .venv unis/v1 .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,12 @@
-"""Where the built half of UNiS lies: the engine, the simulator, the port and the functions."""
+"""Where the built half of UNiS lies: the engine, the simulator, the port and the functions.
+
+UNIS_BUILD names its folder. Else it is `build/` of the clone that this package runs from, or
+`libexec/unis` of the prefix that it is installed in, where `make install` puts the same tree.
+"""
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from unis.errors import UnisError
@@ -11,13 +17,34 @@ class NotBuiltError(UnisError):
 
 
 def clone() -> Path:
-    """The root of the clone that this package runs from."""
+    """The root of the clone that this package runs from; installed, the folder that it is in."""
     return Path(__file__).resolve().parents[1]
 
 
+def _is_clone() -> bool:
+    return (clone() / "meson.build").is_file()
+
+
+def _prefixes() -> Iterator[Path]:
+    """Where `make install` may have put it: beside this Python first."""
+    yield from map(Path, dict.fromkeys((sys.prefix, "/usr/local", "/usr")))
+
+
 def build_directory() -> Path:
-    """The build directory: UNIS_BUILD, or `build/` of the clone."""
-    return Path(os.environ.get("UNIS_BUILD") or clone() / "build").resolve()
+    """Where the built half is, or should be."""
+    if named := os.environ.get("UNIS_BUILD"):
+        return Path(named).resolve()
+    if _is_clone():
+        return clone() / "build"
+    trees = [prefix / "libexec" / "unis" for prefix in _prefixes()]
+    return next((tree for tree in trees if tree.is_dir()), trees[0])
+
+
+def examples_directory() -> Path:
+    """Where the example chains are."""
+    if _is_clone():
+        return clone() / "examples"
+    return build_directory().parents[1] / "share" / "unis" / "examples"
 
 
 def functions_directory() -> Path:
@@ -28,7 +55,12 @@ def functions_directory() -> Path:
 def _built(*parts: str) -> Path:
     path = build_directory().joinpath(*parts)
     if not path.is_file():
-        raise NotBuiltError(f"{path} is missing: run `make build` in {clone()}")
+        cure = (
+            f"run `make build` in {clone()}"
+            if _is_clone()
+            else f"run `make install PREFIX={sys.prefix}` in a clone, or set UNIS_BUILD"
+        )
+        raise NotBuiltError(f"{path} is missing: {cure}")
     return path
 
 

@@ -10,24 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unis.cli.run_commands import as_dict
+from unis.cli.plain import as_dict
 from unis.engine import names
 from unis.engine.client import EngineClient
-from unis.launch.state import run_directory
+from unis.runtime import cgroup, kernel_settings
+from unis.runtime.directory import run_directory
 
 UNIS = str(Path(sys.executable).with_name("unis"))
 
 _SECONDS = 90  # until a command must have ended: a bound, not an expectation
-_RUNS = Path("/run/unis")
 _THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 Json = dict[str, Any]
 
 
-def macswap(name: str, cost: str = "light", **more: object) -> Json:
+def macswap(cost: str = "light", **more: object) -> Json:
     """A function for `Machine.chain_file`."""
     return {
-        "name": name,
         "program": "macswap",
         "args": ["--cost", cost],
         "cpu": 1,
@@ -60,12 +59,23 @@ class Machine:
         assert done.returncode == code, said
         return said
 
-    def chain_file(self, functions: list[Json], **more: object) -> Path:
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on by itself."""
+        return subprocess.Popen(
+            [UNIS, *words],
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def chain_file(self, functions: dict[str, Json], **more: object) -> Path:
         """Writes a chain file of one chain, or `chains`; `more` are further keys at its top."""
         content = {
             "apiVersion": "unis/v1",
             "name": self.name,
-            "chains": [{"name": "chain", "functions": functions}],
+            "functions": functions,
+            "chains": {"chain": {"path": list(functions)}},
             **more,
         }
         path = self.directory / "chain.yaml"
@@ -85,9 +95,9 @@ class Machine:
         with EngineClient(directory.socket) as client:
             stats = client.stats()
         return {
-            "supervisor": state.supervisor.pid,
+            "launcher": state.launcher.pid,
             "unisd": state.unisd.pid,
-            "nfs": {nf.name: nf.process.pid for nf in state.nfs},
+            "functions": {function.name: function.process.pid for function in state.functions},
             "policy": names.policy_name(stats.policy),
             "stats": as_dict(stats),
         }
@@ -98,7 +108,7 @@ class Machine:
             client.set_policy(names.policy(policy))
 
     def exact_account(self) -> Json:
-        """Every packet so far, counted with the chains drained, as `unis ps --exact` does."""
+        """Every packet so far, counted with the chains drained, as `unis account` does."""
         with EngineClient(run_directory(self.name).socket) as client:
             account: Json = as_dict(client.settle())
         assert account["exact"]
@@ -106,7 +116,7 @@ class Machine:
 
     def down(self) -> str:
         """Takes our run down, if it is there."""
-        if (_RUNS / self.name).exists():
+        if run_directory(self.name).path.exists():
             return self.unis("down", self.name)
         return ""
 
@@ -125,13 +135,13 @@ class Machine:
         except OSError:
             return False
         zombie = stat.rpartition(")")[2].split()[0] == "Z"
-        ours = f"unis-{self.name}" in line or f"/run/unis/{self.name}" in line
+        ours = f"unis-{self.name}" in line or str(run_directory(self.name).path) in line
         return ours and not zombie
 
     def pid_of(self, what: str) -> int:
-        """The pid of `supervisor`, `unisd` or a function."""
+        """The pid of `launcher`, `unisd` or a function."""
         run = self.ps()
-        return int(run["nfs"].get(what) or run[what])
+        return int(run["functions"].get(what) or run[what])
 
     def kill(self, pid: int) -> None:
         """As the kernel's out-of-memory killer does."""
@@ -141,9 +151,13 @@ class Machine:
         """No process, hugepage file, socket, cgroup or changed setting is left."""
         self.wait_for(lambda: not self.processes(), "processes are left")
         prefix = f"unis-{self.name}"
-        left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *_RUNS.glob(f"{self.name}/*.sock")]
+        folder = run_directory(self.name).path
+        left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *folder.glob("*.sock")]
         left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
-        left += [path for path in [Path("/var/run/dpdk") / prefix] if path.exists()]
+        if mount := cgroup.mount():
+            left += mount.glob("unis-*")
+        left += Path("/var/run/dpdk").glob(f"{prefix}*")
+        left += kernel_settings.ledger().glob("*")
         assert not left
         assert _THROTTLE.read_text() == self._throttle
 

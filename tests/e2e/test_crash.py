@@ -1,22 +1,27 @@
 """Whatever is killed, the rest goes too, and the machine is as before."""
 
+import os
 import signal
 import subprocess
+import time
 
 import pytest
 from machine import UNIS, Machine, macswap
 
+from unis.engine.client import EngineClient, EngineError
+from unis.runtime.directory import run_directory
 
-@pytest.mark.parametrize("victim", ["supervisor", "unisd", "a"])
+
+@pytest.mark.parametrize("victim", ["launcher", "unisd", "a"])
 def test_a_killed_process_takes_the_run_with_it(machine: Machine, victim: str) -> None:
-    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     machine.kill(machine.pid_of(victim))
     machine.wait_for(lambda: not machine.processes(), f"left after {victim} was killed")
     machine.assert_clean()
 
 
 def test_ctrl_c_takes_a_foreground_run_down(machine: Machine) -> None:
-    file = machine.chain_file([macswap("a"), macswap("b")])
+    file = machine.chain_file({"a": macswap(), "b": macswap()})
     with subprocess.Popen(
         [UNIS, "up", str(file)],
         stdout=subprocess.PIPE,
@@ -30,8 +35,59 @@ def test_ctrl_c_takes_a_foreground_run_down(machine: Machine) -> None:
 
 
 def test_a_function_that_ends_at_once_is_told_with_its_last_words(machine: Machine) -> None:
-    function = macswap("a", args=["--cost", "nonsense"])
-    said = machine.unis("up", str(machine.chain_file([function])), "--detach", code=2)
+    function = macswap(args=["--cost", "nonsense"])
+    said = machine.unis("up", str(machine.chain_file({"a": function})), "--detach", code=2)
     assert "function a" in said
     assert "nonsense" in said
     machine.assert_clean()
+
+
+def test_a_function_that_dies_before_a_settle_ends_the_run(machine: Machine) -> None:
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
+    machine.kill(machine.pid_of("b"))
+    account = machine.start("account", machine.name)
+    account.communicate(timeout=60)
+    assert account.returncode in (1, 2), "counted, refused or gone: but it ends"
+    machine.wait_for(lambda: not machine.processes(), "left after b was killed")
+    assert "function b (pid" in machine.unis("ps", machine.name)
+
+
+def test_a_second_attach_is_refused_and_harms_nothing(machine: Machine) -> None:
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
+    before = machine.ps()
+    with EngineClient(run_directory(machine.name).socket) as client:
+        with pytest.raises(EngineError) as caught:
+            client.attach("a", before["functions"]["a"], lambda: None, seconds=5)
+        assert caught.value.bad_input
+    assert [it["scheduling"].split()[0] for it in machine.ps()["stats"]["functions"]] == [
+        it["scheduling"].split()[0] for it in before["stats"]["functions"]
+    ]
+    delivered = before["stats"]["account"]["delivered"]
+    machine.wait_for(
+        lambda: bool(machine.ps()["stats"]["account"]["delivered"] > delivered), "it goes on"
+    )
+
+
+@pytest.mark.parametrize("call", ["trace", "account", "top"])
+def test_sigterm_to_the_engine_during_a_long_call(machine: Machine, call: str) -> None:
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
+    words = {"trace": ["trace", "-o", "t.json", "--seconds", "30", "--name", machine.name]}
+    calling = machine.start(*words.get(call, [call, machine.name]))
+    pid = machine.pid_of("unisd")
+    time.sleep(1)
+    os.kill(pid, signal.SIGTERM)
+    machine.wait_for(lambda: not machine.processes(), f"left after SIGTERM during {call}")
+    calling.communicate(timeout=60)
+    machine.assert_clean()
+
+
+@pytest.mark.parametrize("same_name", [True, False])
+def test_two_at_once(machine: Machine, same_name: bool) -> None:
+    """One runs, the other is refused with a sentence: they want the same CPU."""
+    file = machine.chain_file({"a": macswap()})
+    names = [machine.name, machine.name if same_name else f"{machine.name}-2"]
+    both = [machine.start("up", str(file), "-d", "--name", name) for name in names]
+    said = [process.communicate(timeout=90)[0] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    assert "Traceback" not in "".join(said)
+    machine.unis("down", "--all")

@@ -9,6 +9,7 @@ import pytest
 from machine import UNIS, Machine
 
 from unis import built
+from unis.chain.load import load
 
 EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 ENOUGH_CPUS = {"two-cores": 3}
@@ -46,10 +47,28 @@ def test_runs_here_or_says_why_not(machine: Machine, example: Path) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_runs_in_the_simulator(example: Path) -> None:
-    first = simulate(example, "--seconds", "0.5", "--cost", "firewall=40")
+    costs = [
+        f"--cost={name}=40"
+        for name, function in load(example).file.functions.items()
+        if function.cost_ns is None
+    ]
+    first = simulate(example, "--seconds", "0.5", *costs)
     throughput = mpps(first)
     assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
-    assert simulate(example, "--seconds", "0.5", "--cost", "firewall=40") == first
+    assert simulate(example, "--seconds", "0.5", *costs) == first
+
+
+def test_memif_and_two_ways_are_what_they_say(machine: Machine) -> None:
+    """Every chain delivers, each through the functions that the file names."""
+    for example in ("memif", "two-way"):
+        machine.unis("up", str(EXAMPLES[0].parent / f"{example}.yaml"), "--name", machine.name,
+                     "--detach")  # fmt: skip
+        machine.wait_for(
+            lambda: all(int(chain["delivered"]) > 0 for chain in machine.ps()["stats"]["chains"]),
+            "every chain delivers",
+        )
+        assert machine.exact_account()["unaccounted"] == 0
+        machine.unis("down", machine.name)
 
 
 def test_source_and_sink_may_be_the_limit(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from machine import Json, Machine, macswap
 
 from unis.engine.client import EngineClient
-from unis.launch.state import run_directory
+from unis.runtime.directory import run_directory
 
 POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
 CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
@@ -41,7 +41,7 @@ def assert_whole(account: Json) -> None:
 
 
 def test_every_policy_carries_packets_and_accounts_for_them(machine: Machine) -> None:
-    machine.up(machine.chain_file([macswap("a"), macswap("b"), macswap("c")]))
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap(), "c": macswap()}))
     for policy in POLICIES:
         machine.set_policy(policy)
         before = machine.ps()
@@ -50,30 +50,49 @@ def test_every_policy_carries_packets_and_accounts_for_them(machine: Machine) ->
             assert_delivers_more_than(machine, delivered(before))
         assert_whole(machine.exact_account())
     machine.unis("policy", "unis")
-    account = json.loads(machine.unis("ps", machine.name, "--exact", "--json"))[0]["account"]
+    account = json.loads(machine.unis("account", machine.name, "--json"))
     assert_whole(account)
     assert account["in_flight"] == 0
 
 
 @pytest.mark.parametrize("controller", ["priority", "signal", "cgroup"])
 def test_every_controller_switches(machine: Machine, controller: str) -> None:
-    file = machine.chain_file([macswap("a"), macswap("b")], scheduler={"controller": controller})
+    file = machine.chain_file(
+        {"a": macswap(), "b": macswap()}, scheduler={"controller": controller}
+    )
     machine.up(file)
     first = machine.ps()
     machine.wait_for(lambda: delivered(machine.ps()) > delivered(first) + 10_000, controller)
+    now = machine.ps()["stats"]
+    assert now["cores"][0]["switches"] > first["stats"]["cores"][0]["switches"], "it decides"
+    # And what is decided happens: each function runs, one at a time.
+    before = {function["name"]: function for function in first["stats"]["functions"]}
+    for function in now["functions"]:
+        assert function["switched_in"] > before[function["name"]]["switched_in"]
+        assert function["cpu_time_ns"] > before[function["name"]]["cpu_time_ns"]
+    states = [function["state"] for function in now["functions"]]
+    assert states.count("FUNCTION_STATE_RUNNING") <= 1
     assert_whole(machine.exact_account())
 
 
+def test_policy_and_controller_are_changed_together(machine: Machine) -> None:
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
+    machine.unis("policy", "unis", "--controller", "signal")
+    stats = machine.ps()["stats"]
+    assert (stats["policy"], stats["controller"]) == ("POLICY_UNIS", "CONTROLLER_SIGNAL")
+    assert_delivers_more_than(machine, delivered(machine.ps()))
+
+
 def test_under_unis_the_functions_are_real_time_and_afterwards_gone(machine: Machine) -> None:
-    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
-    classes = {nf["name"]: nf["scheduling"] for nf in machine.ps()["stats"]["nfs"]}
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
+    classes = {it["name"]: it["scheduling"] for it in machine.ps()["stats"]["functions"]}
     assert all(kind.startswith("rr ") for kind in classes.values())
     machine.down()
     machine.assert_clean()
 
 
 def test_the_platform_tells_how_busy_it_is(machine: Machine) -> None:
-    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     first = machine.ps()["stats"]["components"]
     assert [part["name"] for part in first] == ["source", "sink", "scheduler"]
     assert all(int(part.get("cpu", 0)) != 1 for part in first), "CPU 1 is the functions'"
@@ -90,11 +109,11 @@ def test_the_platform_tells_how_busy_it_is(machine: Machine) -> None:
 
 
 def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
-    chains = [
-        {"name": "web", "match": [{"dst_port": 80}], "functions": [macswap("a")]},
-        {"name": "dns", "match": [{"dst_port": 53}], "functions": [macswap("b")]},
-    ]
-    machine.up(machine.chain_file([], chains=chains))
+    chains = {
+        "web": {"match": [{"dst_port": 80}], "path": ["a"]},
+        "dns": {"match": [{"dst_port": 53}], "path": ["b"]},
+    }
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}, chains=chains))
     machine.wait_for(
         lambda: all(
             int(chain.get("delivered", 0)) > 0 for chain in machine.ps()["stats"]["chains"]
@@ -106,7 +125,7 @@ def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
 
 def test_a_capture_is_replayed_at_a_rate(machine: Machine) -> None:
     traffic = {"source": {"kind": "pcap", "file": str(CAPTURE)}, "rate": "200kpps"}
-    machine.up(machine.chain_file([macswap("a")], traffic=traffic))
+    machine.up(machine.chain_file({"a": macswap()}, traffic=traffic))
     machine.wait_for(lambda: delivered(machine.ps()) > 5_000, "replay")
     assert_whole(machine.exact_account())
 
@@ -118,14 +137,14 @@ def test_a_port_is_source_and_sink(machine: Machine) -> None:
         "source": {"kind": "port", "device": device},
         "sink": {"kind": "port", "device": device},
     }
-    machine.up(machine.chain_file([macswap("a"), macswap("b")], traffic=traffic))
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}, traffic=traffic))
     machine.wait_for(lambda: delivered(machine.ps()) > 0, "the port delivers")
     machine.down()
     assert out.stat().st_size > 24  # more than a header
 
 
 def test_trace_tells_who_ran_and_why(machine: Machine) -> None:
-    machine.up(machine.chain_file([macswap("a"), macswap("b")]))
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     out = machine.directory / "trace.json"
     machine.unis("trace", "-o", str(out), "--seconds", "0.2")
     events = json.loads(out.read_text())
@@ -136,43 +155,27 @@ def test_trace_tells_who_ran_and_why(machine: Machine) -> None:
 
 
 def test_estimates_tell_a_heavy_function_from_a_light_one(machine: Machine) -> None:
-    light, heavy = macswap("light"), macswap("heavy", "heavy")
+    light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
         del function["cost_ns"]
-    machine.up(machine.chain_file([light, heavy]))
-    costs = {nf["name"]: nf["cost_ns"] for nf in machine.ps()["stats"]["nfs"]}
+    machine.up(machine.chain_file({"light": light, "heavy": heavy}))
+    costs = {it["name"]: it["cost_ns"] for it in machine.ps()["stats"]["functions"]}
     assert costs["heavy"] > 1.5 * costs["light"]
 
 
 def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
-    light, heavy = macswap("light"), macswap("heavy", "heavy")
+    light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
         function["cost_ns"] = 1_000_000
-    machine.up(machine.chain_file([light, heavy]))
+    machine.up(machine.chain_file({"light": light, "heavy": heavy}))
     with EngineClient(run_directory(machine.name).socket) as client:
         for policy in ("unis", "other"):
             machine.set_policy(policy)
-            estimates = {of.nf: of.ns for of in client.estimate(["heavy", "light"], [], 100)}
+            estimates = {of.function: of.ns for of in client.estimate(["heavy", "light"], [], 100)}
             assert 0 < estimates["light"] < estimates["heavy"] < 1_000_000
             run = machine.ps()
             assert run["policy"] == policy
-            costs = {nf["name"]: nf["cost_ns"] for nf in run["stats"]["nfs"]}
+            costs = {it["name"]: it["cost_ns"] for it in run["stats"]["functions"]}
             assert costs == estimates
             assert_delivers_more_than(machine, delivered(run))
             assert_whole(machine.exact_account())
-
-
-def test_the_demo_writes_what_it_promises(machine: Machine) -> None:
-    out = machine.directory / "demo"
-    machine.unis("demo", "--rounds", "2", "--out", str(out))
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["accounted"] is True
-    assert set(summary["policies"]) == {"unis", "cooperative", "rr", "other"}
-    for policy in summary["policies"].values():
-        assert set(policy["mpps"]) == {"median", "q1", "q3"}
-        assert {"p5", "p50", "p95", "p99"} <= set(policy["latency_us"])
-        assert "ratio_to_cooperative" in policy
-        assert "drops" in policy
-    page = (out / "report.html").read_text()
-    assert "<svg" in page
-    assert 'src="http' not in page

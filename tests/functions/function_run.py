@@ -12,7 +12,12 @@ from scapy.utils import RawPcapReader, RawPcapWriter
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("UNIS_BUILD", ROOT / "build")) / "functions"
 DATA = ROOT / "tests" / "data"
-EAL = ("--no-huge", "-m", "128", "--no-pci", "--no-shconf", "--no-telemetry", "--no-hpet")
+# The one lcore floats over all CPUs: several tests may run side by side.
+LCORE = f"0@({','.join(map(str, sorted(os.sched_getaffinity(0))))})"
+EAL = (
+    *("--no-huge", "-m", "128", "--no-pci", "--no-shconf", "--no-telemetry", "--no-hpet"),
+    *("--lcores", LCORE),
+)
 ETHERNET = 1  # link type
 
 Frames = Sequence[bytes]

@@ -2,8 +2,9 @@
 
 import random
 
-from unis.bench.windows import Rounds
 from unis.engine import names
+from unis.measure.windows import Rounds
+from unis.v1 import common_pb2 as common
 from unis.v1 import engine_pb2 as pb
 
 # policy: Mpps, median latency µs, spread, length of a run µs
@@ -18,14 +19,14 @@ FUNCTIONS = ["firewall", "nat", "monitor"]
 WINDOW_NS = 200_000_000
 
 
-def histogram(chance: random.Random, median_us: float, spread: float) -> pb.LatencyHistogram:
+def histogram(chance: random.Random, median_us: float, spread: float) -> common.LatencyHistogram:
     buckets: dict[int, int] = {}
     for _ in range(2000):
         value = round(median_us * spread ** chance.gauss(0, 1) * 1000)
         value -= value % max(1, value // 256)
         buckets[value] = buckets.get(value, 0) + 1
     values = sorted(buckets)
-    return pb.LatencyHistogram(value_ns=values, count=[buckets[value] for value in values])
+    return common.LatencyHistogram(value_ns=values, count=[buckets[value] for value in values])
 
 
 def window(policy: str, chance: random.Random, drift: float) -> pb.MeasureReply:
@@ -63,12 +64,16 @@ def trace(policy: str, duration_ms: float = 20.0, cpus: tuple[int, ...] = (1,)) 
             length = min(round(run_us * chance.uniform(0.7, 1.3) * 1000), end - now)
             begin = 1_000_000 + now
             reply.runs.add(
-                cpu=cpu, nf=FUNCTIONS[index % 3], begin_ns=begin, end_ns=begin + length, packets=512
+                cpu=cpu,
+                function=FUNCTIONS[index % 3],
+                begin_ns=begin,
+                end_ns=begin + length,
+                packets=512,
             )
             if policy == "unis":
                 event = reply.switches.add(
                     time_ns=begin, cpu=cpu, to=FUNCTIONS[index % 3],
-                    reason=pb.SWITCH_REASON_INGRESS_LOW, from_ingress=40, from_egress=1500,
+                    reason=common.SWITCH_REASON_INGRESS_LOW, from_ingress=40, from_egress=1500,
                     to_ingress=1500, to_egress=0, slice_ns=90_000,
                 )  # fmt: skip
                 setattr(event, "from", FUNCTIONS[(index - 1) % 3])
@@ -76,8 +81,8 @@ def trace(policy: str, duration_ms: float = 20.0, cpus: tuple[int, ...] = (1,)) 
     return reply
 
 
-def account(unaccounted: int = 0) -> pb.Account:
+def account(unaccounted: int = 0, *, exact: bool = True) -> pb.Account:
     return pb.Account(
         offered=1_000_000, delivered=900_000, dropped_ingress_full=60_000,
-        dropped_egress_full=40_000 - unaccounted, unaccounted=unaccounted, exact=True,
+        dropped_egress_full=40_000 - unaccounted, unaccounted=unaccounted, exact=exact,
     )  # fmt: skip

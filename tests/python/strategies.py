@@ -5,10 +5,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from unis.chain.order import INGRESS
+from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
+from unis.engine.limits import limit
 
-NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z").filter(lambda name: name != INGRESS)
+NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z").filter(
+    lambda name: name not in (INGRESS, EGRESS)
+)
 COSTS = st.floats(min_value=0.5, max_value=1e5)
 
 Data = dict[str, Any]
@@ -31,8 +34,8 @@ SOURCES = st.one_of(
         ),
     ),
     st.just({"kind": "pcap", "file": "capture.pcap"}),
-    st.just({"kind": "port", "device": "net_tap0"}),
 )
+PORT_TRAFFIC = st.just({"source": {"kind": "port", "device": "net_tap0"}})
 RATES = st.one_of(
     st.just("max"),
     st.builds(
@@ -42,17 +45,19 @@ RATES = st.one_of(
         st.sampled_from(["pps", "bps"]),
     ),
 )
-TRAFFIC = maybe(
-    source=SOURCES,
-    rate=RATES,
-    sink=st.sampled_from([{"kind": "measure"}, {"kind": "port", "device": "net_tap1"}]),
+TRAFFIC = st.one_of(
+    maybe(
+        source=SOURCES,
+        rate=RATES,
+        sink=st.sampled_from([{"kind": "measure"}, {"kind": "port", "device": "net_tap1"}]),
+    ),
+    PORT_TRAFFIC,
 )
 SCHEDULERS = maybe(
     policy=st.sampled_from(names.policies()),
     controller=st.sampled_from(names.controllers()),
-    gamma=st.floats(min_value=0.05, max_value=1.5),
-    batch=st.integers(16, 128),
-    theta_min=st.integers(0, 100),
+    gamma=st.floats(min_value=0.05, max_value=limit("SchedulerSettings.gamma").max),
+    theta_min=st.integers(0, 63),
     theta_max=st.integers(101, 4000),
     interval_us=st.floats(min_value=1, max_value=100),
     occupancy=st.booleans(),
@@ -68,42 +73,83 @@ MATCHES = merged(
     ),
     st.builds(lambda port: {"src_port": port}, st.integers(0, 65535)),
 )
-FUNCTION_PARTS = merged(
-    st.fixed_dictionaries({"program": st.just("macswap"), "cpu": st.integers(0, 63)}),
+# Programs of every machine, and on PATH.
+FUNCTIONS = merged(
+    st.fixed_dictionaries({"program": st.just("sh")}),
     maybe(
+        cpu=st.integers(1, 6),
         args=st.lists(st.from_regex(r"\A--?[a-z]{1,8}\Z"), max_size=3),
-        cost_ns=st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1)),
         yield_every=st.integers(0, 64),
-        link=st.sampled_from(names.links()),
+        env=st.dictionaries(st.sampled_from(["LANG", "A_1"]), st.just("x"), max_size=2),
+        restart=st.just("never"),
+    ),
+    # Always, as functions that are neighbours over memif need one.
+    st.builds(
+        lambda cost: {"cost_ns": cost},
+        st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1)),
     ),
 )
 
 
 @st.composite
 def chain_files(draw: st.DrawFn) -> Data:
-    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    unique = draw(st.lists(NAMES, min_size=sum(counts), max_size=sum(counts), unique=True))
-    left = iter(unique)
-    chains = []
-    for index, count in enumerate(counts):
-        functions = [{"name": next(left), **draw(FUNCTION_PARTS)} for _ in range(count)]
-        chain: Data = {"name": f"chain{index}", "functions": functions}
-        chain["ring"] = draw(st.sampled_from([128, 512, 2048, 4096]))
-        if index < len(counts) - 1 or draw(st.booleans()):
+    """Some functions, chains over them that share some, ways back, links of all kinds."""
+    functions = draw(st.dictionaries(NAMES, FUNCTIONS, min_size=1, max_size=6))
+    names_left = set(functions)
+    chains: Data = {}
+    for index in range(draw(st.integers(1, 3))):
+        path = draw(st.lists(st.sampled_from(sorted(functions)), min_size=1, unique=True))
+        names_left -= set(path)
+        chains[f"chain{index}"] = {"path": path}
+    if names_left:
+        chains["rest"] = {"path": sorted(names_left)}
+    forward = draw(st.sampled_from(sorted(chains)))
+    if draw(st.booleans()):
+        chains["back"] = {"reverse_of": forward}
+    for index, chain in enumerate(chains.values()):
+        chain["ring"] = draw(st.sampled_from([64, 512, 2048, 4096]))
+        if index < len(chains) - 1 or draw(st.booleans()):
             chain["match"] = draw(st.lists(MATCHES, min_size=1, max_size=3))
-        chains.append(chain)
-    data: Data = {"apiVersion": "unis/v1", "name": draw(NAMES), "chains": chains}
+    order = draw(st.permutations(list(chains)))
+    if all("match" in chain for chain in chains.values()):
+        chains = {name: chains[name] for name in order}
+    data: Data = {
+        "apiVersion": "unis/v1",
+        "name": draw(NAMES),
+        "defaults": {"cpu": 1, **draw(maybe(yield_every=st.integers(0, 64)))},
+        "functions": functions,
+        "chains": chains,
+    }
+    if links := draw(_links(chains)):
+        data["links"] = links
     for key, strategy in (("traffic", TRAFFIC), ("scheduler", SCHEDULERS)):
         if draw(st.booleans()):
             data[key] = draw(strategy)
     return copy.deepcopy(data)  # samples are shared, and tests spoil them
 
 
+@st.composite
+def _links(draw: st.DrawFn, chains: Data) -> list[Data]:
+    """Memifs before some functions, and rings of another size where there is no memif."""
+    paths = [chain["path"] for chain in chains.values() if "path" in chain]
+    stretches = sorted({s for path in paths for s in zip(["ingress", *path], path, strict=False)})
+    chosen = draw(st.lists(st.sampled_from(stretches), max_size=3, unique=True))
+    memifs = {to for _, to in draw(st.lists(st.sampled_from(chosen))) if to} if chosen else set()
+    links = []
+    for origin, to in chosen:
+        link = {"from": origin, "to": to, "slots": draw(st.sampled_from([64, 1024, 8192]))}
+        if to in memifs:
+            link["kind"] = "memif"
+        links.append(link)
+    return links
+
+
 def mappings(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Data]]:
     """Every mapping of a file whose keys the format fixes, with its place."""
     found: list[tuple[tuple[Any, ...], Data]] = []
-    if isinstance(data, dict) and path[-1:] != ("cost_ns",):
-        found.append((path, data))
+    if isinstance(data, dict) and path[-1:] not in (("cost_ns",), ("env",)):
+        if path not in (("functions",), ("chains",)):
+            found.append((path, data))
         for key, value in data.items():
             found += mappings(value, (*path, key))
     elif isinstance(data, list):

@@ -8,20 +8,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from unis.launch.clean_up import clean_up
-from unis.launch.process import ProcessId, demote, keep_off, marked, wait_gone
-from unis.launch.state import (
-    RUN_MARK,
-    NfProcess,
-    Phase,
-    RunDirectory,
-    RunState,
-    all_runs,
-    last_lines,
-)
+from unis.runtime import cgroup, hugepages, kernel_settings, steps
+from unis.runtime.clean_up import clean_up
+from unis.runtime.directory import RunDirectory, all_runs, last_lines
+from unis.runtime.logs import KEPT, ended, latest
+from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
+from unis.runtime.state import RUN_MARK, FunctionProcess, Phase, RunState
 
 SPIN = (
     "import time\nprint('up', flush=True)\nend = time.monotonic() + 20\n"
@@ -38,7 +34,7 @@ CPU = 1
 def _fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     before = os.sched_getaffinity(0)
-    keep_off({CPU}, before)
+    keep_off({CPU})
     yield
     os.sched_setaffinity(0, before)
 
@@ -83,30 +79,37 @@ def identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def make_run(
-    tmp_path: Path, *children: subprocess.Popen[bytes], run_id: str = "one"
+    tmp_path: Path, *children: subprocess.Popen[bytes], run_id: str = "one", **more: Any
 ) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run" / "test")
-    directory.path.mkdir(parents=True, exist_ok=True)
-    for name in ("huge", "dpdk"):
-        (tmp_path / name).mkdir(exist_ok=True)
-    (tmp_path / "dpdk" / "config").write_text("x")
-    (tmp_path / "huge" / "unis-pytestmap_0").write_text("x")
-    (tmp_path / "huge" / "othermap_0").write_text("x")
-    (tmp_path / "sysctl").write_text("-1\n")
+    """A run whose launcher is dead. Its DPDK group is one that no other run has."""
+    directory = RunDirectory(tmp_path / "run" / "runs" / "test")
+    directory.make()
     dead = ProcessId(pid=os.getpid(), start_time=1)  # our number, another process
-    directory.write(
-        RunState(
-            run_id=run_id, name="test", chain_file="x.yaml", file_prefix="unis-pytest",
-            hugepage_dir=tmp_path / "huge", runtime_dir=tmp_path / "dpdk", cpus=[CPU],
-            platform_cpus=[0], supervisor=dead, sysctls={tmp_path / "sysctl": "950000"},
-            nfs=[
-                NfProcess(name=f"nf{i}", cpu=CPU, process=identity(child))
-                for i, child in enumerate(children)
-            ],
-        )
+    state = RunState(
+        run_id=run_id, name="test", chain_file="x.yaml", groups=["unis-pytest"], cpus=[CPU],
+        platform_cpus=[0], hugepages_mb=0, launcher=dead,
+        functions=[
+            FunctionProcess(name=f"nf{i}", cpu=CPU, process=identity(child))
+            for i, child in enumerate(children)
+        ],
     )  # fmt: skip
+    directory.write(state.with_changes(**more))
+    directory.event_log.write_text("it ran\n")
     directory.socket.write_text("")
     return directory
+
+
+@pytest.fixture
+def _hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Files of the group, and others, where EAL would have left them."""
+    for name in ("huge", "dpdk/unis-pytest"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "dpdk" / "unis-pytest" / "config").write_text("x")
+    (tmp_path / "huge" / "unis-pytestmap_0").write_text("x")
+    (tmp_path / "huge" / "othermap_0").write_text("x")
+    mount = hugepages.Mount(tmp_path / "huge", 2048)
+    monkeypatch.setattr(hugepages, "mounts", lambda: [mount])
+    monkeypatch.setattr(steps, "_DPDK_RUNTIME", tmp_path / "dpdk")
 
 
 def test_real_time_spinners_are_demoted_and_ended(tmp_path: Path) -> None:
@@ -120,13 +123,13 @@ def test_real_time_spinners_are_demoted_and_ended(tmp_path: Path) -> None:
     assert not directory.path.exists()
 
 
-def test_what_was_changed_is_put_back(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_hugepages")
+def test_what_was_made_is_removed(tmp_path: Path) -> None:
     directory = make_run(tmp_path)
     assert clean_up(directory, "one") == []
-    assert (tmp_path / "sysctl").read_text().strip() == "950000"
     assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
     assert (tmp_path / "huge" / "othermap_0").exists()
-    assert not (tmp_path / "dpdk").exists()
+    assert not (tmp_path / "dpdk" / "unis-pytest").exists()
     assert not directory.path.exists()
     assert clean_up(directory, "one") == []  # a second time there is nothing to do
 
@@ -139,12 +142,9 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 
 def test_a_number_that_is_used_again_is_left_alone(tmp_path: Path) -> None:
     with process(SPIN) as bystander:
-        directory = make_run(tmp_path, bystander)
-        state = directory.read()
-        assert state
-        theirs = state.nfs[0].process
-        state.nfs[0].process = ProcessId(pid=theirs.pid, start_time=theirs.start_time - 1)
-        directory.write(state)
+        theirs = identity(bystander)
+        other = ProcessId(pid=theirs.pid, start_time=theirs.start_time - 1)
+        directory = make_run(tmp_path, functions=[FunctionProcess("nf", CPU, other)])
         assert clean_up(directory, "one") == []
         time.sleep(0.1)
         assert bystander.poll() is None
@@ -175,14 +175,128 @@ def test_the_reason_is_kept(tmp_path: Path) -> None:
     assert [found.name for _, found in all_runs()] == ["test"]
 
 
-def test_what_cannot_be_undone_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_hugepages")
+def test_what_cannot_be_undone_is_noted_and_tried_again(tmp_path: Path) -> None:
+    stuck = tmp_path / "huge" / "unis-pytestmap_0"
+    stuck.unlink()
+    stuck.mkdir()
     directory = make_run(tmp_path)
-    (tmp_path / "sysctl").unlink()
-    (tmp_path / "sysctl").mkdir()
     told = clean_up(directory, "one")
     assert len(told) == 1
-    assert "sysctl back to 950000" in told[0]
-    assert not directory.path.exists()
+    assert str(stuck) in told[0]
+    assert not (tmp_path / "dpdk" / "unis-pytest").exists(), "the rest goes on"
+    state = directory.read()
+    assert state
+    assert (state.phase, state.problems) == (Phase.FAILED, told)
+    assert not state.undone()
+    stuck.rmdir()
+    assert clean_up(directory, "one") == []
+    state = directory.read()
+    assert state
+    assert state.undone()
+
+
+def test_a_step_that_raises_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> list[str]:
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(steps.Traffic, "undo", fail)
+    with process(SPIN) as child:
+        told = clean_up(make_run(tmp_path, child), "one")
+        assert child.wait(5) == -signal.SIGTERM
+    assert told == ["Traffic could not be undone: RuntimeError('oh')"]
+
+
+def test_logs_are_kept_of_the_last_runs(tmp_path: Path) -> None:
+    for number in range(KEPT + 2):
+        directory = make_run(tmp_path)
+        directory.event_log.write_text(f"run {number}\n")
+        assert clean_up(directory, "one") == []
+    runs = ended()
+    assert [run.name for run in runs] == ["test"] * KEPT
+    found = latest("test")
+    assert found
+    assert found.event_log.read_text() == f"run {KEPT + 1}\n"
+    assert latest("other") is None
+
+
+def need_leaf(run_id: str) -> cgroup.Leaf:
+    name = cgroup.leaf_name(run_id)
+    leaf = cgroup.Leaf(name, run_id) if name else None
+    if leaf and leaf.make():
+        return leaf
+    if os.environ.get("CI") == "true":
+        pytest.fail("needs a cgroup v2 that we may write")
+    pytest.skip("needs a cgroup v2 that we may write")
+
+
+def test_a_cgroup_ends_what_shook_off_its_mark(tmp_path: Path) -> None:
+    leaf = need_leaf("pytest")
+    child = subprocess.Popen(
+        [*leaf.enter(), "env", "-i", "setsid", "sh", "-c", "trap '' TERM; sleep 100 & wait"]
+    )
+    try:
+        while len(leaf.members()) < 2:
+            time.sleep(0.01)
+        name = cgroup.leaf_name("pytest")
+        directory = make_run(tmp_path, run_id="pytest", leaf=name)
+        assert clean_up(directory, "pytest") == []
+        assert child.wait(5) != 0
+        assert not leaf.path.exists()
+    finally:
+        leaf.kill()
+        child.wait()
+        leaf.remove()
+
+
+@pytest.mark.parametrize("name", ["/etc", "../unis-one", "a/../../unis-one", "unis-two", ""])
+def test_only_the_leaf_of_the_run_itself_is_touched(name: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        cgroup.Leaf(name, "one")
+
+
+def ledger_of(tmp_path: Path, *holders: ProcessId) -> Path:
+    setting = tmp_path / "sysctl"
+    setting.write_text("-1\n")
+    folder = tmp_path / "run" / "machine"
+    folder.mkdir(parents=True, mode=0o700)
+    lines = [f"path {setting}", "before 950000", "value -1"]
+    lines += [f"holder {holder.pid} {holder.start_time}" for holder in holders]
+    (folder / "rt_runtime").write_text("\n".join(lines) + "\n")
+    return setting
+
+
+def test_a_setting_that_only_the_dead_hold_is_put_back(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path, ProcessId(os.getpid(), 1))
+    assert clean_up(make_run(tmp_path), "one") == []
+    assert setting.read_text().strip() == "950000"
+    assert list(kernel_settings.ledger().iterdir()) == []
+
+
+def test_a_setting_that_another_run_holds_stays(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path, ProcessId(os.getpid(), 1), ProcessId.me())
+    assert kernel_settings.restore() == []
+    assert setting.read_text().strip() == "-1"
+
+
+def test_a_setting_that_cannot_be_put_back_is_told(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path)
+    setting.unlink()
+    setting.mkdir()
+    assert "sysctl back to 950000" in kernel_settings.restore()[0]
+    setting.rmdir()
+    setting.write_text("-1")
+    assert kernel_settings.restore() == []
+    assert setting.read_text() == "950000"
+
+
+def test_a_ledger_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path)
+    kernel_settings.ledger().chmod(0o777)
+    assert "another user's" in kernel_settings.restore()[0]
+    assert setting.read_text().strip() == "-1"
 
 
 def test_the_guard_cleans_up_when_the_launcher_is_killed(tmp_path: Path) -> None:
@@ -232,7 +346,7 @@ def start_guard(
     directory: RunDirectory, stdin: subprocess.Popen[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "unis.launch.guard", directory.path, "one"],
+        [sys.executable, "-P", "-m", "unis.runtime.guard", directory.path, "one"],
         stdin=stdin.stdout if stdin else subprocess.PIPE,
         start_new_session=True,
     )

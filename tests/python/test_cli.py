@@ -2,38 +2,48 @@
 
 import json
 import os
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from unis import built
 from unis.cli.app import app
-from unis.launch import doctor, preflight
-from unis.launch.errors import LaunchError
-from unis.launch.process import ProcessId
-from unis.launch.state import RunDirectory, RunState
+from unis.runtime import doctor, steps
+from unis.runtime.directory import RunDirectory
+from unis.runtime.doctor import kernel, runs
+from unis.runtime.doctor.finding import Level
+from unis.runtime.process import ProcessId
+from unis.runtime.state import Phase, RunState
 
 RUNNER = CliRunner()
+SIMULATED = built.clone() / "examples" / "two-cores.yaml"
 DEMO = built.clone() / "examples" / "demo.yaml"
 
 
 @pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield
+    os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
 
 
-def stale_run(tmp_path: Path, name: str = "ghost") -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run" / name)
-    directory.path.mkdir(parents=True)
-    directory.write(
-        RunState(
-            run_id="one", name=name, chain_file="x.yaml", file_prefix=f"unis-pytest-{name}",
-            hugepage_dir=tmp_path, runtime_dir=tmp_path / "dpdk", cpus=[1], platform_cpus=[0],
-            supervisor=ProcessId(pid=os.getpid(), start_time=1),
-        )
+def stale_run(tmp_path: Path, name: str = "ghost", **more: Any) -> RunDirectory:
+    directory = RunDirectory(tmp_path / "run" / "runs" / name)
+    directory.make()
+    state = RunState(
+        run_id="one", name=name, chain_file=str(tmp_path / f"{name}.yaml"),
+        groups=[f"unis-pytest-{name}"], cpus=[1], platform_cpus=[0], hugepages_mb=256,
+        launcher=ProcessId(pid=os.getpid(), start_time=1),
     )  # fmt: skip
+    directory.write(state.with_changes(**more))
+    directory.event_log.write_text("2026-01-01 it ran\n")
     return directory
 
 
@@ -45,8 +55,8 @@ def run(*args: str | Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "ps", "top", "down", "policy", "demo", "trace", "estimate", "simulate", "doctor",
-     "schema", "version", "bench"],
+    ["up", "down", "restart", "policy", "config", "ps", "top", "logs", "inspect", "account",
+     "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str) -> None:
     code, text = run(command, "--help")
@@ -77,7 +87,10 @@ def test_bad_names_are_refused() -> None:
 
 
 def test_commands_without_a_run() -> None:
-    for command in (["top"], ["policy", "rr"], ["trace", "-o", "x"], ["down"], ["ps", "nobody"]):
+    for command in (
+        ["top"], ["policy", "rr"], ["trace", "-o", "x"], ["down"], ["ps", "nobody"], ["restart"],
+        ["account"], ["inspect"], ["logs"], ["logs", "nobody"], ["down", "nobody.yaml"],
+    ):  # fmt: skip
         assert run(*command)[0] == 2
     assert run("down", "--all")[0] == 0
     code, text = run("ps", "--json")
@@ -103,40 +116,110 @@ def test_several_runs_must_be_told_apart(tmp_path: Path) -> None:
     assert run("down", "--all")[0] == 0
 
 
-def test_stale_runs_are_cleared_before_a_new_one(tmp_path: Path) -> None:
+def test_a_run_is_known_by_its_file_too(tmp_path: Path) -> None:
+    stale_run(tmp_path, "one")
+    stale_run(tmp_path, "two")
+    assert run("down", tmp_path / "three.yaml")[0] == 2
+    assert run("down", tmp_path / "two.yaml")[0] == 0
+    assert [state["name"] for state in json.loads(run("ps", "--json")[1])] == ["one"]
+
+
+def test_logs_outlast_the_run(tmp_path: Path) -> None:
     directory = stale_run(tmp_path)
-    told: list[str] = []
-    preflight.clear_stale_runs(told.append)
-    assert told == ["cleaning up after run `ghost`, whose launcher was killed"]
+    directory.function_log("fw").write_text("hello\n")
+    assert run("logs", "ghost", "fw") == (0, "hello\n")
+    assert run("logs") == (0, "unis | 2026-01-01 it ran\nfw | hello\n")
+    assert run("down", "ghost")[0] == 0
+    assert run("logs", "ghost", "fw") == (0, "hello\n")
+    assert run("logs", "ghost", "nat")[0] == 2
+    assert json.loads(run("logs", "--list", "--json")[1])[0]["name"] == "ghost"
+
+
+def test_what_clean_up_left_is_told_till_it_is_gone(tmp_path: Path) -> None:
+    """Whoever could not undo it: also a launcher that nobody listened to."""
+    directory = stale_run(tmp_path, phase=Phase.FAILED, problems=["cannot remove x"], reason="why")
+    code, text = run("ps")
+    assert code == 1
+    assert "cannot remove x" in text
+    assert run("down")[0] == 0  # this time it can
     assert not directory.path.exists()
 
 
-def test_no_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "free_hugepages_mb", lambda: 10)
-    with pytest.raises(LaunchError, match="10 MB of hugepages are free and 256 MB are needed"):
-        preflight.require_hugepages()
-    monkeypatch.setattr(preflight, "hugepage_directory", lambda: None)
-    with pytest.raises(LaunchError, match="no hugepages are mounted: run") as caught:
-        preflight.require_hugepages()
-    assert caught.value.exit_code == 2
+def test_clean_up_that_fails_fails_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = stale_run(tmp_path)
+    monkeypatch.setattr(steps.Engine, "undo", lambda *_: ["cannot remove x"])
+    code, text = run("down")
+    assert code == 1
+    assert "ghost: cannot remove x" in text
+    assert directory.event_log.exists(), "logs are kept"
+    assert run("ps")[0] == 1
+    monkeypatch.undo()
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    assert run("down")[0] == 0
+
+
+def test_one_hung_engine_does_not_hide_the_others(tmp_path: Path) -> None:
+    me = ProcessId.me()
+    hung = stale_run(tmp_path, "hung", phase=Phase.RUNNING, launcher=me)
+    stale_run(tmp_path, "other", phase=Phase.STARTING, launcher=me)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(hung.socket))
+        listener.listen()  # and never answers
+        started = time.monotonic()
+        code, text = run("ps")
+    assert time.monotonic() - started < 30, "it has a deadline"
+    assert code == 1
+    assert "hung: unisd did not answer GetStats" in text
+    assert "other: starting" in text
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(LaunchError, match="run it with sudo"):
-        preflight.require_permission()
-    assert doctor.permission().level == doctor.Level.BLOCKED
+    assert kernel.permission().level == Level.BLOCKED
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    for place in (Path("/proc/x"), tmp_path):
+        code, text = run("simulate", SIMULATED, "--seconds", "3600", "--trace", place)
+        assert code == 2
+        assert "cannot write" in text
+
+
+def test_mistyped_options_are_refused() -> None:
+    code, text = run("estimate", "macswap", "--no-cash")
+    assert code == 2
+    assert "--no-cash" in text
+
+
+def test_the_plan_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "apiVersion: unis/v1\nname: x\n"
+        "functions: {a: {program: /bin/true, cpu: 1, args: [--deep, thought]}}\n"
+        "chains: {c: {path: [a]}}\n"
+    )
+    code, text = run("config", file)
+    assert code == 0
+    assert "--deep thought" in text
+    assert "CPU 1" in text
+    plan = json.loads(run("config", file, "--json", "--name", "y")[1])
+    assert (plan["name"], plan["cpus"], plan["platform_cpus"]) == ("y", [1], [0])
+    assert not (tmp_path / "run").exists(), "nothing is started"
 
 
 def test_doctor_explains_each_finding() -> None:
     findings = doctor.examine()
     checks = [finding.check for finding in findings]
-    for check in ("RT throttling", "RT groups", "hugepages", "isolated cores", "TSC", "THP",
-                  "governor", "SMT", "mempool", "lcores", "DPDK", "runs"):  # fmt: skip
+    for check in (
+        "RT throttling", "RT groups", "fair server", "cgroup", "hugepages", "isolated cores",
+        "TSC", "THP", "governor", "SMT", "mempool", "lcores", "DPDK", "runs",
+    ):  # fmt: skip
         assert check in checks
     for finding in findings:
         assert finding.found
-        if finding.level != doctor.Level.OK:
+        if finding.level != Level.OK:
             assert finding.meaning
             assert finding.mend
     code, text = run("doctor", "--json")
@@ -147,7 +230,7 @@ def test_doctor_explains_each_finding() -> None:
 
 def test_doctor_sees_a_stale_run(tmp_path: Path) -> None:
     stale_run(tmp_path)
-    assert any(finding.mend == "unis down ghost" for finding in doctor.runs())
+    assert any(finding.mend == "unis down ghost" for finding in runs.runs())
 
 
 def test_schema_and_version() -> None:

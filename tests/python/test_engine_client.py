@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,15 +10,18 @@ from pathlib import Path
 import grpc
 import pytest
 
-from unis.chain.model import Function
 from unis.engine.client import EngineClient, EngineError
-from unis.launch import nf
-from unis.launch.errors import RunFailedError
+from unis.runtime.errors import RunFailedError
+from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
+
+NO_PORT = "function a does not poll; does it use the port it is given?"
 
 
 class Answers(grpc.GenericRpcHandler):
-    """Refuses SetPolicy with a given code, answers GetStats, never answers Attach."""
+    """Refuses SetPolicy with a given code, answers GetStats and Watch, measures policy rr whatever
+    is asked for; Attach is refused when its own time is over.
+    """
 
     def __init__(self, code: grpc.StatusCode) -> None:
         self.code = code
@@ -29,15 +33,28 @@ class Answers(grpc.GenericRpcHandler):
             context.abort(self.code, "rings are full; drain them")
 
         def answer(_request: bytes, _context: grpc.ServicerContext) -> bytes:
-            return pb.Stats(ticks=7).SerializeToString()
+            return pb.Stats(decisions=7).SerializeToString()
 
-        def hang(_request: bytes, context: grpc.ServicerContext) -> bytes:
-            while context.is_active():
-                pass
-            return b""
+        def wait(request: bytes, context: grpc.ServicerContext) -> bytes:
+            end = time.monotonic() + pb.AttachRequest.FromString(request).timeout_ns / 1e9
+            while context.is_active() and time.monotonic() < end:
+                time.sleep(0.01)
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, NO_PORT)
 
-        methods = {"SetPolicy": refuse, "GetStats": answer, "Attach": hang}
+        def measure(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+            reply = pb.MeasureReply(
+                policy=common_pb2.POLICY_RR, controller=pb.CONTROLLER_PRIORITY, delivered=1
+            )
+            return reply.SerializeToString()
+
+        def watch(_request: bytes, _context: grpc.ServicerContext) -> Iterator[bytes]:
+            for decisions in (1, 2, 3):
+                yield pb.Stats(decisions=decisions).SerializeToString()
+
+        methods = {"SetPolicy": refuse, "GetStats": answer, "Attach": wait, "Measure": measure}
         name = handler_call_details.method.rpartition("/")[2]
+        if name == "Watch":
+            return grpc.unary_stream_rpc_method_handler(watch)
         assert handler_call_details.method == f"/unis.v1.Engine/{name}"
         return grpc.unary_unary_rpc_method_handler(methods[name]) if name in methods else None
 
@@ -65,7 +82,7 @@ def socket(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 )
 def test_the_engines_sentence_arrives(socket: Path, mendable: bool) -> None:
     with EngineClient(socket) as client, pytest.raises(EngineError) as caught:
-        client.set_policy(pb.POLICY_RR)
+        client.set_policy(common_pb2.POLICY_RR)
     assert str(caught.value) == "rings are full; drain them"
     assert caught.value.exit_code == (2 if mendable else 1)
 
@@ -73,7 +90,7 @@ def test_the_engines_sentence_arrives(socket: Path, mendable: bool) -> None:
 def test_answers_arrive(socket: Path) -> None:
     with EngineClient(socket) as client:
         client.wait_ready(10, lambda: None)
-        assert client.stats().ticks == 7
+        assert client.stats().decisions == 7
 
 
 def test_a_method_that_the_engine_lacks(socket: Path) -> None:
@@ -98,20 +115,30 @@ def test_waiting_ends_when_the_function_dies(socket: Path) -> None:
         client.attach("a", 1, dead)
 
 
-def test_the_command_line_of_a_function() -> None:
-    driver = Path("/run/unis/x/librte_net_unis.so")
-    function = Function(name="fw", program="firewall", args=["--rules", "r"], cpu=3, yield_every=8)
-    port = pb.NfPort(nf="fw", vdev="net_unis0,rx=A,tx=B", lcore=5)
-    argv = nf.command(Path("/bin/fw"), function, port, driver, "unis-x")
-    separator = argv.index("--")
-    assert argv[0] == "/bin/fw"
-    assert argv[argv.index("-d") + 1] == str(driver)
-    assert argv[argv.index("--lcores") + 1] == "5@3"
-    for needed in (
-        "--proc-type=secondary",
-        "--file-prefix=unis-x",
-        "--mbuf-pool-ops-name=lf_stack",
-        "--vdev=net_unis0,rx=A,tx=B",
+def test_the_engines_own_words_come_before_the_deadline_of_the_client(socket: Path) -> None:
+    with EngineClient(socket) as client, pytest.raises(EngineError) as caught:
+        client.attach("a", 2, lambda: None, seconds=0.2)
+    assert str(caught.value) == NO_PORT
+
+
+def test_what_was_measured_is_held_against_what_was_asked_for(socket: Path) -> None:
+    with EngineClient(socket) as client:
+        reply = client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY)
+        assert reply.delivered == 1
+        with pytest.raises(EngineError, match="policy unis was to be measured"):
+            client.measure(common_pb2.POLICY_UNIS, 0, 0.001)
+        with pytest.raises(EngineError, match="controller signal was to be measured"):
+            client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_SIGNAL)
+
+
+def test_watching_ends_with_the_run(socket: Path) -> None:
+    with EngineClient(socket) as client:
+        assert [stats.decisions for stats in client.watch(1)] == [1, 2, 3]
+
+
+def test_watching_nobody(tmp_path: Path) -> None:
+    with (
+        EngineClient(tmp_path / "none.sock") as client,
+        pytest.raises(EngineError, match="does not answer"),
     ):
-        assert needed in argv[:separator]
-    assert argv[separator + 1 :] == ["--rules", "r", "--yield-every", "8"]
+        next(client.watch(1))

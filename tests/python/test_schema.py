@@ -11,9 +11,11 @@ from strategies import Data, chain_files
 
 from unis import built
 from unis.chain.load import load
-from unis.chain.machine import Machine
 from unis.chain.problem import ChainFileError
 from unis.chain.schema import schema_text
+from unis.plan.machine import Machine
+from unis.plan.model import Places, Plan
+from unis.plan.planner import make_plan
 
 FILE = built.clone() / "docs" / "chain-file.schema.json"
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
@@ -31,10 +33,25 @@ def test_examples_are_valid(file: Path) -> None:
     assert load(file).file.name == file.stem
 
 
-def test_two_cores_says_what_it_lacks() -> None:
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_examples_run_on_two_cpus_but_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
+    (tmp_path / "functions").mkdir()
+    for name in ("firewall", "nat", "monitor", "router", "macswap"):
+        (tmp_path / "functions" / name).touch(0o755)
+    places = Places(Path("/run/x"), Path("/run/x/engine.sock"), Path("/run/x/driver.so"))
+
+    def plan() -> Plan:
+        return make_plan(load(file), Machine(frozenset({0, 1})), (), lambda _: places)
+
+    if file.stem != "two-cores":
+        assert (plan().platform_cpus, plan().cpus) == ((0,), (1,))
+        return
     with pytest.raises(ChainFileError) as caught:
-        load(built.clone() / "examples" / "two-cores.yaml", Machine(frozenset({0, 1})))
-    told = [row for row in str(caught.value).splitlines() if "CPU" in row]
+        plan()
+    told = str(caught.value).splitlines()
     assert len(told) == 1
     assert "CPU 2 does not exist here" in told[0]
     assert "unis simulate" in told[0]
@@ -45,3 +62,21 @@ def test_two_cores_says_what_it_lacks() -> None:
 def test_what_the_model_takes_the_schema_takes(data: Data) -> None:
     plain = json.loads(json.dumps(data))
     assert not list(VALIDATOR.iter_errors(plain))
+
+
+def test_keys_with_x_are_allowed_by_the_schema_and_others_are_not() -> None:
+    data = YAML(typ="safe").load(EXAMPLES[0])
+    chain = next(iter(data["chains"].values()))
+    assert not list(VALIDATOR.iter_errors(data | {"x-mine": [1]}))
+    chain["x-mine"] = 1
+    assert not list(VALIDATOR.iter_errors(data))
+    chain["mine"] = 1
+    assert list(VALIDATOR.iter_errors(data))
+
+
+def test_the_file_of_the_docs_is_valid(tmp_path: Path) -> None:
+    text = (built.clone() / "docs" / "chain-file.md").read_text()
+    (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    data = json.loads(json.dumps(YAML(typ="safe").load(tmp_path / "docs.yaml")))
+    assert not list(VALIDATOR.iter_errors(data))
+    assert load(tmp_path / "docs.yaml").file.path("back") == ["count", "nat", "fw"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unis.report.trace import chrome_trace, trace_text
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import common_pb2 as common
 
 
 def test_runs_and_switches_arrive() -> None:
@@ -37,12 +37,12 @@ def test_runs_and_switches_arrive() -> None:
 )
 def test_times_are_microseconds_from_the_beginning(runs: list[tuple[int, int, int]]) -> None:
     intervals = [
-        pb.RunInterval(cpu=cpu, nf="a", begin_ns=begin, end_ns=begin + length)
+        common.RunInterval(cpu=cpu, function="a", begin_ns=begin, end_ns=begin + length)
         for cpu, begin, length in runs
     ]
     events = [
         event
-        for event in chrome_trace(pb.POLICY_RR, intervals, [])["traceEvents"]
+        for event in chrome_trace(common.POLICY_RR, intervals, [])["traceEvents"]
         if event["ph"] == "X"
     ]
     origin = min((begin for _, begin, _ in runs), default=0)

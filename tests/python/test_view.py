@@ -2,11 +2,13 @@
 
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from unis.cli.view import Rates, bar, live_view, number
+from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
 SECOND = 1_000_000_000
@@ -17,15 +19,25 @@ def snapshot(seconds: int) -> pb.Stats:
     packets = 2_000_000 * seconds
     return pb.Stats(
         time_ns=SECOND * seconds,
-        policy=pb.POLICY_UNIS,
+        policy=common_pb2.POLICY_UNIS,
+        controller=pb.CONTROLLER_PRIORITY,
         chains=[pb.ChainStats(name="edge", offered=packets + 7, delivered=packets)],
-        nfs=[
-            pb.NfStats(
-                name="nat", cpu=1, state="running", rx_packets=packets, switched_in=500 * seconds,
-                cpu_time_ns=SECOND * seconds // 4, ingress_packets=1900, ingress_capacity=2047,
-            )
+        functions=[
+            pb.FunctionStats(
+                name="nat", cpu=1, state=pb.FUNCTION_STATE_RUNNING, switched_in=500 * seconds,
+                cpu_time_ns=SECOND * seconds // 4, work_ns=SECOND * seconds // 5,
+                paths=[
+                    pb.PathStats(
+                        chain="edge", rx_packets=packets, counted=True,
+                        ingress=pb.LinkStats(name="in", packets=1900, capacity=2047),
+                    ),
+                    pb.PathStats(chain="back", egress=pb.LinkStats(packets=7, capacity=2047)),
+                ],
+            ),
+            pb.FunctionStats(name="fw", cpu=1, cpu_time_ns=SECOND * seconds // 2,
+                             work_ns=SECOND * seconds),
         ],
-        cores=[pb.CoreStats(cpu=1, busy=0.7, spinning=0.25, idle=0.05)],
+        cores=[pb.CoreStats(cpu=1, switches=1000 * seconds)],
         components=[
             pb.ComponentStats(name="source", cpu=0, handled=packets, busy_ns=SECOND * seconds // 2),
             pb.ComponentStats(
@@ -43,10 +55,12 @@ def shown(rates: Rates) -> list[str]:
 
 def test_rates_are_those_between_the_snapshots() -> None:
     lines = shown(Rates(snapshot(3), snapshot(5)))
-    assert "demo: policy unis" in lines[0]
+    assert "demo: policy unis, controller priority" in lines[0]
     assert any(line.startswith("edge 2M 2M") for line in lines)
-    assert any(line.startswith("nat 1 25% 2M") and "1900" in line for line in lines)
-    assert any(line.startswith("1 70% 25% 5%") for line in lines)
+    assert any(line.startswith("nat 1 20% 5% edge 2M") and "1900" in line for line in lines)
+    assert any(line.startswith("back –") and " 7 " in line for line in lines)
+    # No function worked longer than it ran: what exceeds it is an estimate's fault.
+    assert any(line.startswith("1 70% 5% 25% 1k") for line in lines)
     assert "source 0 50% 2M packets" in lines
     assert "scheduler 0 1% 1k switches" in lines
 
@@ -63,3 +77,9 @@ def test_numbers_have_three_digits_and_a_letter(value: float) -> None:
 @given(st.integers(0, 5000), st.integers(0, 4096))
 def test_a_bar_is_as_wide_whatever_the_ring_holds(packets: int, capacity: int) -> None:
     assert len(bar(packets, capacity).plain) == len(bar(0, 0).plain)
+
+
+def test_a_function_that_was_not_there_before_counts_from_nothing() -> None:
+    rates = Rates(pb.Stats(time_ns=0), snapshot(1))
+    assert rates.cpu(1).busy == pytest.approx(0.7)
+    assert rates.cpu(1).idle == pytest.approx(0.25)

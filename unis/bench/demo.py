@@ -1,41 +1,38 @@
-"""`unis demo`: one chain, four policies in alternating windows, and a report of what happened."""
+"""`unis demo`: one chain, arms in alternating windows, and a report of what happened."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import platform
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from unis import built
-from unis.bench.summary import (
-    BASELINE,
-    Summary,
-    latency_of,
-    summarise,
-    summarise_policy,
-    this_machine,
-)
-from unis.bench.windows import SETTLE_SECONDS, Rounds, alternate, ratio_text
+from unis.bench import view
 from unis.chain.load import LoadedChain, load
-from unis.chain.machine import Machine, capture_problem
-from unis.chain.model import PcapSource
-from unis.engine import names
-from unis.engine.client import EngineClient
-from unis.launch.errors import LaunchError
-from unis.launch.interrupts import interrupts
-from unis.launch.launcher import Options, Run, running
-from unis.report.page import headline, report_page
-from unis.report.plots import colour
+from unis.chain.model import PcapSource, SchedulerPart
+from unis.measure import order
+from unis.measure.summary import MachineSummary, Summary, summarise
+from unis.measure.windows import Arm, Rounds, Span, alternate, measure, span_of
+from unis.plan.machine import Machine
+from unis.plan.model import Plan
+from unis.plan.programs import capture_problem
+from unis.report.page import report_page
+from unis.runtime.costs import cpu_model
+from unis.runtime.errors import LaunchError
+from unis.runtime.interrupts import interrupts
+from unis.runtime.planning import plan_chain
+from unis.runtime.run import Options, Run, running
 from unis.v1 import engine_pb2 as pb
 
-POLICIES = ("unis", "cooperative", "rr", "other")
+ARMS = ("unis", "cooperative", "rr", "other")
 _TRACE_SECONDS = 0.02
-_BAR = 32  # characters
+_RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 
 @dataclass(frozen=True)
@@ -44,163 +41,134 @@ class DemoOptions:
 
     pcap: Path | None
     out: Path
-    rounds: int
+    rounds: int  # at least; whole squares are measured
     window: float  # seconds
+    arms: tuple[Arm, ...]
 
 
-def demo_chain(pcap: Path | None, machine: Machine) -> LoadedChain:
+@dataclass(frozen=True)
+class _Measured:
+    rounds: Rounds
+    traces: dict[str, pb.TraceReply]
+    costs_ns: dict[str, float]
+    account: pb.Account
+
+
+def demo_chain(pcap: Path | None) -> LoadedChain:
     """examples/demo.yaml, with a capture in place of its traffic if one is given."""
-    chain = load(built.clone() / "examples" / "demo.yaml", machine)
+    chain = load(built.examples_directory() / "demo.yaml")
     if pcap is None:
         return chain
     if problem := capture_problem(pcap):
         raise LaunchError(problem)
     source = PcapSource(kind="pcap", file=str(pcap.resolve()))
     traffic = chain.file.traffic.model_copy(update={"source": source})
-    return LoadedChain(chain.path, chain.file.model_copy(update={"traffic": traffic}))
+    file = chain.file.model_copy(update={"traffic": traffic})
+    return LoadedChain(chain.path, file, chain.document)
+
+
+def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
+    """How long each arm is measured on this machine."""
+    sharing = max(Counter(function.cpu for function in plan.functions).values())
+    return {arm: span_of(arm, window, sharing, rr_slice(plan.scheduler)) for arm in arms}
+
+
+def rr_slice(scheduler: SchedulerPart) -> float:
+    """The kernel's SCHED_RR time slice while the chain runs, seconds."""
+    return (scheduler.rr_timeslice_ms or int(_RR_TIMESLICE.read_text())) / 1000
 
 
 def run_demo(options: DemoOptions, console: Console) -> Summary:
     """Brings the chain up, measures, takes it down, writes the report."""
     machine = Machine.this()
-    chain = demo_chain(options.pcap, machine)
+    plan = plan_chain(demo_chain(options.pcap))
+    spans_of = spans(options.arms, plan, options.window)
 
     def report(line: str) -> None:
         console.print(line, markup=False, style="dim")
 
-    # Costs are measured anew: they are to be those of the machine as it is now.
+    # Costs are measured once, at the start, as `unis up` does where it knows none.
     fresh = Options(use_cache=False)
-    with interrupts() as switch, running(chain, machine, fresh, report, switch) as run:
-        rounds = _measure(run, options, console)
-        costs = {name: cost.ns for name, cost in run.costs.items()}
-        report("recording who ran when")
-        traces = {policy: _trace(run.client, policy) for policy in POLICIES}
-        run.client.set_policy(names.policy("unis"))
-        report("pausing the source and counting every packet")
-        account = run.client.settle()
-        run.check()
+    with interrupts() as switch, running(plan, fresh, report, switch) as run:
+        measured = _measure(run, options, spans_of, console)
     summary = summarise(
-        rounds, POLICIES, account, costs, this_machine(len(machine.cpus)),
-        _settings(chain, options),
+        measured.rounds, [str(arm) for arm in options.arms], measured.account, measured.costs_ns,
+        this_machine(len(machine.cpus)), _settings(plan, options, len(measured.rounds)),
     )  # fmt: skip
-    _write(options.out, chain, summary, rounds, traces)
+    _write(options.out, plan, summary, measured)
     return summary
 
 
-def _measure(run: Run, options: DemoOptions, console: Console) -> Rounds:
-    with _live(console) as live:
-
-        def show(rounds: Rounds, _policy: str) -> None:
-            run.check()
-            live.update(comparison(rounds, options.rounds), refresh=True)
-
-        return alternate(
-            run.client, POLICIES, options.rounds, options.window, show, run.estimate_again
-        )
-
-
-@contextmanager
-def _live(console: Console) -> Iterator[Live]:
+def _measure(
+    run: Run, options: DemoOptions, spans_of: Mapping[Arm, Span], console: Console
+) -> _Measured:
+    arms = options.arms
+    count = order.balanced_rounds(len(arms), options.rounds)
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield live
+
+        def show(rounds: Rounds, _arm: Arm) -> None:
+            run.check()
+            live.update(view.comparison(rounds, [str(arm) for arm in arms], count), refresh=True)
+
+        rounds = alternate(run.client, order.rounds(arms, count), spans_of, show)
+    run.tell("recording who ran when")
+    traces = {}
+    for arm in arms:
+        measure(run.client, arm, spans_of[arm])  # changes to it and lets it settle
+        traces[str(arm)] = run.client.trace(_TRACE_SECONDS)
+    measure(run.client, arms[0], spans_of[arms[0]])
+    run.tell("pausing the source and counting every packet")
+    account = run.client.settle()
+    run.check()
+    return _Measured(rounds, traces, {name: cost.ns for name, cost in run.costs.items()}, account)
 
 
-def _trace(client: EngineClient, policy: str) -> pb.TraceReply:
-    client.measure(names.policy(policy), SETTLE_SECONDS, SETTLE_SECONDS)
-    return client.trace(_TRACE_SECONDS)
-
-
-def comparison(rounds: Rounds, total: int) -> RenderableType:
-    """The live view: a bar for each policy."""
-    seen = [policy for policy in POLICIES if any(policy in windows for windows in rounds)]
-    summaries = {policy: summarise_policy(rounds, policy) for policy in seen}
-    most = max((summary.mpps.median for summary in summaries.values()), default=0.0) or 1.0
-    table = Table(box=None, pad_edge=False)
-    for column in ("policy", "", "Mpps", f"÷ {BASELINE}", "p50 µs"):
-        table.add_column(column, justify="left" if column in ("policy", "") else "right")
-    for policy, summary in summaries.items():
-        filled = round(summary.mpps.median / most * _BAR)
-        ratio = summary.ratio_to_cooperative
-        latency = summary.latency_us["p50"]
-        table.add_row(
-            policy,
-            Text("█" * filled, colour(policy)) + Text("░" * (_BAR - filled), "bright_black"),
-            f"{summary.mpps.median:.3f}",
-            ratio_text(ratio.median) if ratio else "–",
-            f"{latency:,.0f}" if latency is not None else "–",
+def this_machine(cpus: int) -> MachineSummary:
+    """The machine that we run on."""
+    tool = shutil.which("pkg-config")
+    version = ""
+    if tool:
+        done = subprocess.run(
+            [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
         )
-    done = len(rounds)
-    return Group(Text(f"round {done} of {total}: windows of one run, policies in turn"), table)
+        version = done.stdout.strip()
+    return MachineSummary(
+        cpu_model=cpu_model(), cpus=cpus, kernel=platform.release(), dpdk=version or "unknown"
+    )
 
 
-def result_table(summary: Summary) -> Table:
-    """The result on the terminal."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("policy")
-    for column in ("Mpps", "q1–q3", f"÷ {BASELINE}", "dropped/s", "p5 µs", "p50", "p95", "p99"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, policy in summary.policies.items():
-        ratio = policy.ratio_to_cooperative
-        table.add_row(
-            Text(name, "bold" if name == "unis" else ""),
-            f"{policy.mpps.median:.3f}",
-            f"{policy.mpps.q1:.3f}–{policy.mpps.q3:.3f}",
-            ratio_text(ratio.median) if ratio else "–",
-            f"{policy.drops.per_second:,.0f}",
-            *("–" if us is None else f"{us:,.0f}" for us in policy.latency_us.values()),
-        )
-    return table
-
-
-def _settings(chain: LoadedChain, options: DemoOptions) -> dict[str, str | int | float]:
-    source = chain.file.traffic.source
+def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | int | float]:
+    source = plan.traffic.source
     what = source.file if isinstance(source, PcapSource) else source.model_dump_json()
-    scheduler = chain.file.scheduler
     return {
-        "chain": " → ".join(function.name for function in chain.file.functions),
-        "CPUs of functions": ", ".join(map(str, sorted(chain.file.cpus))),
-        "traffic": f"{what}, rate {chain.file.traffic.rate}",
-        "ring": chain.file.chains[0].ring,
-        "γ": scheduler.gamma,
-        "θmin": scheduler.theta_min_packets,
-        "T µs": scheduler.interval_us,
-        "rounds": options.rounds,
+        "chain": _path(plan),
+        "CPUs of functions": ", ".join(map(str, sorted(plan.cpus))),
+        "traffic": f"{what}, rate {plan.traffic.rate}",
+        "ring": plan.links[0].slots,
+        "γ": plan.scheduler.gamma,
+        "θmin": plan.scheduler.theta_min,
+        "T µs": plan.scheduler.interval_us,
+        "rounds": rounds,
         "window s": options.window,
-        "settling s": SETTLE_SECONDS,
-        "co-operative functions yield every": chain.file.functions[0].yield_every,
+        "rr slice ms": rr_slice(plan.scheduler) * 1000,
+        "costs measured": "once, at the start",
+        "co-operative functions yield every": plan.functions[0].yield_every,
     }
 
 
-def _write(
-    out: Path,
-    chain: LoadedChain,
-    summary: Summary,
-    rounds: Rounds,
-    traces: dict[str, pb.TraceReply],
-) -> None:
-    out.mkdir(parents=True, exist_ok=True)
+def _path(plan: Plan) -> str:
+    return " → ".join(hop.function for hop in plan.chains[0].hops)
+
+
+def _write(out: Path, plan: Plan, summary: Summary, measured: _Measured) -> None:
     text = json.dumps(summary.model_dump(), indent=2, ensure_ascii=False)
     (out / "summary.json").write_text(text + "\n")
-    functions = [function.name for function in chain.file.functions]
     page = report_page(
-        f"{' → '.join(functions)} on one CPU",
+        f"{_path(plan)} on one CPU",
         summary,
-        rounds,
-        {policy: latency_of(rounds, policy) for policy in POLICIES},
-        traces,
+        measured.rounds,
+        measured.traces,
         _TRACE_SECONDS * 1000,
-        functions,
+        [function.name for function in plan.functions],
     )
     (out / "report.html").write_text(page)
-
-
-def print_result(summary: Summary, out: Path, console: Console) -> None:
-    """The end of the demo."""
-    console.print(result_table(summary))
-    console.print()
-    console.print(headline(summary), markup=False)
-    if summary.accounted:
-        console.print("Every packet is accounted for.")
-    else:
-        console.print("The account of packets is not exact.", style="red")
-    console.print(f"{out / 'report.html'}  {out / 'summary.json'}", markup=False, style="bold")

@@ -1,10 +1,11 @@
 """Defaults of the chain file, with the paper's symbols (sections 4.4 and 4.5)."""
 
 GAMMA = 0.75  # γ: share of the egress that a time slice fills
-BATCH = 64  # packets a burst
-THETA_MIN_BELOW_BATCH = 8  # θmin = batch − 8 packets; θmax = γ · capacity unless the file states it
+BATCH = 64  # packets a burst, of everything that UNiS brings
+THETA_MIN = BATCH - 8  # θmin, packets; θmax = γ · capacity unless the file states it
 INTERVAL_US = 1.0  # T
-RING = 2048  # slots of the ring between two NFs
+RING = 2048  # slots of a ring
+MEMIF = 1024  # slots of a memif, each way
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 POLICY = "unis"
 CONTROLLER = "priority"
@@ -13,5 +14,4 @@ LINK = "ring"
 MIN_SIZE, MAX_SIZE = 64, 1518  # bytes of an Ethernet frame with FCS
 DEFAULT_SIZE = MIN_SIZE
 DEFAULT_FLOWS = 256  # distinct 5-tuples of synthetic traffic
-# Debian builds DPDK for 32 ports in a group of processes; one is for the platform's own traffic.
-MAX_FUNCTIONS = 31
+CHAINS_OF_A_FUNCTION = 8  # one port each, in pairs

@@ -1,5 +1,7 @@
 """YAML with the line of every key, so that an error can say where it is."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from unis.chain.interpolate import InterpolationError, interpolate, is_one_reference
 from unis.chain.problem import ChainFileError, LocatedProblem, Location, Problem
 
 _DEEPEST = 32  # levels; an alias inside its own anchor would have no end
+_MOST_NODES = 20_000  # keys and values; aliases of aliases would fill the memory
+_LARGEST = 1 << 20  # bytes
+_NUMBERS = (":int", ":float", ":bool")  # tags
 
 
 @dataclass
@@ -45,19 +51,18 @@ def _fail(file: Path, line: int, sentence: str) -> ChainFileError:
     return ChainFileError([LocatedProblem(file, line, Problem((), sentence))])
 
 
-def read_document(file: Path) -> Document:
-    """Reads YAML 1.2 from `file`; ChainFileError if it cannot be read or is no YAML."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise _fail(file, 1, f"cannot be read: {reason}; name a chain file") from None
+def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Document:
+    """Reads YAML 1.2 from `file`, with `variables` (those of the environment) filled in.
+
+    Raises ChainFileError if it cannot be read or is no YAML. Keys `x-…` are left out.
+    """
+    text = _text(file)
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
-        document = Document(file)
+        reader = _Reader(yaml, Document(file), os.environ if variables is None else variables)
         if node is not None:
-            document.data = _plain(yaml, node, (), document)
+            reader.document.data = reader.plain(node, ())
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _fail(
@@ -65,40 +70,119 @@ def read_document(file: Path) -> Document:
         ) from None
     except (YAMLError, ValueError) as error:
         raise _fail(file, 1, f"is no YAML: {' '.join(str(error).split())}") from None
-    return document
+    except RecursionError:
+        raise _fail(file, 1, "is nested too deeply to be read") from None
+    return reader.document
 
 
-def _plain(yaml: YAML, node: Node, location: Location, document: Document) -> Any:
-    document.lines.setdefault(location, node.start_mark.line + 1)
-    if len(location) > _DEEPEST:
-        raise _fail(document.file, node.start_mark.line + 1, "is nested too deeply to be read")
-    if isinstance(node, MappingNode):
-        return _mapping(yaml, node, location, document)
-    if isinstance(node, SequenceNode):
-        return [
-            _plain(yaml, item, (*location, index), document)
-            for index, item in enumerate(node.value)
-        ]
-    return _scalar(yaml, node)
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise _fail(file, 1, "is larger than 1 MB, which no chain file is")
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise _fail(file, 1, f"cannot be read: {reason}; name a chain file") from None
 
 
-def _mapping(
-    yaml: YAML, node: MappingNode, location: Location, document: Document
-) -> dict[Any, Any]:
-    result: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = _scalar(yaml, key_node) if isinstance(key_node, ScalarNode) else "?"
-        here = (*location, key)
-        if key in result:
-            twice = f"stands here twice, first in line {document.lines[here]}; keep one"
+def _is_merge(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value == "<<" and not node.style
+
+
+@dataclass
+class _Reader:
+    yaml: YAML
+    document: Document
+    variables: Mapping[str, str]
+    nodes: int = 0
+
+    def plain(self, node: Node, location: Location) -> Any:
+        """What `node` stands for, as dicts, lists and scalars."""
+        line = node.start_mark.line + 1
+        self.document.lines.setdefault(location, line)
+        self._count(node)
+        if len(location) > _DEEPEST:
+            raise _fail(self.document.file, line, "is nested too deeply to be read")
+        if isinstance(node, MappingNode):
+            return self._mapping(node, location)
+        if isinstance(node, SequenceNode):
+            return [self.plain(item, (*location, at)) for at, item in enumerate(node.value)]
+        return self._scalar(node, location)
+
+    def _mapping(self, node: MappingNode, location: Location) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        merged: list[MappingNode] = []
+        for key_node, value_node in node.value:
+            if _is_merge(key_node):
+                merged += self._mappings_in(value_node)
+                continue
+            key = self._key(key_node)
+            here = (*location, key)
             line = key_node.start_mark.line + 1
-            document.problems.append(LocatedProblem(document.file, line, Problem(here, twice)))
-            continue
-        document.lines[here] = key_node.start_mark.line + 1
-        result[key] = _plain(yaml, value_node, here, document)
-    return result
+            if key in result:
+                twice = f"stands here twice, first in line {self.document.lines[here]}; keep one"
+                self._problem(line, here, twice)
+            elif not (isinstance(key, str) and key.startswith("x-")):
+                self.document.lines.setdefault(here, line)
+                result[key] = self.plain(value_node, here)
+        for other in merged:
+            for key, value in self._mapping(other, location).items():
+                result.setdefault(key, value)
+        return result
 
+    def _mappings_in(self, node: Node) -> list[MappingNode]:
+        """What `<<:` brings in: one mapping or a list of them."""
+        found = node.value if isinstance(node, SequenceNode) else [node]
+        for each in found:
+            self._count(each)
+            if not isinstance(each, MappingNode):
+                line = each.start_mark.line + 1
+                raise _fail(self.document.file, line, "<< is followed by no mapping; name one")
+        return list(found)
 
-def _scalar(yaml: YAML, node: Node) -> Any:
-    # The constructor keeps nodes that it is busy with; each scalar is a document of its own.
-    return yaml.constructor.construct_document(node)
+    def _count(self, node: Node) -> None:
+        self.nodes += 1
+        if self.nodes > _MOST_NODES:
+            raise _fail(
+                self.document.file,
+                node.start_mark.line + 1,
+                f"has more than {_MOST_NODES} values once its aliases are written out; use fewer",
+            )
+
+    def _key(self, node: Node) -> Any:
+        return self._construct(node) if isinstance(node, ScalarNode) else "?"
+
+    def _scalar(self, node: Node, location: Location) -> Any:
+        if isinstance(node, ScalarNode) and "$" in node.value:
+            line = node.start_mark.line + 1
+            try:
+                filled = interpolate(node.value, self.variables)
+            except InterpolationError as error:
+                self._problem(line, location, str(error))
+                return node.value
+            node = self._as_written(node, filled)
+        return self._construct(node)
+
+    def _as_written(self, node: ScalarNode, value: str) -> ScalarNode:
+        """The node as if `value` stood in the file: `cpu: ${CPU}` is a number, and `"${CPU}"` too,
+        for in braces the quotes are YAML's, not the writer's.
+        """
+        tag = node.ctag
+        if not node.style or is_one_reference(node.value):
+            found = self.yaml.resolver.resolve(ScalarNode, value, (True, False))
+            tag = found if not node.style or str(found).endswith(_NUMBERS) else tag
+        return ScalarNode(
+            tag=tag, value=value, start_mark=node.start_mark, end_mark=node.end_mark,
+            style=node.style,
+        )  # fmt: skip
+
+    def _construct(self, node: Node) -> Any:
+        # The constructor keeps nodes that it is busy with; each scalar is a document of its own.
+        return self.yaml.constructor.construct_document(node)
+
+    def _problem(self, line: int, location: Location, sentence: str) -> None:
+        self.document.problems.append(
+            LocatedProblem(self.document.file, line, Problem(location, sentence))
+        )

@@ -1,8 +1,9 @@
 """Reads a chain file, or says everything that is wrong with it at once."""
 
 import difflib
+import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from unis.chain import consistency
 from unis.chain.document import Document, read_document
-from unis.chain.machine import Machine, Surroundings
 from unis.chain.model import API_VERSION, ChainFile
-from unis.chain.order import Place, line_up
 from unis.chain.problem import PROBLEMS_ERROR, ChainFileError, Location, Problem
 
 _TYPES = {
@@ -23,6 +23,7 @@ _TYPES = {
     bool: "true or false",
     type(None): "empty",
 }
+_KEY = "[key]"  # what pydantic puts behind the key of a mapping that is wrong itself
 
 
 @dataclass(frozen=True)
@@ -31,58 +32,88 @@ class LoadedChain:
 
     path: Path
     file: ChainFile
+    document: Document | None = None  # None: made by a program, without lines
 
     @property
     def directory(self) -> Path:
         """What paths in the file are relative to."""
         return self.path.resolve().parent
 
-
-def load(path: Path, machine: Machine | None = None, name: str | None = None) -> LoadedChain:
-    """Reads and checks `path`; with `machine` also that its CPUs and programs are here.
-
-    A `name` takes the place of the file's. Raises ChainFileError, which has one line
-    `file:line: key: sentence` for each problem.
-    """
-    document = read_document(path)
-    if not isinstance(document.data, dict):
-        raise ChainFileError(
-            [
-                document.located(
-                    Problem((), f"is no chain file: begin with apiVersion: {API_VERSION}")
-                )
-            ]
+    def error(self, problems: Sequence[Problem]) -> ChainFileError:
+        """What is wrong with the file on this machine, each with its line."""
+        document = self.document or Document(self.path)
+        return ChainFileError(
+            sorted(map(document.located, problems), key=lambda located: located.line)
         )
+
+
+def load(
+    path: Path, name: str | None = None, variables: Mapping[str, str] | None = None
+) -> LoadedChain:
+    """Reads and checks `path` by itself; whether a machine can run it, the plan says.
+
+    A `name` takes the place of the file's; `variables` that of the environment. Raises
+    ChainFileError, which has one line `file:line: key: sentence` for each problem.
+    """
+    document = read_document(path, variables)
+    if not isinstance(document.data, dict):
+        begin = f"is no chain file: begin with apiVersion: {API_VERSION}"
+        raise ChainFileError([document.located(Problem((), begin))])
+    if old := _old_form(document.data):
+        raise ChainFileError([document.located(old)])
     if name is not None:
         document.data["name"] = name
-    around = Surroundings(path.resolve().parent, machine)
     problems: list[Problem] = []
     chain_file = None
     try:
-        chain_file = ChainFile.model_validate(document.data, context=around)
+        chain_file = ChainFile.model_validate(document.data)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             problems.extend(_explain(details, document))
-        # Pydantic looks at the order of functions only when nothing else is wrong with them.
-        problems.extend(_order_problems(document.data))
+        # Pydantic looks at what holds between parts only when each is right by itself.
+        problems.extend(p for p in _unknown_functions(document.data) if p not in problems)
     if chain_file is None or document.problems:
-        located = document.problems + [document.located(problem) for problem in _once(problems)]
+        refused = {located.problem.location for located in document.problems}
+        located = document.problems + [
+            document.located(problem) for problem in problems if problem.location not in refused
+        ]
         raise ChainFileError(sorted(located, key=lambda it: it.line))
-    return LoadedChain(path, chain_file)
+    return LoadedChain(path, chain_file, document)
 
 
-def _once(problems: list[Problem]) -> list[Problem]:
-    """Without repetitions: a CPU that is missing for three functions is one problem."""
-    first: dict[object, Problem] = {}
-    for problem in problems:
-        here = problem.location[-1:] in (("cpu",), ("program",))
-        first.setdefault(problem.sentence if here else problem, problem)
-    return list(first.values())
+def _old_form(data: dict[Any, Any]) -> Problem | None:
+    """A file of before functions had a place of their own: how its parts are written now."""
+    chains = data.get("chains")
+    first = chains[0] if isinstance(chains, list) and chains else None
+    if not isinstance(first, dict) or not isinstance(first.get("functions"), list):
+        return None
+    names = [part.get("name") for part in first["functions"] if isinstance(part, dict)]
+    path = ", ".join(str(name) for name in names if name)
+    return Problem(
+        ("chains",),
+        "is a list, as files were before; functions stand by name under functions: now, and a "
+        f"chain names them: write chains: {{{first.get('name', 'NAME')}: {{path: [{path}]}}}} and "
+        f"functions: {{{names[0] if names else 'NAME'}: {{program: …}}, …}} (docs/chain-file.md)",
+    )
+
+
+def _unknown_functions(data: dict[Any, Any]) -> Iterator[Problem]:
+    functions, chains = data.get("functions"), data.get("chains")
+    if not isinstance(functions, dict) or not functions or not isinstance(chains, dict):
+        return
+    for name, chain in chains.items():
+        path = chain.get("path") if isinstance(chain, dict) else None
+        for at, function in enumerate(path if isinstance(path, list) else []):
+            if isinstance(function, str) and function not in functions:
+                yield consistency.unknown_function(
+                    ("chains", name, "path", at), function, functions
+                )
 
 
 def _explain(details: ErrorDetails, document: Document) -> Iterator[Problem]:
     context: dict[str, Any] = details.get("ctx", {})
-    location = document.actual(details["loc"])
+    stated = details["loc"][:-1] if details["loc"][-1:] == (_KEY,) else details["loc"]
+    location = document.actual(stated)
     kind = details["type"]
     if kind == PROBLEMS_ERROR:
         for problem in context["problems"]:
@@ -106,7 +137,7 @@ def _sentence(details: ErrorDetails, location: Location, context: dict[str, Any]
         case "missing":
             return "is missing; add it"
         case "extra_forbidden":
-            return _unknown_key(details["loc"])
+            return _unknown_key(location)
         case "literal_error" if location == ("apiVersion",):
             return f"is {shown}; this UNiS reads {API_VERSION}"
         case "literal_error":
@@ -130,7 +161,9 @@ def _sentence(details: ErrorDetails, location: Location, context: dict[str, Any]
         case "list_type":
             return f"is {shown}; must be a list"
         case "too_short":
-            return "is an empty list; add at least one"
+            return "is empty; add at least one"
+        case "too_long":
+            return f"has {len(value)} parts; {context['max_length']} at most"
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"is {shown}; must be a mapping of keys to values"
         case _:
@@ -141,53 +174,40 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _unknown_key(location: tuple[str | int, ...]) -> str:
+def _unknown_key(location: Location) -> str:
     keys = _keys_at(location[:-1])
     close = difflib.get_close_matches(str(location[-1]), keys, n=1)
     advice = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(keys)}"
     return f"is an unknown key; {advice}"
 
 
-def _keys_at(location: tuple[str | int, ...]) -> list[str]:
+def _keys_at(location: Location) -> list[str]:
     """The keys of the model at `location`, found by following the annotations."""
-    models: list[type[BaseModel]] = [ChainFile]
+    types_there: list[Any] = [ChainFile]
     for part in location:
-        if isinstance(part, int):
-            continue
-        fields = [
-            info
-            for model in models
-            for name, info in model.model_fields.items()
-            if (info.alias or name) == part
-        ]
-        if fields:
-            models = [found for info in fields for found in _models_in(info.annotation)]
-        else:  # the tag of a variant
-            models = [
-                m for m in models if part in typing.get_args(m.model_fields["kind"].annotation)
-            ]
-    return [info.alias or name for m in models for name, info in m.model_fields.items()]
+        types_there = [below for kind in types_there for below in _below(kind, part)]
+    return [
+        info.alias or name
+        for kind in types_there
+        if isinstance(kind, type) and issubclass(kind, BaseModel)
+        for name, info in kind.model_fields.items()
+    ]
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for arg in typing.get_args(annotation) for found in _models_in(arg)]
+def _below(kind: Any, part: str | int) -> list[Any]:
+    """The types that `part` of a value of type `kind` may have."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        found = [info.annotation for name, info in fields if (info.alias or name) == part]
+        return [plain for annotation in found for plain in _variants(annotation)]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    return _variants(arguments[-1]) if origin in (dict, list) else []
 
 
-def _order_problems(data: Any) -> Iterator[Problem]:
-    chains = data.get("chains")
-    for at, chain in enumerate(chains if isinstance(chains, list) else []):
-        functions = chain.get("functions") if isinstance(chain, dict) else None
-        if not isinstance(functions, list):
-            continue
-        places = [
-            Place(f["name"], f.get("after"))
-            for f in functions
-            if isinstance(f, dict)
-            and isinstance(f.get("name"), str)
-            and isinstance(f.get("after"), str | None)
-        ]
-        if len(places) == len(functions):
-            for problem in line_up(places)[1]:
-                yield Problem(("chains", at, *problem.location), problem.sentence)
+def _variants(annotation: Any) -> list[Any]:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _variants(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return [kind for variant in typing.get_args(annotation) for kind in _variants(variant)]
+    return [annotation]

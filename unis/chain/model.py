@@ -1,41 +1,44 @@
-"""The chain file as one pydantic model: the CLI, the engine's input, the simulator's input and
-docs/chain-file.schema.json all come from here.
+"""The chain file as one pydantic model: the CLI, the plan, the simulator's input and
+docs/chain-file.schema.json all come from here. Nothing here looks at the machine.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from unis.chain import defaults
-from unis.chain.machine import capture_problem, find_program, format_cpu_list
-from unis.chain.order import Place, line_up
-from unis.chain.problem import Problem, problems_error, wrong
+from unis.chain import consistency, defaults
+from unis.chain.problem import problems_error
 from unis.chain.values import (
+    EGRESS,
+    INGRESS,
     Argument,
+    ChainName,
     ControllerName,
     Cost,
+    Cpu,
+    Destination,
     Ipv4Prefix,
     Lead,
     LinkName,
     Name,
+    Origin,
     PolicyName,
     Port,
     Protocol,
     Rate,
+    Restart,
     Size,
+    Slots,
+    Variable,
+    YieldEvery,
     protocol_number,
     rate_in,
-    surroundings,
 )
+from unis.engine.limits import bounds, limit
 
 API_VERSION = "unis/v1"
+NS_PER_US = 1000
 
 
 class _Part(BaseModel):
@@ -55,7 +58,7 @@ class SyntheticSource(_Part):
     kind: Literal["synthetic"]
     size: Size = defaults.DEFAULT_SIZE
     """Bytes of a packet with FCS; `imix`: 64, 594 and 1518 at 7:4:1; `datacenter`: 200 and 1400."""
-    flows: int = Field(default=defaults.DEFAULT_FLOWS, ge=1, le=1 << 20)
+    flows: Annotated[int, Field(ge=1, **bounds("SyntheticTraffic.flows"))] = defaults.DEFAULT_FLOWS
     """Distinct 5-tuples."""
 
 
@@ -65,14 +68,6 @@ class PcapSource(_Part):
     kind: Literal["pcap"]
     file: str
     """A pcap or pcapng file, relative to the chain file."""
-
-    @field_validator("file")
-    @classmethod
-    def _readable(cls, value: str, info: ValidationInfo) -> str:
-        around = surroundings(info)
-        if around and (problem := capture_problem(around.directory / value)):
-            raise wrong(problem)
-        return value
 
 
 class PortSource(_Part):
@@ -105,7 +100,8 @@ class Traffic(_Part):
     )
     """kind `synthetic`, `pcap` or `port`."""
     rate: Rate = "max"
-    """`max`: as fast as the first rings take packets; else as `2.5Mpps` or `1Gbps`."""
+    """`max`: as fast as the first rings take packets; else as `2.5Mpps` or `1Gbps`, not of a
+    port."""
     sink: Annotated[MeasureSink | PortSink, Field(discriminator="kind")] = MeasureSink(
         kind="measure"
     )
@@ -123,37 +119,36 @@ class Traffic(_Part):
 
 
 class SchedulerPart(_Part):
-    """Which NF of a core runs, and for how long."""
+    """Which function of a core runs, and for how long."""
 
     policy: PolicyName = defaults.POLICY
     """`unis` is Algorithm 1 of the paper; the others are what it is compared with."""
     controller: ControllerName = defaults.CONTROLLER
-    """How an NF is put to running or waiting."""
-    gamma: float = Field(default=defaults.GAMMA, gt=0, le=2)
+    """How a function is put to running or waiting."""
+    gamma: Annotated[float, Field(**bounds("SchedulerSettings.gamma"))] = defaults.GAMMA
     """γ: share of the egress that a time slice fills."""
-    batch: int = Field(default=defaults.BATCH, ge=16, le=512)
-    """Packets a burst."""
-    theta_min: int | None = Field(default=None, ge=0)
-    """θmin, packets: an NF with no more at its ingress has no meaningful work; batch − 8."""
-    theta_max: int | None = Field(default=None, ge=1)
-    """θmax, packets: an NF with as many at its egress must not run; γ · capacity."""
-    interval_us: float = Field(default=defaults.INTERVAL_US, ge=1, le=1e6)
+    theta_min: Annotated[int, Field(ge=0, **bounds("SchedulerSettings.theta_min"))] = (
+        defaults.THETA_MIN
+    )
+    """θmin, packets: a function with no more at its ingress has no meaningful work."""
+    theta_max: Annotated[int, Field(**bounds("SchedulerSettings.theta_max"))] | None = None
+    """θmax, packets: a function with as many at its egress must not run; γ · capacity."""
+    interval_us: Annotated[
+        float, Field(**bounds("SchedulerSettings.interval_ns", unit=NS_PER_US))
+    ] = defaults.INTERVAL_US
     """T: how often the scheduler decides, µs."""
     occupancy: bool = True
     """The interface occupancy based optimisation (section 4.4); false: time slices alone."""
     lead_us: Lead = "auto"
     """How early a switch is started, µs; `auto`: as long as a switch takes on this machine."""
-    max_wait_us: float = Field(default=defaults.MAX_WAIT_US, ge=0, le=1e6)
-    """An NF whose packets, though no more than θmin, waited so long runs; 0: never."""
-    rr_timeslice_ms: int | None = Field(default=None, ge=1, le=1000)
-    """The kernel's SCHED_RR time slice while the chain runs; absent: as it is."""
-
-    @property
-    def theta_min_packets(self) -> int:
-        """θmin as used."""
-        if self.theta_min is not None:
-            return self.theta_min
-        return self.batch - defaults.THETA_MIN_BELOW_BATCH
+    max_wait_us: Annotated[
+        float, Field(ge=0, **bounds("SchedulerSettings.max_wait_ns", unit=NS_PER_US))
+    ] = defaults.MAX_WAIT_US
+    """A function whose packets, though no more than θmin, waited so long runs; 0: never."""
+    rr_timeslice_ms: (
+        Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
+    ) = None
+    """The kernel's SCHED_RR time slice while the chains run; absent: as it is."""
 
 
 class Match(_Part):
@@ -179,24 +174,38 @@ class Match(_Part):
         return not self.model_dump(exclude_none=True)
 
 
-class Function(_Part):
-    """A network function: any program that forwards packets between DPDK ports."""
+class Defaults(_Part):
+    """What functions have where they state nothing else."""
 
-    name: Name
+    cpu: Cpu | None = None
+    user: str | None = Field(default=None, min_length=1)
+    env: dict[Variable, Argument] = {}
+    """Those of a function are added, and take the place of these."""
+    yield_every: YieldEvery = 0
+    restart: Restart = "never"
+
+
+class Function(_Part):
+    """A network function: any program that forwards packets between DPDK ports. It runs once,
+    however many chains it serves.
+    """
+
     program: str = Field(min_length=1)
-    """Looked for beside the chain file, among the built functions, on PATH."""
+    """The name of a built function or of one on PATH; with a slash, a path from the chain file."""
     args: list[Argument] = []
     """Its arguments, after those for DPDK's EAL; it runs in the directory of the chain file."""
-    cpu: int = Field(ge=0)
-    """The CPU that it runs on, which it may share with others."""
+    cpu: Cpu | None = None
+    """The CPU that it runs on, which it may share with others; absent: that of `defaults`."""
     cost_ns: Cost | None = None
     """Cost of a packet, ns, or one per packet size; absent: the Cycle Estimator measures."""
-    yield_every: int = Field(default=0, ge=0)
+    yield_every: YieldEvery | None = None
     """Makes it yield the CPU every so many bursts under policy cooperative; 0: it never does."""
-    after: str | None = None
-    """The function before it, or `ingress`; absent: the one before it in this list."""
-    link: LinkName = defaults.LINK
-    """What carries packets to it."""
+    user: str | None = Field(default=None, min_length=1)
+    """Whom it runs as; absent: whoever runs UNiS."""
+    env: dict[Variable, Argument] = {}
+    """Environment, beside that of UNiS."""
+    restart: Restart | None = None
+    """What happens when it ends: `never`, the run ends too."""
 
     @property
     def mean_cost_ns(self) -> float | None:
@@ -205,75 +214,20 @@ class Function(_Part):
             return sum(self.cost_ns.values()) / len(self.cost_ns)
         return self.cost_ns
 
-    @field_validator("cpu")
-    @classmethod
-    def _cpu_is_here(cls, value: int, info: ValidationInfo) -> int:
-        around = surroundings(info)
-        if around is None or around.machine is None:
-            return value
-        machine = around.machine
-        if len(machine.cpus) == 1:
-            raise wrong(
-                "this machine has one CPU, and functions need another than the scheduler; "
-                "try the chain with `unis simulate`"
-            )
-        free = machine.cpus - {machine.platform_cpu}
-        if value not in machine.cpus:
-            raise wrong(
-                f"CPU {value} does not exist here ({format_cpu_list(machine.cpus)}); choose from "
-                f"{format_cpu_list(free)}, or try the chain with `unis simulate`"
-            )
-        if value == machine.platform_cpu:
-            raise wrong(
-                f"CPU {value} is for traffic and the scheduler; choose from {format_cpu_list(free)}"
-            )
-        return value
-
-    @field_validator("program")
-    @classmethod
-    def _program_is_here(cls, value: str, info: ValidationInfo) -> str:
-        around = surroundings(info)
-        if around and around.machine and find_program(value, around.directory) is None:
-            raise wrong(
-                f"there is no program `{value}` beside the chain file, among the built functions "
-                "or on PATH; name one, or run `make build`"
-            )
-        return value
-
 
 class Chain(_Part):
-    """A service function chain (SFC)."""
+    """A service function chain (SFC): either a path, or the way back of another chain."""
 
-    name: Name
-    match: list[Match] = []
+    match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
     """A packet belongs to the first chain with a match for it; absent: every packet."""
-    ring: int = Field(default=defaults.RING)
-    """Slots of each ring between two functions, a power of two."""
-    functions: list[Function] = Field(min_length=1)
-
-    @field_validator("ring")
-    @classmethod
-    def _power_of_two(cls, value: int) -> int:
-        least, most = 2 * defaults.BATCH, 1 << 20
-        if value < least or value > most or value & (value - 1):
-            lower = max(least, min(most, 1 << max(value.bit_length() - 1, 0)))
-            raise wrong(
-                f"{value} is no ring size; it is a power of two from {least} to {most}, as {lower}"
-            )
-        return value
-
-    @model_validator(mode="after")
-    def _one_line(self) -> "Chain":
-        _, problems = line_up([Place(f.name, f.after) for f in self.functions])
-        if problems:
-            raise problems_error(problems)
-        return self
-
-    @property
-    def ordered(self) -> list[Function]:
-        """The functions as packets pass them."""
-        order, _ = line_up([Place(f.name, f.after) for f in self.functions])
-        return [self.functions[index] for index in order]
+    ring: Slots = defaults.RING
+    """Slots of each of its rings, a power of two."""
+    path: list[Name] | None = Field(
+        default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
+    )
+    """The functions that its packets pass, in order."""
+    reverse_of: ChainName | None = None
+    """A chain whose path this one goes the other way round, through the same functions."""
 
     @property
     def matches_everything(self) -> bool:
@@ -281,93 +235,82 @@ class Chain(_Part):
         return not self.match or any(match.everything for match in self.match)
 
 
+class Link(_Part):
+    """What carries packets from one function to the next, where the default does not do."""
+
+    origin: Origin = Field(alias="from")
+    """A function, or `ingress`."""
+    to: Destination
+    """The function behind it in a path, or `egress`."""
+    kind: LinkName = defaults.LINK
+    """`memif` makes the function behind it a primary process of its own, with memifs only."""
+    slots: Slots | None = None
+    """Of a ring, by default those of the chain; of a memif, each way."""
+
+
+class Platform(_Part):
+    """Traffic and scheduler."""
+
+    cpus: list[Cpu] = Field(min_length=1)
+    """Of source, sink and scheduler, in this order; with one they take turns."""
+
+
 class ChainFile(_Part):
-    """A file that `unis up` runs."""
+    """A file that `unis up` runs. `${VAR}` and `${VAR:-default}` are filled in; keys `x-…` are
+    left out.
+    """
 
     api_version: Literal["unis/v1"] = Field(alias="apiVersion")
     """The version of this format."""
     name: Name
     """What `unis ps` and `unis down` call it."""
+    platform: Platform | None = None
     traffic: Traffic = Traffic()
     scheduler: SchedulerPart = SchedulerPart()
-    chains: list[Chain] = Field(min_length=1)
+    defaults: Defaults = Defaults()
+    functions: dict[Name, Function] = Field(
+        min_length=1, max_length=limit("DeployRequest.functions").max_items
+    )
+    """By name; each runs once."""
+    chains: dict[ChainName, Chain] = Field(
+        min_length=1, max_length=limit("DeployRequest.chains").max_items
+    )
+    """By name."""
+    links: list[Link] = []
 
-    @property
-    def functions(self) -> list[Function]:
-        """Every function, chain by chain, as packets pass them."""
-        return [function for chain in self.chains for function in chain.ordered]
+    def function(self, name: str) -> Function:
+        """The function called `name`, with the defaults filled in; KeyError if there is none."""
+        own = self.functions[name]
+        common = self.defaults
+        return own.model_copy(
+            update={
+                "cpu": common.cpu if own.cpu is None else own.cpu,
+                "user": common.user if own.user is None else own.user,
+                "env": {**common.env, **own.env},
+                "yield_every": common.yield_every if own.yield_every is None else own.yield_every,
+                "restart": common.restart if own.restart is None else own.restart,
+            }
+        )
+
+    def path(self, chain: str) -> list[str]:
+        """The functions that packets of `chain` pass, in order; KeyError if there is none."""
+        part = self.chains[chain]
+        if part.reverse_of is not None:
+            return self.path(part.reverse_of)[::-1]
+        return list(part.path or [])
+
+    def boundaries(self, chain: str) -> Iterator[tuple[str, str]]:
+        """From where to where each stretch of `chain` goes, from `ingress` to `egress`."""
+        path = self.path(chain)
+        yield from zip([INGRESS, *path], [*path, EGRESS], strict=True)
 
     @property
     def cpus(self) -> frozenset[int]:
         """The CPUs that functions run on."""
-        return frozenset(function.cpu for function in self.functions)
+        return frozenset(self.function(name).cpu or 0 for name in self.functions)
 
     @model_validator(mode="after")
     def _consistent(self) -> "ChainFile":
-        problems = [*self._same_names(), *self._hidden_chains(), *self._thresholds()]
-        if (count := sum(len(chain.functions) for chain in self.chains)) > defaults.MAX_FUNCTIONS:
-            problems.append(
-                Problem(
-                    ("chains",),
-                    f"{count} functions are more than the {defaults.MAX_FUNCTIONS} that DPDK has "
-                    "ports for; spread them over several chain files",
-                )
-            )
-        if problems:
+        if problems := consistency.problems(self):
             raise problems_error(problems)
         return self
-
-    def _same_names(self) -> list[Problem]:
-        problems: list[Problem] = []
-        chains: set[str] = set()
-        functions: set[str] = set()
-        for at, chain in enumerate(self.chains):
-            if chain.name in chains:
-                problems.append(
-                    Problem(("chains", at, "name"), f"a chain before it is called `{chain.name}`")
-                )
-            chains.add(chain.name)
-            for place, function in enumerate(chain.functions):
-                if function.name in functions:
-                    problems.append(
-                        Problem(
-                            ("chains", at, "functions", place, "name"),
-                            f"a function of a chain before it is called `{function.name}`; give "
-                            "each its own name",
-                        )
-                    )
-            functions.update(function.name for function in chain.functions)
-        return problems
-
-    def _hidden_chains(self) -> list[Problem]:
-        for at, chain in enumerate(self.chains[:-1]):
-            if chain.matches_everything:
-                return [
-                    Problem(
-                        ("chains", at + 1),
-                        f"never gets a packet, for `{chain.name}` before it takes every one; give "
-                        f"`{chain.name}` a narrower match, or put it last",
-                    )
-                ]
-        return []
-
-    def _thresholds(self) -> list[Problem]:
-        low, high = self.scheduler.theta_min_packets, self.scheduler.theta_max
-        smallest = min(chain.ring for chain in self.chains)
-        if low >= smallest:
-            key = "theta_min" if self.scheduler.theta_min is not None else "batch"
-            return [
-                Problem(
-                    ("scheduler", key),
-                    f"θmin is {low} packets and the smallest ring {smallest}: no function would "
-                    "ever have work; lower it",
-                )
-            ]
-        if high is not None and high <= low:
-            return [
-                Problem(
-                    ("scheduler", "theta_max"),
-                    f"θmax ({high}) must be above θmin ({low}), or no function ever runs",
-                )
-            ]
-        return []

@@ -1,35 +1,48 @@
 """Values of the chain file that are more than a number or a text, and what is said when wrong."""
 
 import ipaddress
+import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from unis.chain import defaults
-from unis.chain.machine import Surroundings
-from unis.chain.order import INGRESS
 from unis.chain.problem import wrong
 from unis.engine import names
+from unis.engine.limits import bounds, is_power_of_two, limit
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,23}")
+INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
+_LONGEST_NAME = limit("FunctionConfig.name").max_bytes
+# Links are called after their chain, with a dot and up to two digits behind it.
+_LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
+_LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)(pps|bps)")
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
 
-def surroundings(info: ValidationInfo) -> Surroundings | None:
-    """Where the file that is being validated lies; None if it is validated for itself."""
-    return info.context if isinstance(info.context, Surroundings) else None
+def _name_pattern(longest: int) -> str:
+    # The contract takes capitals too; a run's name is that of a folder.
+    return rf"[a-z0-9][a-z0-9_-]{{0,{longest - 1}}}"
 
 
-def _name(value: str) -> str:
-    if not _NAME.fullmatch(value) or value == INGRESS:
+def _named(longest: int, end: str | None = None) -> AfterValidator:
+    def check(value: str) -> str:
+        free = value not in (INGRESS, EGRESS) or value == end
+        if free and re.fullmatch(_name_pattern(longest), value):
+            return value
         raise wrong(
-            f"`{value}` cannot be a name; use up to 24 of a-z, 0-9, - and _, "
-            f"a letter or digit first (`{INGRESS}` is taken)"
+            f"`{value}` cannot be a name; use up to {longest} of a-z, 0-9, - and _, a letter or "
+            f"digit first (`{INGRESS}` and `{EGRESS}` are taken)"
         )
-    return value
+
+    return AfterValidator(check)
+
+
+def _text_schema(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
 
 
 def _one_of(choices: list[str], what: str) -> Any:
@@ -43,6 +56,10 @@ def _one_of(choices: list[str], what: str) -> Any:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_int(value) or isinstance(value, float)
 
 
 def _size(value: object) -> object:
@@ -63,6 +80,9 @@ def _rate(value: object) -> object:
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         raise wrong(f"`{value}` is no rate; write max, or a number with unit as 2.5Mpps or 1Gbps")
+    most = limit(f"TrafficConfig.{match[3]}").max or math.inf
+    if float(match[1]) * _FACTOR[match[2]] > most:
+        raise wrong(f"`{value}` is more than {most:g}{match[3]}; write max for as fast as it goes")
     return value
 
 
@@ -85,20 +105,52 @@ def _protocol(value: object) -> object:
 
 def _argument(value: object) -> object:
     # `--cost, 50` without quotes is what everyone writes.
-    return str(value) if _is_int(value) or isinstance(value, float) else value
+    return str(value) if _is_number(value) else value
+
+
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise wrong(f"`{value}` cannot be a variable; use letters, digits and _, no digit first")
+    return value
+
+
+def _restart(value: object) -> object:
+    if value == "on-failure":
+        raise wrong(
+            "on-failure comes with live changes of a chain, which are not there yet; write never, "
+            "or leave it out"
+        )
+    return value
+
+
+_SLOTS = limit("LinkConfig.slots")
+
+
+def _slots(value: object) -> object:
+    least, most = int(_SLOTS.min or 1), int(_SLOTS.max or 1 << 20)
+    if not _is_int(value):
+        raise wrong(f"`{value}` is no number of slots; give a power of two from {least} to {most}")
+    number = int(value)  # type: ignore[call-overload]
+    if not least <= number <= most or not is_power_of_two(number):
+        near = max(least, min(most, 1 << max(number.bit_length() - 1, 0)))
+        raise wrong(f"{number} slots: it is a power of two from {least} to {most}, as {near}")
+    return value
 
 
 def _lead(value: object) -> object:
-    if value == "auto" or (
-        (_is_int(value) or isinstance(value, float)) and value >= 0  # type: ignore[operator]
-    ):
+    most = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
+    if value == "auto" or (_is_number(value) and 0 <= value <= most):  # type: ignore[operator]
         return value
-    raise wrong(f"`{value}` is no lead; write auto, or the time in µs, 0 for none")
+    raise wrong(
+        f"`{value}` is no lead; write auto, or the time in µs, 0 for none and {most:g} at most"
+    )
 
 
 def _cost(value: object) -> object:
+    most = limit("FunctionConfig.cost_ns").max or math.inf
+
     def positive(number: object) -> bool:
-        return (_is_int(number) or isinstance(number, float)) and number > 0  # type: ignore[operator]
+        return _is_number(number) and 0 < number <= most  # type: ignore[operator]
 
     if positive(value):
         return value
@@ -109,15 +161,17 @@ def _cost(value: object) -> object:
         if sizes and right and all(map(positive, sizes.values())):
             return dict(sorted(sizes.items()))
     raise wrong(
-        "is the cost of a packet in ns: a number above 0, or one for each packet size as "
-        "{64: 40, 1500: 310}"
+        f"is the cost of a packet in ns: a number above 0 and {most:g} at most, or one for each "
+        "packet size as {64: 40, 1500: 310}"
     )
 
 
-Name = Annotated[
-    str,
-    AfterValidator(_name),
-    WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"}),
+Name = Annotated[str, _named(_LONGEST_NAME), _text_schema(_name_pattern(_LONGEST_NAME))]
+ChainName = Annotated[str, _named(_LONGEST_CHAIN), _text_schema(_name_pattern(_LONGEST_CHAIN))]
+# Ends of a link.
+Origin = Annotated[str, _named(_LONGEST_NAME, INGRESS), _text_schema(_name_pattern(_LONGEST_NAME))]
+Destination = Annotated[
+    str, _named(_LONGEST_NAME, EGRESS), _text_schema(_name_pattern(_LONGEST_NAME))
 ]
 PolicyName = Annotated[
     str,
@@ -134,7 +188,20 @@ LinkName = Annotated[
     _one_of(names.links(), "link"),
     WithJsonSchema({"type": "string", "enum": names.links()}),
 ]
-Port = Annotated[int, Field(ge=0, le=65535)]
+Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
+Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
+YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
+Restart = Annotated[Literal["never"], BeforeValidator(_restart)]
+Variable = Annotated[
+    str,
+    AfterValidator(_variable),
+    _text_schema(_VARIABLE.pattern),
+]
+Slots = Annotated[
+    int,
+    BeforeValidator(_slots),
+    WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
+]
 Ipv4Prefix = Annotated[
     str,
     BeforeValidator(_prefix),

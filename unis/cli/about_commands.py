@@ -5,15 +5,8 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import unis
-from unis.chain.schema import schema_text
-from unis.cli.terminal import out
-from unis.launch.doctor import Level, examine
-
-_STYLE = {Level.OK: "green", Level.NOTE: "yellow", Level.BLOCKED: "bold red"}
 
 
 def doctor(
@@ -25,10 +18,18 @@ def doctor(
 
     Example: unis doctor
     """
+    from unis.cli.terminal import out
+    from unis.runtime.doctor import examine
+    from unis.runtime.doctor.finding import Level
+
     findings = examine()
     if as_json:
         out.print_json(json.dumps([dataclasses.asdict(finding) for finding in findings]))
     else:
+        from rich.table import Table
+        from rich.text import Text
+
+        style = {Level.OK: "green", Level.NOTE: "yellow", Level.BLOCKED: "bold red"}
         table = Table.grid(padding=(0, 2))
         for finding in findings:
             text = Text(finding.found)
@@ -36,7 +37,7 @@ def doctor(
                 text += f"\n{finding.meaning}"
             if finding.mend:
                 text += Text(f"\n→ {finding.mend}", "cyan")
-            table.add_row(Text(finding.level, _STYLE[finding.level]), finding.check, text)
+            table.add_row(Text(finding.level, style[finding.level]), finding.check, text)
         out.print(table)
     if any(finding.level == Level.BLOCKED for finding in findings):
         raise typer.Exit(1)
@@ -44,9 +45,13 @@ def doctor(
 
 def schema() -> None:
     """Print the JSON schema of the chain file (docs/chain-file.schema.json)."""
+    from unis.chain.schema import schema_text
+
     typer.echo(schema_text(), nl=False)
 
 
-def version() -> None:
+def version(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
     """Print the version."""
-    typer.echo(unis.__version__)
+    typer.echo(json.dumps({"unis": unis.__version__}) if as_json else unis.__version__)

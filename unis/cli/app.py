@@ -1,36 +1,97 @@
-"""The commands of `unis`, in the order in which one needs them."""
+"""The commands of `unis`, in the order in which one needs them. Only the one called is imported."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from unis.cli import about_commands, bench_commands, measure_commands, run_commands
+_RUN, _LOOK = "Run a chain", "Look at it"
+_MEASURE, _ABOUT = "Measure and predict", "This machine"
 
-_EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+# Name: module below unis.cli, what it is called there, panel of the help.
+_COMMANDS = {
+    "up": ("run_commands", "up", _RUN),
+    "down": ("run_commands", "down", _RUN),
+    "restart": ("run_commands", "restart", _RUN),
+    "policy": ("run_commands", "policy", _RUN),
+    "config": ("config_command", "config", _RUN),
+    "ps": ("ps_command", "ps", _LOOK),
+    "top": ("look_commands", "top", _LOOK),
+    "logs": ("logs_command", "logs", _LOOK),
+    "inspect": ("look_commands", "inspect", _LOOK),
+    "account": ("look_commands", "account", _LOOK),
+    "demo": ("bench_commands", "demo", _MEASURE),
+    "trace": ("measure_commands", "trace", _MEASURE),
+    "estimate": ("measure_commands", "estimate", _MEASURE),
+    "simulate": ("simulate_command", "simulate", _MEASURE),
+    "bench": ("bench_commands", "bench", _MEASURE),
+    "doctor": ("about_commands", "doctor", _ABOUT),
+    "schema": ("about_commands", "schema", _ABOUT),
+    "version": ("about_commands", "version", _ABOUT),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    def __getitem__(self, name: str) -> Any:
+        module, called, panel = _COMMANDS[name]
+        found = getattr(importlib.import_module(f"unis.cli.{module}"), called)
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        if isinstance(found, typer.Typer):
+            alone.add_typer(found, name=name, rich_help_panel=panel)
+            return typer.main.get_group(alone).commands[name]
+        alone.command(name, rich_help_panel=panel)(found)
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _LazyGroup(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        lazy: Any = _Commands()
+        self.commands = lazy
+
 
 app = typer.Typer(
     name="unis",
+    cls=_LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run chains of poll-mode network functions on shared CPU cores, unmodified.",
 )
 
-_RUN, _MEASURE, _ABOUT = "Run a chain", "Measure and predict", "This machine"
 
-app.command(rich_help_panel=_RUN)(run_commands.up)
-app.command(rich_help_panel=_RUN)(run_commands.ps)
-app.command(rich_help_panel=_RUN)(run_commands.top)
-app.command(rich_help_panel=_RUN)(run_commands.policy)
-app.command(rich_help_panel=_RUN)(run_commands.down)
-app.command(rich_help_panel=_MEASURE)(bench_commands.demo)
-app.command(rich_help_panel=_MEASURE)(measure_commands.trace)
-app.command(rich_help_panel=_MEASURE, context_settings=_EXTRA)(measure_commands.estimate)
-app.command("simulate", rich_help_panel=_MEASURE)(measure_commands.simulate_command)
-app.add_typer(bench_commands.bench, name="bench", rich_help_panel=_MEASURE)
-app.command(rich_help_panel=_ABOUT)(about_commands.doctor)
-app.command(rich_help_panel=_ABOUT)(about_commands.schema)
-app.command(rich_help_panel=_ABOUT)(about_commands.version)
+def _version(asked: bool) -> None:
+    if asked:
+        import unis
+
+        typer.echo(unis.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def unis_command(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also when, and where an error comes from.")
+    ] = False,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run chains of poll-mode network functions on shared CPU cores, unmodified."""
+    if quiet or verbose:
+        from unis.cli import terminal
+
+        terminal.voice.quiet = quiet
+        terminal.voice.verbose = verbose
 
 
 def run() -> None:

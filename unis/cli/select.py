@@ -1,28 +1,62 @@
 """Which of the running chains a command means."""
 
-from unis.chain.machine import Machine
-from unis.cli.terminal import fail
-from unis.engine.client import EngineClient
-from unis.launch.process import keep_off
-from unis.launch.state import Phase, RunDirectory, RunState, all_runs
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.terminal import errors_told, fail
+from unis.runtime.directory import RunDirectory, all_runs, function_cpus
+from unis.runtime.process import keep_off
+from unis.runtime.state import Phase, RunState
+
+if TYPE_CHECKING:
+    from unis.engine.client import EngineClient
+
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="The run; not needed if there is one only."),
+]
+NameOption = Annotated[str | None, typer.Option(help="The run; not needed if there is one only.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+def runs() -> list[tuple[RunDirectory, RunState]]:
+    """Every run; from now on we keep off the CPUs of their functions."""
+    with errors_told():
+        found = all_runs()
+        keep_off(function_cpus())
+    return found
 
 
 def choose(name: str | None) -> tuple[RunDirectory, RunState]:
-    """The run called `name`, or the only one; exits with a sentence if there is none such."""
-    runs = all_runs()
+    """The run called `name`, or of that chain file, or the only one; exits if there is none."""
+    found = runs()
     if name is not None:
-        for directory, state in runs:
-            if state.name == name:
-                return directory, state
-        known = ", ".join(state.name for _, state in runs) or "none"
-        raise fail(f"no chain `{name}` is running (running: {known})")
-    running = [run for run in runs if run[1].phase != Phase.FAILED]
-    if len(running) == 1:
-        return running[0]
-    if not running:
-        raise fail("no chain is running: start one with `unis up FILE`")
-    names = ", ".join(state.name for _, state in running)
-    raise fail(f"several chains are running, say which: {names}")
+        found = [run for run in found if _is_meant(run[1], name)] or _none_such(name, found)
+    else:
+        found = [run for run in found if run[1].phase != Phase.FAILED]
+        if not found:
+            raise fail("no chain is running: start one with `unis up FILE`")
+    if len(found) > 1:
+        names = ", ".join(state.name for _, state in found)
+        raise fail(f"several chains are running, say which: {names}")
+    return found[0]
+
+
+def _is_meant(state: RunState, name: str) -> bool:
+    if name.endswith((".yaml", ".yml")):
+        return Path(state.chain_file) == Path(name).resolve()
+    return state.name == name
+
+
+def _none_such(
+    name: str, found: list[tuple[RunDirectory, RunState]]
+) -> list[tuple[RunDirectory, RunState]]:
+    known = ", ".join(state.name for _, state in found) or "none"
+    raise fail(f"no chain `{name}` is running (running: {known})")
 
 
 def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
@@ -32,5 +66,6 @@ def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
         raise fail(f"`{state.name}` failed: {state.reason}", code=1)
     if not state.live():
         raise fail(f"the launcher of `{state.name}` was killed: run `unis down {state.name}`")
-    keep_off(state.cpus, Machine.this().cpus)
+    from unis.engine.client import EngineClient
+
     return directory, state, EngineClient(directory.socket)

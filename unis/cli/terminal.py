@@ -1,23 +1,41 @@
 """How commands speak: results on stdout, what happens and what is wrong on stderr."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import typer
 from rich.console import Console
 
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
-from unis.launch.errors import InterruptedRunError
+from unis.runtime.errors import InterruptedRunError
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 err = Console(stderr=True, highlight=False)
 
 
+@dataclass
+class Voice:
+    """How much is said, as the options -q and -v of `unis` set it."""
+
+    quiet: bool = False
+    verbose: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+
+voice = Voice()
+
+
 def say(line: str) -> None:
     """A line on what is going on."""
-    err.print(line, markup=False, soft_wrap=True)
+    if voice.verbose:
+        line = f"{time.monotonic() - voice.started:7.3f} {line}"
+    if not voice.quiet:
+        err.print(line, markup=False, soft_wrap=True)
 
 
 def fail(sentence: str, code: int = EXIT_BAD_INPUT) -> typer.Exit:
@@ -32,6 +50,22 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except UnisError as error:
+        if voice.verbose:
+            err.print_exception()
         raise fail(str(error), error.exit_code) from None
     except InterruptedRunError:
         raise typer.Exit(EXIT_FAILED) from None
+
+
+def writable(file: Path) -> Path:
+    """Sees to it, before any work is done, that a result can be written there; else exits."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        with file.open("a"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise fail(f"cannot write {file}: {error.strerror}") from None
+    return file

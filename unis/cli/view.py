@@ -1,5 +1,6 @@
 """Counters of a running chain as tables."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -7,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unis.engine import names
-from unis.launch.launcher import account_line
+from unis.runtime.account import account_line
 from unis.v1 import engine_pb2 as pb
 
 _BAR = 12  # characters
@@ -22,7 +23,7 @@ def number(value: float) -> str:
 
 
 def bar(packets: int, capacity: int) -> Text:
-    """How full a ring is."""
+    """How full a link is."""
     share = min(1.0, packets / capacity) if capacity else 0.0
     filled = round(share * _BAR)
     style = "red" if share > 0.9 else "yellow" if share > 0.75 else "green"
@@ -38,6 +39,19 @@ def parts_bar(parts: list[tuple[float, str]]) -> Text:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """What became of a CPU's time."""
+
+    busy: float
+    spinning: float
+
+    @property
+    def idle(self) -> float:
+        """The rest; nobody, or tasks that are none of ours."""
+        return max(0.0, 1.0 - self.busy - self.spinning)
+
+
+@dataclass(frozen=True)
 class Rates:
     """Two snapshots, and what happened between them."""
 
@@ -49,15 +63,33 @@ class Rates:
         """Between the two."""
         return max(1e-9, (self.now.time_ns - self.before.time_ns) / 1e9)
 
-    def nf(self, index: int, counter: str) -> float:
-        """The rate of an NF's counter, per second."""
-        now, before = self.now.nfs[index], self.before.nfs[index]
-        return float((getattr(now, counter) - getattr(before, counter)) / self.seconds)
+    def chains(self) -> Iterator[tuple[pb.ChainStats, pb.ChainStats]]:
+        """Each chain, before and now."""
+        before = {chain.name: chain for chain in self.before.chains}
+        for chain in self.now.chains:
+            yield before.get(chain.name, pb.ChainStats()), chain
 
-    def chain(self, index: int, counter: str) -> float:
-        """The rate of a chain's counter, per second."""
-        now, before = self.now.chains[index], self.before.chains[index]
-        return float((getattr(now, counter) - getattr(before, counter)) / self.seconds)
+    def functions(self) -> Iterator[tuple[pb.FunctionStats, pb.FunctionStats]]:
+        """Each function, before and now."""
+        before = {function.name: function for function in self.before.functions}
+        for function in self.now.functions:
+            yield before.get(function.name, pb.FunctionStats()), function
+
+    def rate(self, before: int, now: int) -> float:
+        """A counter's growth a second."""
+        return (now - before) / self.seconds
+
+    def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> Shares:
+        """Of a CPU, what a function used; all it did not work it spun."""
+        had = self.rate(before.cpu_time_ns, now.cpu_time_ns) / 1e9
+        # Costs are estimates: of packets that were cheaper than thought, no more than there was.
+        busy = min(had, self.rate(before.work_ns, now.work_ns) / 1e9)
+        return Shares(busy, max(0.0, had - busy))
+
+    def cpu(self, cpu: int) -> Shares:
+        """Of a CPU, what all its functions used."""
+        used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
+        return Shares(sum(one.busy for one in used), sum(one.spinning for one in used))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -71,6 +103,8 @@ def live_view(name: str, rates: Rates) -> RenderableType:
     """What `unis top` and `unis up` show."""
     now = rates.now
     title = f"{name}: policy {names.policy_name(now.policy)}"
+    if now.controller:
+        title += f", controller {names.controller_name(now.controller)}"
     return Group(
         _chains(title, rates), "", _functions(rates), "", _cores(rates), "", _platform(rates)
     )
@@ -78,46 +112,62 @@ def live_view(name: str, rates: Rates) -> RenderableType:
 
 def _chains(title: str, rates: Rates) -> Table:
     table = _table(title, "chain", "offered/s", "delivered/s", "Gbit/s", "refused/s")
-    for index, chain in enumerate(rates.now.chains):
+    for before, now in rates.chains():
         table.add_row(
-            chain.name,
-            number(rates.chain(index, "offered")),
-            number(rates.chain(index, "delivered")),
-            f"{rates.chain(index, 'delivered_bytes') * 8 / 1e9:.2f}",
-            number(rates.chain(index, "dropped_ingress_full")),
+            now.name,
+            number(rates.rate(before.offered, now.offered)),
+            number(rates.rate(before.delivered, now.delivered)),
+            f"{rates.rate(before.delivered_bytes, now.delivered_bytes) * 8 / 1e9:.2f}",
+            number(rates.rate(before.dropped_ingress_full, now.dropped_ingress_full)),
         )
     return table
 
 
 def _functions(rates: Rates) -> Table:
     table = _table(
-        "", "function", "CPU", "share", "packets/s", "ingress", "egress", "switches/s", "drops/s"
-    )
-    for index, nf in enumerate(rates.now.nfs):
-        drops = rates.nf(index, "dropped_egress_full") + rates.nf(index, "dropped_by_function")
-        table.add_row(
-            Text(nf.name, "bold" if nf.state == "running" else ""),
-            str(nf.cpu),
-            f"{rates.nf(index, 'cpu_time_ns') / 1e9:.0%}",
-            number(rates.nf(index, "rx_packets")),
-            bar(nf.ingress_packets, nf.ingress_capacity),
-            bar(nf.egress_packets, nf.egress_capacity),
-            number(rates.nf(index, "switched_in")),
-            Text(number(max(0.0, drops)), "red" if drops > 0 else ""),
-        )
+        "", "function", "CPU", "busy", "spinning", "chain", "packets/s", "ingress", "egress",
+        "switches/s", "drops/s",
+    )  # fmt: skip
+    for before, now in rates.functions():
+        shares = rates.shares(before, now)
+        running = now.state == pb.FUNCTION_STATE_RUNNING
+        own = [
+            Text(now.name, "bold" if running else ""),
+            str(now.cpu),
+            f"{shares.busy:.0%}",
+            f"{shares.spinning:.0%}",
+        ]
+        switches = number(rates.rate(before.switched_in, now.switched_in))
+        earlier = {path.chain: path for path in before.paths}
+        for row, path in enumerate(now.paths):
+            was = earlier.get(path.chain, pb.PathStats())
+            drops = rates.rate(was.dropped_egress_full, path.dropped_egress_full)
+            first = own if row == 0 else ["", "", "", ""]
+            table.add_row(
+                *first,
+                path.chain,
+                number(rates.rate(was.rx_packets, path.rx_packets)) if path.counted else "–",
+                bar(path.ingress.packets, path.ingress.capacity),
+                bar(path.egress.packets, path.egress.capacity),
+                switches if row == 0 else "",
+                Text(number(drops), "red" if drops > 0 else "") if path.counted else "–",
+            )
     return table
 
 
 def _cores(rates: Rates) -> Table:
-    table = _table("", "CPU", "busy", "spinning", "idle", "")
+    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "")
+    switches = {core.cpu: core.switches for core in rates.before.cores}
     for core in rates.now.cores:
+        shares = rates.cpu(core.cpu)
         table.add_row(
             str(core.cpu),
-            f"{core.busy:.0%}",
-            f"{core.spinning:.0%}",
-            f"{core.idle:.0%}",
+            f"{shares.busy:.0%}",
+            f"{shares.spinning:.0%}",
+            f"{shares.idle:.0%}",
+            number(rates.rate(switches.get(core.cpu, 0), core.switches)),
             parts_bar(
-                [(core.busy, "green"), (core.spinning, "yellow"), (core.idle, "bright_black")]
+                [(shares.busy, "green"), (shares.spinning, "yellow"), (shares.idle, "bright_black")]
             ),
         )
     return table
@@ -126,13 +176,15 @@ def _cores(rates: Rates) -> Table:
 def _platform(rates: Rates) -> Table:
     """The engine's own parts: where the CPU of the platform limits the chains, busy nears 100 %."""
     table = _table("", "platform", "CPU", "busy", "handles/s")
-    for before, now in zip(rates.before.components, rates.now.components, strict=True):
+    earlier = {part.name: part for part in rates.before.components}
+    for now in rates.now.components:
+        before = earlier.get(now.name, pb.ComponentStats())
         unit = "switches" if now.name == "scheduler" else "packets"
         table.add_row(
             now.name,
             str(now.cpu),
-            f"{(now.busy_ns - before.busy_ns) / 1e9 / rates.seconds:.0%}",
-            f"{number((now.handled - before.handled) / rates.seconds)} {unit}",
+            f"{rates.rate(before.busy_ns, now.busy_ns) / 1e9:.0%}",
+            f"{number(rates.rate(before.handled, now.handled))} {unit}",
         )
     return table
 
@@ -140,17 +192,18 @@ def _platform(rates: Rates) -> Table:
 def processes(stats: pb.Stats) -> Table:
     """Processes, their state and what became of their packets."""
     table = _table(
-        "", "function", "chain", "pid", "CPU", "state", "class", "received", "sent", "ring full",
-        "by function",
+        "", "function", "pid", "CPU", "state", "class", "ns a packet", "chain", "received", "sent",
+        "link full", "taken",
     )  # fmt: skip
-    for nf in stats.nfs:
-        packets = (
-            nf.rx_packets, nf.tx_packets, nf.dropped_egress_full, nf.dropped_by_function
-        )  # fmt: skip
-        table.add_row(
-            nf.name, nf.chain, str(nf.pid), str(nf.cpu), nf.state, nf.scheduling,
-            *map(number, packets),
-        )  # fmt: skip
+    for function in stats.functions:
+        own = [
+            function.name, str(function.pid), str(function.cpu), names.state_name(function.state),
+            function.scheduling, f"{function.cost_ns:.1f}",
+        ]  # fmt: skip
+        for row, path in enumerate(function.paths):
+            counts = (path.rx_packets, path.tx_packets, path.dropped_egress_full, path.taken)
+            shown = map(number, counts) if path.counted else ["–"] * len(counts)
+            table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
     return table
 
 

@@ -1,19 +1,25 @@
 """A typed client of `unisd`, over gRPC on a Unix socket."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 
+from unis.engine import names
 from unis.errors import UnisError
 from unis.v1 import engine_pb2 as pb
+from unis.v1 import engine_pb2_grpc
+from unis.v1.common_pb2 import Policy
+from unis.v1.engine_pb2 import ControllerKind
 
 _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
-_CALL_SECONDS = 10.0  # beyond the time that the call itself is told to take
-_SERVICE = pb.DESCRIPTOR.services_by_name["Engine"].full_name
+# Beyond the time that the call itself is told to take: the engine's own sentence comes first.
+_CALL_SECONDS = 10.0
+
+_OWN_DEADLINE = "Deadline Exceeded"  # as gRPC says it where the engine has not spoken
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -51,6 +57,7 @@ class EngineClient:
                 ("grpc.default_authority", "unisd"),
             ],
         )
+        self._stub: Any = cast("Any", engine_pb2_grpc.EngineStub)(self._channel)
 
     def __enter__(self) -> "EngineClient":
         return self
@@ -77,50 +84,82 @@ class EngineClient:
             else:
                 return
 
-    def deploy(self, request: pb.DeployRequest) -> pb.DeployReply:
-        """Makes rings, classifier and traffic, which do not run yet."""
-        return self._call("Deploy", request, pb.DeployReply, seconds=30)
+    def deploy(self, request: pb.DeployRequest) -> None:
+        """Makes links, classifier and traffic, which do not run yet."""
+        self._call("Deploy", request, pb.Empty, seconds=30)
 
     def attach(
-        self, nf: str, pid: int, alive: Callable[[], None], seconds: float = 20
+        self, function: str, pid: int, alive: Callable[[], None], seconds: float = 20
     ) -> pb.AttachReply:
-        """Waits till the NF's port is started and its polling thread is found.
+        """Waits till the function polls, and takes hold of its polling thread.
 
-        `alive` is called now and then, and raises if the NF is dead.
+        `alive` is called now and then, and raises if the function is dead.
         """
-        request = pb.AttachRequest(nf=nf, pid=pid)
-        return self._call("Attach", request, pb.AttachReply, seconds, alive)
+        request = pb.AttachRequest(function=function, pid=pid, timeout_ns=round(seconds * 1e9))
+        return self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive)
 
     def estimate(
-        self, nfs: Sequence[str], sizes: Sequence[int], rounds: int
-    ) -> Sequence[pb.NfEstimate]:
-        """Measures what a packet costs NFs, which take turns (Cycle Estimator)."""
-        request = pb.EstimateRequest(nfs=nfs, sizes=sizes, rounds=rounds)
-        return self._call("Estimate", request, pb.EstimateReply, seconds=60 * len(nfs)).nfs
+        self, functions: Sequence[str], sizes: Sequence[int], rounds: int
+    ) -> Sequence[pb.FunctionEstimate]:
+        """Measures what a packet costs functions, which take turns (Cycle Estimator)."""
+        request = pb.EstimateRequest(functions=functions, sizes=sizes, rounds=rounds)
+        seconds = 60.0 * len(functions)
+        return self._call("Estimate", request, pb.EstimateReply, seconds).functions
 
     def switch_cost(self, cpu: int, rounds: int) -> pb.SwitchCostReply:
         """Measures what passing a CPU costs."""
         request = pb.SwitchCostRequest(cpu=cpu, rounds=rounds)
         return self._call("MeasureSwitchCost", request, pb.SwitchCostReply, seconds=30)
 
-    def start(self, policy: pb.Policy) -> None:
+    def start(self, policy: Policy, controller: ControllerKind | None = None) -> None:
         """Lets traffic and scheduler run."""
-        self._call("Start", pb.StartRequest(policy=policy), pb.Empty, seconds=15)
-
-    def set_policy(self, policy: pb.Policy) -> None:
-        """Changes the policy of the running chains."""
-        self._call("SetPolicy", pb.SetPolicyRequest(policy=policy), pb.Empty)
-
-    def stats(self, *, reset_latency: bool = False) -> pb.Stats:
-        """A snapshot of every counter."""
-        return self._call("GetStats", pb.StatsRequest(reset_latency=reset_latency), pb.Stats)
-
-    def measure(self, policy: pb.Policy, settle: float, window: float) -> pb.MeasureReply:
-        """Changes to `policy`, lets it settle, and measures over a window."""
-        request = pb.MeasureRequest(
-            policy=policy, settle_ns=round(settle * 1e9), window_ns=round(window * 1e9)
+        self._call(
+            "Start", pb.PolicyRequest(policy=policy, controller=controller), pb.Empty, seconds=15
         )
-        return self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
+
+    def set_policy(self, policy: Policy, controller: ControllerKind | None = None) -> None:
+        """Changes policy and controller of the running chains: both or neither."""
+        self._call("SetPolicy", pb.PolicyRequest(policy=policy, controller=controller), pb.Empty)
+
+    def stats(self, *, latency: bool = False, seconds: float = _CALL_SECONDS) -> pb.Stats:
+        """A snapshot of every counter."""
+        return self._call("GetStats", pb.StatsRequest(latency=latency), pb.Stats, seconds)
+
+    def watch(self, interval: float, *, latency: bool = False) -> Iterator[pb.Stats]:
+        """A snapshot now and after every interval, until the run ends."""
+        request = pb.WatchRequest(interval_ns=round(interval * 1e9), latency=latency)
+        call = self._stub.Watch(request)
+        try:
+            yield from call
+        except grpc.RpcError:
+            raise self._explain("Watch", call, interval) from None
+        finally:
+            call.cancel()
+
+    def measure(
+        self,
+        policy: Policy,
+        settle: float,
+        window: float,
+        controller: ControllerKind | None = None,
+    ) -> pb.MeasureReply:
+        """Changes to `policy`, lets it settle, and measures over a window.
+
+        EngineError if something else was measured than was asked for.
+        """
+        request = pb.MeasureRequest(
+            policy=policy,
+            controller=controller,
+            settle_ns=round(settle * 1e9),
+            window_ns=round(window * 1e9),
+        )
+        reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
+        if reply.policy != policy:
+            raise _other_than("policy", names.policy_name(policy), names.policy_name(reply.policy))
+        if controller and reply.controller != controller:
+            told = names.controller_name
+            raise _other_than("controller", told(controller), told(reply.controller))
+        return reply
 
     def settle(self, seconds: float = 5) -> pb.Account:
         """Pauses the source, drains the chains, takes the exact account and resumes."""
@@ -132,29 +171,24 @@ class EngineClient:
         request = pb.TraceRequest(duration_ns=round(seconds * 1e9))
         return self._call("Trace", request, pb.TraceReply, _CALL_SECONDS + seconds)
 
-    def stop(self, seconds: float = 3) -> pb.Account:
-        """Stops and drains the chains, gives NFs their scheduling back; the engine then exits."""
+    def stop(self, seconds: float = 3, alive: Callable[[], None] = lambda: None) -> pb.Account:
+        """Stops and drains the chains, lets go of every thread; the engine then exits."""
         request = pb.SettleRequest(timeout_ns=round(seconds * 1e9))
-        return self._call("Stop", request, pb.Account, seconds + 5)
+        return self._call("Stop", request, pb.Account, seconds + 5, alive)
 
     def _call(
         self,
         method: str,
         request: Message,
-        reply: type[Reply],
+        _reply: type[Reply],
         seconds: float = _CALL_SECONDS,
         alive: Callable[[], None] = lambda: None,
     ) -> Reply:
-        call: grpc.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
-            f"/{_SERVICE}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=reply.FromString,
-        )
-        future = call.future(request, timeout=seconds)
+        future = getattr(self._stub, method).future(request, timeout=seconds)
         try:
             while True:
                 try:
-                    return future.result(timeout=_LOOK_SECONDS)
+                    return cast("Reply", future.result(timeout=_LOOK_SECONDS))
                 except grpc.FutureTimeoutError:
                     alive()
                 except grpc.RpcError:
@@ -166,7 +200,14 @@ class EngineClient:
         code, details = call.code(), (call.details() or "").strip()
         if code == grpc.StatusCode.UNAVAILABLE:
             return EngineError(f"unisd does not answer on {self._socket}", gone=True)
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return EngineError(f"unisd did not answer {method} within {seconds:.0f} s", gone=True)
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED and details == _OWN_DEADLINE:
+            return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
         sentence = details or f"{method} failed in unisd ({code.name})"
         return EngineError(sentence, bad_input=code in _BAD_INPUT)
+
+
+def _other_than(what: str, wanted: str, measured: str) -> EngineError:
+    return EngineError(
+        f"{what} {wanted} was to be measured, and the engine measured {measured}: somebody changed "
+        "it meanwhile"
+    )

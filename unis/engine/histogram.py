@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from hdrh.histogram import HdrHistogram
 
-from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import LatencyHistogram
 
 _LOWEST_NS, _HIGHEST_NS = 1, 100 * 10**9
 _DIGITS = 3  # significant
@@ -13,12 +13,12 @@ _DIGITS = 3  # significant
 class Latency:
     """Latencies of packets, ns, which can be added up over windows."""
 
-    def __init__(self, histograms: Iterable[pb.LatencyHistogram] = ()) -> None:
+    def __init__(self, histograms: Iterable[LatencyHistogram] = ()) -> None:
         self._histogram = HdrHistogram(_LOWEST_NS, _HIGHEST_NS, _DIGITS)
         for histogram in histograms:
             self.add(histogram)
 
-    def add(self, histogram: pb.LatencyHistogram) -> None:
+    def add(self, histogram: LatencyHistogram) -> None:
         """Adds the packets of one report."""
         for value, count in zip(histogram.value_ns, histogram.count, strict=True):
             self._histogram.record_value(max(_LOWEST_NS, min(value, _HIGHEST_NS)), count)

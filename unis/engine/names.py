@@ -4,7 +4,7 @@ from typing import cast
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import common_pb2, engine_pb2
 
 
 def _names(enum: EnumTypeWrapper, prefix: str) -> dict[str, int]:
@@ -15,10 +15,10 @@ def _names(enum: EnumTypeWrapper, prefix: str) -> dict[str, int]:
     }
 
 
-_POLICIES = _names(pb.Policy, "POLICY_")
-_CONTROLLERS = _names(pb.ControllerKind, "CONTROLLER_")
-_LINKS = _names(pb.LinkKind, "LINK_")
-_REASONS = _names(pb.SwitchReason, "SWITCH_REASON_")
+_POLICIES = _names(common_pb2.Policy, "POLICY_")
+_CONTROLLERS = _names(engine_pb2.ControllerKind, "CONTROLLER_")
+_LINKS = _names(common_pb2.LinkKind, "LINK_")
+_REASONS = _names(common_pb2.SwitchReason, "SWITCH_REASON_")
 
 
 def policies() -> list[str]:
@@ -26,14 +26,14 @@ def policies() -> list[str]:
     return list(_POLICIES)
 
 
-def policy(name: str) -> pb.Policy:
+def policy(name: str) -> common_pb2.Policy:
     """The policy called `name`; KeyError if there is none."""
-    return cast("pb.Policy", _POLICIES[name])
+    return cast("common_pb2.Policy", _POLICIES[name])
 
 
 def policy_name(number: int) -> str:
     """The name of a policy; "unspecified" for 0."""
-    return str(pb.Policy.Name(number)).removeprefix("POLICY_").lower()
+    return str(common_pb2.Policy.Name(number)).removeprefix("POLICY_").lower()
 
 
 def controllers() -> list[str]:
@@ -41,9 +41,19 @@ def controllers() -> list[str]:
     return list(_CONTROLLERS)
 
 
-def controller(name: str) -> pb.ControllerKind:
+def controller(name: str) -> engine_pb2.ControllerKind:
     """The controller called `name`; KeyError if there is none."""
-    return cast("pb.ControllerKind", _CONTROLLERS[name])
+    return cast("engine_pb2.ControllerKind", _CONTROLLERS[name])
+
+
+def controller_name(number: int) -> str:
+    """The name of a controller; "unspecified" for 0."""
+    return str(engine_pb2.ControllerKind.Name(number)).removeprefix("CONTROLLER_").lower()
+
+
+def state_name(number: int) -> str:
+    """What a function does, as the scheduler knows: "running", "waiting", "exited" …"""
+    return str(engine_pb2.FunctionState.Name(number)).removeprefix("FUNCTION_STATE_").lower()
 
 
 def links() -> list[str]:
@@ -51,7 +61,12 @@ def links() -> list[str]:
     return list(_LINKS)
 
 
+def link(name: str) -> common_pb2.LinkKind:
+    """The kind of link called `name`; KeyError if there is none."""
+    return cast("common_pb2.LinkKind", _LINKS[name])
+
+
 def reason_name(number: int) -> str:
-    """Why the scheduler left an NF: "slice expired", "ingress low", "egress high", "start"."""
-    name = str(pb.SwitchReason.Name(number)).removeprefix("SWITCH_REASON_")
+    """Why the scheduler left a task: "slice expired", "ingress low", "egress high", "start"."""
+    name = str(common_pb2.SwitchReason.Name(number)).removeprefix("SWITCH_REASON_")
     return name.lower().replace("_", " ")

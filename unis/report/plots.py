@@ -1,7 +1,4 @@
-"""The report's plots, as SVG that stands in an HTML page.
-
-A policy has the same colour in every plot. Functions have another, paler set.
-"""
+"""The report's plots, as SVG that stands in an HTML page."""
 
 import io
 import re
@@ -14,42 +11,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from unis.report import colours
 from unis.v1 import engine_pb2 as pb
-
-# Okabe and Ito: told apart by the colour-blind too.
-POLICY_COLOURS = {
-    "unis": "#0072B2",
-    "cooperative": "#009E73",
-    "rr": "#D55E00",
-    "other": "#8A6FB0",
-    "fifo": "#B8860B",
-    "batch": "#7F7F7F",
-}
-_FUNCTION_COLOURS = ["#7FB2E5", "#F6B26B", "#93C47D", "#C9A0DC", "#E6B8AF", "#B7B7B7", "#A2C4C9"]
-_INK, _FAINT = "#1f2328", "#d0d7de"
 
 # Any: matplotlib types each key of its settings.
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 11,
-    "text.color": _INK,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
+    "text.color": colours.INK,
+    "axes.edgecolor": colours.FAINT,
+    "axes.labelcolor": colours.INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "grid.color": _FAINT,
+    "grid.color": colours.FAINT,
     "grid.linewidth": 0.7,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "xtick.color": colours.INK,
+    "ytick.color": colours.INK,
     "svg.fonttype": "path",  # looks the same where a font is missing
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
-
-
-def colour(policy: str) -> str:
-    """The colour of a policy."""
-    return POLICY_COLOURS.get(policy, "#555555")
 
 
 def _svg(figure: Figure, label: str, salt: str) -> str:
@@ -69,39 +50,37 @@ def _svg(figure: Figure, label: str, salt: str) -> str:
     # Several pictures in one page must not share the ids of their parts.
     text = re.sub(r'\bid="', f'id="{salt}-', text)
     text = re.sub(r'xlink:href="#', f'xlink:href="#{salt}-', text)
-    return re.sub(r"url\(#", f"url(#{salt}-", text)
+    return colours.of_page(re.sub(r"url\(#", f"url(#{salt}-", text))
 
 
 def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def throughput(
-    windows: Mapping[str, Sequence[float]], shares: Mapping[str, float], base: str
-) -> str:
-    """A bar for each policy: the median of its windows (Mpps), which are the dots on it.
+def throughput(windows: Mapping[str, Sequence[float]], notes: Mapping[str, str]) -> str:
+    """A bar for each arm: the median of its windows (Mpps), which are the dots on it.
 
-    `shares` are those of `base`, from paired windows.
+    `notes` are written beside the bars: what may be said of the arm.
     """
     with mpl.rc_context(_STYLE):
         figure = _figure(9.2, 0.62 * len(windows) + 0.9)
         axes = figure.add_subplot()
-        medians = {policy: statistics.median(values) for policy, values in windows.items()}
+        medians = {arm: statistics.median(values) for arm, values in windows.items()}
         widest = max([*(max(v) for v in windows.values()), 1e-9])
-        for row, (policy, values) in enumerate(windows.items()):
-            axes.barh(row, medians[policy], height=0.62, color=colour(policy), alpha=0.9)
+        for row, (arm, values) in enumerate(windows.items()):
+            axes.barh(row, medians[arm], height=0.62, color=colours.of_arm(arm), alpha=0.9)
             axes.scatter(
-                values, [row] * len(values), s=11, color="white", edgecolor=_INK, linewidth=0.6,
-                zorder=3, clip_on=False,
+                values, [row] * len(values), s=11, color=colours.PAPER, edgecolor=colours.INK,
+                linewidth=0.6, zorder=3, clip_on=False,
             )  # fmt: skip
-            end = max(values) + widest * 0.015
+            label = "   ".join([_rate(medians[arm]), *filter(None, [notes.get(arm)])])
             axes.text(
-                end, row, _throughput_label(medians[policy], shares.get(policy), base), va="center",
-                fontweight="bold" if policy == "unis" else "normal",
+                max(values) + widest * 0.015, row, label, va="center",
+                fontweight="bold" if row == 0 else "normal",
             )  # fmt: skip
         axes.set_yticks(range(len(windows)), list(windows))
         axes.invert_yaxis()
-        axes.set_xlim(0, widest * 1.28)
+        axes.set_xlim(0, widest * 1.32)
         axes.set_xlabel("packets delivered, millions per second (bar: median, dots: windows)")
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -110,13 +89,10 @@ def throughput(
         return _svg(figure, "Throughput by policy", "throughput")
 
 
-def _throughput_label(value: float, share: float | None, base: str) -> str:
-    if not value:
+def _rate(mpps: float) -> str:
+    if not mpps:
         return "nothing delivered in most windows"
-    text = f"{value:.2f} Mpps" if value >= 0.1 else f"{value * 1000:.1f} kpps"
-    if share:
-        text += f"   {share:.2f} of {base}" if share >= 0.01 else f"   1/{1 / share:,.0f} of {base}"
-    return text
+    return f"{mpps:.2f} Mpps" if mpps >= 0.1 else f"{mpps * 1000:.1f} kpps"
 
 
 def latency(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -130,7 +106,7 @@ def latency(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
             below = [0.0, *(share for _, share in points)]
             axes.step(
                 [points[0][0], *(us for us, _ in points)], [100 * share for share in below],
-                where="post", color=colour(policy), linewidth=2.2, label=policy,
+                where="post", color=colours.of_arm(policy), linewidth=2.2, label=policy,
             )  # fmt: skip
         axes.set_xscale("log")
         axes.set_ylim(0, 101)
@@ -162,18 +138,18 @@ def timeline(
         for policy, trace in traces.items()
         for cpu in sorted({run.cpu for run in trace.runs})
     ]
-    colours = {
-        name: _FUNCTION_COLOURS[index % len(_FUNCTION_COLOURS)]
-        for index, name in enumerate(functions)
-    }
+    shades = colours.of_functions(functions)
     many_cpus = len({cpu for _, cpu, _ in rows}) > 1
     with mpl.rc_context(_STYLE):
         figure = _figure(9.2, 0.55 * max(1, len(rows)) + 1.1)
         axes_pair = figure.subplots(1, 2, sharey=True)
         for axes, span in zip(axes_pair, (wide_ms, close_ms), strict=True):
             for row, (_, cpu, trace) in enumerate(rows):
-                _strip(axes, row, trace, cpu, span, colours)
+                _strip(axes, row, trace, cpu, span, shades)
             axes.set_xlim(0, span)
+            axes.set_xticks(
+                [0, span / 4, span / 2, 3 * span / 4]
+            )  # the end would meet its neighbour
             axes.set_xlabel(f"ms ({'the first ' if span == close_ms else ''}{span:g} ms)")
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
@@ -181,20 +157,20 @@ def timeline(
         axes_pair[0].set_yticks(range(len(rows)), labels)
         axes_pair[0].set_ylim(max(1, len(rows)) - 0.5, -0.5)
         figure.legend(
-            handles=[Patch(color=shade, label=name) for name, shade in colours.items()],
-            loc="outside upper center", ncols=max(1, len(colours)), frameon=False,
+            handles=[Patch(color=shade, label=name) for name, shade in shades.items()],
+            loc="outside upper center", ncols=min(8, max(1, len(shades))), frameon=False,
         )  # fmt: skip
         return _svg(figure, "Who ran when, by policy", "timeline")
 
 
 def _strip(
-    axes: Axes, row: int, trace: pb.TraceReply, cpu: int, span_ms: float, colours: Mapping[str, str]
+    axes: Axes, row: int, trace: pb.TraceReply, cpu: int, span_ms: float, shades: Mapping[str, str]
 ) -> None:
     begin = trace.begin_ns or min((run.begin_ns for run in trace.runs), default=0)
     spans: dict[str, list[tuple[float, float]]] = {}
     for run in trace.runs:
         start = (run.begin_ns - begin) / 1e6
         if run.cpu == cpu and start < span_ms:
-            spans.setdefault(run.nf, []).append((start, (run.end_ns - run.begin_ns) / 1e6))
-    for nf, bars in spans.items():
-        axes.broken_barh(bars, (row - 0.36, 0.72), facecolors=colours[nf], linewidth=0)
+            spans.setdefault(run.function, []).append((start, (run.end_ns - run.begin_ns) / 1e6))
+    for function, bars in spans.items():
+        axes.broken_barh(bars, (row - 0.36, 0.72), facecolors=shades[function], linewidth=0)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from unis.engine import names
+from unis.v1 import common_pb2 as common
 from unis.v1 import engine_pb2 as pb
 
 _RUNS_THREAD, _SWITCHES_THREAD = 0, 1
@@ -12,8 +13,8 @@ _RUNS_THREAD, _SWITCHES_THREAD = 0, 1
 
 def chrome_trace(
     policy: int,
-    runs: Iterable[pb.RunInterval],
-    switches: Iterable[pb.SwitchEvent],
+    runs: Iterable[common.RunInterval],
+    switches: Iterable[common.SwitchEvent],
     begin_ns: int | None = None,
 ) -> dict[str, Any]:
     """A track for each CPU with who ran, and one below it with each decision of the scheduler."""
@@ -49,10 +50,10 @@ def _names_of_tracks(cpu: int) -> list[dict[str, Any]]:
     ]
 
 
-def _run_event(run: pb.RunInterval, origin: int) -> dict[str, Any]:
+def _run_event(run: common.RunInterval, origin: int) -> dict[str, Any]:
     return {
         "ph": "X",
-        "name": run.nf,
+        "name": run.function,
         "cat": "run",
         "pid": run.cpu,
         "tid": _RUNS_THREAD,
@@ -62,7 +63,7 @@ def _run_event(run: pb.RunInterval, origin: int) -> dict[str, Any]:
     }
 
 
-def _switch_event(switch: pb.SwitchEvent, origin: int) -> dict[str, Any]:
+def _switch_event(switch: common.SwitchEvent, origin: int) -> dict[str, Any]:
     return {
         "ph": "i",
         "s": "p",

@@ -9,20 +9,25 @@ from unis import built
 from unis.engine import names
 from unis.engine.histogram import Latency
 from unis.simulate.scenario import ScenarioError
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import simulator_pb2 as pb
 
 _SECONDS = 300  # of real time: for what no scenario takes
 
 
 def simulate(scenario: pb.Scenario) -> pb.SimResult:
     """The result of one run; the same for the same scenario. ScenarioError if it is refused."""
-    done = subprocess.run(
-        [built.simulator()],
-        input=json_format.MessageToJson(scenario).encode(),
-        capture_output=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [built.simulator()],
+            input=json_format.MessageToJson(scenario).encode(),
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ScenarioError(
+            f"the simulator has not ended after {_SECONDS} s: simulate fewer --seconds"
+        ) from None
     if done.returncode != 0:
         raise ScenarioError(done.stderr.decode(errors="replace").strip() or "unis-sim failed")
     return json_format.Parse(done.stdout, pb.SimResult())
@@ -44,8 +49,7 @@ class Summary:
         """Rates from the counters of a run."""
         seconds = result.duration_ns / 1e9
         dropped = sum(
-            chain.dropped_ingress_full
-            + sum(nf.dropped_egress_full + nf.dropped_by_function for nf in chain.nfs)
+            chain.dropped_ingress_full + chain.dropped_egress_full + chain.dropped_by_function
             for chain in result.chains
         )
         return cls(

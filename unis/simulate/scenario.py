@@ -1,16 +1,19 @@
 """A chain file as the simulator wants it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unis.chain.deploy import SIZE_MIXES, scheduler_settings
+from unis import links
 from unis.chain.load import LoadedChain
-from unis.chain.model import Chain, Function, PcapSource, SyntheticSource, Traffic
+from unis.chain.model import ChainFile, Function, PcapSource, SyntheticSource, Traffic
+from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
 from unis.errors import UnisError
+from unis.plan import wiring
+from unis.plan.contract import SIZE_MIXES, scheduler_settings
 from unis.simulate.capture import mean_size
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import simulator_pb2 as pb
 
 # Bursts between two yields of a co-operative function, where the file states none (section 5.1.3).
 PAPER_YIELD_EVERY = 8
@@ -63,22 +66,27 @@ def scenario(
 ) -> pb.Scenario:
     """One run of the simulator. `costs` by function; ScenarioError names those that lack one."""
     file = chain.file
-    missing = [function.name for function in file.functions if function.name not in costs]
+    missing = [name for name in file.functions if name not in costs]
     if missing:
         raise ScenarioError(
             f"the cost of {', '.join(missing)} is not known: add cost_ns to {chain.path}, give "
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
-    share = 1 / len(file.chains)
+    # The simulator knows no sockets.
+    wired = wiring.wire(file, Path())
+    if problems := wiring.link_problems(file, wired):
+        raise chain.error(problems)
+    arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
+        functions=[_function(name, file.function(name), costs[name]) for name in file.functions],
         chains=[
             pb.SimChain(
-                name=part.name,
-                ring_size=part.ring,
-                nfs=[_nf(function, costs[function.name]) for function in part.ordered],
-                arrivals=_arrivals(file.traffic, chain.directory, share),
+                name=name,
+                path=file.path(name),
+                capacity=[_capacity(wired, passed) for passed in wired.stretches[name]],
+                arrivals=arrivals,
             )
-            for part in file.chains
+            for name in file.chains
         ],
         machine=machine.message(file.scheduler.rr_timeslice_ms),
         scheduler=scheduler_settings(file.scheduler),
@@ -90,19 +98,25 @@ def scenario(
     )
 
 
-def _nf(function: Function, cost: CostOf) -> pb.SimNf:
-    nf = pb.SimNf(
-        name=function.name,
-        cpu=function.cpu,
+def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
+    """Packets between two functions; where the engine carries them across, the smaller link's."""
+    there = [wired.links[name] for name in passed]
+    return min(links.KINDS[link.kind].capacity(link.slots) for link in there)
+
+
+def _function(name: str, function: Function, cost: CostOf) -> pb.SimFunction:
+    simulated = pb.SimFunction(
+        name=name,
+        cpu=function.cpu or 0,
         yield_every=function.yield_every or PAPER_YIELD_EVERY,
     )
     if isinstance(cost, dict):
-        nf.size.extend(sorted(cost))
-        nf.size_cost_ns.extend(cost[size] for size in sorted(cost))
-        nf.cost_ns = nf.scheduled_cost_ns = sum(cost.values()) / len(cost)
+        simulated.size.extend(sorted(cost))
+        simulated.size_cost_ns.extend(cost[size] for size in sorted(cost))
+        simulated.cost_ns = simulated.scheduled_cost_ns = sum(cost.values()) / len(cost)
     else:
-        nf.cost_ns = cost
-    return nf
+        simulated.cost_ns = cost
+    return simulated
 
 
 def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals:
@@ -114,10 +128,7 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
             arrivals.size = fixed
             size = fixed
         case PcapSource(file=file):
-            try:
-                arrivals.size = mean_size(directory / file)
-            except (OSError, ValueError) as error:
-                raise ScenarioError(str(error)) from None
+            arrivals.size = mean_size(directory / file)
             size = arrivals.size
         case _:
             raise ScenarioError(
@@ -131,11 +142,19 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
 
 
 def shortened(chain: LoadedChain, functions: int) -> LoadedChain:
-    """The same file with only the first so many functions of each chain."""
-    chains = [_first(part, functions) for part in chain.file.chains]
-    return LoadedChain(chain.path, chain.file.model_copy(update={"chains": chains}))
-
-
-def _first(chain: Chain, count: int) -> Chain:
-    kept = [f.model_copy(update={"after": None}) for f in chain.ordered[:count]]
-    return chain.model_copy(update={"functions": kept})
+    """The same file with only the first so many functions of each path."""
+    file = chain.file
+    chains = {
+        name: part if part.path is None else part.model_copy(update={"path": part.path[:functions]})
+        for name, part in file.chains.items()
+    }
+    kept = {name for part in chains.values() for name in part.path or []}
+    ends = {*kept, INGRESS, EGRESS}
+    shorter: ChainFile = file.model_copy(
+        update={
+            "chains": chains,
+            "functions": {name: part for name, part in file.functions.items() if name in kept},
+            "links": [link for link in file.links if {link.origin, link.to} <= ends],
+        }
+    )
+    return LoadedChain(chain.path, shorter, chain.document)

@@ -1,0 +1,34 @@
+"""The demo shows what it promises: UNiS near co-operative functions, far ahead of the kernel."""
+
+import json
+
+from machine import Machine
+
+
+def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
+    out = machine.directory / "demo"
+    machine.unis("demo", "--rounds", "4", "--out", str(out))
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["accounted"] is True
+    policies = summary["policies"]
+    assert set(policies) == {"unis", "cooperative", "rr", "other"}
+    for policy in policies.values():
+        assert policy["mean_mpps"] > 0
+        assert set(policy["mpps"]) == {"median", "q1", "q3"}
+        assert {"p5", "p50", "p95", "p99"} <= set(policy["latency_us"])
+        assert "drops" in policy
+    # Far from what is claimed (docs/measuring.md), and far from chance: windows of one round.
+    assert policies["rr"]["ratio_of_unis"]["median"] > 3
+    assert policies["unis"]["ratio_to_cooperative"]["median"] > 0.4
+    page = (out / "report.html").read_text()
+    assert "<svg" in page
+    assert 'src="http' not in page
+    assert "Every packet is accounted for" in page
+
+
+def test_two_controllers_are_compared_in_one_run(machine: Machine) -> None:
+    out = machine.directory / "demo"
+    machine.unis("demo", "--arms", "unis/priority,unis/signal", "--rounds", "2", "--out", str(out))
+    policies = json.loads((out / "summary.json").read_text())["policies"]
+    assert set(policies) == {"unis/priority", "unis/signal"}
+    assert all(policy["mean_mpps"] > 0 for policy in policies.values())

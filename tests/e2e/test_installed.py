@@ -1,0 +1,62 @@
+"""A wheel and what `meson install` puts beside it work without the clone."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unis import built
+
+ROOT = built.clone()
+
+
+def run(*words: str | Path, cwd: Path, codes: tuple[int, ...] = (0,)) -> str:
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("UNIS_", "PYTHON", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode in codes, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix with both halves, and a virtual environment at its root."""
+    top = tmp_path_factory.mktemp("installed")
+    build = built.build_directory()
+    run("meson", "install", "-C", build, "--no-rebuild", "--destdir", top, cwd=ROOT)
+    prefix = next(top.rglob("libexec/unis")).parents[1]
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", top, cwd=ROOT)
+    run("uv", "venv", "-q", "--allow-existing", "--python", sys.executable, prefix, cwd=top)
+    python = prefix / "bin" / "python"
+    pip = ("uv", "pip", "install", "-q", "--python", python)
+    run(*pip, "--require-hashes", "-r", ROOT / "requirements.lock", cwd=top)
+    run(*pip, "--no-deps", next(top.glob("*.whl")), cwd=top)
+    return prefix
+
+
+def test_the_half_in_python_finds_the_built_one(prefix: Path, tmp_path: Path) -> None:
+    asked = "from unis import built; print(built.clone(), built.unisd(), built.port_driver())"
+    answer = run(prefix / "bin" / "python", "-c", asked, cwd=tmp_path)
+    assert str(ROOT) not in answer
+    assert answer.count(str(prefix)) == 3
+
+
+def test_commands_work_outside_the_clone(prefix: Path, tmp_path: Path) -> None:
+    unis = prefix / "bin" / "unis"
+    assert run(unis, "version", cwd=tmp_path).strip()
+    findings = json.loads(run(unis, "doctor", "--json", cwd=tmp_path, codes=(0, 1)))
+    assert findings
+    assert "make build" not in json.dumps(findings)
+    example = prefix / "share" / "unis" / "examples" / "demo.yaml"
+    costs = [f"--cost={name}=50" for name in ("firewall", "nat", "monitor")]
+    table = run(unis, "simulate", example, *costs, "--seconds", "0.2", cwd=tmp_path)
+    assert "cooperative" in table

@@ -1,0 +1,101 @@
+"""An engine that carries no packets: the calls of the contract, and no DPDK. Run as `unisd`.
+
+FAKE_HANG names a call that is never answered, FAKE_DIE one on which it dies, FAKE_STUBBORN makes it
+ignore SIGTERM. Each call is noted in the file FAKE_CALLS.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from unis.v1 import engine_pb2 as pb
+from unis.v1 import engine_pb2_grpc
+
+
+class Fake(engine_pb2_grpc.EngineServicer):  # type: ignore[misc]
+    def __init__(self, end: threading.Event) -> None:
+        self.end = end
+        self.stats = pb.Stats()
+
+    def called(self, name: str) -> None:
+        if calls := os.environ.get("FAKE_CALLS"):
+            with Path(calls).open("a") as stream:
+                stream.write(f"{name}\n")
+        if os.environ.get("FAKE_DIE") == name:
+            os._exit(1)
+        if os.environ.get("FAKE_HANG") == name:
+            time.sleep(1000)
+
+    def Deploy(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Deploy")
+        self.stats.run = request.run
+        self.stats.chains.extend(pb.ChainStats(name=chain.name) for chain in request.chains)
+        self.stats.functions.extend(
+            pb.FunctionStats(name=function.name, cpu=function.cpu, cost_ns=function.cost_ns)
+            for function in request.functions
+        )
+        return pb.Empty()
+
+    def Attach(self, request: Any, context: Any) -> pb.AttachReply:  # noqa: N802
+        self.called("Attach")
+        if request.function == "slow":
+            time.sleep(1000)
+        if request.function == "mute":
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
+        return pb.AttachReply(tid=request.pid)
+
+    def Estimate(self, request: Any, _context: Any) -> pb.EstimateReply:  # noqa: N802
+        self.called("Estimate")
+        functions = [pb.FunctionEstimate(function=name, ns=42) for name in request.functions]
+        return pb.EstimateReply(functions=functions)
+
+    def Start(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Start")
+        self.stats.policy, self.stats.controller = request.policy, request.controller
+        return pb.Empty()
+
+    def SetPolicy(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+        return self.Start(request, _context)
+
+    def GetStats(self, _request: Any, _context: Any) -> pb.Stats:  # noqa: N802
+        self.called("GetStats")
+        for chain in self.stats.chains:
+            chain.delivered += 0 if os.environ.get("FAKE_DRY") else 1
+        return self.stats
+
+    def Watch(self, _request: Any, _context: Any) -> Iterator[pb.Stats]:  # noqa: N802
+        while not self.end.wait(0.01):
+            yield self.stats
+
+    def Settle(self, _request: Any, _context: Any) -> pb.Account:  # noqa: N802
+        self.called("Settle")
+        return pb.Account(offered=7, delivered=7, exact=True)
+
+    def Stop(self, _request: Any, _context: Any) -> pb.Account:  # noqa: N802
+        self.called("Stop")
+        self.end.set()
+        return pb.Account(offered=7, delivered=7, exact=True)
+
+
+def main() -> None:
+    end = threading.Event()
+    stubborn = bool(os.environ.get("FAKE_STUBBORN"))
+    signal.signal(signal.SIGTERM, (lambda *_: None) if stubborn else (lambda *_: end.set()))
+    server = grpc.server(ThreadPoolExecutor(4))
+    engine_pb2_grpc.add_EngineServicer_to_server(Fake(end), server)  # type: ignore[no-untyped-call]
+    server.add_insecure_port(f"unix:{sys.argv[sys.argv.index('--socket') + 1]}")
+    server.start()
+    end.wait()
+    server.stop(0.2).wait(1)
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,232 @@
+"""Several runs on one machine: what one has, another does not get, also when both come at once."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from unis.chain.load import load
+from unis.cli.app import app
+from unis.plan.machine import Machine
+from unis.plan.model import Plan
+from unis.plan.planner import make_plan
+from unis.runtime import hugepages
+from unis.runtime.claim import claim
+from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
+from unis.runtime.errors import LaunchError, NotAllowedError
+from unis.runtime.lock import machine_lock
+from unis.runtime.planning import others, places
+from unis.runtime.process import ProcessId
+from unis.runtime.state import Phase, RunState
+
+FILE = """
+apiVersion: unis/v1
+name: {name}
+platform: {{cpus: [{platform}]}}
+functions:
+  a: {{program: /bin/true, cpu: {cpu}}}
+chains:
+  c: {{path: [a]}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    if os.geteuid() != 0:
+        if os.environ.get("CI") == "true":
+            pytest.fail("needs root")
+        pytest.skip("needs root")
+    monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 1000)
+
+
+def plan(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> Plan:
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(FILE.format(name=name, cpu=cpu, platform=platform))
+    return make_plan(load(file), Machine(frozenset(range(8))), [], places)
+
+
+def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
+    return claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+
+
+def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> str:
+    with pytest.raises(LaunchError) as caught:
+        claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    assert refused(tmp_path, "one", 2).startswith("`one` is already running")
+
+
+@pytest.mark.parametrize(("cpu", "platform"), [(1, 3), (0, 3), (2, 1)])
+def test_no_function_shares_a_cpu_with_another_run(tmp_path: Path, cpu: int, platform: int) -> None:
+    taken(tmp_path, "one", 1, 0)
+    assert "is in use by run `one`" in refused(tmp_path, "two", cpu, platform)
+
+
+def test_two_engines_may_share_a_cpu(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    taken(tmp_path, "two", 2)
+    assert {other.name: set(other.cpus) for other in others()} == {"one": {1}, "two": {2}}
+
+
+def test_hugepages_are_summed_over_runs_that_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = plan(tmp_path, "one", 1).hugepages_mb
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 2 * needed - 1)
+    state = taken(tmp_path, "one", 1)
+    said = refused(tmp_path, "two", 2)
+    assert f"{needed} MB of them promised" in said
+    run_directory("one").write(state.with_changes(phase=Phase.RUNNING))  # it has them now
+    taken(tmp_path, "two", 2)
+
+
+def test_too_few_hugepages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
+    assert "10 MB of hugepages are free and" in refused(tmp_path, "one", 1)
+    monkeypatch.setattr(hugepages, "directory", lambda: None)
+    assert "are mounted: run `mkdir" in refused(tmp_path, "one", 1)
+
+
+def test_without_root_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "run it with sudo" in refused(tmp_path, "one", 1)
+
+
+def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
+    run = plan(tmp_path, "one", 1)
+    functions = (dataclasses.replace(run.functions[0], user="nobody-here"),)
+    run = dataclasses.replace(run, functions=functions)
+    with pytest.raises(LaunchError, match="there is no user `nobody-here`"):
+        claim(run, run_directory("one"), None, None, print)
+    assert all_runs() == []
+
+
+def test_a_stale_run_makes_room(tmp_path: Path) -> None:
+    state = taken(tmp_path, "one", 1)
+    dead = ProcessId(os.getpid(), 1)
+    run_directory("one").write(state.with_changes(launcher=dead))
+    told: list[str] = []
+    claim(plan(tmp_path, "two", 1), run_directory("two"), None, None, told.append)
+    assert told == ["cleaning up after run `one`, whose launcher was killed"]
+    assert [state.name for _, state in all_runs()] == ["two"]
+
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_claim
+from unis.runtime import claim as module, hugepages
+hugepages.directory = lambda: Path("/dev/hugepages")
+hugepages.free_mb = lambda: 1000
+original = module._require_no_clash
+def slowly(*arguments):
+    original(*arguments)
+    time.sleep(0.3)
+module._require_no_clash = slowly
+plan = test_claim.plan(Path({folder!r}), sys.argv[1], 1)
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    module.claim(plan, test_claim.run_directory(plan.name), None, None, print)
+    print("claimed", flush=True)
+except test_claim.LaunchError as error:
+    print(error, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("names", [("one", "one"), ("one", "two")])
+def test_of_two_at_once_one_is_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Each finds the CPU free, had it not to wait for the other."""
+    code = CLAIM.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    claimants = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )
+        for name in names
+    ]  # fmt: skip
+    said: list[str] = []
+    for word in ("", "go\n"):
+        for claimant in claimants:
+            assert claimant.stdin
+            claimant.stdin.write(word)
+        for claimant in claimants:
+            assert claimant.stdout
+            if word:
+                said.append(claimant.stdout.readline())
+            else:
+                assert claimant.stdout.readline() == "ready\n"
+    for claimant in claimants:
+        claimant.communicate("end\n", timeout=30)
+    assert sorted(line == "claimed\n" for line in said) == [False, True], said
+    loser = next(line for line in said if line != "claimed\n")
+    assert "already running" in loser or "in use by run" in loser
+
+
+def test_the_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    held = pytest.raises(LaunchError, match="another `unis up` has held")
+    with machine_lock(), held, machine_lock(0.1):
+        pass
+    started = time.monotonic()
+    with machine_lock(10):
+        assert time.monotonic() - started < 5, "it was let go"
+    assert (tmp_path / "run" / "lock").exists()
+
+
+def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    run_directory("one").path.chmod(0o770)
+    with pytest.raises(NotAllowedError, match="not believed"):
+        all_runs()
+    with pytest.raises(LaunchError, match="may be written by others"):
+        RunDirectory(run_directory("one").path).make()
+    run_directory("one").path.chmod(0o700)
+    base_directory().chmod(0o777)
+    with pytest.raises(LaunchError, match="may be written by others"), machine_lock():
+        pass
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    os.chown(run_directory("one").path, 1000, 1000)
+    with pytest.raises(NotAllowedError, match="another user's"):
+        all_runs()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".."])
+def test_a_state_with_paths_for_names_is_none(tmp_path: Path, name: str) -> None:
+    state = taken(tmp_path, "one", 1)
+    text = state.text().replace('"unis-one"', f'"{name}"')
+    with pytest.raises(ValueError, match=r".*"):
+        RunState.parse(text)
+    assert RunState.parse(state.text()) == state
+
+
+def test_without_root_one_is_told_that_one_may_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that there is nothing to see."""
+    taken(tmp_path, "one", 1)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    def refuse(_path: Path) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    result = CliRunner().invoke(app, ["ps"])
+    assert result.exit_code == 2
+    assert "only root may look at run `one`" in result.output

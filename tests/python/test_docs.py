@@ -1,0 +1,61 @@
+"""What the documents say is so: pages of commands, features and their proofs, links."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import cli_pages
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+STATES = {"works", "emulated", "planned"}
+
+
+def features() -> list[list[str]]:
+    text = (ROOT / "docs" / "features.md").read_text()
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows[1:]]
+
+
+def proof_problem(proof: str) -> str | None:
+    commands = {name.removesuffix(".md").replace("-", " ") for name in cli_pages.pages()}
+    if proof.startswith("unis "):
+        return None if proof.removeprefix("unis ") in commands else f"no command `{proof}`"
+    name, _, test = proof.partition("::")
+    file = ROOT / name
+    if not file.is_file():
+        return f"no file {name}"
+    if test and f"def {test}(" not in file.read_text():
+        return f"no test {test} in {name}"
+    return None
+
+
+def test_pages_of_commands_are_current() -> None:
+    written = {file.name: file.read_text() for file in (ROOT / "docs" / "cli").glob("*.md")}
+    assert written == cli_pages.pages(), "run `make docs`"
+
+
+@pytest.mark.parametrize("row", features(), ids=lambda row: row[0][:40])
+def test_a_feature_has_its_proof(row: list[str]) -> None:
+    _, state, proof = row
+    assert state in STATES
+    assert bool(proof) == (state != "planned")
+    if proof:
+        assert proof_problem(proof.strip("`")) is None
+
+
+def test_a_proof_that_is_not_there_is_seen() -> None:
+    for missing in ("unis nonsense", "docs/nonsense.md", "tests/e2e/test_run.py::test_nonsense"):
+        assert proof_problem(missing)
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_contributing_stays_short() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 45

@@ -1,0 +1,79 @@
+"""A command imports what it needs: by modules, for time says nothing on a busy machine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
+LOADED = """
+import json, sys
+from unis.cli import main
+sys.argv = ["unis", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def loaded(tmp_path: Path, *words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", LOADED, *words],
+        env={**os.environ, "UNIS_RUN_DIR": str(tmp_path / "run")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def those_of(modules: set[str], names: list[str]) -> list[str]:
+    return [name for name in names if any(f"{it}.".startswith(f"{name}.") for it in modules)]
+
+
+@pytest.mark.parametrize("command", ["version", "--version"])
+def test_the_version_needs_next_to_nothing(tmp_path: Path, command: str) -> None:
+    assert those_of(loaded(tmp_path, command), [*HEAVY, "typer", "rich", "google"]) == []
+
+
+# typer loads pydantic for the options of any command.
+@pytest.mark.parametrize("command", [["ps"], ["down", "--all"], ["logs", "--list"]])
+def test_looking_at_runs_needs_no_chain_file(tmp_path: Path, command: list[str]) -> None:
+    modules = loaded(tmp_path, *command)
+    unwanted = ["grpc", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
+    unwanted += ["unis.chain", "unis.plan", "unis.simulate", "unis.bench", "unis.report"]
+    assert those_of(modules, unwanted) == []
+
+
+def test_asking_an_engine_needs_no_more_than_grpc() -> None:
+    """What `ps` loads on top for a chain that runs."""
+    code = (
+        "import unis.cli.ps_command, unis.cli.view, unis.cli.plain, unis.engine.client, json, sys;"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    modules = set(json.loads(done.stdout))
+    unwanted = ["pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh", "unis.chain"]
+    assert those_of(modules, unwanted) == []
+
+
+@pytest.mark.parametrize("module", ["unis.runtime.guard", "unis.runtime.supervisor"])
+def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, module: str) -> None:
+    """Root would run it."""
+    for name in ("grpc.py", "json.py", "pydantic.py"):
+        (tmp_path / name).write_text("open('ran', 'w')\n")
+    folder = Path(__file__).parents[2] / "unis" / "runtime"
+    starts = [path for path in folder.glob("*.py") if f'"{module}"' in path.read_text()]
+    assert len(starts) == 1
+    assert f'"-P", "-m", "{module}"' in starts[0].read_text()
+    subprocess.run(
+        [sys.executable, "-P", "-c", f"import {module}"], cwd=tmp_path, check=True, timeout=60
+    )
+    assert not (tmp_path / "ran").exists()

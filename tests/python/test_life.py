@@ -1,0 +1,260 @@
+"""The life of a run with an engine that carries no packets: whatever ends it, nothing is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unis.runtime import cgroup
+from unis.runtime.state import RUN_MARK
+
+UNIS = str(Path(sys.executable).with_name("unis"))
+_SECONDS = 60  # a bound, not an expectation
+CALLS = ["Deploy", "Attach", "Estimate", "Start"]
+
+
+class Place:
+    """A build of a false engine and functions that sleep, and a folder for runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = folder / "calls"
+        self.environment = {
+            **os.environ,
+            "UNIS_BUILD": str(folder / "build"),
+            "UNIS_RUN_DIR": str(folder / "run"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "FAKE_CALLS": str(self.calls),
+        }
+        fake = Path(__file__).with_name("fake_unisd.py")
+        self._program("engine/unisd", f'exec {sys.executable} -P {fake} "$@"')
+        self._program("functions/sleeper", "exec sleep 1000")
+        self._program("functions/dies", "echo last words; exit 3")
+        self._program("ports/librte_net_unis.so", "")
+
+    def _program(self, name: str, text: str) -> None:
+        path = self.folder / "build" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def file(self, name: str = "life", *, program: str = "sleeper", function: str = "a") -> Path:
+        content = {
+            "apiVersion": "unis/v1",
+            "name": name,
+            "functions": {function: {"program": program, "cpu": 1}},
+            "chains": {"c": {"path": [function]}},
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps(content))
+        return path
+
+    def start(self, *words: str | Path, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [UNIS, *map(str, words)],
+            env={**self.environment, **more},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def unis(self, *words: str | Path, code: int = 0, **more: str) -> str:
+        process = self.start(*words, **more)
+        said, _ = process.communicate(timeout=_SECONDS)
+        assert "Traceback" not in said, said
+        assert process.returncode == code, said
+        return said
+
+    def ps(self) -> list[dict[str, Any]]:
+        process = self.start("ps", "--json")
+        said, _ = process.communicate(timeout=_SECONDS)
+        rows: list[dict[str, Any]] = json.loads(said)
+        return rows
+
+    def called(self, name: str) -> bool:
+        return self.calls.exists() and name in self.calls.read_text().split()
+
+    def left(self) -> list[str]:
+        """Processes and cgroups of any run here."""
+        found: list[str] = []
+        for entry in Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                mark = RUN_MARK.encode() + b"=" in (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if str(self.folder / "run") in line or (mark and str(self.folder) in line):
+                found.append(line)
+        if mount := cgroup.mount():
+            found += map(str, mount.glob("unis-*"))
+        return found
+
+    def assert_nothing_left(self) -> None:
+        wait_for(lambda: not self.left(), lambda: str(self.left()))
+
+
+def wait_for(condition: Callable[[], bool], complaint: Callable[[], str] = str) -> None:
+    end = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < end, complaint()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    fit = os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1
+    if not fit or not Path("/dev/hugepages").exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("needs root, two CPUs and hugepages")
+        pytest.skip("needs root, two CPUs and hugepages")
+    place = Place(tmp_path)
+    yield place
+    place.unis("down", "--all")
+    place.assert_nothing_left()
+
+
+def test_up_ps_restart_down(place: Place) -> None:
+    place.unis("up", place.file(), "--wait", "--policy", "rr")
+    (row,) = place.ps()
+    assert (row["name"], row["phase"], row["policy"]) == ("life", "running", "rr")
+    assert place.called("Estimate")
+    assert "exact" in place.unis("account")
+    first = row["unisd"]
+    assert "running under policy rr" in place.unis("restart")
+    (row,) = place.ps()
+    assert row["policy"] == "rr"
+    assert row["unisd"] != first
+    assert "7 delivered" in place.unis("down", "life.yaml")
+    assert place.ps() == []
+    place.assert_nothing_left()
+    assert "starting unisd" in place.unis("logs", "life", "unis")
+
+
+def test_two_at_once_of_one_name(place: Place) -> None:
+    file = place.file()
+    both = [place.start("up", file, "-d") for _ in range(2)]
+    said = [process.communicate(timeout=_SECONDS)[0] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    assert "Traceback" not in "".join(said)
+    assert [row["phase"] for row in place.ps()] == ["running"]
+
+
+def test_two_at_once_of_two_names(place: Place) -> None:
+    files = [place.file("one"), place.file("two")]
+    both = [place.start("up", file, "-d") for file in files]
+    said = [process.communicate(timeout=_SECONDS)[0] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    assert "in use by run" in "".join(said)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_signal_during_each_call_of_the_engine(place: Place, call: str) -> None:
+    process = place.start("up", place.file(), FAKE_HANG=call)
+    wait_for(lambda: place.called(call))
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=_SECONDS)
+    assert "Traceback" not in said
+    assert process.returncode == 1
+    assert place.ps() == []
+    place.assert_nothing_left()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_engine_that_dies_in_each_call(place: Place, call: str) -> None:
+    said = place.unis("up", place.file(), "-d", code=1, FAKE_DIE=call)
+    assert "unisd (pid" in said or "unisd does not answer" in said
+    assert [row["phase"] for row in place.ps()] == ["failed"]
+    place.assert_nothing_left()
+
+
+@pytest.mark.parametrize("victim", ["launcher", "unisd", "a", "launcher and guard"])
+def test_a_killed_process_takes_the_run_with_it(place: Place, victim: str) -> None:
+    place.unis("up", place.file(), "-d")
+    (row,) = place.ps()
+    victims = [row["launcher"]] if "launcher" in victim else []
+    victims += [row["functions"]["a"]] if victim == "a" else []
+    victims += [row["unisd"]] if victim == "unisd" else []
+    if "guard" in victim:
+        state = json.loads((place.folder / "run/runs/life/state.json").read_text())
+        victims.append(state["guard"]["pid"])
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    if "guard" in victim:
+        wait_for(lambda: [row["phase"] for row in place.ps()] == ["stale"])
+        place.unis("down")
+    place.assert_nothing_left()
+
+
+def test_a_second_signal_makes_it_hurry(place: Place) -> None:
+    process = place.start("up", place.file(), FAKE_HANG="Stop", FAKE_STUBBORN="1")
+    wait_for(lambda: place.called("Start"))
+    wait_for(lambda: [row["phase"] for row in place.ps()] == ["running"])
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: place.called("Stop"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=_SECONDS)
+    assert time.monotonic() - started < 6, "a call of 8 s and a wait of 2 s are not waited for"
+
+
+def test_a_function_that_dies_is_told_with_its_last_words(place: Place) -> None:
+    said = place.unis("up", place.file(program="dies", function="slow"), "-d", code=1)
+    assert "function slow (pid" in said
+    assert "last words" in said
+    assert "last words" in place.unis("logs", "life", "slow")
+
+
+def test_the_engines_words_on_a_function_that_does_not_poll(place: Place) -> None:
+    said = place.unis("up", place.file(function="mute"), "-d", code=1)
+    assert said.strip().splitlines()[-1] == "mute does not poll"
+
+
+def test_clean_up_that_fails_in_the_background_is_told(place: Place) -> None:
+    place.unis("up", place.file(), "-d")
+    stuck = Path("/dev/hugepages/unis-lifemap_0")
+    stuck.mkdir()
+    try:
+        said = place.unis("down", code=1)
+        assert str(stuck) in said
+        (row,) = place.ps()
+        assert row["problems"]
+        assert place.unis("ps", code=1)
+        assert "starting unisd" in place.unis("logs", "life", "unis")
+    finally:
+        stuck.rmdir()
+    place.unis("down")
+    assert place.ps() == []
+
+
+def test_a_chain_that_does_not_deliver_in_time_is_given_up(place: Place) -> None:
+    said = place.unis("up", place.file(), "--wait", "--timeout", "3", code=1, FAKE_DRY="1")
+    assert "`life` did not run within 3 s" in said
+    place.assert_nothing_left()
+
+
+def test_root_imports_nothing_from_the_current_folder(place: Place) -> None:
+    for name in ("grpc.py", "json.py", "unis.py", "sitecustomize.py"):
+        (place.folder / name).write_text("open('ran', 'w')\n")
+    place.unis("up", place.file(), "-d")
+    assert not (place.folder / "ran").exists()
+
+
+def test_ps_goes_on_while_an_engine_hangs(place: Place) -> None:
+    place.unis("up", place.file(), "-d", FAKE_HANG="GetStats")
+    said = place.unis("ps", code=1)
+    assert "did not answer GetStats" in said
+
+
+def test_top_takes_the_difference_of_what_it_watched(place: Place) -> None:
+    place.unis("up", place.file(), "-d")
+    assert "life: policy unis" in place.unis("top", "--count", "2", "--interval", "0.1")
+    lines = place.unis("top", "--count", "2", "--interval", "0.1", "--json").splitlines()
+    assert [json.loads(line)["run"] for line in lines] == ["life", "life"]

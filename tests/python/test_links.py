@@ -1,0 +1,64 @@
+"""One contract for every kind of link, and for every kind of program."""
+
+from pathlib import Path
+
+import pytest
+
+from unis import links, workload
+from unis.engine import names
+from unis.engine.limits import broken, limit
+from unis.links.kind import LinkKind, LinkPlan, MemifPlan, PortEnds
+from unis.workload.kind import Start, Workload
+
+
+def a_link(kind: LinkKind, slots: int) -> LinkPlan:
+    memif = MemifPlan(Path("/run/unis/x/c.1.sock"), 3, 2112, "server")
+    return LinkPlan("c.1", kind.name, slots, memif if kind.name == "memif" else None)
+
+
+def test_there_is_a_module_for_every_kind_of_the_contract() -> None:
+    assert list(links.KINDS) == names.links()
+
+
+@pytest.mark.parametrize("kind", links.KINDS.values(), ids=lambda kind: kind.name)
+def test_kind_of_link(kind: LinkKind) -> None:
+    bound = limit("LinkConfig.slots")
+    assert (bound.min or 0) <= kind.default_slots <= kind.most_slots <= (bound.max or 0)
+    assert kind.default_slots - 1 <= kind.capacity(kind.default_slots) <= kind.default_slots
+    for slots in (64, kind.default_slots, kind.most_slots):
+        link = a_link(kind, slots)
+        assert broken(link.message()) == []
+        assert kind.memory_bytes(link) >= 0
+        assert all(path.is_absolute() for path in kind.files(link))
+        for client in (False, True):
+            device = kind.device(PortEnds("fw.0", 5, link, link, client))
+            driver, *arguments = device.split(",")
+            assert driver == f"net_{'unis' if kind.name == 'ring' else kind.name}5"
+            assert all(len(argument.split("=")) == 2 for argument in arguments)
+            assert len({argument.split("=")[0] for argument in arguments}) == len(arguments)
+
+
+def test_files_of_a_memif_are_those_of_the_plan() -> None:
+    link = a_link(links.KINDS["memif"], 64)
+    assert links.KINDS["memif"].files(link) == [Path("/run/unis/x/c.1.sock")]
+    assert links.KINDS["ring"].files(a_link(links.KINDS["ring"], 64)) == []
+
+
+def test_a_port_on_no_memif_is_a_mistake() -> None:
+    ring = a_link(links.KINDS["ring"], 64)
+    with pytest.raises(ValueError, match="is on no memif"):
+        links.KINDS["memif"].device(PortEnds("fw.0", 0, ring, ring))
+
+
+@pytest.mark.parametrize("kind", workload.KINDS.values(), ids=lambda kind: kind.group)
+def test_kind_of_program(kind: Workload) -> None:
+    devices = ["net_one0,a=b", "net_two0"]
+    start = Start("run", "fw", "unis-run", 7, 3, Path("/run/driver.so"), devices)
+    eal = kind.eal(start)
+    assert eal[eal.index("--lcores") + 1] == "7@3"
+    assert [word for word in eal if word.startswith("--vdev=")] == [f"--vdev={d}" for d in devices]
+    assert f"--file-prefix={kind.file_prefix(start)}" in eal
+    assert "--no-telemetry" in eal
+    assert "--no-pci" in eal
+    assert (kind.file_prefix(start) == "unis-run") == (kind.group == "engine")
+    assert "--" not in eal

@@ -1,0 +1,65 @@
+"""The structure of the package, read from its imports: down only, no circle, no long file."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "unis"
+# What stands behind may import what stands before.
+LAYERS = [
+    "v1", "errors", "built", "engine", "chain", "links", "workload", "plan", "runtime", "simulate",
+    "measure", "report", "bench", "cli",
+]  # fmt: skip
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "v1" not in path.parts]
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports(path: Path, *, when_loaded: bool) -> Iterator[str]:
+    """Modules of ours that a file names; `when_loaded`, only those that it loads at once."""
+    nodes = (
+        ast.parse(path.read_text()).body if when_loaded else ast.walk(ast.parse(path.read_text()))
+    )
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("unis"):
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                yield below if below in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("unis."))
+
+
+def layer(module: str) -> int:
+    parts = module.split(".")
+    return LAYERS.index(parts[1]) if len(parts) > 1 else -1
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_no_import_runs_back_up(path: Path) -> None:
+    here = module_of(path)
+    if here == "unis":
+        return
+    up = [name for name in imports(path, when_loaded=False) if layer(name) > layer(here)]
+    assert up == []
+
+
+def test_no_circle() -> None:
+    graph = {
+        name: {it for it in imports(path, when_loaded=True) if it != name}
+        for name, path in MODULES.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_no_file_is_long(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400

@@ -1,0 +1,113 @@
+"""Order, length and comparison of windows."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unis.measure import order
+from unis.measure.paired import Paired, Quartiles, interval
+from unis.measure.windows import (
+    SETTLE_SECONDS,
+    Arm,
+    Rounds,
+    Span,
+    alternate,
+    span_of,
+)
+from unis.v1 import common_pb2 as common
+from unis.v1 import engine_pb2 as pb
+
+
+@given(st.integers(2, 9))
+def test_each_arm_follows_each_other_equally_often(count: int) -> None:
+    rounds = order.square(range(count))
+    follows = Counter(pair for row in rounds for pair in itertools.pairwise(row))
+    assert set(follows) == set(itertools.permutations(range(count), 2))
+    assert len(set(follows.values())) == 1
+    for place in range(count):
+        assert len(set(Counter(row[place] for row in rounds).values())) == 1
+
+
+@given(st.integers(1, 9), st.integers(1, 40))
+def test_rounds_are_whole_squares(arms: int, wanted: int) -> None:
+    count = order.balanced_rounds(arms, wanted)
+    assert wanted <= count < wanted + 2 * arms
+    rows = order.rounds(range(arms), count)
+    assert all(sorted(row) == list(range(arms)) for row in rows)
+    followed = Counter(pair for row in rows for pair in itertools.pairwise(row))
+    assert len(set(followed.values())) <= 1
+
+
+def test_a_window_of_rr_holds_whole_cycles() -> None:
+    assert span_of(Arm("unis"), 0.2, 3, 0.1) == Span(SETTLE_SECONDS, 0.2)
+    rr = span_of(Arm("rr"), 0.2, 3, 0.1)
+    assert rr.settle == pytest.approx(0.3)
+    assert rr.window == pytest.approx(0.9)
+    assert span_of(Arm("rr"), 1.0, 3, 0.1).window == pytest.approx(1.2)
+    assert span_of(Arm("rr"), 0.2, 1, 0.005).window == pytest.approx(0.2)
+
+
+def test_arms_are_written_with_or_without_a_controller() -> None:
+    for text in ("unis", "unis/signal", "rr"):
+        assert str(Arm.parse(text)) == text
+    with pytest.raises(ValueError, match="no policy"):
+        Arm.parse("best")
+    with pytest.raises(ValueError, match="no controller"):
+        Arm.parse("unis/best")
+
+
+class FakeEngine:
+    """Notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.controllers: list[pb.ControllerKind | None] = []
+
+    def measure(
+        self,
+        policy: common.Policy,
+        settle: float,
+        window: float,
+        controller: pb.ControllerKind | None = None,
+    ) -> pb.MeasureReply:
+        self.controllers.append(controller)
+        return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
+
+
+def test_two_controllers_take_turns() -> None:
+    arms = [Arm("unis", "priority"), Arm("unis", "signal")]
+    engine, seen = FakeEngine(), []
+    spans = dict.fromkeys(arms, Span(0.1, 0.2))
+
+    def on_window(done: Rounds, arm: Arm) -> None:
+        seen.append((len(done), str(arm)))
+
+    done = alternate(engine, order.rounds(arms, 2), spans, on_window)
+    assert [set(windows) for windows in done] == [{"unis/priority", "unis/signal"}] * 2
+    assert engine.controllers == [
+        pb.CONTROLLER_PRIORITY, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_PRIORITY,
+    ]  # fmt: skip
+    assert seen[0] == (1, "unis/priority")
+
+
+def test_rounds_without_a_base_are_counted() -> None:
+    paired = Paired.ratio([4.0, 4.0, 4.0, 4.0], [2.0, 0.0, 2.0, 1.0])
+    assert paired
+    assert (paired.median, paired.rounds, paired.left_out) == (2.0, 3, 1)
+    assert Paired.ratio([1.0], [0.0]) is None
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=20))
+def test_the_interval_holds_the_median(values: list[float]) -> None:
+    low, high = interval(values)
+    assert min(values) <= low <= Quartiles.of(values).median <= high <= max(values)
+    assert interval(values) == (low, high)
+
+
+def test_more_rounds_make_the_interval_smaller() -> None:
+    few, many = [0.8, 0.9, 1.0, 1.1], [0.8, 0.9, 1.0, 1.1] * 16
+    (a, b), (c, d) = interval(few), interval(many)
+    assert d - c < (b - a) / 2
+    assert Quartiles.of(few).q1 == pytest.approx(Quartiles.of(many).q1, rel=0.05)

@@ -1,0 +1,164 @@
+"""What must hold between the parts of a chain file; each part is right by itself already."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from unis.chain import defaults
+from unis.chain.problem import Location, Problem
+from unis.chain.values import EGRESS, INGRESS
+
+if TYPE_CHECKING:
+    from unis.chain.model import ChainFile
+
+
+def problems(file: "ChainFile") -> list[Problem]:
+    """Everything that is wrong between the parts of `file`."""
+    found = [*_paths(file)]
+    if not found:  # what follows walks the paths
+        found = [*_uses(file), *_links(file)]
+    return [*found, *_cpus(file), *_hidden_chains(file), *_thresholds(file), *_rate(file)]
+
+
+def unknown_function(where: Location, function: str, known: Iterable[str]) -> Problem:
+    """A path names a function that is nowhere."""
+    if function.startswith("x-"):
+        return Problem(where, f"`{function}` is left out, as keys x-… are; give it another name")
+    return Problem(
+        where,
+        f"there is no function `{function}`; choose one of {', '.join(map(str, known))}, or add it "
+        "to functions",
+    )
+
+
+def _paths(file: "ChainFile") -> Iterator[Problem]:
+    backward: dict[str, str] = {}
+    for name, chain in file.chains.items():
+        where = ("chains", name)
+        if (chain.path is None) == (chain.reverse_of is None):
+            yield Problem(where, "has either a path: [function, …] or a reverse_of: another chain")
+            continue
+        for at, function in enumerate(chain.path or []):
+            if function not in file.functions:
+                yield unknown_function((*where, "path", at), function, file.functions)
+            elif function in (chain.path or [])[:at]:
+                yield Problem(
+                    (*where, "path", at),
+                    f"`{function}` stands twice in this path; a chain passes a function once",
+                )
+        if chain.reverse_of is not None:
+            yield from _reverse(file, name, chain.reverse_of, backward)
+
+
+def _reverse(
+    file: "ChainFile", name: str, forward: str, backward: dict[str, str]
+) -> Iterator[Problem]:
+    where = ("chains", name, "reverse_of")
+    if forward not in file.chains or forward == name:
+        others = [other for other in file.chains if other != name]
+        yield Problem(
+            where,
+            f"there is no other chain `{forward}`; choose one of {', '.join(others) or '(none)'}",
+        )
+    elif file.chains[forward].path is None:
+        yield Problem(where, f"`{forward}` has no path of its own; name a chain that has")
+    elif forward in backward:
+        yield Problem(where, f"`{backward[forward]}` is the way back of `{forward}` already")
+    backward.setdefault(forward, name)
+
+
+def _uses(file: "ChainFile") -> Iterator[Problem]:
+    uses = Counter(function for chain in file.chains for function in file.path(chain))
+    for name in file.functions:
+        if not uses[name]:
+            yield Problem(
+                ("functions", name), "is in the path of no chain; add it to one, or take it out"
+            )
+        elif uses[name] > defaults.CHAINS_OF_A_FUNCTION:
+            yield Problem(
+                ("functions", name),
+                f"serves {uses[name]} chains and {defaults.CHAINS_OF_A_FUNCTION} at most; run the "
+                "program a second time under another name",
+            )
+
+
+def _links(file: "ChainFile") -> Iterator[Problem]:
+    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
+    stated: set[tuple[str, str]] = set()
+    for at, link in enumerate(file.links):
+        stretch = (link.origin, link.to)
+        for key, name, end in (("from", link.origin, INGRESS), ("to", link.to, EGRESS)):
+            if name not in file.functions and name != end:
+                yield Problem(
+                    ("links", at, key),
+                    f"there is no function `{name}`; choose one of {', '.join(file.functions)}, "
+                    f"or `{end}`",
+                )
+                break
+        else:
+            if stretch not in stretches:
+                yield Problem(
+                    ("links", at),
+                    f"no chain goes from `{link.origin}` to `{link.to}`; name two that follow one "
+                    "another in a path",
+                )
+            elif stretch in stated:
+                yield Problem(
+                    ("links", at),
+                    f"the link from `{link.origin}` to `{link.to}` stands here twice; keep one",
+                )
+        stated.add(stretch)
+
+
+def _cpus(file: "ChainFile") -> Iterator[Problem]:
+    for name, function in file.functions.items():
+        if function.cpu is None and file.defaults.cpu is None:
+            yield Problem(
+                ("functions", name, "cpu"), "is missing; add it, or a cpu under defaults for all"
+            )
+    for at, cpu in enumerate(file.platform.cpus if file.platform else []):
+        used = [name for name in file.functions if file.function(name).cpu == cpu]
+        if used:
+            yield Problem(
+                ("platform", "cpus", at),
+                f"CPU {cpu} is that of {', '.join(used)}; traffic and scheduler need another",
+            )
+
+
+def _hidden_chains(file: "ChainFile") -> Iterator[Problem]:
+    names = list(file.chains)
+    for name, behind in itertools.pairwise(names):
+        if file.chains[name].matches_everything:
+            yield Problem(
+                ("chains", behind),
+                f"never gets a packet, for `{name}` before it takes every one; give `{name}` a "
+                "narrower match, or put it last",
+            )
+            return
+
+
+def _thresholds(file: "ChainFile") -> Iterator[Problem]:
+    low, high = file.scheduler.theta_min, file.scheduler.theta_max
+    stated = [link.slots for link in file.links if link.slots is not None]
+    smallest = min([*(chain.ring for chain in file.chains.values()), *stated])
+    if low >= smallest:
+        yield Problem(
+            ("scheduler", "theta_min"),
+            f"θmin is {low} packets and the smallest link {smallest}: no function would ever have "
+            "work; lower it",
+        )
+    elif high is not None and high <= low:
+        yield Problem(
+            ("scheduler", "theta_max"),
+            f"θmax ({high}) must be above θmin ({low}), or no function ever runs",
+        )
+
+
+def _rate(file: "ChainFile") -> Iterator[Problem]:
+    if file.traffic.source.kind == "port" and file.traffic.rate != "max":
+        yield Problem(
+            ("traffic", "rate"),
+            "a port sends as fast as packets come; leave the rate out, or make packets with "
+            "kind: synthetic",
+        )

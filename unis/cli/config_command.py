@@ -1,0 +1,88 @@
+"""`unis config`: what a chain file becomes on this machine, and nothing is done."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from unis.cli.run_commands import ChainFileArgument
+from unis.cli.select import JsonOption
+from unis.cli.terminal import errors_told, out
+from unis.runtime.planning import plan_file
+
+if TYPE_CHECKING:
+    from unis.plan.model import FunctionPlan, Plan
+
+
+def config(
+    file: ChainFileArgument,
+    as_json: JsonOption = False,
+    name: Annotated[
+        str | None, typer.Option(help="Call the run so, instead of the file's name.")
+    ] = None,
+) -> None:
+    """Show the plan for FILE: CPUs, links, command lines, environment. Nothing is started.
+
+    Example: unis config examples/demo.yaml
+    """
+    with errors_told():
+        plan = plan_file(file, name)
+    if as_json:
+        out.print_json(json.dumps(plan.as_dict()))
+        return
+    _print(plan)
+
+
+def _print(plan: Plan) -> None:
+    out.print(f"{plan.name} ({plan.chain_file})", style="bold", soft_wrap=True)
+    out.print(
+        f"policy {plan.policy}, controller {plan.controller}; functions on CPU "
+        f"{_listed(plan.cpus)}, traffic and scheduler on CPU {_listed(plan.platform_cpus)}; "
+        f"{plan.hugepages_mb} MB of hugepages",
+        soft_wrap=True,
+    )
+    for note in plan.notes:
+        out.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+    out.print()
+    out.print(_links(plan))
+    for chain in plan.chains:
+        hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
+        way = " → ".join([chain.ingress, *hops, chain.egress])
+        out.print(f"\nchain {chain.name}: {way}", markup=False, soft_wrap=True)
+    _print_process("unisd", "", ["unisd", *plan.engine.argv])
+    for function in plan.functions:
+        where = f"CPU {function.cpu}, lcore {function.lcore}, DPDK group {function.file_prefix}"
+        cost = "to be measured" if function.cost_ns is None else f"{function.cost_ns:g} ns a packet"
+        user = f", user {function.user}" if function.user else ""
+        _print_process(function.name, f": {where}, cost {cost}{user}", _command(function))
+        for number, port in enumerate(function.ports):
+            ends = f"receives from {port.rx or 'nothing'}, sends to {port.tx or 'nothing'}"
+            out.print(f"  port {number}: {ends}", markup=False, soft_wrap=True)
+
+
+def _command(function: FunctionPlan) -> list[str]:
+    environment = [f"{key}={value}" for key, value in sorted(function.env.items())]
+    return [*environment, str(function.program), *function.argv]
+
+
+def _print_process(name: str, more: str, argv: list[str]) -> None:
+    out.print(f"\n{name}{more}", markup=False, soft_wrap=True)
+    out.print(f"  {shlex.join(argv)}", style="dim", markup=False, soft_wrap=True)
+
+
+def _links(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("link", "kind", "slots", "socket"):
+        table.add_column(column, justify="right" if column == "slots" else "left", no_wrap=True)
+    for link in plan.links:
+        socket = str(link.memif.socket) if link.memif else ""
+        table.add_row(link.name, link.kind, str(link.slots), socket)
+    return table
+
+
+def _listed(cpus: tuple[int, ...]) -> str:
+    return ", ".join(map(str, dict.fromkeys(cpus)))

@@ -1,0 +1,112 @@
+"""`unis logs`: what processes of a run said, also when it is down."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unis.cli.select import JsonOption
+from unis.cli.terminal import errors_told, fail, out
+from unis.runtime import logs as kept
+from unis.runtime.directory import RunDirectory
+
+_LOOK_SECONDS = 0.2
+
+
+def logs(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The run; else the one that runs or ran last."),
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FUNCTION]", help="Only this one's; or unisd, or unis for the launcher."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as long as the run does.")
+    ] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Which runs' logs are kept instead.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the launcher, the engine and the functions of a run said.
+
+    The logs of the last runs that are down are kept too.
+
+    Examples: unis logs  |  unis logs demo firewall -f
+    """
+    with errors_told():
+        if listing:
+            _list(as_json)
+            return
+        directory = _directory(name)
+        chosen = _chosen(directory, function)
+        for log, line in _lines(directory, chosen, follow):
+            who = _who(log)
+            if as_json:
+                typer.echo(json.dumps({"who": who, "line": line}))
+            else:
+                typer.echo(line if len(chosen) == 1 else f"{who} | {line}")
+
+
+def _list(as_json: bool) -> None:
+    ended = kept.ended()
+    if as_json:
+        out.print_json(
+            json.dumps(
+                [
+                    {"name": run.name, "ended": run.ended, "directory": str(run.directory.path)}
+                    for run in ended
+                ]
+            )
+        )
+        return
+    for run in ended:
+        when = datetime.fromtimestamp(run.ended).astimezone().isoformat(sep=" ")
+        typer.echo(f"{when}  {run.name}  {run.directory.path}")
+
+
+def _directory(name: str | None) -> RunDirectory:
+    directory = kept.latest(name)
+    if directory is None:
+        raise fail("no logs are kept" + (f" of a run `{name}`" if name else ""))
+    return directory
+
+
+def _who(log: Path) -> str:
+    return log.stem.removeprefix("function.")
+
+
+def _chosen(directory: RunDirectory, function: str | None) -> list[Path]:
+    found = directory.logs()
+    if function is None:
+        return found
+    if chosen := [log for log in found if _who(log) == function]:
+        return chosen
+    raise fail(f"there is no log of `{function}`; there are {', '.join(map(_who, found))}")
+
+
+def _lines(directory: RunDirectory, logs: list[Path], follow: bool) -> Iterator[tuple[Path, str]]:
+    streams = {log: log.open(errors="replace") for log in logs}
+    try:
+        while True:
+            # Looked at before reading: what is said last must not be missed.
+            goes_on = follow and (state := directory.read()) is not None and state.live()
+            for log, stream in streams.items():
+                for line in stream:
+                    yield log, line.rstrip("\n")
+            if not goes_on:
+                return
+            time.sleep(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for stream in streams.values():
+            stream.close()

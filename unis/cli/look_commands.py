@@ -1,0 +1,86 @@
+"""`unis top`, `inspect` and `account`: what one run does."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from unis.cli.plain import as_dict
+from unis.cli.ps_command import as_json_row, look
+from unis.cli.select import JsonOption, NameArgument, choose, connect
+from unis.cli.terminal import errors_told, fail, out
+from unis.cli.view import Rates, account_text, live_view
+
+
+def top(
+    name: NameArgument = None,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    count: Annotated[int, typer.Option(min=0, help="Looks, then end; 0: until Ctrl-C.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For programs: the counters, a line a look.")
+    ] = False,
+) -> None:
+    """Watch a chain live: CPU shares, packets, links, switches and drops of each function.
+
+    Busy is the time that packets needed at their cost, spinning what functions polled in vain.
+
+    Example: unis top --interval 0.5
+    """
+    _, state, client = connect(name)
+    with errors_told(), client:
+        try:
+            snapshots = client.watch(interval)
+            before = next(snapshots)
+            for look_number, now in enumerate(snapshots, start=1):
+                if as_json:
+                    typer.echo(json.dumps(as_dict(now)))
+                else:
+                    _redraw(state.name, Rates(before, now))
+                before = now
+                if look_number == count:
+                    break
+        except (KeyboardInterrupt, StopIteration):
+            return
+
+
+def _redraw(name: str, rates: Rates) -> None:
+    if out.is_terminal:
+        out.clear()
+    out.print(live_view(name, rates))
+
+
+def inspect(name: NameArgument = None) -> None:
+    """Tell all that is known of a run, as JSON: notes, processes, counters, latencies, logs.
+
+    Example: unis inspect demo
+    """
+    directory, state = choose(name)
+    result: dict[str, Any] = as_json_row(look(directory, state))
+    result["directory"] = str(directory.path)
+    result["logs"] = [str(log) for log in directory.logs()]
+    result["groups"] = state.groups
+    result["leaf"] = state.leaf
+    out.print_json(json.dumps(result))
+
+
+def account(
+    name: NameArgument = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count every packet of a run: its source pauses and its chains drain meanwhile.
+
+    Exit code 1 if packets are missing.
+
+    Example: unis account demo
+    """
+    _, _, client = connect(name)
+    with errors_told(), client:
+        counted = client.settle()
+    if as_json:
+        out.print_json(json.dumps(as_dict(counted)))
+    else:
+        out.print(account_text(counted), soft_wrap=True)
+    if not counted.exact:
+        raise fail("the chains did not drain, so the count is not exact", code=1)
+    if counted.unaccounted:
+        raise typer.Exit(1)

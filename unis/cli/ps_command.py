@@ -1,0 +1,122 @@
+"""`unis ps`: what runs, from the notes on disk and one short call to each engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from unis.cli.select import JsonOption, NameArgument, choose, runs
+from unis.cli.terminal import out, say
+from unis.errors import EXIT_FAILED
+from unis.runtime.state import Phase, RunState
+
+if TYPE_CHECKING:
+    from unis.runtime.directory import RunDirectory
+    from unis.v1 import engine_pb2 as pb
+
+_SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run, and what its engine says of it."""
+
+    state: RunState
+    stats: pb.Stats | None = None
+    silence: str = ""  # why the engine says nothing
+
+
+def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
+    """Show what runs: processes, their state, and what became of every packet.
+
+    Exit code 1 if an engine does not answer or clean-up has left something.
+
+    Example: unis ps --json
+    """
+    found = [choose(name)] if name else runs()
+    rows = [look(*run) for run in found]
+    if as_json:
+        out.print_json(json.dumps([as_json_row(row) for row in rows]))
+    else:
+        for row in rows:
+            show(row)
+        if not rows:
+            say("no chain is running: start one with `unis up FILE`")
+    if any(row.silence or row.state.problems for row in rows):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def look(directory: RunDirectory, state: RunState) -> Row:
+    """Asks the engine of one run, if it is up."""
+    if state.phase != Phase.RUNNING or not state.live():
+        return Row(state)
+    from unis.engine.client import EngineClient, EngineError
+
+    with EngineClient(directory.socket) as client:
+        try:
+            return Row(state, client.stats(seconds=_SECONDS))
+        except EngineError as error:
+            return Row(state, silence=str(error))
+
+
+def show(row: Row) -> None:
+    """One run, for people."""
+    out.print(_headline(row), markup=False, soft_wrap=True)
+    for problem in row.state.problems:
+        out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
+    if row.stats:
+        from unis.cli.view import account_text, processes
+
+        out.print(processes(row.stats))
+        out.print(account_text(row.stats.account), soft_wrap=True)
+
+
+def _headline(row: Row) -> str:
+    state = row.state
+    if state.phase == Phase.FAILED:
+        then = "tries again" if state.problems else "forgets it"
+        return (
+            f"{state.name}: failed (`unis logs {state.name}` tells more, `unis down {state.name}` "
+            f"{then}): {state.reason}"
+        )
+    if not state.live():
+        return f"{state.name}: its launcher was killed: run `unis down {state.name}`"
+    if row.silence:
+        return f"{state.name}: {row.silence}: `unis down {state.name}` ends it"
+    if row.stats is None:
+        return f"{state.name}: {state.phase}, {state.chain_file}"
+    from unis.engine import names
+
+    policy = names.policy_name(row.stats.policy)
+    return f"{state.name}: {state.phase} under policy {policy}, {state.chain_file}"
+
+
+def as_json_row(row: Row) -> dict[str, Any]:
+    """One run, for programs."""
+    state = row.state
+    phase = state.phase if state.live() or state.phase == Phase.FAILED else "stale"
+    result: dict[str, Any] = {
+        "name": state.name,
+        "run_id": state.run_id,
+        "phase": phase,
+        "reason": state.reason,
+        "problems": state.problems,
+        "chain_file": state.chain_file,
+        "cpus": state.cpus,
+        "platform_cpus": state.platform_cpus,
+        "launcher": state.launcher.pid,
+        "unisd": state.unisd.pid if state.unisd else None,
+        "functions": {function.name: function.process.pid for function in state.functions},
+        "silence": row.silence,
+    }
+    if row.stats:
+        from unis.cli.plain import as_dict
+        from unis.engine import names
+
+        result["policy"] = names.policy_name(row.stats.policy)
+        result["stats"] = as_dict(row.stats)
+        result["account"] = as_dict(row.stats.account)
+    return result

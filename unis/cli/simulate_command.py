@@ -1,0 +1,216 @@
+"""`unis simulate`: what a chain would do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from unis.cli.run_commands import ChainFileArgument
+from unis.cli.select import JsonOption
+from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.cli.view import number
+from unis.engine import names
+
+if TYPE_CHECKING:
+    from unis.chain.load import LoadedChain
+    from unis.runtime.costs import Cost
+    from unis.simulate.run import Summary
+    from unis.simulate.scenario import CostOf
+    from unis.v1 import simulator_pb2 as pb
+
+# A function of which nothing is known: about a hash look-up a packet.
+ASSUMED_COST_NS = 60.0
+COMPARED = ["unis", "cooperative", "rr", "other"]
+_ANY_CPU = frozenset(range(1024))  # the simulator has them all
+
+
+def _stated_costs(values: list[str]) -> dict[str, float]:
+    costs: dict[str, float] = {}
+    for value in values:
+        name, _, number_text = value.partition("=")
+        try:
+            costs[name] = float(number_text)
+        except ValueError:
+            raise typer.BadParameter(f"`{value}`: write NAME=NS, as fw=60") from None
+        if not costs[name] > 0:
+            raise typer.BadParameter(f"`{value}`: a cost is above 0 ns")
+    return costs
+
+
+def _known_costs(chain: LoadedChain, stated: dict[str, float]) -> dict[str, CostOf]:
+    """Costs of a chain's functions: as stated, else of the file, else measured here before."""
+    costs: dict[str, CostOf] = {}
+    for name, cost in _measured(chain).items():
+        by_size = {size.size: size.ns for size in cost.sizes}
+        costs[name] = by_size if len(by_size) > 1 else cost.ns
+    for name in chain.file.functions:
+        if (of_file := chain.file.function(name).cost_ns) is not None:
+            costs[name] = of_file
+    return {**costs, **stated}
+
+
+def _measured(chain: LoadedChain) -> dict[str, Cost]:
+    from unis.chain.problem import ChainFileError
+    from unis.plan.machine import Machine
+    from unis.plan.planner import make_plan
+    from unis.runtime.planning import places
+    from unis.runtime.run import known_costs
+
+    try:
+        return known_costs(make_plan(chain, Machine(_ANY_CPU), [], places))
+    except ChainFileError:  # its programs need not be here
+        return {}
+
+
+def _assume_missing(chain: LoadedChain, costs: dict[str, CostOf]) -> dict[str, CostOf]:
+    missing = [name for name in chain.file.functions if name not in costs]
+    if missing:
+        say(
+            f"what a packet costs {', '.join(missing)} is not known here: reckoning with "
+            f"{ASSUMED_COST_NS:g} ns; give --cost {missing[0]}=NS, or measure it with "
+            f"`unis estimate {chain.path}`"
+        )
+    return {**dict.fromkeys(missing, ASSUMED_COST_NS), **costs}
+
+
+def simulate(
+    file: ChainFileArgument,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One or more of {', '.join(names.policies())}."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.001, max=3600, help="Of virtual time.")] = 1.0,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NS", help="What a packet costs a function, ns."),
+    ] = None,
+    nfs: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many functions of each chain.")
+    ] = None,
+    switch_us: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="From the scheduler's decision till the next one runs; in the second half of it "
+            "nobody runs.",
+        ),
+    ] = None,
+    yield_us: Annotated[
+        float | None, typer.Option(min=0.01, help="One co-operative yield.")
+    ] = None,
+    source_ns: Annotated[
+        float, typer.Option(min=0, max=1e6, help="What a packet costs the source, ns.")
+    ] = 0,
+    sink_ns: Annotated[
+        float, typer.Option(min=0, max=1e6, help="What a packet costs the sink, ns.")
+    ] = 0,
+    three_cpus: Annotated[
+        bool,
+        typer.Option(
+            "--three-cpus",
+            help="Source, sink and scheduler have a CPU each; else, where they take time, one.",
+        ),
+    ] = False,
+    seed: int = 1,
+    as_json: JsonOption = False,
+    trace_file: Annotated[
+        Path | None, typer.Option("--trace", help="Write who ran when (of the first policy).")
+    ] = None,
+) -> None:
+    """Run the chains of FILE on virtual time: no root, no hugepages, as many CPUs as it names.
+
+    Costs are those of --cost, else of the file, else those that `unis estimate` measured on this
+    machine. Without --policy it compares unis with cooperative, rr and other; a function that does
+    not say how often it yields does so every 8 bursts under cooperative, as in the paper. Source
+    and sink take no time unless it is stated.
+
+    Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
+    """
+    policies = policy or COMPARED
+    for each in policies:
+        if each not in names.policies():
+            raise typer.BadParameter(f"{each} is none of {', '.join(names.policies())}")
+    from unis.chain.load import load
+    from unis.simulate.run import Summary
+    from unis.simulate.run import simulate as run_simulator
+    from unis.simulate.scenario import MachineCosts, scenario, shortened
+
+    with errors_told():
+        chain = load(file)
+        if nfs is not None:
+            chain = shortened(chain, nfs)
+        costs = _assume_missing(chain, _known_costs(chain, _stated_costs(cost or [])))
+        half = (switch_us or 0) * 500
+        machine = MachineCosts(
+            switch_ns=2 * half,
+            switch_call_ns=half,
+            kernel_switch_ns=half,
+            yield_ns=(yield_us or 0) * 1000,
+            source_ns=source_ns,
+            sink_ns=sink_ns,
+            platform_has_three_cpus=three_cpus,
+        )
+        results: list[pb.SimResult] = []
+        if trace_file:
+            writable(trace_file)
+        with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err,
+                      transient=True) as progress:  # fmt: skip
+            task = progress.add_task("")
+            for index, each in enumerate(policies):
+                progress.update(task, description=f"simulating {each}")
+                wanted = scenario(
+                    chain, costs, each, seconds, machine, seed=seed,
+                    trace=trace_file is not None and index == 0,
+                )  # fmt: skip
+                results.append(run_simulator(wanted))
+    summaries = [Summary.of(result) for result in results]
+    if as_json:
+        out.print_json(json.dumps([_as_json(summary) for summary in summaries]))
+    else:
+        _print_simulated(summaries)
+    if trace_file:
+        first = results[0]
+        from unis.report.trace import chrome_trace
+
+        trace_file.write_text(json.dumps(chrome_trace(first.policy, first.runs, first.events)))
+        say(f"{trace_file}: open it with ui.perfetto.dev")
+
+
+def _print_simulated(summaries: list[Summary]) -> None:
+    base = next((s.mpps for s in summaries if s.policy == "cooperative"), None)
+    table = Table(box=None)
+    table.add_column("policy")
+    for column in ("Mpps", "÷ cooperative", "drops/s", "switches/s", "p50 µs", "p99 µs"):
+        table.add_column(column, justify="right")
+    for summary in summaries:
+        latency = [summary.latency.percentile_us(p) for p in (50, 99)]
+        table.add_row(
+            summary.policy,
+            f"{summary.mpps:.3f}",
+            _ratio(summary.mpps / base) if base else "–",
+            number(summary.dropped_pps),
+            number(summary.switches_per_second),
+            *("–" if value is None else f"{value:,.0f}" for value in latency),
+        )
+    out.print(table)
+
+
+def _ratio(ratio: float) -> str:
+    """With two digits that mean something: 0.93, 0.0021."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "policy": summary.policy,
+        "mpps": summary.mpps,
+        "offered_mpps": summary.offered_mpps,
+        "dropped_per_second": summary.dropped_pps,
+        "switches_per_second": summary.switches_per_second,
+        "latency_us": summary.latency.percentiles_us([5, 50, 95, 99]),
+    }

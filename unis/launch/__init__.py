@@ -1,1 +1,0 @@
-"""Starts, watches and takes down what a chain file describes."""

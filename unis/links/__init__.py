@@ -1,0 +1,7 @@
+"""Kinds of links, a module each. To add one: its module, and a line here."""
+
+from unis.links.kind import LinkKind
+from unis.links.memif import Memif
+from unis.links.ring import Ring
+
+KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif())}

@@ -1,0 +1,70 @@
+"""What may be said of windows that were measured in turn.
+
+Two arms are compared within a round, for only there did they see the same machine. Quartiles say
+how much the windows differ; the interval says how well their median is known.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import BaseModel
+
+_CONFIDENCE = 0.95
+_RESAMPLES = 10_000
+_SEED = 1  # the same windows give the same interval
+
+
+class Quartiles(BaseModel):
+    """The spread of windows."""
+
+    median: float
+    q1: float
+    q3: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Quartiles":
+        """Quartiles of at least one value."""
+        if len(values) == 1:
+            return cls(median=values[0], q1=values[0], q3=values[0])
+        q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(median=median, q1=q1, q3=q3)
+
+
+class Paired(Quartiles):
+    """Values of one arm by (or less) those of another in the same round."""
+
+    low: float  # 95 % interval of the median, by bootstrap
+    high: float
+    rounds: int  # that were compared
+    left_out: int  # in which the other delivered nothing, so that there is no ratio
+
+    @classmethod
+    def ratio(cls, values: Sequence[float], base: Sequence[float]) -> "Paired | None":
+        """values ÷ base, round by round; None if base is 0 in every round."""
+        ratios = [one / other for one, other in zip(values, base, strict=True) if other]
+        return cls._of(ratios, left_out=len(base) - len(ratios)) if ratios else None
+
+    @classmethod
+    def differences(cls, values: Sequence[float], left_out: int) -> "Paired":
+        """Differences that were taken within the rounds already, at least one."""
+        return cls._of(values, left_out)
+
+    @classmethod
+    def _of(cls, values: Sequence[float], left_out: int) -> "Paired":
+        low, high = interval(values)
+        spread = Quartiles.of(values).model_dump()
+        return cls(**spread, low=low, high=high, rounds=len(values), left_out=left_out)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The interval that holds the median of what was sampled, with a confidence of 95 %."""
+    drawn = np.random.default_rng(_SEED).choice(values, size=(_RESAMPLES, len(values)))
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(np.median(drawn, axis=1), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with two digits that mean something: 0.93, 0.0021."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"

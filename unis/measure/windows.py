@@ -1,0 +1,113 @@
+"""Short alternating windows inside one run: machines drift by a factor of two within seconds, and
+only windows of one round see the same machine.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from unis.engine import names
+from unis.v1 import common_pb2 as common
+from unis.v1 import engine_pb2 as pb
+
+SETTLE_SECONDS = 0.1
+_RR_CYCLES = 3  # that a window of rr holds: each function has had its slice so often
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is compared: a policy and, where it matters, how tasks are switched."""
+
+    policy: str
+    controller: str | None = None  # as it is
+
+    @classmethod
+    def parse(cls, text: str) -> "Arm":
+        """From "unis" or "unis/signal"; ValueError if there is none of that name."""
+        policy, slash, controller = text.partition("/")
+        if policy not in names.policies():
+            raise ValueError(f"{policy!r} is no policy: {', '.join(names.policies())}")
+        if slash and controller not in names.controllers():
+            raise ValueError(f"{controller!r} is no controller: {', '.join(names.controllers())}")
+        return cls(policy, controller or None)
+
+    def __str__(self) -> str:
+        return f"{self.policy}/{self.controller}" if self.controller else self.policy
+
+
+@dataclass(frozen=True)
+class Span:
+    """How long an arm settles and is then measured, seconds."""
+
+    settle: float
+    window: float
+
+
+class Measurer(Protocol):
+    """What measures: the engine's client."""
+
+    def measure(
+        self,
+        policy: common.Policy,
+        settle: float,
+        window: float,
+        controller: pb.ControllerKind | None = None,
+    ) -> pb.MeasureReply:
+        """Changes to `policy`, lets it settle, and measures over a window.
+
+        Raises where something else was measured than was asked for.
+        """
+
+
+# What was measured: rounds[r][str(arm)].
+Rounds = list[dict[str, pb.MeasureReply]]
+
+
+def span_of(arm: Arm, window: float, functions_per_cpu: int, rr_slice: float) -> Span:
+    """Long enough for the arm: under rr each function runs for `rr_slice` seconds in a cycle.
+
+    A window of rr is a whole number of cycles, three at least, after one to settle.
+    """
+    if arm.policy != "rr":
+        return Span(SETTLE_SECONDS, window)
+    cycle = functions_per_cpu * rr_slice
+    cycles = max(_RR_CYCLES, math.ceil(window / cycle))
+    return Span(max(SETTLE_SECONDS, cycle), cycles * cycle)
+
+
+def mpps(reply: pb.MeasureReply) -> float:
+    """Delivered packets, millions per second."""
+    return reply.delivered / reply.window_ns * 1e3
+
+
+def measure(client: Measurer, arm: Arm, span: Span) -> pb.MeasureReply:
+    """One window of one arm."""
+    kind = names.controller(arm.controller) if arm.controller else None
+    return client.measure(names.policy(arm.policy), span.settle, span.window, kind)
+
+
+def alternate(
+    client: Measurer,
+    order: Sequence[Sequence[Arm]],
+    spans: Mapping[Arm, Span],
+    on_window: Callable[[Rounds, Arm], None],
+    before_round: Callable[[], None] = lambda: None,
+) -> Rounds:
+    """Measures the arms of each round in the order given.
+
+    `on_window` is called after each window with what there is and the arm just measured.
+    """
+    done: Rounds = []
+    for arms in order:
+        before_round()
+        done.append({})
+        for arm in arms:
+            done[-1][str(arm)] = measure(client, arm, spans[arm])
+            on_window(done, arm)
+    return done
+
+
+def throughput(rounds: Rounds, arm: str) -> list[float]:
+    """Mpps of each window of an arm, in the rounds that have one."""
+    return [mpps(windows[arm]) for windows in rounds if arm in windows]

@@ -1,0 +1,1 @@
+"""The plan: what a chain file becomes on a machine. Everything is decided here, nothing is done."""

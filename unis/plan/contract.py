@@ -1,0 +1,71 @@
+"""Parts of a chain file in the words of the contract; engine and simulator share them."""
+
+import ipaddress
+from pathlib import Path
+
+from unis.chain.model import (
+    Match,
+    PcapSource,
+    PortSink,
+    PortSource,
+    SchedulerPart,
+    SyntheticSource,
+    Traffic,
+)
+from unis.v1 import common_pb2, engine_pb2
+
+NS_PER_US = 1000
+SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
+
+
+def scheduler_settings(part: SchedulerPart) -> common_pb2.SchedulerSettings:
+    """Settings of the scheduler, times in ns; what the file leaves out stays absent."""
+    settings = common_pb2.SchedulerSettings(
+        gamma=part.gamma,
+        theta_min=part.theta_min,
+        interval_ns=round(part.interval_us * NS_PER_US),
+        occupancy=part.occupancy,
+        max_wait_ns=round(part.max_wait_us * NS_PER_US),
+    )
+    if part.theta_max is not None:
+        settings.theta_max = part.theta_max
+    if not isinstance(part.lead_us, str):
+        settings.lead_ns = round(part.lead_us * NS_PER_US)
+    return settings
+
+
+def flow_match(match: Match) -> engine_pb2.FlowMatch:
+    """A match; what the file leaves out stays absent, which matches everything."""
+    result = engine_pb2.FlowMatch()
+    for text, prefix in ((match.src, result.src), (match.dst, result.dst)):
+        if text is not None:
+            network = ipaddress.IPv4Network(text)
+            prefix.address = int(network.network_address)
+            prefix.length = network.prefixlen
+            prefix.SetInParent()
+    if match.src_port is not None:
+        result.src_port = match.src_port
+    if match.dst_port is not None:
+        result.dst_port = match.dst_port
+    if match.protocol_number is not None:
+        result.protocol = match.protocol_number
+    return result
+
+
+def traffic_config(traffic: Traffic, directory: Path) -> engine_pb2.TrafficConfig:
+    """Source, rate and sink; the path of a capture is made absolute."""
+    config = engine_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
+    match traffic.source:
+        case SyntheticSource(size=str(mix), flows=flows):
+            config.synthetic.mix = SIZE_MIXES[mix]
+            config.synthetic.flows = flows
+        case SyntheticSource(size=int(size), flows=flows):
+            config.synthetic.size = size
+            config.synthetic.flows = flows
+        case PcapSource(file=file):
+            config.replay.file = str((directory / file).resolve())
+        case PortSource(device=device):
+            config.port.device = device
+    if isinstance(traffic.sink, PortSink):
+        config.sink_device = traffic.sink.device
+    return config

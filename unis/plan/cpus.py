@@ -1,0 +1,103 @@
+"""Which CPUs traffic and scheduler have, and whether functions may have theirs."""
+
+from collections.abc import Sequence
+
+from unis.chain.model import ChainFile
+from unis.chain.problem import Location, Problem
+from unis.plan.machine import Machine, OtherRun, format_cpu_list
+
+_PLATFORM_PARTS = 3  # of the engine, that poll: source, sink, scheduler
+
+
+def function_problems(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+) -> list[Problem]:
+    """CPUs of functions that are not here, or not free; each said once."""
+    found: dict[str, Problem] = {}
+    for name in file.functions:
+        cpu = file.function(name).cpu
+        if cpu is not None and (sentence := _function_sentence(file, cpu, machine, others)):
+            stated = file.functions[name].cpu is not None
+            where: Location = ("functions", name, "cpu") if stated else ("defaults", "cpu")
+            found.setdefault(sentence, Problem(where, sentence))
+    return list(found.values())
+
+
+def _function_sentence(
+    file: ChainFile, cpu: int, machine: Machine, others: Sequence[OtherRun]
+) -> str | None:
+    if len(machine.cpus) == 1:
+        return (
+            "this machine has one CPU, and functions need another than the scheduler; "
+            "try the chain with `unis simulate`"
+        )
+    reserved = set(file.platform.cpus) if file.platform else {min(machine.cpus)}
+    taken = {used for other in others for used in other.cpus | other.platform_cpus}
+    free = machine.cpus - reserved - taken
+    advice = f"choose from {format_cpu_list(free)}" if free else "none is free"
+    if cpu not in machine.cpus:
+        return (
+            f"CPU {cpu} does not exist here ({format_cpu_list(machine.cpus)}); {advice}, or try "
+            "the chain with `unis simulate`"
+        )
+    for other in others:
+        if cpu in other.cpus | other.platform_cpus:
+            return (
+                f"CPU {cpu} is in use by run `{other.name}`: run `unis down {other.name}` first; "
+                f"{advice}"
+            )
+    if cpu in reserved:
+        return f"CPU {cpu} is for traffic and the scheduler; {advice}"
+    return None
+
+
+def platform(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+) -> tuple[list[int], list[str], list[Problem]]:
+    """The CPUs of source, sink and scheduler; what the user should know; what is wrong."""
+    if file.platform:
+        return _stated(file, machine, others)
+    functions = {used for other in others for used in other.cpus} | file.cpus
+    platforms = {used for other in others for used in other.platform_cpus}
+    free = sorted(machine.cpus - functions - platforms)
+    if free:
+        # One for each where there are as many and one to spare, else they share the first.
+        return free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1], [], []
+    shared = sorted((machine.cpus & platforms) - functions)
+    if shared:
+        return shared[:1], [_sharing(shared[0], others)], []
+    sentence = (
+        f"no CPU of {format_cpu_list(machine.cpus)} is left for traffic and the scheduler; give "
+        "the functions fewer, or end another run"
+    )
+    return [], [], [Problem(("functions",), sentence)]
+
+
+def _stated(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+) -> tuple[list[int], list[str], list[Problem]]:
+    cpus = list(file.platform.cpus if file.platform else [])
+    notes: list[str] = []
+    problems: list[Problem] = []
+    for at, cpu in enumerate(cpus):
+        where: Location = ("platform", "cpus", at)
+        if cpu not in machine.cpus:
+            here = format_cpu_list(machine.cpus)
+            problems.append(
+                Problem(where, f"CPU {cpu} does not exist here ({here}); choose another")
+            )
+        for other in others:
+            if cpu in other.cpus:
+                sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
+                problems.append(Problem(where, sentence))
+        if any(cpu in other.platform_cpus for other in others):
+            notes.append(_sharing(cpu, others))
+    return cpus, notes, problems
+
+
+def _sharing(cpu: int, others: Sequence[OtherRun]) -> str:
+    names = [f"`{other.name}`" for other in others if cpu in other.platform_cpus]
+    return (
+        f"traffic and scheduler share CPU {cpu} with run {', '.join(names)}: both are slower than "
+        "alone"
+    )

@@ -1,0 +1,184 @@
+"""What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from unis.chain.model import Match, SchedulerPart, Traffic
+from unis.links.kind import LinkPlan, MemifPlan
+from unis.plan.contract import flow_match, scheduler_settings, traffic_config
+from unis.v1 import engine_pb2 as pb
+from unis.workload.kind import GroupName
+
+__all__ = [
+    "ChainPlan",
+    "EnginePlan",
+    "FunctionPlan",
+    "HopPlan",
+    "LinkPlan",
+    "MemifPlan",
+    "Places",
+    "Plan",
+    "PortPlan",
+]
+
+_GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run keeps what its processes share; the runtime knows, the planner is told."""
+
+    directory: Path  # sockets of memif are made here
+    engine_socket: Path
+    port_driver: Path  # the run's copy of the net_unis driver
+    hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it
+
+
+@dataclass(frozen=True)
+class PortPlan:
+    """A port of a function, as the program counts them."""
+
+    name: str
+    device: str  # value of --vdev
+    rx: str  # link; empty: nothing is received here
+    tx: str  # link; empty: nothing is sent here
+    memif_client: bool = False  # this end of the memif is the client; else the server
+
+    def message(self) -> pb.PortConfig:
+        """As the engine wants it."""
+        return pb.PortConfig(name=self.name, rx=self.rx, tx=self.tx, memif_client=self.memif_client)
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """A function's process."""
+
+    name: str
+    program: Path
+    argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
+    cpu: int
+    lcore: int
+    group: GroupName
+    file_prefix: str
+    env: Mapping[str, str]  # beside the launcher's own
+    user: str | None
+    restart: str
+    cwd: Path
+    cost_ns: float | None  # per packet; None: to be estimated
+    yield_every: int  # bursts; 0: it never yields
+    ports: tuple[PortPlan, ...]
+
+    def message(self, cost_ns: float) -> pb.FunctionConfig:
+        """As the engine wants it; `cost_ns` stands in where the plan has none."""
+        return pb.FunctionConfig(
+            name=self.name,
+            cpu=self.cpu,
+            cost_ns=cost_ns if self.cost_ns is None else self.cost_ns,
+            cooperates=self.yield_every > 0,
+            group=_GROUPS[self.group],
+            ports=[port.message() for port in self.ports],
+        )
+
+
+@dataclass(frozen=True)
+class HopPlan:
+    """A chain's way through a function: positions in its ports."""
+
+    function: str
+    in_port: int
+    out_port: int
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """From the ring that the source fills to the ring that the sink empties."""
+
+    name: str
+    match: tuple[Match, ...]
+    ingress: str
+    hops: tuple[HopPlan, ...]
+    egress: str
+
+    def message(self) -> pb.ChainConfig:
+        """As the engine wants it."""
+        return pb.ChainConfig(
+            name=self.name,
+            match=[flow_match(match) for match in self.match],
+            ingress=self.ingress,
+            hops=[
+                pb.Hop(function=hop.function, in_port=hop.in_port, out_port=hop.out_port)
+                for hop in self.hops
+            ],
+            egress=self.egress,
+        )
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """The engine's process."""
+
+    argv: tuple[str, ...]  # behind the program
+    file_prefix: str  # of the DPDK group that it is primary of
+    pci: tuple[str, ...]  # NICs that DPDK may probe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is decided before anything is started."""
+
+    name: str
+    chain_file: Path
+    directory: Path  # of the chain file, in which functions run
+    platform_cpus: tuple[int, ...]  # of source, sink and scheduler
+    cpus: tuple[int, ...]  # of functions
+    engine: EnginePlan
+    links: tuple[LinkPlan, ...]
+    functions: tuple[FunctionPlan, ...]  # in the order in which they are started
+    chains: tuple[ChainPlan, ...]
+    traffic: Traffic
+    scheduler: SchedulerPart
+    policy: str
+    controller: str
+    hugepages_mb: int  # of the whole run
+    notes: tuple[str, ...] = ()  # sentences that the user should read
+
+    def function(self, name: str) -> FunctionPlan:
+        """The function called `name`; KeyError if there is none."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise KeyError(name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
+        """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""
+        return pb.DeployRequest(
+            run=self.name,
+            run_id=run_id,
+            links=[link.message() for link in self.links],
+            functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
+            chains=[chain.message() for chain in self.chains],
+            traffic=traffic_config(self.traffic, self.directory),
+            scheduler=scheduler_settings(self.scheduler),
+            rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
+        )
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,212 @@
+"""File and machine become a plan. Whatever is decided about a run is decided from here."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from unis import links, workload
+from unis.chain.load import LoadedChain
+from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
+from unis.chain.problem import Problem
+from unis.engine.limits import broken
+from unis.links.kind import PortEnds
+from unis.plan import cpus, wiring
+from unis.plan.machine import Machine, OtherRun
+from unis.plan.model import (
+    ChainPlan,
+    EnginePlan,
+    FunctionPlan,
+    HopPlan,
+    Places,
+    Plan,
+    PortPlan,
+)
+from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.wiring import Wiring
+from unis.workload.kind import GroupName, Start
+
+# Packet memory of the engine, with room for rings of the usual size.
+_ENGINE_MB, _USUAL_RINGS = 256, 8 << 20
+_T = TypeVar("_T")
+_PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+
+
+def make_plan(
+    chain: LoadedChain,
+    machine: Machine,
+    others: Sequence[OtherRun],
+    places: Callable[[str], Places],
+) -> Plan:
+    """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
+
+    Raises ChainFileError with everything that is wrong with the file here. The same arguments make
+    the same plan.
+    """
+    here = places(chain.file.name)
+    wired = wiring.wire(chain.file, here.directory)
+    platform, notes, problems = cpus.platform(chain.file, machine, others)
+    problems += cpus.function_problems(chain.file, machine, others)
+    problems += wiring.link_problems(chain.file, wired)
+    problems += wiring.process_problems(chain.file, wired)
+    problems += _file_problems(chain)
+    if problems:
+        raise chain.error(problems)
+    plan = _Planner(chain, wired, here, platform).plan(notes)
+    # Bounds that no part of the file has by itself, as of paths.
+    if sentences := broken(plan.deploy({}, "")):
+        raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
+    return plan
+
+
+def _file_problems(chain: LoadedChain) -> list[Problem]:
+    found: dict[str, Problem] = {}
+    for name, function in chain.file.functions.items():
+        if sentence := program_problem(function.program, chain.directory):
+            found.setdefault(sentence, Problem(("functions", name, "program"), sentence))
+    source = chain.file.traffic.source
+    if isinstance(source, PcapSource) and (
+        sentence := capture_problem(chain.directory / source.file)
+    ):
+        found[sentence] = Problem(("traffic", "source", "file"), sentence)
+    return list(found.values())
+
+
+def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
+    """The NICs among source and sink, which DPDK must be let probe."""
+    ends = [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+    addresses = [end.device.partition(",")[0] for end in ends]
+    return tuple(dict.fromkeys(filter(_PCI_ADDRESS.fullmatch, addresses)))
+
+
+class _Planner:
+    """Puts the parts together; the file is known to be right."""
+
+    def __init__(
+        self, chain: LoadedChain, wired: Wiring, places: Places, platform: Sequence[int]
+    ) -> None:
+        self._chain = chain
+        self._file = chain.file
+        self._wired = wired
+        self._places = places
+        self._platform = tuple(platform)
+        self._prefix = f"unis-{chain.file.name}"
+        # 0 is unisd's main thread, then one for each CPU of the platform.
+        self._first_lcore = 1 + len(platform)
+        self._ring_ports = 0  # so far: devices of a DPDK group have distinct names
+
+    def plan(self, notes: Sequence[str]) -> Plan:
+        functions = tuple(
+            self._function(name, self._first_lcore + at)
+            for at, name in enumerate(self._file.functions)
+        )
+        return Plan(
+            name=self._file.name,
+            chain_file=self._chain.path.resolve(),
+            directory=self._chain.directory,
+            platform_cpus=self._platform,
+            cpus=tuple(sorted(self._file.cpus)),
+            engine=self._engine(),
+            links=tuple(self._wired.links.values()),
+            functions=functions,
+            chains=tuple(map(self._chain_plan, self._file.chains)),
+            traffic=self._file.traffic,
+            scheduler=self._file.scheduler,
+            policy=self._file.scheduler.policy,
+            controller=self._file.scheduler.controller,
+            hugepages_mb=self._hugepages_mb(functions),
+            notes=tuple(notes),
+        )
+
+    def _engine(self) -> EnginePlan:
+        pci = pci_addresses(self._file.traffic)
+        hugepages = self._places.hugepages
+        return EnginePlan(
+            argv=(
+                *("--socket", str(self._places.engine_socket)),
+                *("--file-prefix", self._prefix),
+                *("--cpus", ",".join(map(str, self._platform))),
+                *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
+                *(word for address in pci for word in ("--pci", address)),
+            ),
+            file_prefix=self._prefix,
+            pci=pci,
+        )
+
+    def _function(self, name: str, lcore: int) -> FunctionPlan:
+        function = self._file.function(name)
+        group: GroupName = "own" if name in self._wired.own else "engine"
+        ports = self._ports(name, "memif" if group == "own" else "ring")
+        start = Start(
+            run=self._file.name,
+            function=name,
+            engine_prefix=self._prefix,
+            lcore=lcore,
+            cpu=_stated(function.cpu),
+            port_driver=self._places.port_driver,
+            devices=[port.device for port in ports],
+        )
+        kind = workload.KINDS[group]
+        program = find_program(function.program, self._chain.directory)
+        return FunctionPlan(
+            name=name,
+            program=_stated(program),
+            argv=(*kind.eal(start), "--", *_own_arguments(function)),
+            cpu=start.cpu,
+            lcore=lcore,
+            group=group,
+            file_prefix=kind.file_prefix(start),
+            env=dict(function.env),
+            user=function.user,
+            restart=_stated(function.restart),
+            cwd=self._chain.directory,
+            cost_ns=function.mean_cost_ns,
+            yield_every=function.yield_every or 0,
+            ports=tuple(ports),
+        )
+
+    def _ports(self, name: str, kind: str) -> list[PortPlan]:
+        ports: list[PortPlan] = []
+        for at, ends in enumerate(self._wired.ports[name]):
+            number = at
+            if kind == "ring":
+                number, self._ring_ports = self._ring_ports, self._ring_ports + 1
+            port = PortEnds(
+                name=f"{name}.{at}",
+                number=number,
+                rx=self._wired.links.get(ends.rx),
+                tx=self._wired.links.get(ends.tx),
+                client=ends.client,
+            )
+            device = links.KINDS[kind].device(port)
+            ports.append(PortPlan(port.name, device, ends.rx, ends.tx, ends.client))
+        return ports
+
+    def _chain_plan(self, name: str) -> ChainPlan:
+        hops = [(function, *self._wired.ways[function][name]) for function in self._file.path(name)]
+        return ChainPlan(
+            name=name,
+            match=tuple(self._file.chains[name].match),
+            ingress=self._wired.ingress[name],
+            hops=tuple(HopPlan(*hop) for hop in hops),
+            egress=self._wired.egress[name],
+        )
+
+    def _hugepages_mb(self, functions: Sequence[FunctionPlan]) -> int:
+        rings = sum(
+            links.KINDS[link.kind].memory_bytes(link) for link in self._wired.links.values()
+        )
+        more = max(0, rings - _USUAL_RINGS)
+        own = sum(workload.KINDS[function.group].hugepages_mb for function in functions)
+        return _ENGINE_MB + -(-more // (1 << 20)) + own
+
+
+def _own_arguments(function: Function) -> list[str]:
+    yielding = ["--yield-every", str(function.yield_every)] if function.yield_every else []
+    return [*function.args, *yielding]
+
+
+def _stated(value: _T | None) -> _T:
+    """What a file without problems has."""
+    if value is None:
+        raise ValueError("the file was not checked")
+    return value

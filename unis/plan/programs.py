@@ -1,0 +1,57 @@
+"""Programs and captures that a chain file names."""
+
+import shutil
+from pathlib import Path
+
+from unis import built
+
+CAPTURE_MAGIC = {
+    bytes.fromhex(magic): kind
+    for magic, kind in {
+        "a1b2c3d4": "pcap",
+        "d4c3b2a1": "pcap",
+        "a1b23c4d": "pcap",  # time stamps in nanoseconds
+        "4d3cb2a1": "pcap",
+        "0a0d0d0a": "pcapng",
+    }.items()
+}
+
+
+def find_program(program: str, directory: Path) -> Path | None:
+    """The program of a function: with a slash a path from the chain file, else a built one, else
+    one on PATH. A file that happens to lie beside the chain file never takes a name's place.
+    """
+    if "/" in program:
+        found = shutil.which(directory / program)
+    else:
+        found = shutil.which(built.functions_directory() / program) or shutil.which(program)
+    return Path(found).resolve() if found else None
+
+
+def program_problem(program: str, directory: Path) -> str | None:
+    """Why there is no such program, and what to write; None if there is one."""
+    if find_program(program, directory):
+        return None
+    if "/" in program:
+        return f"there is no program {directory / program}; name one that can be executed"
+    if (directory / program).is_file():
+        return (
+            f"`{program}` lies beside the chain file but is no name of a built function or of one "
+            f"on PATH; write ./{program}"
+        )
+    return (
+        f"there is no program `{program}` among the built functions or on PATH; name one, write a "
+        "path with a slash, or run `make build`"
+    )
+
+
+def capture_problem(file: Path) -> str | None:
+    """Why `file` cannot be replayed, or None."""
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        return f"cannot read {file}: {error.strerror}; name a pcap or pcapng file"
+    if magic not in CAPTURE_MAGIC:
+        return f"{file} is neither pcap nor pcapng; name a capture written by tcpdump or the like"
+    return None

@@ -1,0 +1,231 @@
+"""The links of a chain file, and which port of which function is on which. Needs no machine."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from unis import links
+from unis.chain.model import Chain, ChainFile, Link
+from unis.chain.problem import Problem
+from unis.chain.values import EGRESS, INGRESS
+from unis.engine.limits import limit
+from unis.links.kind import EndName, LinkPlan, MemifPlan
+from unis.plan.ports import Way, ways
+
+_LEAST_BUFFER, _BUFFER_STEP = 2048, 64  # bytes; the step keeps buffers whole cache lines
+
+# Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
+MOST_PORTS = 31
+
+Stretch = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The links of a port."""
+
+    rx: str = ""
+    tx: str = ""
+    client: bool = False  # of a memif
+
+
+@dataclass
+class Wiring:
+    """Everything that packets pass."""
+
+    own: frozenset[str]  # functions of their own DPDK group
+    links: dict[str, LinkPlan] = field(default_factory=dict)
+    ports: dict[str, list[Ends]] = field(default_factory=dict)  # by function
+    ways: dict[str, dict[str, Way]] = field(default_factory=dict)  # by function and chain
+    ingress: dict[str, str] = field(default_factory=dict)  # by chain
+    egress: dict[str, str] = field(default_factory=dict)
+    # By chain: for each stretch of its path the links one behind the other, bridged if two.
+    stretches: dict[str, list[list[str]]] = field(default_factory=dict)
+    direct: set[str] = field(default_factory=set)  # functions with a memif to another function
+
+
+def wire(file: ChainFile, directory: Path) -> Wiring:
+    """The wiring of `file`; sockets of memif are in `directory`."""
+    own = frozenset(link.to for link in file.links if link.kind == "memif" and link.to != EGRESS)
+    wiring = Wiring(own)
+    for name in file.functions:
+        wiring.ways[name] = ways(file, name, own)
+        count = 1 + max(max(way) for way in wiring.ways[name].values())
+        wiring.ports[name] = [Ends() for _ in range(count)]
+    # The way back uses the memifs of the way there.
+    for forward in (True, False):
+        for name, chain in file.chains.items():
+            if (chain.reverse_of is None) == forward:
+                _Weaver(file, wiring, directory, name).weave()
+    return wiring
+
+
+def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the links that the file states."""
+    found: list[Problem] = []
+    for at, link in enumerate(file.links):
+        most = links.KINDS[link.kind].most_slots
+        if link.slots is not None and link.slots > most:
+            found.append(
+                Problem(
+                    ("links", at, "slots"), f"{link.slots} slots; a {link.kind} has up to {most}"
+                )
+            )
+        if link.kind == "memif" and link.to == EGRESS and link.origin not in wiring.own:
+            found.append(
+                Problem(
+                    ("links", at),
+                    f"`{link.origin}` receives from a ring, so it sends to one; make the link to "
+                    f"`{link.origin}` a memif too, or leave this one out",
+                )
+            )
+        if link.kind == "ring" and {link.origin, link.to} <= wiring.own:
+            found.append(
+                Problem(
+                    ("links", at),
+                    f"`{link.origin}` and `{link.to}` are of DPDK groups of their own, which share "
+                    "no ring; leave this link out",
+                )
+            )
+    return found
+
+
+def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What functions lack, as their links are."""
+    found = [
+        Problem(
+            ("functions", name, "user") if file.functions[name].user else ("defaults", "user"),
+            f"`{name}` is on rings, in the engine's packet memory, which only root may open; make "
+            "the link to it a memif, or leave user out",
+        )
+        for name in file.functions
+        if file.function(name).user not in (None, "root") and name not in wiring.own
+    ]
+    found += [
+        Problem(
+            ("functions", name),
+            "has a memif to another function, where the engine cannot measure it; add its cost_ns",
+        )
+        for name, function in file.functions.items()
+        if name in wiring.direct and function.cost_ns is None
+    ]
+    return [*found, *_too_many_ports(file, wiring)]
+
+
+def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    most_each = limit("FunctionConfig.ports").max_items
+    found = [
+        Problem(
+            ("functions", name),
+            f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
+            "second time under another name",
+        )
+        for name, ports in wiring.ports.items()
+        if len(ports) > most_each
+    ]
+    traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
+    memifs = sum(
+        link.memif is not None and link.memif.engine_end != "none" for link in wiring.links.values()
+    )
+    on_rings = sum(len(ports) for name, ports in wiring.ports.items() if name not in wiring.own)
+    if (count := on_rings + memifs + traffic) > MOST_PORTS:
+        found.append(
+            Problem(
+                ("functions",),
+                f"{on_rings} ports on rings, {memifs} memifs of the engine and {traffic} of "
+                f"traffic are {count}, more than the {MOST_PORTS} that DPDK has for a group of "
+                "processes; spread them over several chain files",
+            )
+        )
+    return found
+
+
+class _Weaver:
+    """The links of one chain."""
+
+    def __init__(self, file: ChainFile, wiring: Wiring, directory: Path, chain: str) -> None:
+        self._file = file
+        self._wiring = wiring
+        self._directory = directory
+        self._name = chain
+        self._chain: Chain = file.chains[chain]
+        self._stated = {(link.origin, link.to): link for link in file.links}
+        self._made = 0
+
+    def weave(self) -> None:
+        """Adds the chain's links to the wiring."""
+        stretches = self._wiring.stretches[self._name] = []
+        for stretch in self._file.boundaries(self._name):
+            before, behind = (end in self._wiring.own for end in stretch)
+            passed: list[str] = []
+            if not before:
+                passed.append(self._ring(stretch, sends=True, receives=not behind))
+            if before or behind:
+                passed.append(self._memif(stretch))
+            if before and not behind:
+                passed.append(self._ring(stretch, sends=False, receives=True))
+            stretches.append(passed)
+        self._wiring.ingress[self._name] = stretches[0][0]
+        self._wiring.egress[self._name] = stretches[-1][-1]
+
+    def _ring(self, stretch: Stretch, *, sends: bool, receives: bool) -> str:
+        stated = self._link(stretch)
+        slots = stated.slots if stated and stated.kind == "ring" else None
+        name = self._add("ring", slots or self._chain.ring)
+        if sends and stretch[0] != INGRESS:
+            self._put(stretch[0], self._out(stretch[0]), tx=name)
+        if receives and stretch[1] != EGRESS:
+            self._put(stretch[1], self._in(stretch[1]), rx=name)
+        return name
+
+    def _memif(self, stretch: Stretch) -> str:
+        before, behind = stretch
+        ports = self._wiring.ports
+        if self._chain.reverse_of is not None:
+            there = ports[behind][self._in(behind)] if behind in self._wiring.own else None
+            return (there or ports[before][self._out(before)]).rx
+        direct = {before, behind} <= self._wiring.own
+        stated = self._link(stretch)
+        slots = stated.slots if stated and stated.kind == "memif" else None
+        name = self._add("memif", slots or links.KINDS["memif"].default_slots,
+                         end="none" if direct else "server")  # fmt: skip
+        # A client needs its server there: of two functions the one that is started first. (The
+        # engine is there before all of them.)
+        order = list(self._file.functions)
+        served = direct and order.index(before) > order.index(behind)
+        if behind in self._wiring.own:
+            self._put(behind, self._in(behind), rx=name, tx=name, client=not served)
+        if before in self._wiring.own:
+            self._put(before, self._out(before), rx=name, tx=name, client=served or not direct)
+        if direct:
+            self._wiring.direct.update(stretch)
+        return name
+
+    def _link(self, stretch: Stretch) -> Link | None:
+        """What the file states for it, or for the same stretch of the way back."""
+        turned = {INGRESS: EGRESS, EGRESS: INGRESS}
+        origin, to = stretch
+        back = (turned.get(to, to), turned.get(origin, origin))
+        there_and_back = any(chain.reverse_of == self._name for chain in self._file.chains.values())
+        stated = self._stated.get(stretch)
+        return stated or (self._stated.get(back) if there_and_back else None)
+
+    def _add(self, kind: str, slots: int, end: EndName = "none") -> str:
+        name = f"{self._name}.{self._made}"
+        self._made += 1
+        memif = None
+        if kind == "memif":
+            number = sum(link.kind == kind for link in self._wiring.links.values())
+            buffer = _LEAST_BUFFER + _BUFFER_STEP * number
+            memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end)
+        self._wiring.links[name] = LinkPlan(name, kind, slots, memif)
+        return name
+
+    def _put(self, function: str, port: int, **ends: str | bool) -> None:
+        ports = self._wiring.ports[function]
+        ports[port] = replace(ports[port], **ends)  # type: ignore[arg-type]
+
+    def _in(self, function: str) -> int:
+        return self._wiring.ways[function][self._name][0]
+
+    def _out(self, function: str) -> int:
+        return self._wiring.ways[function][self._name][1]

@@ -1,0 +1,130 @@
+"""A leaf of cgroup v2 for each run: all its processes, also those that nobody noted, end at once.
+
+Made below our own cgroup, so that a unit or a container takes the run with it. No controller is
+used. Where the cpu controller is on all the same, a kernel with RT group scheduling may refuse
+real-time classes in the leaf: then there is none, and the environment tells what belongs to a run.
+"""
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+from unis.runtime.process import ProcessId
+
+
+def mount() -> Path | None:
+    """Where cgroup v2 is mounted."""
+    return next(iter(_mounts("cgroup2")), None)
+
+
+def freezers() -> list[Path]:
+    """Where freezers are mounted, of cgroup version 1 and 2: the engine's controller uses them."""
+    return [*_mounts("cgroup2"), *_mounts("cgroup", "freezer")]
+
+
+def _mounts(kind: str, option: str | None = None) -> list[Path]:
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/mounts").read_text().splitlines():
+            _, place, this, options, *_ = line.split()
+            if this == kind and (option is None or option in options.split(",")):
+                found.append(Path(place))
+    return found
+
+
+def leaf_name(run_id: str) -> str | None:
+    """Where the leaf of a run would be, below the mount; None where there is no cgroup v2."""
+    if mount() is None:
+        return None
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        if line.startswith("0::/"):
+            return str(Path(line.removeprefix("0::/")) / f"unis-{run_id}")
+    return None
+
+
+class Leaf:
+    """The cgroup of one run; ValueError for a name that is not that of a run's leaf."""
+
+    def __init__(self, name: str, run_id: str) -> None:
+        where, root = Path(name), mount()
+        if root is None or where.is_absolute() or ".." in where.parts:
+            raise ValueError(name)
+        if where.name != f"unis-{run_id}":
+            raise ValueError(name)
+        self.path = root / where
+
+    @property
+    def procs(self) -> Path:
+        """A process that writes 0 here moves in."""
+        return self.path / "cgroup.procs"
+
+    def make(self) -> bool:
+        """Whether it is there and real-time classes are allowed in it."""
+        try:
+            self.path.mkdir(exist_ok=True)
+            if not (self.path / "cgroup.kill").exists():  # Linux 5.14
+                raise OSError
+            if "cpu" in (self.path / "cgroup.controllers").read_text().split():
+                self._try_real_time()
+        except (OSError, subprocess.SubprocessError):
+            self.remove()
+            return False
+        return True
+
+    def _try_real_time(self) -> None:
+        subprocess.run(
+            [*self.enter(), "chrt", "-f", "1", "true"], capture_output=True, check=True, timeout=10
+        )
+
+    def enter(self) -> list[str]:
+        """Put before a command line: it moves in before it becomes the program."""
+        return ["/bin/sh", "-c", 'echo 0 >"$0" && exec "$@"', str(self.procs)]
+
+    def members(self) -> list[ProcessId]:
+        """The processes that are in it."""
+        try:
+            numbers = [int(line) for line in self.procs.read_text().split()]
+        except OSError:
+            return []
+        return [found for number in numbers if (found := ProcessId.of(number)) and found.alive()]
+
+    def kill(self) -> list[str]:
+        """Ends every process in it at once."""
+        if not self.path.exists():
+            return []
+        try:
+            (self.path / "cgroup.kill").write_text("1")
+        except OSError as error:
+            return [f"cannot kill the processes of {self.path}: {error.strerror}"]
+        return []
+
+    def remove(self) -> list[str]:
+        """Once it is empty."""
+        return remove_groups(self.path)
+
+
+def remove_groups(*paths: Path) -> list[str]:
+    """Removes cgroups, those below them first; what could not be, as sentences."""
+    problems: list[str] = []
+    for path in paths:
+        if not path.is_dir():
+            continue
+        below = [child for child in path.iterdir() if child.is_dir()]
+        problems += remove_groups(*below)
+        try:
+            path.rmdir()
+        except OSError as error:
+            problems.append(f"cannot remove cgroup {path}: {error.strerror}")
+    return problems
+
+
+def thaw(group: Path) -> list[str]:
+    """Lets the frozen processes of a group, and of those right below it, go on."""
+    problems: list[str] = []
+    for control, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+        for file in [*group.glob(f"*/{control}"), *group.glob(control)]:
+            try:
+                file.write_text(value)
+            except OSError as error:
+                problems.append(f"cannot thaw {file.parent}: {error.strerror}")
+    return problems

@@ -1,0 +1,118 @@
+"""What a run takes of the machine, checked against what other runs have, under one lock."""
+
+import os
+import pwd
+import uuid
+from collections.abc import Callable
+
+from unis.plan.model import FunctionPlan, Plan
+from unis.runtime import hugepages
+from unis.runtime.clean_up import clean_up
+from unis.runtime.directory import RunDirectory, all_runs
+from unis.runtime.errors import LaunchError
+from unis.runtime.lock import machine_lock
+from unis.runtime.process import ProcessId
+from unis.runtime.state import Phase, RunState
+
+Report = Callable[[str], None]
+
+
+def claim(
+    plan: Plan, directory: RunDirectory, policy: str | None, controller: str | None, report: Report
+) -> RunState:
+    """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused."""
+    _require_permission()
+    _require_users(plan)
+    with machine_lock():
+        _clear_stale_runs(report)
+        others = [state for _, state in all_runs() if state.live()]
+        _require_no_clash(plan, others)
+        _require_hugepages(plan.hugepages_mb, others)
+        state = RunState(
+            run_id=uuid.uuid4().hex,
+            name=plan.name,
+            chain_file=str(plan.chain_file.resolve()),
+            groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
+            cpus=sorted(plan.cpus),
+            platform_cpus=list(plan.platform_cpus),
+            hugepages_mb=plan.hugepages_mb,
+            launcher=ProcessId.me(),
+            policy=policy,
+            controller=controller,
+        )
+        directory.make()
+        for old in directory.logs():  # of a run that failed
+            old.unlink()
+        directory.write(state)
+        return state
+
+
+def _prefixes(plan: Plan) -> list[str]:
+    return [function.file_prefix for function in plan.functions]
+
+
+def _require_permission() -> None:
+    if os.geteuid() != 0:
+        raise LaunchError(
+            "UNiS needs root, for hugepages and real-time scheduling: run it with sudo"
+        )
+
+
+def _require_users(plan: Plan) -> None:
+    for function in plan.functions:
+        if function.user is not None:
+            _require_user(function, function.user)
+
+
+def _require_user(function: FunctionPlan, user: str) -> None:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        raise LaunchError(f"function `{function.name}`: there is no user `{user}` here") from None
+
+
+def _clear_stale_runs(report: Report) -> None:
+    for directory, state in all_runs():
+        if state.live() or state.undone():
+            continue
+        report(
+            f"cleaning up after run `{state.name}`, "
+            + ("which left something" if state.problems else "whose launcher was killed")
+        )
+        for problem in clean_up(directory, state.run_id):
+            report(problem)
+
+
+def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
+    for other in others:
+        if other.name == plan.name:
+            raise LaunchError(
+                f"`{other.name}` is already running: run `unis down {other.name}` first, or give "
+                "this one another --name"
+            )
+        # Two engines can share a CPU, at half the speed; with a function on it nothing else can.
+        theirs = {*other.cpus, *other.platform_cpus}
+        if shared := {*plan.cpus} & theirs | {*plan.platform_cpus} & {*other.cpus}:
+            raise LaunchError(
+                f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: run "
+                f"`unis down {other.name}` first, or choose other CPUs"
+            )
+
+
+def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
+    if hugepages.directory() is None:
+        size = hugepages.default_page_kb()
+        raise LaunchError(
+            f"no hugepages of {size} kB, this kernel's default, are mounted: "
+            f"run `{hugepages.mend()}`"
+        )
+    # Those that start have not taken theirs yet, or not all of it.
+    promised = sum(other.hugepages_mb for other in others if other.phase == Phase.STARTING)
+    free = hugepages.free_mb()
+    if free - promised < needed_mb:
+        but = f", {promised} MB of them promised to runs that are starting," if promised else ""
+        short_pages = -(-(needed_mb - free + promised) * 1024 // hugepages.default_page_kb())
+        raise LaunchError(
+            f"{free} MB of hugepages are free{but} and {needed_mb} MB are needed: add "
+            f"{short_pages} to vm.nr_hugepages with `sysctl -w`, or end the programs that hold them"
+        )

@@ -1,0 +1,139 @@
+"""Costs of functions that the Cycle Estimator measured here before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unis.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    from unis.chain.model import Traffic
+    from unis.plan.model import FunctionPlan
+    from unis.v1 import engine_pb2 as pb
+
+ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
+MIX_SIZES = {"imix": [64, 594, 1518], "datacenter": [200, 1400]}
+# Packet sizes for a function whose cost depends on them (section 5.1.2): smallest to MTU.
+MTU_SIZES = [64, 512, 1024, 1500]
+# A machine that others share may run at another speed tomorrow.
+_DAYS = 1
+_LARGEST_FILE = 64 << 20  # bytes of an argument's file that are hashed
+
+
+@dataclass(frozen=True)
+class SizeCost:
+    """What a packet of one size costs; quartiles of the rounds."""
+
+    size: int  # bytes with FCS
+    ns: float
+    ns_q1: float
+    ns_q3: float
+    cycles: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a packet costs, the mean over the sizes."""
+
+    ns: float
+    ns_q1: float
+    ns_q3: float
+    cycles: float
+    sizes: tuple[SizeCost, ...] = ()
+
+    @classmethod
+    def of(cls, estimate: pb.FunctionEstimate) -> Cost:
+        """As the engine measured it."""
+        sizes = (
+            SizeCost(size=s.size, ns=s.ns, ns_q1=s.ns_q1, ns_q3=s.ns_q3, cycles=s.cycles)
+            for s in estimate.sizes
+        )
+        return cls(
+            ns=estimate.ns,
+            ns_q1=estimate.ns_q1,
+            ns_q3=estimate.ns_q3,
+            cycles=estimate.cycles,
+            sizes=tuple(sizes),
+        )
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> Cost:
+        """From JSON; KeyError or TypeError if it is none."""
+        sizes = tuple(SizeCost(**size) for size in data["sizes"])
+        return cls(**{**data, "sizes": sizes})
+
+
+def sizes_of(traffic: Traffic) -> list[int]:
+    """The packet sizes that a function's cost is taken over: those that it will see."""
+    size = getattr(traffic.source, "size", None)
+    if isinstance(size, str):
+        return MIX_SIZES[size]
+    return [size] if isinstance(size, int) else MTU_SIZES
+
+
+def cpu_model() -> str:
+    """The name of the CPU, as the kernel tells it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(("model name", "CPU part")):
+            return line.partition(":")[2].strip()
+    return "unknown CPU"
+
+
+def cost_key(function: FunctionPlan, sizes: Sequence[int]) -> str:
+    """Changes with anything that may change the cost: program, arguments, their files, CPU."""
+    digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
+    # EAL's arguments carry names of the run, but for the kind of the ports.
+    own = function.argv[function.argv.index("--") + 1 :] if "--" in function.argv else ()
+    kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
+    parts = [*own, *kinds, str(function.yield_every), str(list(sizes)), cpu_model()]
+    for part in parts:
+        digest.update(f"\0{part}".encode())
+    for argument in own:
+        file = function.cwd / argument.rpartition("=")[2]
+        if file.is_file() and file.stat().st_size <= _LARGEST_FILE:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+class CostCache:
+    """Costs by key, in one JSON file."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self._file = file or home / "unis" / "costs.json"
+
+    def get(self, key: str) -> Cost | None:
+        """The cost that was measured, if it was, and lately."""
+        entry = self._read().get(key)
+        return entry[1] if entry else None
+
+    def put(self, key: str, cost: Cost) -> None:
+        """Keeps a cost; a cache that cannot be written is no reason to fail."""
+        costs = self._read() | {key: (time.time(), cost)}
+        data = {
+            key: {"measured": measured, "cost": asdict(of)} for key, (measured, of) in costs.items()
+        }
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._file, json.dumps(data, indent=1))
+        except OSError:
+            return
+
+    def _read(self) -> dict[str, tuple[float, Cost]]:
+        oldest = time.time() - _DAYS * 86400
+        try:
+            data = json.loads(self._file.read_text())
+            read = {
+                str(key): (float(entry["measured"]), Cost.parse(entry["cost"]))
+                for key, entry in data.items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+        return {key: entry for key, entry in read.items() if entry[0] >= oldest}

@@ -1,0 +1,149 @@
+"""Where runs keep state, sockets and logs: a folder each below UNIS_RUN_DIR or /run/unis."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from unis.runtime.errors import NotAllowedError
+from unis.runtime.files import is_ours, own_directory, write_atomically
+from unis.runtime.state import RunState
+
+_STATE = "state.json"
+
+
+class RunDirectory:
+    """The folder of one run. Only its owner may look into it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+        return self.path.name
+
+    @property
+    def socket(self) -> Path:
+        """Where unisd listens."""
+        return self.path / "engine.sock"
+
+    @property
+    def event_log(self) -> Path:
+        """What the launcher did, one line each."""
+        return self.path / "unis.log"
+
+    @property
+    def unisd_log(self) -> Path:
+        """What unisd says."""
+        return self.path / "unisd.log"
+
+    def function_log(self, function: str) -> Path:
+        """What a function says; no name of a function has a dot."""
+        return self.path / f"function.{function}.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever undoes the run."""
+        return self.path / "lock"
+
+    @property
+    def port_driver(self) -> Path:
+        """The run's own copy of the net_unis driver."""
+        return self.path / "librte_net_unis.so"
+
+    @property
+    def links(self) -> Path:
+        """Sockets over which functions connect."""
+        return self.path / "links"
+
+    def logs(self) -> list[Path]:
+        """Every log, the launcher's first."""
+        found = [path for path in self.path.glob("*.log") if not path.is_symlink()]
+        return sorted(found, key=lambda path: (path.name.startswith("function."), path.name))
+
+    def make(self) -> None:
+        """LaunchError unless it is ours alone."""
+        own_directory(runs_directory(), 0o755)
+        own_directory(self.path, 0o700)
+        self.links.mkdir(mode=0o700, exist_ok=True)
+        self.lock.touch()
+
+    def remove_shared(self) -> None:
+        """What the processes of the run shared: all but state and logs. OSError if it cannot."""
+        self.socket.unlink(missing_ok=True)
+        self.port_driver.unlink(missing_ok=True)
+        shutil.rmtree(self.links, ignore_errors=True)
+
+    def open_links_to(self, user: int) -> None:
+        """Lets a function of another user reach the sockets, and nothing else."""
+        self.path.chmod(0o711)
+        os.chown(self.links, user, -1)
+
+    def read(self) -> RunState | None:
+        """The state; None if there is none. NotAllowedError: it is not ours to read."""
+        try:
+            text = (self.path / _STATE).read_text()
+        except PermissionError:
+            raise NotAllowedError(
+                f"only root may look at run `{self.name}`: run this with sudo"
+            ) from None
+        except OSError:
+            return None
+        if not is_ours(self.path):
+            raise NotAllowedError(f"{self.path} is another user's: what it says is not believed")
+        try:
+            return RunState.parse(text)
+        except ValueError:
+            return None
+
+    def write(self, state: RunState) -> None:
+        """Replaces the state."""
+        write_atomically(self.path / _STATE, state.text())
+
+
+def base_directory() -> Path:
+    """What UNiS notes about this machine."""
+    return Path(os.environ.get("UNIS_RUN_DIR") or "/run/unis").absolute()
+
+
+def runs_directory() -> Path:
+    """The folders of the runs."""
+    return base_directory() / "runs"
+
+
+def run_directory(name: str) -> RunDirectory:
+    """The folder of the run called `name`, whether or not it exists."""
+    return RunDirectory(runs_directory() / name)
+
+
+def all_runs() -> list[tuple[RunDirectory, RunState]]:
+    """Every run that left a state, by name. NotAllowedError as soon as one may not be read."""
+    return list(_runs())
+
+
+def function_cpus() -> frozenset[int]:
+    """CPUs on which a real-time function may starve whoever else is there."""
+    return frozenset(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
+
+
+def _runs() -> Iterator[tuple[RunDirectory, RunState]]:
+    try:
+        paths = sorted(runs_directory().iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
+    for path in paths:
+        directory = RunDirectory(path)
+        if state := directory.read():
+            yield directory, state
+
+
+def last_lines(log: Path, count: int = 8) -> str:
+    """The end of a log, for an error message."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(f"    {line}" for line in lines[-count:])

@@ -1,0 +1,37 @@
+"""What `unis doctor` says of one thing that it looked at."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"  # works; results may be worse or spread more
+    BLOCKED = "blocked"  # `unis up` will not work
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    level: Level
+    found: str
+    meaning: str = ""
+    mend: str = ""  # a command
+
+
+def fine(check: str, found: str) -> Finding:
+    """Nothing to mend."""
+    return Finding(check, Level.OK, found)
+
+
+def content(path: Path) -> str:
+    """Of a file of /proc or /sys; empty if it is not there."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,107 @@
+"""Is the machine fit: CPUs, clock, power, memory?"""
+
+import re
+from pathlib import Path
+
+from unis.plan.machine import Machine, format_cpu_list, parse_cpu_list
+from unis.runtime.doctor.finding import Finding, Level, content, fine
+
+_CPU = Path("/sys/devices/system/cpu")
+_CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+_THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def cpus() -> Finding:
+    """Is there a CPU for functions beside the platform's?"""
+    ours = Machine.this().cpus
+    if len(ours) > 1:
+        return fine("CPUs", f"{len(ours)} ({format_cpu_list(ours)})")
+    return Finding(
+        "CPUs",
+        Level.BLOCKED,
+        "1",
+        "the scheduler and the traffic keep one CPU busy, functions need another",
+        "unis simulate FILE",
+    )
+
+
+def isolated_cores() -> Finding:
+    """Does the kernel keep its own tasks off the functions' CPUs?"""
+    isolated = parse_cpu_list(content(_CPU / "isolated"))
+    if isolated:
+        return fine("isolated cores", format_cpu_list(isolated))
+    cpus = Machine.this().cpus
+    free = format_cpu_list(cpus - {min(cpus)}) or "1"
+    return Finding(
+        "isolated cores",
+        Level.NOTE,
+        "none",
+        "other tasks and interrupts run on the functions' CPUs too and spread the results",
+        f"add isolcpus={free} nohz_full={free} rcu_nocbs={free} to the kernel command line",
+    )
+
+
+def tsc() -> Finding:
+    """Is the time stamp counter a clock?"""
+    cpuinfo = content(Path("/proc/cpuinfo"))
+    flags = set(re.findall(r"\b(?:constant_tsc|nonstop_tsc)\b", cpuinfo))
+    clock = content(_CLOCK)
+    if len(flags) == 2 and clock in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page"):
+        return fine("TSC", f"constant, nonstop, clock source {clock}")
+    lacking = {"constant_tsc", "nonstop_tsc"} - flags
+    return Finding(
+        "TSC",
+        Level.NOTE,
+        f"clock source {clock or 'unknown'}, lacks {', '.join(sorted(lacking)) or 'nothing'}",
+        "time slices and latencies are counted on the TSC; here it may drift or stop",
+        "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    )
+
+
+def transparent_hugepages() -> Finding:
+    """May the kernel rearrange memory while functions run?"""
+    match = re.search(r"\[(\w+)\]", content(_THP))
+    mode = match[1] if match else "absent"
+    if mode != "always":
+        return fine("THP", mode)
+    return Finding(
+        "THP",
+        Level.NOTE,
+        "always",
+        "the kernel gathers pages behind a program's back, which delays it now and then",
+        f"echo madvise > {_THP}",
+    )
+
+
+def governor() -> Finding:
+    """Do the CPUs keep their clock rate?"""
+    governors = {content(path) for path in _CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    if not governors:
+        return fine("governor", "the clock rate is not ours to set (virtual machine)")
+    if governors == {"performance"}:
+        return fine("governor", "performance")
+    return Finding(
+        "governor",
+        Level.NOTE,
+        ", ".join(sorted(governors)),
+        "the clock rate follows the load, and so do measured costs (the paper fixes it, 5.1.1)",
+        "cpupower frequency-set -g performance",
+    )
+
+
+def smt() -> Finding:
+    """Do CPUs share a core?"""
+    pairs = {
+        text
+        for path in _CPU.glob("cpu[0-9]*/topology/thread_siblings_list")
+        if len(parse_cpu_list(text := content(path))) > 1
+    }
+    if not pairs:
+        return fine("SMT", "every CPU is a core of its own")
+    return Finding(
+        "SMT",
+        Level.NOTE,
+        f"siblings {' '.join(sorted(pairs))}",
+        "functions on siblings slow each other; give a chain one CPU of each pair",
+        "echo off > /sys/devices/system/cpu/smt/control",
+    )

@@ -1,0 +1,52 @@
+"""Is everything there that UNiS is made of?"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from unis import built
+from unis.runtime.doctor.finding import Finding, Level, fine
+
+_LIBRARIES = Path("/usr/lib")
+
+
+def dpdk() -> Finding:
+    """Is DPDK there?"""
+    tool = shutil.which("pkg-config")
+    version = ""
+    if tool:
+        done = subprocess.run(
+            [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
+        )
+        version = done.stdout.strip()
+    if version:
+        return fine("DPDK", version)
+    return Finding(
+        "DPDK", Level.BLOCKED, "not found", "UNiS builds on it", "apt-get install dpdk libdpdk-dev"
+    )
+
+
+def mempool_handler() -> Finding:
+    """Is the packet memory's lock-free handler there?"""
+    found = [*_LIBRARIES.glob("*/dpdk/pmds-*/librte_mempool_stack.so*")]
+    if found:
+        return fine("mempool", f"lf_stack in {found[0]}")
+    return Finding(
+        "mempool",
+        Level.BLOCKED,
+        "no librte_mempool_stack",
+        "the default packet memory deadlocks when a real-time function is preempted in it; "
+        "lf_stack does not",
+        "apt-get install librte-mempool-stack23",
+    )
+
+
+def build() -> Finding:
+    """Is UNiS built?"""
+    try:
+        unisd = built.unisd()
+        built.port_driver()
+        built.simulator()
+    except built.NotBuiltError as error:
+        return Finding("build", Level.BLOCKED, str(error), "nothing runs without it", "make build")
+    return fine("build", str(unisd))

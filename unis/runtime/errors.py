@@ -1,0 +1,22 @@
+"""Why a chain is not run, or no longer."""
+
+from unis.errors import UnisError
+
+
+class LaunchError(UnisError):
+    """A chain that cannot be started."""
+
+
+class RunFailedError(UnisError):
+    """A chain that was taken down because part of it died."""
+
+    def __init__(self, sentence: str, *, bad_input: bool = False) -> None:
+        super().__init__(sentence, bad_input=bad_input)  # bad: a program refused its arguments
+
+
+class NotAllowedError(UnisError):
+    """Something that only root, or another user, may look at."""
+
+
+class InterruptedRunError(Exception):
+    """Ctrl-C or SIGTERM."""

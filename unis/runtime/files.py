@@ -1,0 +1,56 @@
+"""Files that others read while they are written, and folders that nobody else may write."""
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from unis.runtime.errors import LaunchError
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Replaces `file` in one step: readers see the old or the new text. OSError if it cannot."""
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+        Path(name).replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def own_directory(path: Path, mode: int) -> None:
+    """Makes `path`, or sees to it that it is ours alone to write; else LaunchError."""
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=mode)
+        found = path.lstat()
+    except OSError as error:
+        raise LaunchError(f"cannot make {path}: {error.strerror}") from None
+    if trouble := _trouble(found):
+        raise LaunchError(
+            f"{path} {trouble}, and UNiS runs as root what is noted there: remove it, or set "
+            "UNIS_RUN_DIR to a folder of your own"
+        )
+
+
+def is_ours(path: Path) -> bool:
+    """Whether it is a folder that only we can have written."""
+    try:
+        return _trouble(path.lstat()) is None
+    except OSError:
+        return False
+
+
+def _trouble(found: os.stat_result) -> str | None:
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may be written by others"
+    return None

@@ -1,0 +1,60 @@
+"""Ctrl-C and SIGTERM become an exception, once; a second one makes what undoes the run hurry."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from unis.runtime.errors import InterruptedRunError, RunFailedError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Raises once; afterwards it only counts."""
+
+    def __init__(self) -> None:
+        self._armed = True
+        self._count = 0
+
+    def hold(self) -> None:
+        """From now on signals are only counted."""
+        self._armed = False
+
+    def forced(self) -> bool:
+        """Whether somebody insists: nothing is asked to end politely any more."""
+        return self._count > 1
+
+    @contextmanager
+    def within(self, seconds: float | None, what: str) -> Iterator[None]:
+        """Raises RunFailedError "`what` within … s" if the block takes longer; None: never."""
+
+        def expire(_number: int, _frame: FrameType | None) -> None:
+            if self._armed:
+                raise RunFailedError(f"{what} within {seconds:g} s")
+
+        before = signal.signal(signal.SIGALRM, expire)
+        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self._armed:
+            self._armed = False
+            raise InterruptedRunError(signal.Signals(number).name)
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """While this lasts, the first of SIGINT, SIGTERM and SIGHUP raises InterruptedRunError."""
+    switch = Interrupts()
+    before = {number: signal.signal(number, switch._on_signal) for number in _SIGNALS}  # noqa: SLF001
+    try:
+        yield switch
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,126 @@
+"""Processes that we started, told from others that got their number later.
+
+The kernel's start time, not psutil's: that is a time of day, which another process, after the clock
+was set, reads differently; and a pidfd hits the very process that was looked at.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process for good: a number that is used again has another start time."""
+
+    pid: int
+    start_time: int  # clock ticks since boot, field 22 of /proc/PID/stat
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId | None":
+        """The process that now has this number; None if there is none."""
+        stat = _stat(Path(f"/proc/{pid}/stat"))
+        return cls(pid=pid, start_time=stat.start_time) if stat else None
+
+    @classmethod
+    def me(cls) -> "ProcessId":
+        """The process that asks."""
+        found = cls.of(os.getpid())
+        if found is None:
+            raise RuntimeError("/proc is not mounted")
+        return found
+
+    def alive(self) -> bool:
+        """Whether it still runs; one that only waits to be reaped does not."""
+        stat = _stat(Path(f"/proc/{self.pid}/stat"))
+        return stat is not None and stat.start_time == self.start_time and stat.state not in "ZX"
+
+    def threads(self) -> list[int]:
+        """The ids of its threads."""
+        if not self.alive():
+            return []
+        with contextlib.suppress(OSError):
+            return [int(entry.name) for entry in Path(f"/proc/{self.pid}/task").iterdir()]
+        return []
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal, if it still runs."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            if self.alive():
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class _Stat:
+    state: str
+    start_time: int
+
+
+def _stat(path: Path) -> _Stat | None:
+    try:
+        # The name in brackets may hold anything, brackets too.
+        fields = path.read_text(errors="replace").rpartition(")")[2].split()
+        return _Stat(state=fields[0], start_time=int(fields[19]))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def demote(process: ProcessId) -> list[str]:
+    """Gives every thread back to the kernel's default scheduler; what failed, as sentences."""
+    problems: list[str] = []
+    for tid in process.threads():
+        try:
+            os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, tid, 0)
+        except ProcessLookupError:
+            continue
+        except OSError as error:
+            problems.append(f"cannot demote thread {tid} of {process.pid}: {error.strerror}")
+    return problems
+
+
+def marked(key: str, value: str) -> list[ProcessId]:
+    """The processes whose environment has `key`=`value`, which they inherited from a launcher."""
+    wanted = f"{key}={value}".encode()
+    found: list[ProcessId] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                process = ProcessId.of(int(entry.name))
+                if process and process.alive():
+                    found.append(process)
+    return found
+
+
+def wait_gone(
+    processes: Iterable[ProcessId], seconds: float, hurry: Callable[[], bool] = lambda: False
+) -> list[ProcessId]:
+    """Waits till they are gone, or `hurry` says not to; those that are still there."""
+    end = time.monotonic() + seconds
+    left = [process for process in processes if process.alive()]
+    while left and time.monotonic() < end and not hurry():
+        time.sleep(0.01)
+        left = [process for process in left if process.alive()]
+    return left
+
+
+def keep_off(cpus: Iterable[int]) -> None:
+    """Keeps us and our children off CPUs where real-time functions would starve them."""
+    unwanted = set(cpus)
+    for thread in ProcessId.me().threads():
+        with contextlib.suppress(OSError):
+            if rest := os.sched_getaffinity(thread) - unwanted:
+                os.sched_setaffinity(thread, rest)

@@ -1,0 +1,321 @@
+"""`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
+
+import contextlib
+import os
+import pwd
+import select
+import shutil
+import subprocess
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from unis import built
+from unis.engine.client import EngineClient, EngineError
+from unis.errors import UnisError
+from unis.plan.model import Plan
+from unis.runtime import child
+from unis.runtime.account import account_line
+from unis.runtime.cgroup import Leaf
+from unis.runtime.child import Child
+from unis.runtime.claim import claim
+from unis.runtime.clean_up import clean_up
+from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
+from unis.runtime.directory import RunDirectory, run_directory
+from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.interrupts import Interrupts
+from unis.runtime.state import FunctionProcess, Phase, RunState
+from unis.runtime.steps import STEPS
+from unis.v1 import engine_pb2 as pb
+
+_UNISD_END_SECONDS = 3.0
+_UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
+
+Report = Callable[[str], None]
+
+
+@dataclass
+class Options:
+    """What the command line says beside the chain file."""
+
+    policy: str | None = None
+    controller: str | None = None
+    start: bool = True  # False: attach the functions, but let no traffic run
+    use_cache: bool = True
+    estimate: bool = True
+    sizes: list[int] = field(default_factory=list)  # to estimate with, instead of the traffic's
+
+
+class Run:
+    """A chain that is coming up or running. Made by `running()`."""
+
+    def __init__(self, plan: Plan, options: Options, report: Report):
+        self.plan = plan
+        self.options = options
+        self.directory: RunDirectory = run_directory(plan.name)
+        self.client = EngineClient(self.directory.socket)
+        self.costs: dict[str, Cost] = {}
+        self.leaf: Leaf | None = None
+        self.guard: subprocess.Popen[bytes] | None = None
+        self._report = report
+        self._children: dict[str, Child] = {}
+        self._state: RunState | None = None
+
+    # ------------------------------------------------------------------ up
+
+    def up(self) -> None:
+        """Brings everything up; on any exception `take_down` undoes what was done."""
+        driver = built.port_driver()
+        options = self.options
+        self._state = claim(
+            self.plan, self.directory, options.policy, options.controller, self._report
+        )
+        # EAL loads no driver from below a folder that everybody may write, such as /tmp.
+        shutil.copy(driver, self.directory.port_driver)
+        for user in {f.user for f in self.plan.functions if f.user is not None}:
+            self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
+        for note in self.plan.notes:
+            self.tell(note)
+        if options.use_cache:
+            self.costs = known_costs(self.plan, options.sizes)
+        for step in STEPS:
+            step.do(self)
+        self.record(phase=Phase.RUNNING)
+
+    @property
+    def state(self) -> RunState:
+        """What is noted on disk."""
+        if self._state is None:
+            raise RuntimeError("the run has claimed nothing yet")
+        return self._state
+
+    def record(self, **changes: Any) -> None:
+        """Notes what is going to be done, or was."""
+        self._state = self.state.with_changes(**changes)
+        self.directory.write(self._state)
+
+    def tell(self, line: str) -> None:
+        """To the user and to the log."""
+        self.note(line)
+        self._report(line)
+
+    def note(self, text: str) -> None:
+        """Adds to the event log, which `unis down` of another terminal reads."""
+        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        with contextlib.suppress(OSError), self.directory.event_log.open("a") as stream:
+            stream.writelines(f"{now} {line}\n" for line in text.splitlines())
+
+    def tell_guard(self, line: str) -> None:
+        """`unisd PID` or `down`."""
+        if self.guard and self.guard.stdin:
+            with contextlib.suppress(OSError):
+                self.guard.stdin.write(f"{line}\n".encode())
+                self.guard.stdin.flush()
+
+    def start(
+        self,
+        what: str,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        user: str | None = None,
+    ) -> Child:
+        """Starts a process of the run; its death ends the run."""
+        started = child.start(
+            what, argv, log, self.state.run_id, leaf=self.leaf, env=env, cwd=cwd, user=user
+        )
+        self._children[what] = started
+        return started
+
+    def attach(self, function: FunctionProcess) -> None:
+        """Waits till it polls; RunFailedError with the words of a process that died meanwhile."""
+        try:
+            self.client.attach(function.name, function.process.pid, self.check)
+        except EngineError:
+            self.check()  # its own last words say more
+            raise
+        self.check()
+
+    # ------------------------------------------------------------------ costs
+
+    def without_cost(self) -> list[str]:
+        """Functions whose cost neither the file nor the cache knows."""
+        if not self.options.estimate:
+            return []
+        return [
+            function.name
+            for function in self.plan.functions
+            if function.cost_ns is None and function.name not in self.costs
+        ]
+
+    def estimate(self, functions: Sequence[str]) -> None:
+        """Measures what a packet costs each function, and remembers it in `costs`."""
+        self.tell(f"measuring what a packet costs {', '.join(functions)}")
+        self._measure_costs(functions, ESTIMATE_ROUNDS)
+        sizes = self._sizes()
+        for name in functions:
+            self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
+            CostCache().put(cost_key(self.plan.function(name), sizes), self.costs[name])
+
+    def estimate_again(self, rounds: int = 200) -> None:
+        """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
+
+        A machine that others share may be half as fast as when the costs were first measured.
+        """
+        self._measure_costs([function.name for function in self.plan.functions], rounds)
+
+    def _sizes(self) -> list[int]:
+        return self.options.sizes or sizes_of(self.plan.traffic)
+
+    def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
+        for estimate in self.client.estimate(functions, self._sizes(), rounds):
+            self.costs[estimate.function] = Cost.of(estimate)
+
+    # ------------------------------------------------------------------ watch
+
+    def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
+        """Calls `on_stats` every so many seconds, till an exception: a death or an interrupt."""
+        unanswered = 0
+        while True:
+            self.wait(interval)
+            try:
+                stats = self.client.stats()
+            except EngineError as error:
+                unanswered += 1
+                if unanswered >= _UNANSWERED:
+                    raise RunFailedError(str(error)) from None
+                continue
+            unanswered = 0
+            on_stats(stats)
+
+    def wait_delivering(self) -> None:
+        """Till every chain has delivered a packet."""
+        while not all(chain.delivered for chain in self.client.stats().chains):
+            self.wait(0.1)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Sleeps; raises RunFailedError as soon as a process of the run dies. None: for ever."""
+        with contextlib.ExitStack() as stack:
+            poll = select.poll()
+            for process in self._processes():
+                self.check()
+                try:
+                    descriptor = os.pidfd_open(process.pid)
+                except ProcessLookupError:
+                    continue
+                stack.callback(os.close, descriptor)
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(None if seconds is None else seconds * 1000)
+        self.check()
+
+    def _processes(self) -> list[subprocess.Popen[bytes]]:
+        guard = [self.guard] if self.guard else []
+        return [*(one.process for one in self._children.values()), *guard]
+
+    def check(self) -> None:
+        """Raises RunFailedError if a process of the run has died."""
+        for one in self._children.values():
+            one.check()
+        if self.guard and self.guard.poll() is not None:
+            raise RunFailedError("the guard that cleans up after a crash died")
+
+    # ------------------------------------------------------------------ down
+
+    def take_down(
+        self, reason: str | None, hurry: Callable[[], bool] = lambda: False
+    ) -> tuple[pb.Account | None, list[str]]:
+        """Undoes everything; the last account of packets, and what could not be undone."""
+        account = None
+        problems: list[str] = []
+        if self._state:
+            with contextlib.suppress(OSError):
+                self.record(phase=Phase.STOPPING, reason=reason or "")
+            account = self._stop_engine(hurry)
+            if account:
+                self.note(f"account: {account_line(account)}")
+            if reason:
+                self.note(reason)
+            problems = clean_up(self.directory, self.state.run_id, reason, hurry)
+            if problems:
+                self.note("\n".join(problems))
+        self.client.close()
+        self.tell_guard("down")
+        self._reap()
+        return account, problems
+
+    def _stop_engine(self, hurry: Callable[[], bool]) -> pb.Account | None:
+        unisd = self._children.get("unisd")
+        if unisd is None or unisd.process.poll() is not None:
+            return None
+
+        def insist() -> None:
+            if hurry():
+                raise EngineError("it takes too long")
+
+        try:
+            account = self.client.stop(alive=insist)
+        except EngineError:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            unisd.process.wait(_UNISD_END_SECONDS)
+        return account
+
+    def _reap(self) -> None:
+        if self.guard and self.guard.stdin:
+            with contextlib.suppress(OSError):
+                self.guard.stdin.close()
+        end = time.monotonic() + 1.0
+        for process in self._processes():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+
+
+def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
+    """Costs that were measured here before; `sizes` instead of the traffic's."""
+    cache = CostCache()
+    wanted = sizes or sizes_of(plan.traffic)
+    found = {function.name: cache.get(cost_key(function, wanted)) for function in plan.functions}
+    return {name: cost for name, cost in found.items() if cost}
+
+
+@contextlib.contextmanager
+def running(plan: Plan, options: Options, report: Report, switch: Interrupts) -> Iterator[Run]:
+    """Brings `plan` up; takes it down when the block ends, however it ends.
+
+    RunFailedError, besides what made it end, where something could not be undone.
+    """
+    run = Run(plan, options, report)
+    reason: str | None = None
+    failed = True
+    try:
+        run.up()
+        yield run
+        failed = False
+    except UnisError as error:
+        reason = str(error)
+        raise
+    except (InterruptedRunError, KeyboardInterrupt, GeneratorExit):
+        failed = False
+        raise
+    except BaseException as error:  # a fault of ours: its logs are wanted
+        reason = f"unis itself failed: {error!r}"
+        run.note(traceback.format_exc())
+        raise
+    finally:
+        switch.hold()
+        account, problems = run.take_down(reason, switch.forced)
+        if account and account.offered:
+            report(account_line(account))
+        for problem in problems:
+            report(problem)
+        if problems and not failed:
+            raise RunFailedError(
+                f"not everything of `{plan.name}` could be undone; try again with "
+                f"`unis down {plan.name}`"
+            )

@@ -1,0 +1,101 @@
+"""What a run has done to the machine, on disk before it is done, so it can always be undone.
+
+Names and numbers only: whoever undoes a run derives the paths, and trusts none that it reads.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from unis.runtime.process import ProcessId
+
+RUN_MARK = "UNIS_RUN"  # environment of every process of a run: its id
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
+
+
+class Phase(StrEnum):
+    """How far a run is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FAILED = "failed"  # undone as far as it could be; the reason and the logs are kept
+
+
+@dataclass(frozen=True)
+class FunctionProcess:
+    """A network function that was started."""
+
+    name: str
+    cpu: int
+    process: ProcessId
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All that is needed to undo a run, to show it, and to start it again."""
+
+    run_id: str
+    name: str
+    chain_file: str
+    groups: list[str]  # file prefixes of its DPDK groups, the engine's first
+    cpus: list[int]  # of the functions
+    platform_cpus: list[int]  # of unisd
+    hugepages_mb: int  # that it was promised
+    launcher: ProcessId
+    policy: str | None = None  # as the command line said
+    controller: str | None = None
+    phase: Phase = Phase.STARTING
+    reason: str = ""
+    problems: list[str] = field(default_factory=list)  # what could not be undone
+    leaf: str | None = None  # cgroup v2, below its mount
+    guard: ProcessId | None = None
+    unisd: ProcessId | None = None
+    functions: list[FunctionProcess] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in (self.run_id, self.name, *self.groups):
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"`{name}` is no name")
+
+    def live(self) -> bool:
+        """Whether somebody still looks after it."""
+        return self.phase != Phase.FAILED and self.launcher.alive()
+
+    def undone(self) -> bool:
+        """Whether nothing of it is left but the reason and the logs."""
+        return self.phase == Phase.FAILED and not self.problems
+
+    def with_changes(self, **changes: Any) -> "RunState":
+        """The same run, further on."""
+        return replace(self, **changes)
+
+    def text(self) -> str:
+        """As `parse` reads it."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def parse(cls, text: str) -> "RunState":
+        """The state that was written; ValueError if it is none."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            for key in ("launcher", "guard", "unisd"):
+                data[key] = _process(data[key])
+            data["functions"] = [
+                FunctionProcess(str(part["name"]), int(part["cpu"]), _known(part["process"]))
+                for part in data["functions"]
+            ]
+            data["phase"] = Phase(data["phase"])
+            return cls(**data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no state of a run: {error}") from None
+
+
+def _process(data: Any) -> ProcessId | None:
+    return None if data is None else _known(data)
+
+
+def _known(data: Any) -> ProcessId:
+    return ProcessId(pid=int(data["pid"]), start_time=int(data["start_time"]))

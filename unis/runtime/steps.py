@@ -1,0 +1,241 @@
+"""What `up` does, in order, and how each part is undone.
+
+A step notes what it is going to do before it does it, so that whoever finds the note can undo it:
+the launcher, the guard, `unis down` or the next `unis up`. Clean-up walks all steps backwards,
+whichever of them were taken; `undo` may therefore be called twice, or for a step never taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from unis import built
+from unis.engine import names
+from unis.runtime import cgroup, hugepages, kernel_settings
+from unis.runtime.cgroup import Leaf
+from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
+from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
+
+if TYPE_CHECKING:
+    from unis.runtime.run import Run
+
+Hurry = Callable[[], bool]
+
+_UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory first
+_GENTLE_SECONDS = 2.0
+_KILLED_SECONDS = 3.0
+_DPDK_RUNTIME = Path("/var/run/dpdk")
+
+
+class Step(Protocol):
+    """One part of bringing a run up."""
+
+    def do(self, run: Run) -> None:
+        """Does it, noted first."""
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:
+        """Undoes it as far as it was done; sentences of what could not be undone."""
+
+
+class Guard:
+    """The process that undoes the run if its launcher is killed. It ends when the run does."""
+
+    def do(self, run: Run) -> None:
+        """Starts it; it reads the launcher's words from its standard input."""
+        with run.directory.event_log.open("ab") as log:
+            run.guard = subprocess.Popen(
+                # -P: else what lies in the current folder would be imported, by root.
+                [sys.executable, "-P", "-m", "unis.runtime.guard",
+                 run.directory.path, run.state.run_id],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )  # fmt: skip
+        run.record(guard=ProcessId.of(run.guard.pid))
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
+        """Nothing: it sees that the run is gone."""
+        return []
+
+
+class Group:
+    """A cgroup in which all processes of the run are, where there is one to be had."""
+
+    def do(self, run: Run) -> None:
+        """Makes it."""
+        if name := cgroup.leaf_name(run.state.run_id):
+            run.record(leaf=name)
+            leaf = Leaf(name, run.state.run_id)
+            if leaf.make():
+                run.leaf = leaf
+            else:
+                run.record(leaf=None)
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
+        """Removes it, which is empty by now."""
+        leaf = leaf_of(state)
+        return leaf.remove() if leaf else []
+
+
+class Engine:
+    """unisd, its packet memory and the kernel's settings that it changes."""
+
+    def do(self, run: Run) -> None:
+        """Starts it and tells it what shall run."""
+        run.tell("starting unisd")
+        argv = [str(built.unisd()), *run.plan.engine.argv]
+        child = run.start("unisd", argv, run.directory.unisd_log)
+        run.record(unisd=ProcessId.of(child.process.pid))
+        run.tell_guard(f"unisd {child.process.pid}")
+        run.client.wait_ready(_UNISD_SECONDS, child.check)
+        run.tell("making links and traffic")
+        costs = {name: cost.ns for name, cost in run.costs.items()}
+        run.client.deploy(run.plan.deploy(costs, run.state.run_id))
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
+        """Puts settings back and removes the memory; the process itself ended with the traffic."""
+        problems = kernel_settings.restore()
+        for mount in hugepages.mounts():
+            for prefix in state.groups:
+                for file in mount.path.glob(f"{prefix}map_*"):
+                    problems += _unlink(file)
+        for prefix in state.groups:
+            problems += _remove_tree(_DPDK_RUNTIME / prefix)
+        return problems
+
+
+class Functions:
+    """The processes of the functions."""
+
+    def do(self, run: Run) -> None:
+        """Starts all, for the ends of a memif wait for one another, and then attaches each."""
+        for function in run.plan.functions:
+            run.tell(f"starting {function.name} on CPU {function.cpu}")
+            child = run.start(
+                f"function {function.name}",
+                [str(function.program), *function.argv],
+                run.directory.function_log(function.name),
+                env=function.env,
+                cwd=function.cwd,
+                user=function.user,
+            )
+            if identity := ProcessId.of(child.process.pid):
+                started = FunctionProcess(function.name, function.cpu, identity)
+                run.record(functions=[*run.state.functions, started])
+        # From here on functions may spin; children, who need all CPUs, are started.
+        keep_off(run.plan.cpus)
+        for started in run.state.functions:
+            run.attach(started)
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:
+        """Ends every process of the run, also those that its functions have started."""
+        problems: list[str] = []
+        for mount in cgroup.freezers():
+            for prefix in state.groups:
+                problems += cgroup.thaw(mount / prefix)
+        recorded = [function.process for function in state.functions]
+        # All before any: a killed process cannot die while another spins above it on its CPU. And
+        # before the search, which waits for what a starved process has locked.
+        problems += _calm(recorded)
+        leaf = leaf_of(state)
+        found = leaf.members() if leaf else marked(RUN_MARK, state.run_id)
+        others = [process for process in found if process not in recorded]
+        problems += _calm(others)
+        problems += _end([*recorded, *others], "function", leaf, hurry)
+        groups = [mount / prefix for mount in cgroup.freezers() for prefix in state.groups]
+        return problems + cgroup.remove_groups(*groups)
+
+
+class Costs:
+    """What a packet costs each function, where neither file nor cache says it."""
+
+    def do(self, run: Run) -> None:
+        """Measures it; every function runs alone meanwhile."""
+        if wanted := run.without_cost():
+            run.estimate(wanted)
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
+        """Nothing was changed."""
+        return []
+
+
+class Traffic:
+    """Packets flow, and the engine schedules."""
+
+    def do(self, run: Run) -> None:
+        """Lets them, unless the run is for estimates only."""
+        if run.options.start:
+            policy = run.options.policy or run.plan.policy
+            controller = run.options.controller or run.plan.controller
+            run.client.start(names.policy(policy), names.controller(controller))
+            run.tell(f"running under policy {policy}")
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:
+        """Ends unisd before the functions: asked politely it lets go of every thread itself."""
+        if state.unisd is None:
+            return []
+        # Only the engine: its functions share the leaf, and are given back first.
+        return _end([state.unisd], "unisd", None, hurry)
+
+
+STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
+
+
+def leaf_of(state: RunState) -> Leaf | None:
+    """The cgroup of a run, if it has one."""
+    with contextlib.suppress(ValueError):
+        return Leaf(state.leaf, state.run_id) if state.leaf else None
+    return None
+
+
+def _calm(processes: list[ProcessId]) -> list[str]:
+    problems: list[str] = []
+    for process in processes:
+        problems += demote(process)
+        process.send(signal.SIGCONT)
+    return problems
+
+
+def _end(processes: list[ProcessId], what: str, leaf: Leaf | None, hurry: Hurry) -> list[str]:
+    problems: list[str] = []
+    for process in processes:
+        process.send(signal.SIGTERM)
+    left = wait_gone(processes, _GENTLE_SECONDS, hurry)
+    if leaf:
+        problems += leaf.kill()
+    for process in left:
+        process.send(signal.SIGKILL)
+    stuck = wait_gone(left, _KILLED_SECONDS)
+    return problems + [
+        f"{what} {process.pid} does not die; look at it with `ps -fp {process.pid}`"
+        for process in stuck
+    ]
+
+
+def _unlink(file: Path) -> list[str]:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        return [f"cannot remove {file}: {error.strerror}"]
+    return []
+
+
+def _remove_tree(directory: Path) -> list[str]:
+    if not directory.is_dir():
+        return []
+    problems: list[str] = []
+    for path in directory.iterdir():
+        problems += _remove_tree(path) if path.is_dir() and not path.is_symlink() else _unlink(path)
+    try:
+        directory.rmdir()
+    except OSError as error:
+        problems.append(f"cannot remove {directory}: {error.strerror}")
+    return problems

@@ -1,0 +1,114 @@
+"""`unis up --detach`: the launcher in a session of its own, and the parent that waits for it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from unis.errors import EXIT_FAILED, UnisError
+from unis.runtime.errors import InterruptedRunError
+from unis.runtime.interrupts import interrupts
+from unis.runtime.planning import plan_file
+from unis.runtime.run import Options, running
+
+
+@dataclass(frozen=True)
+class Request:
+    """What shall run."""
+
+    file: str
+    name: str | None = None
+    policy: str | None = None
+    controller: str | None = None
+    wait: bool = False  # till every chain delivers
+    timeout: float | None = None  # seconds until it runs, or delivers
+
+
+def start_detached(request: Request, report: Callable[[str], None]) -> int:
+    """Starts the launcher in the background and waits till the chain runs; the exit code."""
+    read_end, write_end = os.pipe()
+    words = json.dumps(asdict(request))
+    child = subprocess.Popen(
+        # -P: else what lies in the current folder would be imported, by root.
+        [sys.executable, "-P", "-m", "unis.runtime.supervisor", words, str(write_end)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=[write_end],
+        start_new_session=True,
+    )
+    os.close(write_end)
+    try:
+        with interrupts(), os.fdopen(read_end) as messages:
+            for line in messages:
+                message = json.loads(line)
+                if "report" in message:
+                    report(message["report"])
+                else:
+                    return int(message["code"])
+    except InterruptedRunError:
+        child.terminate()
+        child.wait()
+        return EXIT_FAILED
+    child.wait()  # it ended without a word
+    report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
+    return EXIT_FAILED
+
+
+class _Parent:
+    """The other end of `start_detached`, which may go away at any time."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._stream = os.fdopen(descriptor, "w", buffering=1)
+
+    def report(self, line: str) -> None:
+        """A line for the user."""
+        self._send({"report": line})
+
+    def finish(self, code: int) -> None:
+        """The chain runs (0) or does not; the parent waits no longer."""
+        self._send({"code": code})
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _send(self, message: dict[str, object]) -> None:
+        if not self._stream.closed:
+            with contextlib.suppress(OSError):
+                self._stream.write(json.dumps(message) + "\n")
+
+
+def _run(request: Request, parent: _Parent) -> None:
+    with interrupts() as switch, contextlib.ExitStack() as stack:
+        plan = plan_file(Path(request.file), request.name)
+        options = Options(policy=request.policy, controller=request.controller)
+        with switch.within(request.timeout, f"`{plan.name}` did not run"):
+            run = stack.enter_context(running(plan, options, parent.report, switch))
+            if request.wait:
+                run.wait_delivering()
+        parent.finish(0)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
+        run.wait()
+
+
+def main() -> int:
+    """`python -P -m unis.runtime.supervisor REQUEST DESCRIPTOR`."""
+    request = Request(**json.loads(sys.argv[1]))
+    parent = _Parent(int(sys.argv[2]))
+    try:
+        _run(request, parent)
+    except UnisError as error:
+        parent.report(str(error))
+        parent.finish(error.exit_code)
+        return error.exit_code
+    except InterruptedRunError:
+        parent.finish(EXIT_FAILED)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

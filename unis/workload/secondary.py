@@ -1,0 +1,29 @@
+"""A DPDK program as a secondary process of the engine's group, on rings."""
+
+from unis.workload.kind import GroupName, Start, lcores
+
+
+class Secondary:
+    """Any program that uses the ports it finds; packets stay where they are."""
+
+    group: GroupName = "engine"
+    hugepages_mb = 0
+
+    def file_prefix(self, start: Start) -> str:
+        """The engine's."""
+        return start.engine_prefix
+
+    def eal(self, start: Start) -> list[str]:
+        """Memory and packets are the engine's; the ports are net_unis."""
+        return [
+            *("-d", str(start.port_driver)),
+            *lcores(start),
+            "--proc-type=secondary",
+            f"--file-prefix={self.file_prefix(start)}",
+            "--no-pci",
+            # The default pool is not preemptible: real-time functions would wait for ever.
+            "--mbuf-pool-ops-name=lf_stack",
+            "--iova-mode=va",  # as unisd: packets never leave for a device of the function's
+            "--no-telemetry",
+            *(f"--vdev={device}" for device in start.devices),
+        ]
