@@ -1,0 +1,178 @@
+// What may be done to a run when, and that what fails changes nothing.
+#include <thread>
+
+#include "engine/run/run_for_test.h"
+
+namespace unis {
+namespace {
+
+bool Says(const absl::Status& status, const std::string& words) {
+  return status.message().find(words) != std::string::npos;
+}
+
+TEST_F(RunTest, DeliversUnderEveryPolicyAndCountsOnlyUp) {
+  BringUp();
+  v1::Stats before = Stats();
+  EXPECT_EQ(before.phase(), v1::RUN_PHASE_RUNNING);
+  for (const auto policy :
+       {v1::POLICY_RR, v1::POLICY_UNIS, v1::POLICY_OTHER, v1::POLICY_BATCH, v1::POLICY_UNIS}) {
+    const auto window = Measure(300, policy);
+    ASSERT_TRUE(window.ok()) << window.status();
+    EXPECT_EQ(window->policy(), policy);
+    EXPECT_GT(window->delivered(), 0U) << v1::Policy_Name(policy);
+    EXPECT_EQ(window->function_cpu_ns().size(), 2U);
+    const v1::Stats now = Stats();
+    EXPECT_GE(now.cores(0).switches(), before.cores(0).switches());
+    EXPECT_EQ(now.cores(0).switches() > before.cores(0).switches(), policy == v1::POLICY_UNIS);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_GE(now.functions(i).switched_in(), before.functions(i).switched_in());
+      EXPECT_GE(now.functions(i).work_ns(), before.functions(i).work_ns());
+      EXPECT_GE(now.functions(i).paths(0).rx_packets(), before.functions(i).paths(0).rx_packets());
+    }
+    before = now;
+  }
+}
+
+TEST_F(RunTest, EveryPacketIsAccountedFor) {
+  BringUp();
+  ASSERT_TRUE(Measure(200).ok());
+  v1::SettleRequest request;
+  request.set_timeout_ns(5'000'000'000);
+  const auto account = run_->Settle(request);
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_TRUE(account->exact());
+  EXPECT_GT(account->delivered(), 0U);
+  EXPECT_EQ(account->unaccounted(), 0);
+  EXPECT_EQ(account->in_flight(), 0U);
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  const auto after = Measure(100);  // the source goes on
+  ASSERT_TRUE(after.ok());
+  EXPECT_GT(after->delivered(), 0U);
+}
+
+TEST_F(RunTest, ASecondAttachChangesNothing) {
+  BringUp();
+  const std::string scheduling = Stats().functions(0).scheduling();
+  EXPECT_TRUE(Says(Attach("a", functions_[0].pid()), "run already")) << "while running";
+  run_->Release();
+  EXPECT_TRUE(Says(Attach("a", functions_[0].pid()), "ending"));
+}
+
+TEST_F(RunTest, ASecondAttachBeforeTheStartIsRefused) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+  const pid_t a = Spawn("a", 0);
+  ASSERT_TRUE(Attach("a", a).ok());
+  EXPECT_TRUE(Says(Attach("a", a), "attached already"));
+  EXPECT_EQ(Stats().functions(0).tid(), a);
+  EXPECT_TRUE(Says(Start(), "function b is not attached"));
+  ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
+  EXPECT_TRUE(Start().ok());
+  run_->Release();
+  EXPECT_EQ(sched_getscheduler(a), SCHED_OTHER) << "as it was before the first attach";
+}
+
+TEST_F(RunTest, WhatIsUnderWayKeepsOthersOut) {
+  BringUp();
+  absl::StatusOr<v1::MeasureReply> window = absl::UnknownError("");
+  std::thread measuring([&] { window = Measure(1500); });
+  ASSERT_TRUE(
+      Eventually([&] { return Says(SetPolicy(v1::POLICY_RR), "the engine is measuring"); }));
+  EXPECT_TRUE(Says(Measure(1).status(), "the engine is measuring"));
+  EXPECT_TRUE(Says(run_->Settle({}).status(), "the engine is measuring"));
+  v1::TraceRequest trace;
+  trace.set_duration_ns(1'000'000);
+  EXPECT_TRUE(Says(run_->Trace(trace).status(), "the engine is measuring"));
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);  // who only looks, may
+  measuring.join();
+  ASSERT_TRUE(window.ok());
+  EXPECT_EQ(window->policy(), v1::POLICY_UNIS);
+  EXPECT_LT(window->switches(), 10'000'000U) << "the difference of counters that grow";
+}
+
+TEST_F(RunTest, APolicyThatIsRefusedLeavesTheOneBefore) {
+  BringUp();
+  EXPECT_TRUE(Says(SetPolicy(v1::POLICY_COOPERATIVE), "does not co-operate"));
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  const auto window = Measure(100);
+  ASSERT_TRUE(window.ok());
+  EXPECT_GT(window->delivered(), 0U);
+  EXPECT_GT(window->switches(), 0U);
+}
+
+TEST_F(RunTest, ControllersChangeInOneRun) {
+  BringUp();
+  for (const auto controller : {v1::CONTROLLER_SIGNAL, v1::CONTROLLER_PRIORITY}) {
+    ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, controller).ok());
+    EXPECT_EQ(Stats().controller(), controller);
+    const auto window = Measure(200);
+    ASSERT_TRUE(window.ok());
+    EXPECT_EQ(window->controller(), controller);
+    EXPECT_GT(window->switches(), 0U) << v1::ControllerKind_Name(controller);
+    EXPECT_GT(window->delivered(), 0U);
+  }
+}
+
+TEST_F(RunTest, ADeadFunctionIsNamedAndTheSourceGoesOn) {
+  BringUp();
+  functions_[1].End();
+  v1::SettleRequest request;
+  request.set_timeout_ns(100'000'000);
+  EXPECT_TRUE(Says(run_->Settle(request).status(), "function b has ended"));
+  EXPECT_TRUE(Says(SetPolicy(v1::POLICY_RR), "function b has ended"));
+  EXPECT_EQ(Stats().functions(1).state(), v1::FUNCTION_STATE_EXITED);
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  // Paused for ever, nothing more would be offered.
+  const std::uint64_t offered = Stats().account().offered();
+  rte_ring* first = rte_ring_lookup("chain.0");
+  void* packet = nullptr;
+  while (rte_ring_sc_dequeue(first, &packet) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+  EXPECT_TRUE(Eventually([&] { return Stats().account().offered() > offered; }));
+}
+
+TEST_F(RunTest, FunctionsAndChainsAreAddedAndRemovedOneByOne) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  v1::AddRequest more;
+  auto other = Chain({"c"});
+  for (auto* link : {other.mutable_links(0), other.mutable_links(1)})
+    link->set_name("more." + link->name().substr(6));
+  other.mutable_functions(0)->mutable_ports(0)->set_rx("more.0");
+  other.mutable_functions(0)->mutable_ports(0)->set_tx("more.1");
+  other.mutable_chains(0)->set_name("more");
+  other.mutable_chains(0)->set_ingress("more.0");
+  other.mutable_chains(0)->set_egress("more.1");
+  other.mutable_chains(0)->add_match()->set_dst_port(53);
+  *more.mutable_links() = other.links();
+  *more.mutable_functions() = other.functions();
+  *more.mutable_chains() = other.chains();
+  ASSERT_TRUE(run_->Add(more).ok()) << run_->Add(more);
+  EXPECT_EQ(Stats().chains_size(), 2);
+  EXPECT_FALSE(run_->Add(more).ok()) << "twice";
+  EXPECT_EQ(Stats().chains_size(), 2);
+  v1::RemoveRequest function;
+  function.add_functions("c");
+  EXPECT_TRUE(Says(run_->Remove(function), "passes through c")) << "a chain needs it";
+  EXPECT_EQ(Stats().functions_size(), 2);
+  function.add_chains("more");
+  function.add_links("more.0");
+  function.add_links("more.1");
+  ASSERT_TRUE(run_->Remove(function).ok());
+  EXPECT_EQ(Stats().functions_size(), 1);
+  EXPECT_EQ(rte_ring_lookup("more.0"), nullptr);
+  function.clear_chains();
+  EXPECT_TRUE(Says(run_->Remove(function), "there is no function c"));
+}
+
+TEST_F(RunTest, OnlyCpusOfFunctionsAreTaken) {
+  auto request = Chain({"a"});
+  request.mutable_functions(0)->set_cpu(0);
+  EXPECT_TRUE(Says(run_->Deploy(request), "CPU 0 of function a"));
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  v1::SwitchCostRequest wrong;
+  wrong.set_cpu(0);
+  wrong.set_rounds(1);
+  EXPECT_FALSE(run_->MeasureSwitchCost(wrong).ok());
+  EXPECT_TRUE(Says(run_->Deploy(Chain({"a"})), "deployed already"));
+}
+
+}  // namespace
+}  // namespace unis

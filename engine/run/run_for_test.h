@@ -1,0 +1,119 @@
+// A run for tests: functions are child processes that forward from ring to ring, on the last CPU.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rte_memzone.h>
+#include <rte_ring.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/eal_for_test.h"
+#include "engine/base/eventually_for_test.h"
+#include "engine/base/process_for_test.h"
+#include "engine/run/deployments_for_test.h"
+#include "engine/run/run.h"
+#include "ports/net_unis/port_shm.h"
+
+namespace unis {
+
+// What a net_unis port and a function behind it do, in a process that shares our memory.
+inline void Forward(rte_ring* from, rte_ring* to, unis_port_shm* shm) {
+  __atomic_store_n(&shm->polling_tid, static_cast<std::int32_t>(syscall(SYS_gettid)),
+                   __ATOMIC_RELEASE);
+  const auto add = [](std::uint64_t& counter, std::uint64_t n) {
+    __atomic_store_n(&counter, counter + n, __ATOMIC_RELEASE);
+  };
+  void* packets[64];
+  alarm(60);  // whatever happens
+  for (;;) {
+    const unsigned taken = rte_ring_sc_dequeue_burst(from, packets, 64, nullptr);
+    add(shm->polls, 1);
+    if (taken == 0) continue;
+    add(shm->rx_packets, taken);
+    unsigned sent = 0;
+    while (sent < taken)  // loses nothing: it has no packet memory to give it back to
+      sent += rte_ring_sp_enqueue_burst(to, packets + sent, taken - sent, nullptr);
+    add(shm->tx_packets, sent);
+  }
+}
+
+class RunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    UNIS_NEED_ROOT();
+    UNIS_NEED_TWO_CPUS();
+    ASSERT_TRUE(StartTestEal());
+    LeaveLastCpu();
+    run_ = std::make_unique<Run>(
+        Run::Options{.service_lcores = {kPlatformLcore}, .function_cpus = {LastCpu()}, .end = {}});
+  }
+  // The run first: it puts back the processes that go then.
+  void TearDown() override {
+    if (run_) run_->Release();
+    for (const ChildProcess& function : functions_) function.Kill();
+    functions_.clear();
+    run_.reset();
+  }
+
+  v1::DeployRequest Chain(const std::vector<std::string>& names) {
+    auto request = RingChain(names);
+    for (auto& function : *request.mutable_functions()) function.set_cpu(LastCpu());
+    return request;
+  }
+  static auto* PortOf(const std::string& function) {
+    return static_cast<unis_port_shm*>(rte_memzone_lookup((function + ".0").c_str())->addr);
+  }
+  // The i-th function of Chain().
+  pid_t Spawn(const std::string& name, std::size_t i) {
+    rte_ring* from = rte_ring_lookup(("chain." + std::to_string(i)).c_str());
+    rte_ring* to = rte_ring_lookup(("chain." + std::to_string(i + 1)).c_str());
+    unis_port_shm* shm = PortOf(name);
+    functions_.emplace_back([=] { Forward(from, to, shm); });
+    return functions_.back().pid();
+  }
+  absl::Status Attach(const std::string& name, pid_t pid) {
+    v1::AttachRequest request;
+    request.set_function(name);
+    request.set_pid(pid);
+    request.set_timeout_ns(5'000'000'000);
+    return run_->Attach(request).status();
+  }
+  absl::Status Start(v1::Policy policy = v1::POLICY_UNIS) {
+    v1::PolicyRequest request;
+    request.set_policy(policy);
+    return run_->Start(request);
+  }
+  absl::Status SetPolicy(v1::Policy policy,
+                         v1::ControllerKind controller = v1::CONTROLLER_UNSPECIFIED) {
+    v1::PolicyRequest request;
+    request.set_policy(policy);
+    request.set_controller(controller);
+    return run_->SetPolicy(request);
+  }
+  absl::StatusOr<v1::MeasureReply> Measure(std::uint64_t ms,
+                                           v1::Policy policy = v1::POLICY_UNSPECIFIED) {
+    v1::MeasureRequest request;
+    request.set_window_ns(ms * 1'000'000);
+    request.set_policy(policy);
+    return run_->Measure(request);
+  }
+  v1::Stats Stats() { return *run_->GetStats({}); }
+  // Two functions that run under policy unis.
+  void BringUp() {
+    ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::string name = i == 0 ? "a" : "b";
+      ASSERT_TRUE(Attach(name, Spawn(name, i)).ok());
+    }
+    ASSERT_TRUE(Start().ok());
+  }
+
+  std::vector<ChildProcess> functions_;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace unis

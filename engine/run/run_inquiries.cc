@@ -1,0 +1,180 @@
+// What a run is asked while it lives: costs, statistics, windows, traces, accounts.
+#include <absl/cleanup/cleanup.h>
+
+#include "engine/run/account.h"
+#include "engine/run/estimation.h"
+#include "engine/run/measurement.h"
+#include "engine/run/packet_work.h"
+#include "engine/run/run.h"
+#include "engine/run/stats.h"
+
+namespace unis {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(2);
+constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
+constexpr unsigned kSwitchCostRounds = 200;
+
+absl::Status Ending() { return absl::AbortedError("the run is ending"); }
+
+}  // namespace
+
+// ------------------------------------------------------------------ costs
+
+absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request) {
+  const auto pass = turnstile_.Enter("measuring costs");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  absl::StatusOr<v1::EstimateReply> reply = Ending();
+  const auto estimate = [&] {
+    reply = Estimation(*deployment_, *members_, timer_, ending_).Run(request, *costs_);
+  };
+  if (phase_ == v1::RUN_PHASE_RUNNING) {
+    auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) { estimate(); });
+    if (!status.ok()) return status;
+    return reply;
+  }
+  const auto throttle = Lease::Take(RtRuntime(), -1);
+  if (!throttle.ok()) return throttle.status();
+  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
+  estimate();
+  return reply;
+}
+
+absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
+  PacketWork work(deployment_->memory());
+  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds,
+                                 [&work] { work.Burst(); });
+}
+
+absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
+  const auto pass = turnstile_.Enter("measuring a switch");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  const auto throttle = Lease::Take(RtRuntime(), -1);
+  if (!throttle.ok()) return throttle.status();
+  const auto cost =
+      SwitchCostOn(request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
+  if (!cost.ok()) return cost.status();
+  v1::SwitchCostReply reply;
+  reply.set_call_ns(cost->call_ns);
+  reply.set_until_preempted_ns(cost->until_preempted_ns);
+  reply.set_until_running_ns(cost->until_running_ns);
+  reply.set_until_running_ns_q1(cost->until_running_ns_q1);
+  reply.set_until_running_ns_q3(cost->until_running_ns_q3);
+  reply.set_yield_ns(cost->yield_ns);
+  return reply;
+}
+
+// ------------------------------------------------------------------ looking
+
+absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
+  const std::lock_guard lock(state_);
+  v1::Stats stats;
+  stats.set_phase(phase_);
+  stats.set_time_ns(static_cast<std::uint64_t>(timer_.Now()));
+  if (!deployment_) return stats;
+  stats.set_run(deployment_->config().run());
+  stats.set_run_id(deployment_->config().run_id());
+  stats.set_lead_ns(static_cast<std::uint64_t>(lead_));
+  if (switch_cost_) {
+    stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
+    stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
+  }
+  FillStats({.deployment = *deployment_,
+             .members = *members_,
+             .control = control_.get(),
+             .work = *work_,
+             .costs = *costs_,
+             .function_of = function_of_,
+             .schedulers = schedulers_,
+             .timer = timer_},
+            request.latency(), stats);
+  return stats;
+}
+
+absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request) {
+  const auto pass = turnstile_.Enter("measuring");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  if (auto status = Change(Wanted(request.policy(), request.controller())); !status.ok())
+    return status;
+  if (!SleepFor(nanoseconds(request.settle_ns()))) return Ending();
+  const auto snapshot = [this] {
+    const std::lock_guard lock(state_);
+    return TakeSnapshot(*deployment_, *members_, *control_, timer_);
+  };
+  const Snapshot begin = snapshot();
+  if (!SleepFor(nanoseconds(request.window_ns()))) return Ending();
+  v1::MeasureReply reply = Difference(begin, snapshot());
+  reply.set_policy(control_->decision()->policy);
+  reply.set_controller(control_->decision()->controller);
+  return reply;
+}
+
+absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request) {
+  const auto pass = turnstile_.Enter("taking a trace");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  v1::TraceReply reply;
+  reply.set_policy(control_->decision()->policy);
+  for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
+  reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
+  const bool whole = SleepFor(nanoseconds(request.duration_ns()));
+  reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
+  for (const auto& component : schedulers_) component->Do([&] { component->trace()->End(); });
+  if (!whole) return Ending();
+  FillTrace(*deployment_, function_of_, schedulers_, reply);
+  return reply;
+}
+
+// ------------------------------------------------------------------ standing still
+
+absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
+                              const std::function<void(bool)>& work) {
+  const Control::Decision before = *control_->decision();
+  deployment_->source().SetPaused(true);
+  const absl::Cleanup go_on = [this, &interrupt] {
+    if (!interrupt.raised()) deployment_->source().SetPaused(false);
+  };
+  // The kernel runs the functions meanwhile: Algorithm 1 has no reason to run one whose ingress is
+  // empty, even if it was preempted between sending a packet and counting it.
+  const auto kernel = Change({.policy = v1::POLICY_OTHER, .controller = before.controller});
+  if (!kernel.ok()) return kernel;
+  work(Drain(timeout, interrupt));
+  if (interrupt.raised()) return Ending();
+  return Change(before);
+}
+
+// Waits until no packet is under way, or until nothing has moved for so long that what is left will
+// stay, say with a function that collects packets. True if so: an account taken then is exact.
+bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
+  constexpr int kEmptyFor = 2, kStillFor = 250;  // looks
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::uint64_t last = 0;
+  int still = 0;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const std::uint64_t moved = Movement(*deployment_);
+    still = moved == last ? still + 1 : 0;
+    last = moved;
+    if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) return true;
+    if (!interrupt.SleepFor(kLookEvery)) return false;
+  }
+  return false;
+}
+
+absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
+  const auto pass = turnstile_.Enter("counting every packet");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireRunning(); !status.ok()) return status;
+  v1::Account account;
+  const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
+    account = TakeAccount(*deployment_, drained);
+  });
+  if (!status.ok()) return status;
+  return account;
+}
+
+}  // namespace unis
