@@ -5,6 +5,9 @@
 #include <sched.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,18 +28,27 @@ const std::string& FilePrefix() {
   return prefix;
 }
 
+void CleanUp() {
+  rte_eal_cleanup();
+  std::error_code error;
+  std::filesystem::remove_all("/run/dpdk/" + FilePrefix(), error);
+  for (const auto& file : std::filesystem::directory_iterator("/dev/hugepages", error)) {
+    if (file.path().filename().string().starts_with(FilePrefix()))
+      std::filesystem::remove(file.path(), error);
+  }
+}
+
 // With hugepages and shared files, for secondary processes to join.
 bool StartSharedEal() {
   static const bool started = [] {
-    std::vector<std::string> words{"test",           "-m",          "128",
-                                   "--no-pci",       "--lcores",    "0@0",
-                                   "--no-telemetry", "--log-level", "error",
-                                   "--file-prefix",  FilePrefix(),  "--huge-unlink=never"};
+    std::vector<std::string> words{
+        "test",           "-m",          "128",   "--no-pci",      "--lcores",  "0@0",
+        "--no-telemetry", "--log-level", "error", "--file-prefix", FilePrefix()};
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const bool ok = rte_eal_init(static_cast<int>(words.size()), arguments.data()) >= 0;
-    if (ok) std::atexit([] { rte_eal_cleanup(); });
+    if (ok) std::atexit(CleanUp);
     return ok;
   }();
   return started;
