@@ -57,6 +57,7 @@ class CycleEstimator {
 
  private:
   absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
+  void AwaitQuiet();
   bool Fill(const Frames& frames, std::uint32_t count);
   static void Write(const Frames& frames, std::size_t index, rte_mbuf* packet);
   void KeepBusy(const Frames& frames);

@@ -1,6 +1,8 @@
 #include "functions/common/ports.h"
 
 #include <fmt/format.h>
+#include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -106,6 +108,13 @@ int NumaSocket(const PortPlan& port) {
   return socket < 0 ? SOCKET_ID_ANY : socket;
 }
 
+bool IsMemifClient(const PortPlan& port) {
+  if (std::string_view(port.info.driver_name) != "net_memif") return false;
+  const rte_devargs* arguments = rte_dev_devargs(port.info.device);
+  const std::string_view words = arguments == nullptr ? "" : arguments->args;
+  return words.find("role=server") == std::string_view::npos;
+}
+
 using Deadline = std::chrono::steady_clock::time_point;
 
 // Once more until then. False: it is over, or a signal asked for the end.
@@ -129,10 +138,10 @@ Failure SetUpQueues(const PortPlan& port, rte_mempool* pool) {
 
 Failure Start(const PortPlan& port, Deadline deadline) {
   int status = rte_eth_dev_start(port.id);
-  const bool needs_peer = std::string_view(port.info.driver_name) == "net_memif";
-  while (status != 0 && needs_peer && WaitForPeers(deadline)) status = rte_eth_dev_start(port.id);
+  const bool client = IsMemifClient(port);
+  while (status != 0 && client && WaitForPeers(deadline)) status = rte_eth_dev_start(port.id);
   if (status != 0) {
-    return PortError(port, needs_peer ? "no server listens at its socket" : "cannot be started",
+    return PortError(port, client ? "no server listens at its socket" : "cannot be started",
                      status);
   }
   // A function forwards what is not addressed to it. Virtual ports know no other mode and say so.
@@ -144,6 +153,21 @@ Failure Start(const PortPlan& port, Deadline deadline) {
 bool IsUp(const PortPlan& port) {
   rte_eth_link link = {};
   return rte_eth_link_get_nowait(port.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+// A memif's server listens before it is started, and turns away who comes too early; net_memif does
+// not try again by itself.
+void KnockAgain(const PortPlan& port) {
+  if (!IsMemifClient(port) || IsUp(port)) return;
+  rte_eth_dev_stop(port.id);
+  rte_eth_dev_start(port.id);
+}
+
+void WaitForLinks(const std::vector<PortPlan>& ports, Deadline deadline) {
+  constexpr int kKnockEach = 10;  // looks: a connection takes a few milliseconds
+  for (int look = 1; !std::ranges::all_of(ports, IsUp) && WaitForPeers(deadline); ++look) {
+    if (look % kKnockEach == 0) std::ranges::for_each(ports, KnockAgain);
+  }
 }
 
 }  // namespace
@@ -199,8 +223,7 @@ Result<Ports> Ports::Open(const PortNames& names) {
     if (Failure failure = SetUpQueues(plan, ports.pool_.get())) return *failure;
     if (Failure failure = Start(plan, deadline)) return *failure;
   }
-  while (!std::ranges::all_of(plans, IsUp) && WaitForPeers(deadline)) {
-  }
+  WaitForLinks(plans, deadline);
   return ports;
 }
 
