@@ -158,7 +158,7 @@ class Machine:
             left += mount.glob("unis-*")
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
         left += kernel_settings.ledger().glob("*")
-        assert not left
+        assert left == []
         assert _THROTTLE.read_text() == self._throttle
 
     @staticmethod

@@ -7,9 +7,12 @@ real-time classes in the leaf: then there is none, and the environment tells wha
 
 import contextlib
 import subprocess
+import time
 from pathlib import Path
 
 from unis.runtime.process import ProcessId
+
+_EMPTY_SECONDS = 2.0
 
 
 def mount() -> Path | None:
@@ -99,8 +102,11 @@ class Leaf:
         return []
 
     def remove(self) -> list[str]:
-        """Once it is empty."""
-        return remove_groups(self.path)
+        """Once it is empty: a process that was killed is in it for a moment yet."""
+        end = time.monotonic() + _EMPTY_SECONDS
+        while (problems := remove_groups(self.path)) and time.monotonic() < end:
+            time.sleep(0.01)
+        return problems
 
 
 def remove_groups(*paths: Path) -> list[str]:
