@@ -52,8 +52,14 @@ def limit(field: str) -> Limit:
 def bounds(field: str, *, unit: float = 1) -> Bounds:
     """The bounds of a number for pydantic's Field, in a unit that is so many times the field's."""
     found = limit(field)
-    keys = {"ge": found.min, "gt": found.above, "le": found.max}
-    return Bounds(**{k: _plain(v / unit) for k, v in keys.items() if v is not None})  # type: ignore[typeddict-item]
+    result = Bounds()
+    if found.min is not None:
+        result["ge"] = _plain(found.min / unit)
+    if found.above is not None:
+        result["gt"] = _plain(found.above / unit)
+    if found.max is not None:
+        result["le"] = _plain(found.max / unit)
+    return result
 
 
 def broken(message: Message, at: str = "") -> list[str]:
