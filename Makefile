@@ -18,9 +18,9 @@ PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
 # Tests, as `meson test --list` names them: all but those that are mostly gRPC, which takes long to
 # compile with sanitizers; and what has threads but neither DPDK nor gRPC.
-SANITIZED = base histogram scheduler simulator timer trace monitor controller platform estimator \
-  net_unis functions
-THREAD_SANITIZED = histogram scheduler simulator
+SANITIZED = base histogram contract scheduler simulator trace timer monitor controller platform \
+  estimator run net_unis functions
+THREAD_SANITIZED = base histogram scheduler simulator trace
 # Lines of code are enough to find a fault, and half the time to compile and link.
 LINES = -Dc_args=-g1 -Dcpp_args=-g1
 UV = UV_PYTHON_PREFERENCE=only-system uv

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/platform/own_ports.h"
 #include "engine/run/convert.h"
 
 namespace unis {
@@ -70,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
   if (auto status = Validate(config.traffic()); !status.ok()) return status;
   if (auto owner = NewPortOwner(); !owner.ok()) return owner.status();
+  if (auto status = KeepPortsFromSecondaries(); !status.ok()) return status;
   const std::uint32_t packets = PacketsFor(config);
   auto memory = PacketMemory::Create(packets + packets / 2);  // room for what is added later
   if (!memory.ok()) return memory.status();
