@@ -82,11 +82,12 @@ absl::Status Control::Commit(Prepared prepared) {
   });
   for (std::size_t i = 0; status.ok() && i < prepared.schedulers.size(); ++i) {
     parts_.components[i]->Do([&] {
-      for (const auto& scheduler : prepared.schedulers[i]) {
-        if (!scheduler->Start())
-          status.Update(absl::UnavailableError("the kernel did not let the first function run"));
+      auto cores = std::make_unique<CoreSet>(std::move(prepared.schedulers[i]), *parts_.timer);
+      if (cores->Start()) {
+        parts_.components[i]->set_cores(std::move(cores));
+      } else {
+        status = absl::UnavailableError("the kernel did not let the first function run");
       }
-      if (status.ok()) parts_.components[i]->set_schedulers(std::move(prepared.schedulers[i]));
     });
   }
   return status;
@@ -131,19 +132,21 @@ void Control::Release() {
 void Control::RetireSchedulers() {
   for (SchedulerComponent* component : parts_.components) {
     component->Do([&] {
-      for (const auto& scheduler : component->schedulers())
-        Add(*scheduler, scheduler->core(), retired_);
-      component->set_schedulers({});
+      Add(*component, retired_);
+      component->set_cores(nullptr);
     });
   }
 }
 
-void Control::Add(const Scheduler& scheduler, CoreIndex core, Counts& counts) const {
-  counts.cores[core].switches += scheduler.Switches();
-  counts.cores[core].failed_switches += scheduler.FailedSwitches();
-  counts.decisions += scheduler.Decisions();
-  for (TaskIndex task = 0; task < parts_.set.tasks.size(); ++task) {
-    if (parts_.set.tasks[task].core == core) counts.switched_in[task] += scheduler.SwitchedIn(task);
+void Control::Add(const SchedulerComponent& component, Counts& counts) const {
+  if (component.cores() == nullptr) return;
+  for (std::size_t i = 0; i < component.cores()->size(); ++i) {
+    const Scheduler& scheduler = (*component.cores())[i];
+    counts.cores[scheduler.core()].switches += scheduler.Switches();
+    counts.cores[scheduler.core()].failed_switches += scheduler.FailedSwitches();
+    counts.decisions += scheduler.Decisions();
+    for (TaskIndex task = 0; task < parts_.set.tasks.size(); ++task)
+      counts.switched_in[task] += scheduler.SwitchedIn(task);  // 0: of another core
   }
 }
 
@@ -151,9 +154,11 @@ Control::Counts Control::counts() {
   Counts counts = retired_;
   for (SchedulerComponent* component : parts_.components) {
     component->Do([&] {
-      for (const auto& scheduler : component->schedulers()) {
-        Add(*scheduler, scheduler->core(), counts);
-        counts.cores[scheduler->core()].current = scheduler->Current();
+      Add(*component, counts);
+      if (component->cores() == nullptr) return;
+      for (std::size_t i = 0; i < component->cores()->size(); ++i) {
+        const Scheduler& scheduler = (*component->cores())[i];
+        counts.cores[scheduler.core()].current = scheduler.Current();
       }
     });
   }

@@ -71,8 +71,8 @@ class Control {
  private:
   struct Prepared {
     PolicyTraits traits;
-    std::unique_ptr<TaskController> controller;              // null: the kernel decides
-    std::vector<SchedulerComponent::Schedulers> schedulers;  // per component
+    std::unique_ptr<TaskController> controller;                       // null: the kernel decides
+    std::vector<std::vector<std::unique_ptr<Scheduler>>> schedulers;  // per component
   };
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
@@ -80,7 +80,7 @@ class Control {
   absl::Status SetClasses(const PolicyTraits& traits);
   absl::Status GoBack(const std::optional<Decision>& before);
   void RetireSchedulers();
-  void Add(const Scheduler& scheduler, CoreIndex core, Counts& counts) const;
+  void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
 
   Parts parts_;

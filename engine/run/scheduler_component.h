@@ -6,10 +6,9 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/platform/component.h"
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/core_set.h"
 #include "engine/timer/tsc_timer.h"
 #include "engine/trace/trace_recorder.h"
 
@@ -17,30 +16,27 @@ namespace unis {
 
 class SchedulerComponent final : public Component {
  public:
-  using Schedulers = std::vector<std::unique_ptr<Scheduler>>;
-
   // `timer` outlives the component.
   SchedulerComponent(const std::string& name, const TscTimer& timer)
       : Component(name), timer_(timer) {}
   ~SchedulerComponent() override { Halt(); }
 
-  // Only inside Do(). No schedulers: the kernel decides.
-  void set_schedulers(Schedulers schedulers) { schedulers_ = std::move(schedulers); }
-  const Schedulers& schedulers() const { return schedulers_; }
+  // Only inside Do(). Null: the kernel decides.
+  void set_cores(std::unique_ptr<CoreSet> cores) { cores_ = std::move(cores); }
+  const CoreSet* cores() const { return cores_.get(); }
   void set_trace(std::unique_ptr<TraceRecorder> trace) { trace_ = std::move(trace); }
   TraceRecorder* trace() { return trace_.get(); }
 
  private:
   std::uint32_t Iterate() noexcept override {
-    std::uint32_t switches = 0;
-    for (const auto& scheduler : schedulers_) switches += scheduler->Tick() ? 1 : 0;
+    const std::uint32_t switches = cores_ ? cores_->Tick() : 0;
     if (trace_ && trace_->recording()) [[unlikely]]
       trace_->Sample(timer_.Now());
     return switches;
   }
 
   const TscTimer& timer_;
-  Schedulers schedulers_;
+  std::unique_ptr<CoreSet> cores_;
   std::unique_ptr<TraceRecorder> trace_;
 };
 
