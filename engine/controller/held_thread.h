@@ -58,7 +58,8 @@ class HeldThread {
   // what to do where the kernel refuses such classes (no permission, or RT group scheduling without
   // a budget).
   absl::Status SetClass(int policy, int priority);
-  absl::Status RestoreClass(const SchedulingClass& before);  // exactly; nothing for one that is gone
+  absl::Status RestoreClass(
+      const SchedulingClass& before);  // exactly; nothing for one that is gone
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);

@@ -33,7 +33,7 @@ class PriorityController final : public TaskController {
 
   std::vector<ControlledTask> tasks_;
   std::vector<SchedulingClass> before_;  // per task that was acquired
-  std::vector<int> priority_;        // per task, touched only by who switches its core
+  std::vector<int> priority_;            // per task, touched only by who switches its core
 };
 
 }  // namespace unis

@@ -154,6 +154,8 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (!status.ok()) {
     const std::lock_guard lock(state_);
     control_.reset();
+    schedulers_.clear();
+    activities_.clear();
     leases_.clear();
     return status;
   }

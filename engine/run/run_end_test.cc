@@ -17,16 +17,12 @@ class RunEndTest : public RunTest {
   // Releases while `call` is under way.
   void EndsAtOnce(const std::function<absl::Status()>& call) {
     absl::Status status;
-    std::thread caller([&] { status = call(); });
-    ASSERT_TRUE(Eventually([&] {
-      return SetPolicy(v1::POLICY_RR).message().find("the engine is") != std::string::npos;
-    })) << "the call was not seen under way";
+    std::thread caller = UnderWay([&] { return status = call(); });
     const auto begin = TestClock::now();
     run_->Release();
     EXPECT_LT(TestClock::now() - begin, kSoon);
     caller.join();
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
-    EverythingIsBack();
   }
   void EverythingIsBack() {
     for (const ChildProcess& function : functions_) {
@@ -54,6 +50,7 @@ TEST_F(RunEndTest, MeasureIsBrokenOff) {
   BringUp();
   EXPECT_EQ(RtRuntime().Read().value(), -1);
   EndsAtOnce([&] { return Measure(60'000).status(); });
+  EverythingIsBack();
 }
 
 TEST_F(RunEndTest, TraceIsBrokenOff) {
@@ -63,6 +60,7 @@ TEST_F(RunEndTest, TraceIsBrokenOff) {
     request.set_duration_ns(60'000'000'000);
     return run_->Trace(request).status();
   });
+  EverythingIsBack();
 }
 
 TEST_F(RunEndTest, EstimateIsBrokenOff) {
@@ -74,6 +72,7 @@ TEST_F(RunEndTest, EstimateIsBrokenOff) {
     request.set_rounds(100'000);
     return run_->Estimate(request).status();
   });
+  EverythingIsBack();
 }
 
 // Packets that a stopped function holds keep the chain from draining.
@@ -86,21 +85,20 @@ TEST_F(RunEndTest, SettleIsBrokenOff) {
     return run_->Settle(request).status();
   });
   kill(functions_[1].pid(), SIGCONT);
+  EverythingIsBack();
 }
 
 TEST_F(RunEndTest, AttachIsBrokenOff) {
   ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
   functions_.emplace_back();  // never polls
   absl::Status status;
-  std::thread caller([&] {
+  std::thread caller = UnderWay([&] {
     v1::AttachRequest request;
     request.set_function("a");
     request.set_pid(functions_[0].pid());
     request.set_timeout_ns(60'000'000'000);
-    status = run_->Attach(request).status();
+    return status = run_->Attach(request).status();
   });
-  ASSERT_TRUE(Eventually(
-      [&] { return Start().message().find("attaching a function") != std::string::npos; }));
   const auto begin = TestClock::now();
   run_->Release();
   EXPECT_LT(TestClock::now() - begin, kSoon);

@@ -7,8 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/base/eal_for_test.h"
@@ -48,8 +50,8 @@ class RunTest : public testing::Test {
     UNIS_NEED_TWO_CPUS();
     ASSERT_TRUE(StartTestEal());
     LeaveLastCpu();
-    run_ = std::make_unique<Run>(
-        Run::Options{.service_lcores = {kPlatformLcore}, .function_cpus = {LastCpu()}, .end = {}});
+    run_ = std::make_unique<unis::Run>(unis::Run::Options{
+        .service_lcores = {kPlatformLcore}, .function_cpus = {LastCpu()}, .end = {}});
   }
   // The run first: it puts back the processes that go then.
   void TearDown() override {
@@ -101,6 +103,21 @@ class RunTest : public testing::Test {
     request.set_policy(policy);
     return run_->Measure(request);
   }
+  // A thread in which `call` has begun, and keeps others out.
+  std::thread UnderWay(std::function<absl::Status()> call) {
+    std::thread thread([call = std::move(call)] {
+      while (call().message().find("the engine is") != std::string::npos) {  // looking, as below
+      }
+    });
+    const bool begun = Eventually([&] {
+      v1::SwitchCostRequest nothing;  // refused, at once, whatever the run does
+      nothing.set_cpu(0);
+      return run_->MeasureSwitchCost(nothing).status().message().find("the engine is") !=
+             std::string::npos;
+    });
+    EXPECT_TRUE(begun) << "the call was not seen under way";
+    return thread;
+  }
   v1::Stats Stats() { return *run_->GetStats({}); }
   // Two functions that run under policy unis.
   void BringUp() {
@@ -113,7 +130,7 @@ class RunTest : public testing::Test {
   }
 
   std::vector<ChildProcess> functions_;
-  std::unique_ptr<Run> run_;
+  std::unique_ptr<unis::Run> run_;
 };
 
 }  // namespace unis
