@@ -20,7 +20,7 @@ from unis.v1 import engine_pb2 as pb
 from unis.v1 import engine_pb2_grpc
 
 
-class Fake(engine_pb2_grpc.EngineServicer):  # type: ignore[misc]
+class Fake(engine_pb2_grpc.EngineServicer):
     def __init__(self, end: threading.Event) -> None:
         self.end = end
         self.stats = pb.Stats()
