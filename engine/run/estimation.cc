@@ -77,11 +77,9 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
                                                           std::size_t sizes) const {
   const auto function = deployment_.topology().FindFunction(name);
   if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
-  auto injector = InjectorOf(*function);
-  if (!injector.ok()) return injector.status();
+  if (auto injector = InjectorOf(*function); !injector.ok()) return injector.status();
   return Subject{.function = *function,
                  .thread = members_.thread(name),
-                 .injector = *std::move(injector),
                  .samples = std::vector<CostSamples>(sizes)};
 }
 
@@ -133,7 +131,10 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   const auto& function = deployment_.topology().functions[subject.function];
   const std::size_t chain = deployment_.topology().paths[function.paths.front()].chain;
   const Frames frames = deployment_.ProbeFrames(chain, size);
-  CycleEstimator estimator(deployment_.memory(), *subject.injector);
+  // One for each turn: it remembers where the links stand, and others use them in between.
+  const auto injector = InjectorOf(subject.function);
+  if (!injector.ok()) return injector.status();
+  CycleEstimator estimator(deployment_.memory(), **injector);
   (void)thread.Signal(SIGCONT);
   absl::Status status;
   if (function.config.cooperates()) status = thread.SetYielding(false);

@@ -33,7 +33,6 @@ class Estimation {
   struct Subject {
     std::size_t function;
     HeldThread* thread;
-    std::unique_ptr<Injector> injector;
     std::vector<CostSamples> samples;  // per size
   };
 

@@ -50,6 +50,34 @@ TEST_F(RunTest, EveryPacketIsAccountedFor) {
   EXPECT_GT(after->delivered(), 0U);
 }
 
+// Before the start and while the chains run. Functions share links, so one that leaves a link other
+// than it found it would be seen in the turn of the next.
+TEST_F(RunTest, EstimatesInTurnsAsOftenAsAsked) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.add_functions("b");
+  request.add_sizes(64);
+  request.add_sizes(1500);
+  for (int i = 0; i < 2; ++i) {
+    const auto costs = run_->Estimate(request);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+    ASSERT_EQ(costs->functions_size(), 2);
+    EXPECT_EQ(costs->functions(1).sizes_size(), 2);
+    EXPECT_GT(costs->functions(0).ns(), 0);
+  }
+  ASSERT_TRUE(Start().ok());
+  ASSERT_TRUE(run_->Estimate(request).ok());
+  const auto window = Measure(100);
+  ASSERT_TRUE(window.ok());
+  EXPECT_GT(window->delivered(), 0U);
+  v1::SettleRequest settle;
+  settle.set_timeout_ns(5'000'000'000);
+  EXPECT_EQ(run_->Settle(settle)->unaccounted(), 0);
+}
+
 TEST_F(RunTest, ASecondAttachChangesNothing) {
   BringUp();
   const std::string scheduling = Stats().functions(0).scheduling();

@@ -130,7 +130,7 @@ class Machine:
 
     def _is_ours(self, process: Path) -> bool:
         try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             stat = (process / "stat").read_text()
         except OSError:
             return False
