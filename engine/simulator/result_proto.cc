@@ -28,20 +28,6 @@ void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainRe
   *proto.mutable_latency() = ToProto(counts.latency);
 }
 
-void WriteEvent(const SwitchRecord& event, const Scenario& scenario, std::uint32_t cpu,
-                v1::SwitchEvent& proto) {
-  proto.set_time_ns(static_cast<std::uint64_t>(event.time));
-  proto.set_cpu(cpu);
-  if (event.reason != SwitchReason::kStart) proto.set_from(scenario.functions[event.from].name);
-  proto.set_to(scenario.functions[event.to].name);
-  proto.set_reason(ToProto(event.reason));
-  proto.set_from_ingress(event.from_ingress);
-  proto.set_from_egress(event.from_egress);
-  proto.set_to_ingress(event.to_ingress);
-  proto.set_to_egress(event.to_egress);
-  proto.set_slice_ns(static_cast<std::uint64_t>(event.slice));
-}
-
 }  // namespace
 
 v1::SimResult ResultToProto(const Scenario& scenario, const Result& result) {
@@ -56,7 +42,9 @@ v1::SimResult ResultToProto(const Scenario& scenario, const Result& result) {
   for (FunctionIndex i = 0; i < scenario.functions.size(); ++i)
     WriteFunction(scenario.functions[i], result.functions[i], *proto.add_functions());
   for (const SwitchRecord& event : result.events)
-    WriteEvent(event, scenario, result.cpus[event.core], *proto.add_events());
+    *proto.add_events() =
+        ToProto(event, result.cpus[event.core], scenario.functions[event.from].name,
+                scenario.functions[event.to].name);
   for (const RunInterval& run : result.runs) {
     v1::RunInterval& interval = *proto.add_runs();
     interval.set_cpu(result.cpus[run.core]);

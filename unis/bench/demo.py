@@ -2,8 +2,6 @@
 
 import json
 import platform
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from unis.plan.model import Plan
 from unis.plan.programs import capture_problem
 from unis.report.page import report_page
 from unis.runtime.costs import cpu_model
+from unis.runtime.doctor.software import dpdk_version
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_chain
@@ -125,15 +124,11 @@ def _measure(
 
 def this_machine(cpus: int) -> MachineSummary:
     """The machine that we run on."""
-    tool = shutil.which("pkg-config")
-    version = ""
-    if tool:
-        done = subprocess.run(
-            [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
-        )
-        version = done.stdout.strip()
     return MachineSummary(
-        cpu_model=cpu_model(), cpus=cpus, kernel=platform.release(), dpdk=version or "unknown"
+        cpu_model=cpu_model(),
+        cpus=cpus,
+        kernel=platform.release(),
+        dpdk=dpdk_version() or "unknown",
     )
 
 

@@ -10,16 +10,20 @@ from unis.runtime.doctor.finding import Finding, Level, fine
 _LIBRARIES = Path("/usr/lib")
 
 
+def dpdk_version() -> str:
+    """The version of the installed DPDK; empty where there is none."""
+    tool = shutil.which("pkg-config")
+    if tool is None:
+        return ""
+    done = subprocess.run(
+        [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
 def dpdk() -> Finding:
     """Is DPDK there?"""
-    tool = shutil.which("pkg-config")
-    version = ""
-    if tool:
-        done = subprocess.run(
-            [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
-        )
-        version = done.stdout.strip()
-    if version:
+    if version := dpdk_version():
         return fine("DPDK", version)
     return Finding(
         "DPDK", Level.BLOCKED, "not found", "UNiS builds on it", "apt-get install dpdk libdpdk-dev"
