@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
+#include <re2/re2.h>
 
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <regex>
 #include <string>
 
 #include "unis/v1/limits.pb.h"
@@ -68,7 +68,7 @@ absl::Status CheckText(const FieldDescriptor& field, const v1::Limit& limit,
   if (limit.max_bytes() > 0 && value.size() > limit.max_bytes())
     return Wrong(field,
                  fmt::format("has {} bytes; it has at most {}", value.size(), limit.max_bytes()));
-  if (!limit.pattern().empty() && !std::regex_match(value, std::regex(limit.pattern())))
+  if (!limit.pattern().empty() && !RE2::FullMatch(value, limit.pattern()))
     return Wrong(field, fmt::format("is `{}`; it looks like {}", value, limit.pattern()));
   return absl::OkStatus();
 }

@@ -141,10 +141,10 @@ KernelSetting RrTimeslice() {
 }
 
 absl::StatusOr<Lease> Lease::Take(const KernelSetting& setting, long value) {
-  const auto now = setting.Read();
-  if (!now.ok()) return now.status();
   const auto ledger = Ledger::Open();
   if (!ledger.ok()) return ledger.status();
+  const auto now = setting.Read();  // under the lock: another run may be putting it back
+  if (!now.ok()) return now.status();
   // Also what a run left that was killed: it knows the value of before.
   Entry entry =
       ledger->Read(setting.name)

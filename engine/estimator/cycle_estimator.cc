@@ -25,7 +25,8 @@ CostEstimate CostSamples::Estimate() {
 CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector)
     : memory_(memory), injector_(injector) {}
 
-absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples) {
+absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples,
+                                 const std::function<bool()>& go_on) {
   // A link must hold the train whole, in front of the function and behind it.
   const std::uint32_t room = injector_.Room();
   const std::uint32_t train = std::clamp(room / kBurst, 2U, kTrain);
@@ -44,6 +45,7 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, Cos
   begun_ = true;
   constexpr std::uint64_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
   for (std::uint64_t round = 0; round < kWarmUp + rounds; ++round) {
+    if (!go_on()) return absl::AbortedError("broken off");
     const auto one = TimeTrain(frames, 1);
     if (!one.ok()) return one.status();
     const auto many = TimeTrain(frames, train);

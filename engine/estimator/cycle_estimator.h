@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "engine/estimator/injector.h"
@@ -45,10 +46,12 @@ class CycleEstimator {
   CycleEstimator(const CycleEstimator&) = delete;
   CycleEstimator& operator=(const CycleEstimator&) = delete;
 
-  // Sends `frames` over and over; adds a sample each round. Fails when the function takes longer
-  // than 0.1 s over a train. Afterwards, also after an error: stop the function, then Finish(), and
-  // only then let the others go on.
-  absl::Status Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples);
+  // Sends `frames` over and over; adds a sample each round, before which `go_on` is asked. Fails
+  // when the function takes longer than 0.1 s over a train. Afterwards, also after an error: stop
+  // the function, then Finish(), and only then let the others go on.
+  absl::Status Run(
+      const Frames& frames, std::uint64_t rounds, CostSamples& samples,
+      const std::function<bool()>& go_on = [] { return true; });
 
   // Takes back what came late, and leaves the links as they were found. Packets that the function
   // did not take stay in front of it. Fails where it was stopped amid sending: let it run on and

@@ -80,6 +80,11 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
       return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
     const File file(path);
+    // What was opened need not be what was looked at: the number may be another file's by now.
+    struct stat opened {};
+    if (fstat(file.fd(), &opened) != 0 || opened.st_dev != status.st_dev ||
+        opened.st_ino != status.st_ino || opened.st_size != status.st_size)
+      return true;
     // A file that may shrink would take our mapping, and with the next look us, along.
     const int seals = fcntl(file.fd(), F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return true;
@@ -148,6 +153,10 @@ bool MemifRegion::HeldBy(pid_t pid) const {
 
 // The sender moves the head where it is the client, else the tail.
 MemifProgress::MemifProgress(const MemifRegion& region, MemifDirection direction) {
+  Follow(region, direction);
+}
+
+void MemifProgress::Follow(const MemifRegion& region, MemifDirection direction) {
   const MemifPositions at = region.Positions(direction);
   const bool to_server = direction == MemifDirection::kToServer;
   sent_at_ = to_server ? at.head : at.tail;
@@ -162,8 +171,9 @@ std::uint16_t MemifProgress::Read(const std::uint16_t* position) noexcept {
 
 void MemifProgress::Sample() noexcept {
   const std::uint16_t sent = Read(sent_at_), received = Read(received_at_);
-  sent_ += static_cast<std::uint16_t>(sent - last_sent_);
-  received_ += static_cast<std::uint16_t>(received - last_received_);
+  __atomic_store_n(&sent_, sent_ + static_cast<std::uint16_t>(sent - last_sent_), __ATOMIC_RELAXED);
+  __atomic_store_n(&received_, received_ + static_cast<std::uint16_t>(received - last_received_),
+                   __ATOMIC_RELAXED);
   last_sent_ = sent;
   last_received_ = received;
 }

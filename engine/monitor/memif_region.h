@@ -60,8 +60,11 @@ class MemifProgress {
  public:
   MemifProgress(const MemifRegion& region, MemifDirection direction);
   void Sample() noexcept;
-  std::uint64_t sent() const noexcept { return sent_; }          // put into the ring
-  std::uint64_t received() const noexcept { return received_; }  // taken out of it
+  // From now on in another region: that of a client that connected again.
+  void Follow(const MemifRegion& region, MemifDirection direction);
+  // Put into the ring, and taken out of it. From any thread.
+  std::uint64_t sent() const noexcept { return __atomic_load_n(&sent_, __ATOMIC_RELAXED); }
+  std::uint64_t received() const noexcept { return __atomic_load_n(&received_, __ATOMIC_RELAXED); }
 
  private:
   static std::uint16_t Read(const std::uint16_t* position) noexcept;

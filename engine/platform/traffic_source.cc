@@ -76,6 +76,7 @@ std::uint32_t TrafficSource::SendFrames() noexcept {
   if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint32_t count = TakeFrames(list, limit, packets.data());
+  if (rate_.pps > 0) credit_ -= count;
   if (count > 0) Steer(std::span(packets.data(), count));
   return count;
 }
@@ -89,11 +90,7 @@ std::uint32_t TrafficSource::Allowance() noexcept {
   last_ = now;
   const double most = std::max(per_second * kCatchUpSeconds, rate_.pps > 0 ? 1.0 : 8.0 * kMaxFrame);
   credit_ = std::min(credit_ + seconds * per_second, most);
-  if (rate_.pps > 0) {
-    const auto packets = static_cast<std::uint32_t>(std::min<double>(credit_, kBurst));
-    credit_ -= packets;
-    return packets;
-  }
+  if (rate_.pps > 0) return static_cast<std::uint32_t>(std::min<double>(credit_, kBurst));
   return credit_ > 0 ? kBurst : 0;  // TakeFrames pays the bits and stops when they are spent
 }
 

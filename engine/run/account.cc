@@ -34,6 +34,14 @@ PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
           .counted = true};
 }
 
+std::uint64_t TakenByFunctions(const Deployment& deployment) {
+  std::uint64_t taken = 0;
+  for (const auto& path : deployment.topology().paths)
+    if (const PathCounts counts = CountPath(deployment, path); counts.counted)
+      taken += counts.taken();
+  return taken;
+}
+
 v1::Account TakeAccount(const Deployment& deployment, bool exact) {
   v1::Account account;
   account.set_unclassified(deployment.source().unclassified());
@@ -45,13 +53,11 @@ v1::Account TakeAccount(const Deployment& deployment, bool exact) {
     account.set_delivered(account.delivered() + chain->delivered.value());
     account.set_dropped_sink(account.dropped_sink() + chain->dropped_sink.value());
   }
-  std::uint64_t taken = 0, refused = 0;
-  for (const auto& path : deployment.topology().paths) {
-    const PathCounts counts = CountPath(deployment, path);
-    if (!counts.counted) continue;
-    refused += counts.refused;
-    taken += counts.taken();
-  }
+  std::uint64_t refused = 0;
+  for (const auto& path : deployment.topology().paths)
+    refused += CountPath(deployment, path).refused;
+  const std::uint64_t of_all = TakenByFunctions(deployment);
+  const std::uint64_t taken = of_all - std::min(of_all, deployment.probes_kept());
   account.set_dropped_egress_full(refused);
   const std::uint32_t in_use = deployment.memory().InUse();
   const std::uint64_t in_memory = in_use - std::min(in_use, deployment.held_by_ports());

@@ -12,6 +12,9 @@ namespace unis {
 // `exact`: the source is paused and the chains are drained, so that nobody has packets in hand.
 v1::Account TakeAccount(const Deployment& deployment, bool exact);
 
+// Packets that functions took from rings and neither passed on nor were refused.
+std::uint64_t TakenByFunctions(const Deployment& deployment);
+
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 

@@ -109,8 +109,8 @@ absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
 absl::Status Deployment::Apply(const v1::DeployRequest& config) {
   auto topology = Topology::Resolve(config, options_.cpus);
   if (!topology.ok()) return topology.status();
-  auto classifier = Classifier::Create(MatchesOf(config));
-  if (!classifier.ok()) return classifier.status();
+  auto traffic = PrepareTraffic(config);
+  if (!traffic.ok()) return traffic.status();
   if (const std::uint32_t packets = PacketsFor(config); packets > memory_.size())
     return absl::ResourceExhaustedError(
         fmt::format("{} packet buffers are needed and {} are there: deploy all in one call",
@@ -119,7 +119,7 @@ absl::Status Deployment::Apply(const v1::DeployRequest& config) {
   if (!additions.ok()) return additions.status();
   Take(*std::move(additions), *std::move(topology));
   config_ = config;
-  if (auto status = MakeTraffic(); !status.ok()) return status;
+  MakeTraffic(*std::move(traffic));
   return RunComponents();
 }
 
@@ -192,39 +192,48 @@ void Deployment::ReadLinksAnew() {
   monitor_ = LinkMonitor(std::move(links));
 }
 
-absl::Status Deployment::MakeTraffic() {
+// All of it that can fail.
+absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployRequest& config) {
+  auto classifier = Classifier::Create(MatchesOf(config));
+  if (!classifier.ok()) return classifier.status();
+  Traffic traffic{.classifier = *std::move(classifier), .frames = {}};
+  if (config.traffic().has_replay()) {
+    auto frames = ReadCapture(config.traffic().replay().file());
+    if (!frames.ok()) return frames.status();
+    traffic.frames.push_back(*std::move(frames));
+  } else if (config.traffic().has_synthetic()) {
+    for (const auto& chain : config.chains())
+      traffic.frames.push_back(
+          MakeFrames(FromProto(config.traffic().synthetic()), ProbeMatch(chain)));
+  }
+  return traffic;
+}
+
+void Deployment::MakeTraffic(Traffic traffic) {
   for (const auto& chain : topology_.chains) {
     chains_.push_back(
         std::make_unique<Chain>(chain.config.name(), ring(chain.ingress), ring(chain.egress)));
   }
   MakeBridges();
-  if (chains_.empty()) return absl::OkStatus();
-  auto classifier = Classifier::Create(MatchesOf(config_));
-  if (!classifier.ok()) return classifier.status();
+  if (chains_.empty()) return;
   sink_ = std::make_unique<Sink>(memory_, chains_, sink_port_);
-  const v1::TrafficConfig& traffic = config_.traffic();
   if (source_port_) {
-    source_ =
-        std::make_unique<TrafficSource>(memory_, chains_, *std::move(classifier), source_port_);
-    return absl::OkStatus();
+    source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
+                                              source_port_);
+    return;
   }
-  std::vector<Frames> lists;
-  if (traffic.has_replay()) {
-    auto frames = ReadCapture(traffic.replay().file());
-    if (!frames.ok()) return frames.status();
-    lists.push_back(*std::move(frames));
-  } else {
-    for (const auto& chain : topology_.chains)
-      lists.push_back(MakeFrames(FromProto(traffic.synthetic()), ProbeMatch(chain.config)));
-  }
-  source_ =
-      std::make_unique<TrafficSource>(memory_, chains_, *std::move(classifier), std::move(lists),
-                                      Rate{.pps = traffic.pps(), .bps = traffic.bps()});
-  return absl::OkStatus();
+  const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
+  source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
+                                            std::move(traffic.frames), rate);
 }
 
 void Deployment::MakeBridges() {
   if (!memifs_.empty()) sampler_ = std::make_unique<MemifSampler>();
+  for (const auto& link : topology_.links) {
+    if (!link.is_memif()) continue;
+    const Memif& memif = *memifs_.at(link.config.name());
+    if (memif.located()) sampler_->Watch(link.first, memif.region());
+  }
   for (const auto& bridge : topology_.bridges) {
     const auto number = into_memifs_.size() + out_of_memifs_.size();
     const std::string name = fmt::format("unis_bridge{}", number);
@@ -288,12 +297,16 @@ bool Deployment::FindMemifs(std::size_t function, pid_t pid) {
   for (const auto& port : topology_.functions[function].ports) {
     Memif& link = *memif(*port.rx);
     if (link.located() && link.region().HeldBy(pid)) continue;
-    if (!link.Locate(pid).ok()) {
+    auto region = link.Find(pid);
+    if (!region.ok()) {
       all = false;
       continue;
     }
-    const LinkIndex first = topology_.link_of(*port.rx).first;
-    sampler_->Do([&] { sampler_->Watch(first, link.region()); });
+    // In one go: until then the sampler reads the old one.
+    sampler_->Do([&] {
+      link.Take(*std::move(region));
+      sampler_->Watch(topology_.link_of(*port.rx).first, link.region());
+    });
   }
   ReadLinksAnew();
   return all;

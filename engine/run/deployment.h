@@ -70,6 +70,9 @@ class Deployment {
   // What the engine has carried into memifs, and taken out of them.
   std::uint64_t IntoMemifs() const;
   std::uint64_t OutOfMemifs() const;
+  // Packets that functions took of the estimator's and kept: nobody offered them.
+  std::uint64_t probes_kept() const { return probes_kept_; }
+  void AddProbesKept(std::uint64_t packets) { probes_kept_ += packets; }
   // Frames for the estimator, of `size` bytes with FCS, that the classifier steers into a chain.
   Frames ProbeFrames(std::size_t chain, std::uint32_t size) const;
 
@@ -81,13 +84,19 @@ class Deployment {
     std::map<std::string, std::unique_ptr<PortShm>> ports;
   };
 
+  struct Traffic {
+    Classifier classifier;
+    std::vector<Frames> frames;  // a list for each chain, or one for all
+  };
+
   Deployment(PacketMemory memory, Options options)
       : memory_(std::move(memory)), options_(std::move(options)) {}
 
   absl::StatusOr<Additions> Make(const Topology& topology) const;
   void Take(Additions additions, Topology topology);
   absl::Status OpenPorts(const v1::TrafficConfig& traffic);
-  absl::Status MakeTraffic();
+  static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
+  void MakeTraffic(Traffic traffic);
   void MakeBridges();
   absl::Status RunComponents();
   void ReadLinksAnew();
@@ -103,6 +112,7 @@ class Deployment {
   Chains chains_;
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
   std::uint32_t held_by_ports_ = 0;
+  std::uint64_t probes_kept_ = 0;
   std::vector<std::unique_ptr<RingToMemif>> into_memifs_;
   std::vector<std::unique_ptr<MemifToRing>> out_of_memifs_;
   std::unique_ptr<MemifSampler> sampler_;  // null: no memifs

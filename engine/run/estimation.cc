@@ -132,16 +132,23 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   const std::size_t chain = deployment_.topology().paths[function.paths.front()].chain;
   const Frames frames = deployment_.ProbeFrames(chain, size);
   // One for each turn: it remembers where the links stand, and others use them in between.
-  const auto injector = InjectorOf(subject.function);
+  absl::StatusOr<std::unique_ptr<Injector>> injector = absl::UnknownError("");
+  deployment_.sink().Do([&] { injector = InjectorOf(subject.function); });
   if (!injector.ok()) return injector.status();
   CycleEstimator estimator(deployment_.memory(), **injector);
+  const auto before = thread.Class();
+  if (!before.ok()) return before.status();
   (void)thread.Signal(SIGCONT);
   absl::Status status;
   if (function.config.cooperates()) status = thread.SetYielding(false);
   if (status.ok()) status = thread.SetClass(SCHED_FIFO, kAlonePriority);
-  if (status.ok()) deployment_.sink().Do([&] { status = estimator.Run(frames, rounds, samples); });
+  if (status.ok()) {
+    deployment_.sink().Do([&] {
+      status = estimator.Run(frames, rounds, samples, [this] { return !interrupt_.raised(); });
+    });
+  }
   status.Update(Finish(subject, estimator));
-  status.Update(thread.SetClass(SCHED_IDLE, 0));
+  status.Update(thread.RestoreClass(*before));
   return status;
 }
 

@@ -26,7 +26,7 @@ class Estimation {
              Interrupt& interrupt)
       : deployment_(deployment), members_(members), timer_(timer), interrupt_(interrupt) {}
 
-  // All functions go on in SCHED_IDLE afterwards, whatever happened. `costs` is written.
+  // All functions go on as they were afterwards, whatever happened. `costs` is written.
   absl::StatusOr<v1::EstimateReply> Run(const v1::EstimateRequest& request, Costs& costs);
 
  private:

@@ -101,7 +101,12 @@ absl::StatusOr<pid_t> Members::WaitForPolling(std::size_t index, pid_t pid, nano
   if (!function.counts()) {
     if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
       return status;
-    return FindPollingThread(name, pid, timeout, interrupt);
+    const auto tid = FindPollingThread(name, pid, timeout, interrupt);
+    if (!tid.ok()) return tid;
+    // Once more: a client that was turned away at first has made itself new memory since.
+    if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
+      return status;
+    return tid;
   }
   const auto deadline = Clock::now() + timeout;
   for (;;) {
@@ -163,7 +168,8 @@ absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
   return threads;
 }
 
-void Members::Detach(const std::string& function) {
+void Members::Detach(const std::string& function, std::mutex& state) {
+  const std::lock_guard lock(state);
   std::erase_if(threads_, [&](const auto& attached) { return attached->function == function; });
 }
 

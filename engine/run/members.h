@@ -28,8 +28,8 @@ class Members {
   // changes. `state` guards the list of threads against those that look.
   absl::StatusOr<pid_t> Attach(const v1::AttachRequest& request, Interrupt& interrupt,
                                std::mutex& state);
-  // Puts the thread back as it was found.
-  void Detach(const std::string& function);
+  // Puts the thread back as it was found; nothing where none is attached.
+  void Detach(const std::string& function, std::mutex& state);
   // Puts all back; what could not be.
   absl::Status Release();
   bool empty() const { return threads_.empty(); }

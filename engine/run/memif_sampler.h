@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "engine/monitor/memif_region.h"
 #include "engine/platform/component.h"
@@ -15,10 +16,14 @@ class MemifSampler final : public Component {
   MemifSampler() : Component("unis_memif") {}
   ~MemifSampler() override { Halt(); }
 
-  // Only inside Do(), or before it runs. `region` outlives the sampler, or is watched anew.
+  // Only inside Do(), or before it runs. `region` outlives the sampler, or is watched anew: counts
+  // go on from where they were.
   void Watch(LinkIndex to_server, const MemifRegion& region) {
-    progress_.insert_or_assign(to_server, MemifProgress(region, MemifDirection::kToServer));
-    progress_.insert_or_assign(to_server + 1, MemifProgress(region, MemifDirection::kToClient));
+    for (const auto& [link, direction] : {std::pair{to_server, MemifDirection::kToServer},
+                                          {to_server + 1, MemifDirection::kToClient}}) {
+      const auto [at, fresh] = progress_.try_emplace(link, region, direction);
+      if (!fresh) at->second.Follow(region, direction);
+    }
   }
   // As last sampled; null: the link is no memif, or not found yet. Read from other threads: each
   // count is one number that only grows.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
 
@@ -76,6 +77,13 @@ absl::Status Run::Add(const v1::AddRequest& request) {
   const auto pass = turnstile_.Enter("adding to the deployment");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireNotRunning(); !status.ok()) return status;
+  for (const auto& link : request.links()) {
+    if (members_->empty() || link.memif().engine_end() == v1::MEMIF_END_NONE) continue;
+    return absl::FailedPreconditionError(
+        fmt::format("link {} needs a port of the engine's, which DPDK opens only before the first "
+                    "function runs",
+                    link.name()));
+  }
   v1::DeployRequest config = deployment_->config();
   config.mutable_links()->MergeFrom(request.links());
   config.mutable_functions()->MergeFrom(request.functions());
@@ -98,12 +106,18 @@ absl::Status Run::Remove(const v1::RemoveRequest& request) {
     }
     return absl::OkStatus();
   };
+  for (const std::string& name : request.functions()) {
+    const HeldThread* thread = members_->thread(name);
+    if (thread == nullptr || !thread->alive()) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "function {} runs and polls its links: end process {} first", name, thread->pid()));
+  }
   auto status = remove(*config.mutable_chains(), request.chains(), "chain");
   if (status.ok()) status = remove(*config.mutable_functions(), request.functions(), "function");
   if (status.ok()) status = remove(*config.mutable_links(), request.links(), "link");
   if (status.ok()) status = Reconfigure(config);
   if (!status.ok()) return status;
-  for (const std::string& name : request.functions()) members_->Detach(name);
+  for (const std::string& name : request.functions()) members_->Detach(name, state_);
   return absl::OkStatus();
 }
 
@@ -114,13 +128,14 @@ absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
     known[deployment_->topology().functions[i].config.name()] =
         costs_->Ns(static_cast<FunctionIndex>(i));
   }
-  if (auto status = deployment_->Apply(config); !status.ok()) return status;
+  if (auto status = CheckLimits(config); !status.ok()) return status;
+  const auto status = deployment_->Apply(config);
   MakeCounters();
   for (const auto& [name, cost] : known) {
     if (const auto function = deployment_->topology().FindFunction(name); function)
       costs_->Set(static_cast<FunctionIndex>(*function), cost);
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
@@ -150,7 +165,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   }
   auto status = TakeLeases();
   if (status.ok()) status = MakeControl();
-  if (status.ok()) status = control_->Change(Wanted(request.policy(), request.controller()));
+  if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
   if (!status.ok()) {
     const std::lock_guard lock(state_);
     control_.reset();
@@ -256,7 +271,7 @@ absl::Status Run::ChooseLead(SchedulerSettings& settings) {
   return absl::OkStatus();
 }
 
-Control::Decision Run::Wanted(v1::Policy policy, v1::ControllerKind controller) const {
+Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind controller) const {
   const auto now = control_->decision();
   return {.policy = policy != v1::POLICY_UNSPECIFIED ? policy
                     : now                            ? now->policy
@@ -276,7 +291,7 @@ absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
   const auto pass = turnstile_.Enter("changing the policy");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
-  return Change(Wanted(request.policy(), request.controller()));
+  return Change(DecisionFor(request.policy(), request.controller()));
 }
 
 // ------------------------------------------------------------------ the end
@@ -284,9 +299,9 @@ absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
 absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   ending_.Raise();
   const auto pass = turnstile_.EnterLast();
-  if (auto status = RequireDeployed(); !status.ok()) return status;
+  if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
   v1::Account account;
-  if (!deployment_->chains().empty()) {
+  if (deployment_ && !deployment_->chains().empty()) {
     deployment_->source().SetPaused(true);
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
@@ -314,6 +329,10 @@ void Run::PutBack() {
   if (control_) control_->Release();
   if (members_) {
     if (auto status = members_->Release(); !status.ok())
+      spdlog::warn("{}", std::string(status.message()));
+  }
+  for (Lease& lease : leases_) {
+    if (auto status = lease.Release(); !status.ok())
       spdlog::warn("{}", std::string(status.message()));
   }
   leases_.clear();

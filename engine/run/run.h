@@ -37,6 +37,9 @@ class Run {
     std::function<void()> end;             // asks the process to end, once Stop() has answered
   };
 
+  // Whether the caller still waits for the answer; none: for ever.
+  using Wanted = std::function<bool()>;
+
   explicit Run(Options options);
   ~Run();
   Run(const Run&) = delete;
@@ -51,9 +54,10 @@ class Run {
   absl::Status Start(const v1::PolicyRequest& request);
   absl::Status SetPolicy(const v1::PolicyRequest& request);
   absl::StatusOr<v1::Stats> GetStats(const v1::StatsRequest& request);
-  absl::StatusOr<v1::MeasureReply> Measure(const v1::MeasureRequest& request);
+  absl::StatusOr<v1::MeasureReply> Measure(const v1::MeasureRequest& request,
+                                           const Wanted& wanted = {});
   absl::StatusOr<v1::Account> Settle(const v1::SettleRequest& request);
-  absl::StatusOr<v1::TraceReply> Trace(const v1::TraceRequest& request);
+  absl::StatusOr<v1::TraceReply> Trace(const v1::TraceRequest& request, const Wanted& wanted = {});
   absl::StatusOr<v1::Account> Stop(const v1::SettleRequest& request);
 
   // Whatever the run is doing: breaks that off, stops the traffic and puts every thread and setting
@@ -74,7 +78,9 @@ class Run {
   absl::Status ChooseLead(SchedulerSettings& settings);
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status Change(const Control::Decision& wanted);
-  Control::Decision Wanted(v1::Policy policy, v1::ControllerKind controller) const;
+  Control::Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
+  // OK: slept the whole time.
+  absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);
   // Pauses the source and lets the kernel run the functions until no packet is under way; then
   // `work`, told whether that was so; then as it was before, whatever happened.
   absl::Status WhilePaused(std::chrono::nanoseconds timeout, Interrupt& interrupt,

@@ -121,6 +121,11 @@ TEST_F(RunEndTest, StopTakesTheAccountAndPutsBack) {
   EverythingIsBack();
 }
 
+TEST_F(RunEndTest, StopsAlsoWithoutADeployment) {
+  EXPECT_TRUE(run_->Stop({}).ok());
+  EXPECT_EQ(Stats().phase(), v1::RUN_PHASE_RELEASED);
+}
+
 TEST_F(RunEndTest, AStartThatFailsPutsBack) {
   ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
   const pid_t a = Spawn("a", 0), b = Spawn("b", 1);

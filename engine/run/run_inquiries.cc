@@ -29,10 +29,19 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
   if (auto status = RequireDeployed(); !status.ok()) return status;
   absl::StatusOr<v1::EstimateReply> reply = Ending();
   const auto estimate = [&] {
+    const std::uint64_t before = TakenByFunctions(*deployment_);
     reply = Estimation(*deployment_, *members_, timer_, ending_).Run(request, *costs_);
+    const std::uint64_t after = TakenByFunctions(*deployment_);
+    const std::lock_guard lock(state_);
+    deployment_->AddProbesKept(after > before ? after - before : 0);
   };
   if (phase_ == v1::RUN_PHASE_RUNNING) {
-    auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) { estimate(); });
+    auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) {
+      if (Drained(*deployment_)) return estimate();
+      reply = absl::FailedPreconditionError(
+          "packets stay in the chains though the source rests: estimate before the start, or state "
+          "cost_ns");
+    });
     if (!status.ok()) return status;
     return reply;
   }
@@ -95,26 +104,38 @@ absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
   return stats;
 }
 
-absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request) {
+absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
+  constexpr nanoseconds kLookAtCaller = std::chrono::milliseconds(100);
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (auto left = time; left > nanoseconds::zero();
+       left = end - std::chrono::steady_clock::now()) {
+    if (!SleepFor(std::min(left, kLookAtCaller))) return Ending();
+    if (wanted && !wanted()) return absl::CancelledError("the caller has gone");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
+                                              const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
-  if (auto status = Change(Wanted(request.policy(), request.controller())); !status.ok())
+  if (auto status = Change(DecisionFor(request.policy(), request.controller())); !status.ok())
     return status;
-  if (!SleepFor(nanoseconds(request.settle_ns()))) return Ending();
+  if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
     const std::lock_guard lock(state_);
     return TakeSnapshot(*deployment_, *members_, *control_, timer_);
   };
   const Snapshot begin = snapshot();
-  if (!SleepFor(nanoseconds(request.window_ns()))) return Ending();
+  if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
   v1::MeasureReply reply = Difference(begin, snapshot());
   reply.set_policy(control_->decision()->policy);
   reply.set_controller(control_->decision()->controller);
   return reply;
 }
 
-absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request) {
+absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const Wanted& wanted) {
   const auto pass = turnstile_.Enter("taking a trace");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
@@ -122,10 +143,10 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request) {
   reply.set_policy(control_->decision()->policy);
   for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
-  const bool whole = SleepFor(nanoseconds(request.duration_ns()));
+  const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
   for (const auto& component : schedulers_) component->Do([&] { component->trace()->End(); });
-  if (!whole) return Ending();
+  if (!slept.ok()) return slept;
   FillTrace(*deployment_, function_of_, schedulers_, reply);
   return reply;
 }

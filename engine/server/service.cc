@@ -87,22 +87,23 @@ grpc::Status EngineService::Watch(grpc::ServerContext* context, const v1::WatchR
   const std::chrono::nanoseconds interval(request->interval_ns());
   v1::StatsRequest wanted;
   wanted.set_latency(request->latency());
-  for (auto next = Clock::now();; next += interval) {
-    while (Clock::now() < next) {
+  for (auto next = Clock::now();; next = std::max(next + interval, Clock::now())) {
+    do {
       const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(next - Clock::now());
-      if (!run_.SleepFor(std::min<std::chrono::nanoseconds>(left, kLookEvery)))
+      if (!run_.SleepFor(std::clamp<std::chrono::nanoseconds>(left, {}, kLookEvery)))
         return grpc::Status::OK;
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
-    }
+    } while (Clock::now() < next);
     auto stats = run_.GetStats(wanted);
     if (!stats.ok()) return ToGrpc(stats.status());
     if (!writer->Write(*stats)) return grpc::Status::CANCELLED;
   }
 }
 
-grpc::Status EngineService::Measure(grpc::ServerContext*, const v1::MeasureRequest* request,
+grpc::Status EngineService::Measure(grpc::ServerContext* context, const v1::MeasureRequest* request,
                                     v1::MeasureReply* reply) {
-  return Call(run_, &Run::Measure, request, reply);
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  return Answer(run_.Measure(*request, [context] { return !context->IsCancelled(); }), reply);
 }
 
 grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest* request,
@@ -110,9 +111,10 @@ grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest
   return Call(run_, &Run::Settle, request, reply);
 }
 
-grpc::Status EngineService::Trace(grpc::ServerContext*, const v1::TraceRequest* request,
+grpc::Status EngineService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                                   v1::TraceReply* reply) {
-  return Call(run_, &Run::Trace, request, reply);
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  return Answer(run_.Trace(*request, [context] { return !context->IsCancelled(); }), reply);
 }
 
 grpc::Status EngineService::Stop(grpc::ServerContext*, const v1::SettleRequest* request,

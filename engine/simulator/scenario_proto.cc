@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMaxTotalNs = 1'000'000'000'000;  // 1000 s
 constexpr double kMinCostNs = 0.1;
 constexpr double kMaxNs = 1e9;  // of one packet, poll or switch
+constexpr double kMinPps = 1e-3;
 constexpr double kMaxPps = 1e9;
 constexpr std::uint32_t kMinSize = 64;
 constexpr std::uint32_t kMaxSize = 9'216;
@@ -112,8 +113,8 @@ ArrivalSpec ReadArrivals(const v1::SimArrivals& proto, const std::string& at, Ch
                 "between 64 and 9216 bytes");
   check.Require(arrivals.burst <= kMaxBurst, at + ".burst", arrivals.burst, "at most 1048576");
   if (arrivals.kind != ArrivalKind::kSaturating) {
-    check.Require(arrivals.pps > 0 && arrivals.pps <= kMaxPps, at + ".pps", arrivals.pps,
-                  "above 0 and at most 1e9 packets a second");
+    check.Require(arrivals.pps >= kMinPps && arrivals.pps <= kMaxPps, at + ".pps", arrivals.pps,
+                  "from 0.001 to 1e9 packets a second");
   }
   if (arrivals.kind == ArrivalKind::kOnOff) {
     check.Require(proto.on_ns() > 0, at + ".on_ns", proto.on_ns(), "above 0");

@@ -53,14 +53,17 @@ absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole>
 
 bool Memif::Connected() const { return port_ && port_->LinkUp(); }
 
-absl::Status Memif::Locate(pid_t pid) {
+absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
   auto region = MemifRegion::Find(pid, config_.shape);
-  if (!region.ok()) {
-    return absl::Status(
-        region.status().code(),
-        fmt::format("link {}: {}", config_.name, std::string(region.status().message())));
-  }
-  region_.emplace(*std::move(region));
+  if (region.ok()) return region;
+  return absl::Status(region.status().code(), fmt::format("link {}: {}", config_.name,
+                                                          std::string(region.status().message())));
+}
+
+absl::Status Memif::Locate(pid_t pid) {
+  auto region = Find(pid);
+  if (!region.ok()) return region.status();
+  Take(*std::move(region));
   return absl::OkStatus();
 }
 

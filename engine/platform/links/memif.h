@@ -39,10 +39,13 @@ class Memif {
   EthPort* port() { return port_ ? &*port_ : nullptr; }  // the engine's end; null: it has none
   bool Connected() const;                                // the engine's end is
 
-  // Finds the shared memory among the open files of a program that has an end; of the engine's own
-  // with getpid(). Until then the links cannot be read. To be called again after a reconnection:
-  // what link() gave before is void then.
-  absl::Status Locate(pid_t pid);
+  // The shared memory among the open files of a program that has an end; of the engine's own with
+  // getpid().
+  absl::StatusOr<MemifRegion> Find(pid_t pid) const;
+  // The links are read there from now on; until then they cannot be read. Again after a
+  // reconnection: what link() gave before is void then, and nobody may read it any more.
+  void Take(MemifRegion region) { region_.emplace(std::move(region)); }
+  absl::Status Locate(pid_t pid);  // both
   bool located() const { return region_.has_value(); }
   const MemifRegion& region() const { return *region_; }  // only where located
   Link link(MemifDirection direction) const;
