@@ -20,6 +20,7 @@ from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError
 from unis.runtime.lock import machine_lock
+from unis.runtime.logs import ended
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
@@ -121,6 +122,16 @@ def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     claim(plan(tmp_path, "two", 1), run_directory("two"), None, None, told.append)
     assert told == ["cleaning up after run `one`, whose launcher was killed"]
     assert [state.name for _, state in all_runs()] == ["two"]
+
+
+def test_the_logs_of_a_start_that_failed_are_kept(tmp_path: Path) -> None:
+    state = taken(tmp_path, "one", 1)
+    directory = run_directory("one")
+    directory.event_log.write_text("it died\n")
+    directory.write(state.with_changes(phase=Phase.FAILED, reason="it died"))
+    taken(tmp_path, "one", 1)
+    assert directory.logs() == []
+    assert [run.directory.event_log.read_text() for run in ended()] == ["it died\n"]
 
 
 CLAIM = """

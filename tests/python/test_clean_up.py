@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from unis.runtime import cgroup, hugepages, kernel_settings, steps
-from unis.runtime.clean_up import clean_up
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, last_lines
 from unis.runtime.logs import KEPT, ended, latest
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
@@ -163,6 +163,19 @@ def test_a_newer_run_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
         assert clean_up(directory, "old") == []
         assert child.poll() is None
         assert directory.read()
+
+
+def test_only_the_run_that_was_meant_is_forgotten(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, run_id="new", phase=Phase.FAILED, reason="why")
+    assert forget(directory, "old") == []
+    assert directory.read()
+    directory = make_run(tmp_path, run_id="new", phase=Phase.RUNNING)
+    assert forget(directory, "new") == []
+    assert directory.read(), "it is not undone"
+    directory = make_run(tmp_path, run_id="new", phase=Phase.FAILED, reason="why")
+    assert forget(directory, "new") == []
+    assert not directory.path.exists()
+    assert ended()[0].name == "test"
 
 
 def test_the_reason_is_kept(tmp_path: Path) -> None:

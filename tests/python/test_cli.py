@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unis import built
+from unis.cli import run_commands
 from unis.cli.app import app
 from unis.runtime import doctor, steps
 from unis.runtime.directory import RunDirectory
@@ -106,6 +107,20 @@ def test_a_stale_run_is_told_and_removed(tmp_path: Path) -> None:
     assert run("top")[0] == 2
     assert run("down")[0] == 0
     assert not directory.path.exists()
+
+
+def test_a_newer_run_outlives_a_late_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `down` looked at went away by itself, and the name was taken again."""
+    directory = stale_run(tmp_path)
+    looked_at = directory.read()
+    assert looked_at
+    stale_run(tmp_path, run_id="two", launcher=ProcessId.me())
+    monkeypatch.setattr(run_commands, "choose", lambda _: (directory, looked_at))
+    monkeypatch.setattr(run_commands, "runs", list)
+    assert run("down", "ghost")[0] == 0
+    left = directory.read()
+    assert left
+    assert left.run_id == "two"
 
 
 def test_several_runs_must_be_told_apart(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ import typer
 from unis.cli.select import NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
-from unis.runtime.clean_up import clean_up
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.logs import put_away
 from unis.runtime.process import wait_gone
 from unis.runtime.state import RunState
 
@@ -158,7 +157,7 @@ def down(
 def _down(directory: RunDirectory, state: RunState) -> list[str]:
     if state.undone():
         say(f"{state.name}: forgotten")
-        return put_away(directory)
+        return forget(directory, state.run_id)
     if state.live():
         _ask_launcher(directory, state)
         left = directory.read()
@@ -173,7 +172,7 @@ def _down(directory: RunDirectory, state: RunState) -> list[str]:
     if problems := clean_up(directory, state.run_id):
         return [f"{state.name}: {problem}" for problem in problems]
     say(f"{state.name}: down")
-    return put_away(directory)
+    return forget(directory, state.run_id)
 
 
 def _ask_launcher(directory: RunDirectory, state: RunState) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import hugepages
-from unis.runtime.clean_up import clean_up
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.errors import LaunchError
 from unis.runtime.lock import machine_lock
@@ -40,11 +40,17 @@ def claim(
             policy=policy,
             controller=controller,
         )
+        _put_away_failed(directory, report)
         directory.make()
-        for old in directory.logs():  # of a run that failed
-            old.unlink()
         directory.write(state)
         return state
+
+
+def _put_away_failed(directory: RunDirectory, report: Report) -> None:
+    """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
+    if failed := directory.read():
+        for problem in forget(directory, failed.run_id):
+            report(problem)
 
 
 def _prefixes(plan: Plan) -> list[str]:

@@ -40,6 +40,18 @@ def clean_up(
         return put_away(directory)
 
 
+def forget(directory: RunDirectory, run_id: str) -> list[str]:
+    """Puts away what an undone run has left for `unis ps`; what could not be, as sentences.
+
+    Nothing where the folder is that of another run by now.
+    """
+    with _locked(directory):
+        state = directory.read()
+        if state is None or state.run_id != run_id or not state.undone():
+            return []
+        return put_away(directory)
+
+
 @contextlib.contextmanager
 def _locked(directory: RunDirectory) -> Iterator[None]:
     try:
