@@ -15,7 +15,7 @@ from unis.cli.app import app
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.runtime import hugepages
+from unis.runtime import hugepages, steps
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError
@@ -57,10 +57,10 @@ def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
     return claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
 
 
-def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> str:
+def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
     with pytest.raises(LaunchError) as caught:
         claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == code
     return str(caught.value)
 
 
@@ -102,7 +102,7 @@ def test_too_few_hugepages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_root_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run it with sudo" in refused(tmp_path, "one", 1)
+    assert "run it with sudo" in refused(tmp_path, "one", 1, code=2)
 
 
 def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
@@ -132,6 +132,19 @@ def test_the_logs_of_a_start_that_failed_are_kept(tmp_path: Path) -> None:
     taken(tmp_path, "one", 1)
     assert directory.logs() == []
     assert [run.directory.event_log.read_text() for run in ended()] == ["it died\n"]
+
+
+def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = taken(tmp_path, "one", 1)
+    run_directory("one").write(state.with_changes(launcher=ProcessId(os.getpid(), 1)))
+    monkeypatch.setattr(steps.Engine, "undo", lambda *_: ["cannot remove x"])
+    assert refused(tmp_path, "one", 2).startswith("not everything of the last `one` could be")
+    assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
+    left = run_directory("one").read()
+    assert left
+    assert (left.run_id, left.problems) == (state.run_id, ["cannot remove x"])
 
 
 CLAIM = """

@@ -25,7 +25,7 @@ def claim(
     _require_users(plan)
     with machine_lock():
         _clear_stale_runs(report)
-        others = [state for _, state in all_runs() if state.live()]
+        others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
         _require_hugepages(plan.hugepages_mb, others)
         state = RunState(
@@ -91,17 +91,26 @@ def _clear_stale_runs(report: Report) -> None:
 
 def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
     for other in others:
+        if other.name == plan.name and not other.live():
+            raise LaunchError(
+                f"not everything of the last `{other.name}` could be undone, and its notes are "
+                f"still needed: run `unis down {other.name}` first, or give this one another "
+                "--name",
+                bad_input=False,
+            )
         if other.name == plan.name:
             raise LaunchError(
                 f"`{other.name}` is already running: run `unis down {other.name}` first, or give "
-                "this one another --name"
+                "this one another --name",
+                bad_input=False,
             )
         # Two engines can share a CPU, at half the speed; with a function on it nothing else can.
         theirs = {*other.cpus, *other.platform_cpus}
         if shared := {*plan.cpus} & theirs | {*plan.platform_cpus} & {*other.cpus}:
             raise LaunchError(
                 f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: run "
-                f"`unis down {other.name}` first, or choose other CPUs"
+                f"`unis down {other.name}` first, or choose other CPUs",
+                bad_input=False,
             )
 
 
@@ -110,7 +119,8 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         size = hugepages.default_page_kb()
         raise LaunchError(
             f"no hugepages of {size} kB, this kernel's default, are mounted: "
-            f"run `{hugepages.mend()}`"
+            f"run `{hugepages.mend()}`",
+            bad_input=False,
         )
     # Those that start have not taken theirs yet, or not all of it.
     promised = sum(other.hugepages_mb for other in others if other.phase == Phase.STARTING)
@@ -120,5 +130,7 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         short_pages = -(-(needed_mb - free + promised) * 1024 // hugepages.default_page_kb())
         raise LaunchError(
             f"{free} MB of hugepages are free{but} and {needed_mb} MB are needed: add "
-            f"{short_pages} to vm.nr_hugepages with `sysctl -w`, or end the programs that hold them"
+            f"{short_pages} to vm.nr_hugepages with `sysctl -w`, or end the programs that hold "
+            "them",
+            bad_input=False,
         )
