@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,7 @@ from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.process import wait_gone
+from unis.runtime.process import keep_to, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -200,16 +199,18 @@ def restart(name: NameArgument = None) -> None:
 
     Example: unis restart demo
     """
-    from unis.chain.load import load
+    from unis.plan.machine import Machine
+    from unis.runtime.planning import plan_file
     from unis.runtime.supervisor import Request, start_detached
 
-    cpus = os.sched_getaffinity(0)
+    machine = Machine.this()
     directory, state = choose(name)
     with errors_told():
-        load(Path(state.chain_file), state.name)  # no chain is ended for a file with faults
+        # No chain is ended for one that cannot run in its place.
+        plan_file(Path(state.chain_file), state.name, machine)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        os.sched_setaffinity(0, cpus)  # there is no function to keep off from any more
+        keep_to(machine.cpus)  # there is no function to keep off from any more
         request = Request(state.chain_file, state.name, state.policy, state.controller)
         raise typer.Exit(start_detached(request, say))
 

@@ -27,7 +27,8 @@ def machine_lock(seconds: float = _SECONDS) -> Iterator[None]:
                 if time.monotonic() > end:
                     raise LaunchError(
                         f"another `unis up` has held {path} for {seconds:.0f} s: see who with "
-                        f"`fuser {path}`"
+                        f"`fuser {path}`",
+                        bad_input=False,
                     ) from None
                 time.sleep(0.02)
         yield
