@@ -224,6 +224,43 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
+def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
+    file = tmp_path / "ghost.yaml"
+    file.write_text(
+        f"apiVersion: unis/v1\nname: ghost\nfunctions: {{a: {{program: {program}, cpu: 1}}}}\n"
+        "chains: {c: {path: [a]}}\n"
+    )
+    return file
+
+
+def test_a_file_that_runs_can_be_planned(tmp_path: Path) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    assert "CPU 1" in run("config", busy_file(tmp_path))[1]
+
+
+def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    code, text = run("config", busy_file(tmp_path), "--name", "other")
+    assert code == 1
+    assert "CPU 1 is in use by run `ghost`" in text
+    assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
+
+
+def test_restart_ends_no_chain_for_one_that_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale_run(tmp_path, chain_file=str(busy_file(tmp_path, "/no/such")))
+    monkeypatch.setattr(run_commands, "_down", lambda *_: pytest.fail("it was ended"))
+    assert run("restart")[0] == 2
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["logs"], ["ps"]])
+def test_who_looks_keeps_off_the_cpus_of_functions(tmp_path: Path, command: list[str]) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    run(*command)
+    assert 1 not in os.sched_getaffinity(0)
+
+
 def test_doctor_explains_each_finding() -> None:
     findings = doctor.examine()
     checks = [finding.check for finding in findings]

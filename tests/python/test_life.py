@@ -155,6 +155,27 @@ def test_two_at_once_of_two_names(place: Place) -> None:
     assert "in use by run" in "".join(said)
 
 
+TWICE = """
+import os, sys
+from pathlib import Path
+from unis.runtime.interrupts import interrupts
+from unis.runtime.planning import plan_file
+from unis.runtime.run import Options, running
+for file in sys.argv[1:]:
+    with interrupts() as switch, running(plan_file(Path(file)), Options(), print, switch):
+        print("without", sorted({0, 1} - os.sched_getaffinity(0)), flush=True)
+"""
+
+
+def test_one_process_runs_two_chains_one_after_the_other(place: Place) -> None:
+    files = [place.file("one"), place.file("two")]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TWICE, *files],
+        env=place.environment, capture_output=True, text=True, timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.stdout.count("without [1]") == 2, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_a_signal_during_each_call_of_the_engine(place: Place, call: str) -> None:
     process = place.start("up", place.file(), FAKE_HANG=call)

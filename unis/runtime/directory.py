@@ -1,5 +1,6 @@
 """Where runs keep state, sockets and logs: a folder each below UNIS_RUN_DIR or /run/unis."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.files import is_ours, own_directory, write_atomically
+from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
 _STATE = "state.json"
@@ -122,9 +124,10 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
-def function_cpus() -> frozenset[int]:
-    """CPUs on which a real-time function may starve whoever else is there."""
-    return frozenset(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
+def keep_off_functions() -> None:
+    """Keeps us off the CPUs of all functions: nobody who looks or cleans up may wait for them."""
+    with contextlib.suppress(NotAllowedError):
+        keep_off(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
 
 
 def _runs() -> Iterator[tuple[RunDirectory, RunState]]:

@@ -25,9 +25,10 @@ from unis.runtime.child import Child
 from unis.runtime.claim import claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
-from unis.runtime.directory import RunDirectory, run_directory
+from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.errors import InterruptedRunError, RunFailedError
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
@@ -61,6 +62,7 @@ class Run:
         self.costs: dict[str, Cost] = {}
         self.leaf: Leaf | None = None
         self.guard: subprocess.Popen[bytes] | None = None
+        self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
         self._report = report
         self._children: dict[str, Child] = {}
         self._state: RunState | None = None
@@ -69,6 +71,7 @@ class Run:
 
     def up(self) -> None:
         """Brings everything up; on any exception `take_down` undoes what was done."""
+        keep_off_functions()
         driver = built.port_driver()
         options = self.options
         self._state = claim(
@@ -245,6 +248,8 @@ class Run:
             if problems:
                 self.note("\n".join(problems))
         self.client.close()
+        if not problems:
+            keep_to(self._cpus)  # for what this process plans next
         self.tell_guard("down")
         self._reap()
         return account, problems

@@ -130,7 +130,7 @@ class Functions:
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
                 run.record(functions=[*run.state.functions, started])
-        # From here on functions may spin; children, who need all CPUs, are started.
+        # From here on functions may spin; children, who may need their CPUs, are started.
         keep_off(run.plan.cpus)
         for started in run.state.functions:
             run.attach(started)
