@@ -231,6 +231,16 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         all_runs()
 
 
+def test_logs_of_root_are_not_taken_for_none(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NotAllowedError, match="only root may look at run `one`"):
+            run_directory("one").logs()
+    finally:
+        os.seteuid(0)
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".."])
 def test_a_state_with_paths_for_names_is_none(tmp_path: Path, name: str) -> None:
     state = taken(tmp_path, "one", 1)

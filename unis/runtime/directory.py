@@ -60,8 +60,14 @@ class RunDirectory:
         return self.path / "links"
 
     def logs(self) -> list[Path]:
-        """Every log, the launcher's first."""
-        found = [path for path in self.path.glob("*.log") if not path.is_symlink()]
+        """Every log, the launcher's first. NotAllowedError: they are not ours to read."""
+        try:
+            files = [path for path in self.path.iterdir() if not path.is_symlink()]
+        except PermissionError:
+            raise self._not_allowed() from None
+        except OSError:
+            return []
+        found = [path for path in files if path.suffix == ".log"]
         return sorted(found, key=lambda path: (path.name.startswith("function."), path.name))
 
     def make(self) -> None:
@@ -87,9 +93,7 @@ class RunDirectory:
         try:
             text = (self.path / _STATE).read_text()
         except PermissionError:
-            raise NotAllowedError(
-                f"only root may look at run `{self.name}`: run this with sudo"
-            ) from None
+            raise self._not_allowed() from None
         except OSError:
             return None
         if not is_ours(self.path):
@@ -98,6 +102,9 @@ class RunDirectory:
             return RunState.parse(text)
         except ValueError:
             return None
+
+    def _not_allowed(self) -> NotAllowedError:
+        return NotAllowedError(f"only root may look at run `{self.name}`: run this with sudo")
 
     def write(self, state: RunState) -> None:
         """Replaces the state."""
