@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,6 +279,11 @@ def test_doctor_explains_each_finding() -> None:
     data = json.loads(text)
     blocked = any(finding["level"] == "blocked" for finding in data)
     assert code == (1 if blocked else 0)
+
+
+def test_doctor_reads_command_lines_of_any_bytes() -> None:
+    with subprocess.Popen([b"/bin/sh", b"-c", b"read x", b"\xff\xfe"], stdin=subprocess.PIPE):
+        assert runs.lcore_clashes().check == "lcores"
 
 
 def test_doctor_sees_a_stale_run(tmp_path: Path) -> None:
