@@ -15,10 +15,11 @@ from unis.cli.app import app
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.runtime import hugepages, steps
+from unis.runtime import hugepages, kernel_settings, steps
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError
+from unis.runtime.files import appending
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.planning import others, places
@@ -202,13 +203,26 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path, names: tuple[str, str]) -
 
 
 def test_the_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    held = pytest.raises(LaunchError, match="another `unis up` has held")
+    held = pytest.raises(LaunchError, match="another process has held")
     with machine_lock(), held, machine_lock(0.1):
         pass
     started = time.monotonic()
     with machine_lock(10):
         assert time.monotonic() - started < 5, "it was let go"
     assert (tmp_path / "run" / "lock").exists()
+
+
+def test_nobody_else_may_hold_a_lock_or_read_a_log(tmp_path: Path) -> None:
+    """The folder of a run with a `user:` may be entered by all."""
+    taken(tmp_path, "one", 1)
+    directory = run_directory("one")
+    with appending(directory.event_log) as log:
+        log.write(b"up\n")
+    kernel_settings.ledger().mkdir()
+    assert kernel_settings.restore() == []
+    files = [base_directory() / "lock", directory.lock, directory.event_log]
+    files += [directory.path / "state.json", kernel_settings.ledger()]
+    assert [oct(file.stat().st_mode & 0o077) for file in files] == ["0o0"] * len(files)
 
 
 def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """After a crash nothing is left: real processes that spin at real-time priority on CPU 1."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from unis.runtime import cgroup, hugepages, kernel_settings, steps
+from unis.runtime import cgroup, hugepages, kernel_settings, lock, steps
+from unis.runtime import clean_up as clean_up_module
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, last_lines
 from unis.runtime.logs import KEPT, ended, latest
@@ -176,6 +178,21 @@ def test_only_the_run_that_was_meant_is_forgotten(tmp_path: Path) -> None:
     assert forget(directory, "new") == []
     assert not directory.path.exists()
     assert ended()[0].name == "test"
+
+
+def test_clean_up_waits_for_nobody_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_run(tmp_path)
+    soon = functools.partial(lock.locked, seconds=0.05)
+    monkeypatch.setattr(clean_up_module, "locked", soon)
+    with lock.locked(directory.lock):
+        assert f"has held {directory.lock}" in clean_up(directory, "one")[0]
+    kernel_settings.ledger().mkdir()
+    monkeypatch.setattr(kernel_settings, "locked", soon)
+    with lock.locked(kernel_settings.ledger()):
+        assert f"has held {kernel_settings.ledger()}" in kernel_settings.restore()[0]
+    assert clean_up(directory, "one") == []
 
 
 def test_the_reason_is_kept(tmp_path: Path) -> None:

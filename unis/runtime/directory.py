@@ -75,7 +75,7 @@ class RunDirectory:
         own_directory(runs_directory(), 0o755)
         own_directory(self.path, 0o700)
         self.links.mkdir(mode=0o700, exist_ok=True)
-        self.lock.touch()
+        self.lock.touch(mode=0o600)
 
     def remove_shared(self) -> None:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""

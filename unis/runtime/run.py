@@ -27,6 +27,7 @@ from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.files import appending
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -109,8 +110,8 @@ class Run:
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        with contextlib.suppress(OSError), self.directory.event_log.open("a") as stream:
-            stream.writelines(f"{now} {line}\n" for line in text.splitlines())
+        with contextlib.suppress(OSError), appending(self.directory.event_log) as stream:
+            stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
 
     def tell_guard(self, line: str) -> None:
         """`unisd PID` or `down`."""
