@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from unis import built
 from unis.cli import run_commands
 from unis.cli.app import app
-from unis.runtime import doctor, steps
+from unis.runtime import doctor, steps, supervisor
 from unis.runtime.directory import RunDirectory
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -189,6 +189,28 @@ def test_one_hung_engine_does_not_hide_the_others(tmp_path: Path) -> None:
     assert code == 1
     assert "hung: unisd did not answer GetStats" in text
     assert "other: starting" in text
+
+
+def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    code, text = run("estimate", DEMO, "extra", "words")
+    assert code == 2
+    assert "extra words" in text
+    directory = stale_run(tmp_path)
+    assert run("down", "ghost", "--all")[0] == 2
+    assert directory.path.exists()
+
+
+def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[supervisor.Request] = []
+
+    def start(request: supervisor.Request, _: object) -> int:
+        asked.append(request)
+        return 0
+
+    monkeypatch.setattr(supervisor, "start_detached", start)
+    assert run("up", busy_file(tmp_path), "--wait")[0] == 0
+    assert run("up", busy_file(tmp_path), "--detach")[0] == 0
+    assert [request.timeout for request in asked] == [60, None]
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:

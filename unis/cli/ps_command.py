@@ -49,15 +49,15 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def look(directory: RunDirectory, state: RunState) -> Row:
-    """Asks the engine of one run, if it is up."""
+def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> Row:
+    """Asks the engine of one run, if it is up; with `latency`, also for its histograms."""
     if state.phase != Phase.RUNNING or not state.live():
         return Row(state)
     from unis.engine.client import EngineClient, EngineError
 
     with EngineClient(directory.socket) as client:
         try:
-            return Row(state, client.stats(seconds=_SECONDS))
+            return Row(state, client.stats(latency=latency, seconds=_SECONDS))
         except EngineError as error:
             return Row(state, silence=str(error))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
+_WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 ChainFileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
@@ -71,7 +72,10 @@ def up(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds after which a chain that does not run is given up."),
+        typer.Option(
+            min=0.1,
+            help="Seconds after which a chain that does not run is given up; with --wait, 60.",
+        ),
     ] = None,
     policy: PolicyOption = None,
     controller: ControllerOption = None,
@@ -94,6 +98,8 @@ def up(
 
     with errors_told():
         plan = plan_file(file, name)
+        if wait and timeout is None:
+            timeout = _WAIT_SECONDS
         if detach or wait:
             request = Request(str(file.resolve()), name, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(request, say))
@@ -140,6 +146,8 @@ def down(
 
     Example: unis down --all
     """
+    if everything and name is not None:
+        raise typer.BadParameter(f"say {name} or --all, not both")
     found = runs()
     if not everything:
         # The one that failed, if there is no other.
