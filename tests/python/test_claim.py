@@ -1,7 +1,9 @@
 """Several runs on one machine: what one has, another does not get, also when both come at once."""
 
 import dataclasses
+import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,16 +12,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from unis import built
 from unis.chain.load import load
 from unis.cli.app import app
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
+from unis.runtime import directory as directory_module
 from unis.runtime import hugepages, kernel_settings, steps
+from unis.runtime import run as run_module
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
-from unis.runtime.errors import LaunchError, NotAllowedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError
 from unis.runtime.files import appending
+from unis.runtime.interrupts import interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.planning import others, places
@@ -39,6 +45,10 @@ chains:
 
 @pytest.fixture(autouse=True)
 def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _own_runs_here(monkeypatch, tmp_path)
+
+
+def _own_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     if os.geteuid() != 0:
         if os.environ.get("CI") == "true":
@@ -104,6 +114,45 @@ def test_too_few_hugepages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_root_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "run it with sudo" in refused(tmp_path, "one", 1, code=2)
+
+
+def test_a_full_disk_is_told_and_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for module, name in ((directory_module, "write_atomically"), (shutil, "copy")):
+        monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+        monkeypatch.setattr(module, name, full)
+        with pytest.raises(LaunchError, match="No space left on device; is there room") as caught:
+            start(plan(tmp_path, "one", 1))
+        assert caught.value.exit_code == 1
+        monkeypatch.undo()
+        _own_runs_here(monkeypatch, tmp_path)
+        assert [state.phase for _, state in all_runs() if not state.undone()] == []
+
+
+def test_a_signal_while_a_run_is_noted_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+    write = RunDirectory.write
+
+    def interrupted(directory: RunDirectory, state: RunState) -> None:
+        monkeypatch.setattr(RunDirectory, "write", write)
+        write(directory, state)
+        raise InterruptedRunError
+
+    monkeypatch.setattr(RunDirectory, "write", interrupted)
+    with pytest.raises(InterruptedRunError):
+        start(plan(tmp_path, "one", 1))
+    assert all_runs() == []
+
+
+def start(plan: Plan) -> None:
+    with interrupts() as switch, run_module.running(plan, run_module.Options(), print, switch):
+        pass
 
 
 def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:

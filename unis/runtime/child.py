@@ -10,7 +10,7 @@ from pathlib import Path
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
-from unis.runtime.files import appending
+from unis.runtime.files import appending, written
 from unis.runtime.state import RUN_MARK
 
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong
@@ -49,7 +49,9 @@ def start(
 ) -> Child:
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
     whole = [*(leaf.enter() if leaf else []), *(_as_user(user) if user else []), *argv]
-    with appending(log) as stream:
+    with written(log):
+        stream = appending(log)
+    with stream:
         try:
             process = subprocess.Popen(
                 whole,

@@ -10,6 +10,7 @@ from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.errors import LaunchError
+from unis.runtime.files import written
 from unis.runtime.lock import machine_lock
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
@@ -18,9 +19,17 @@ Report = Callable[[str], None]
 
 
 def claim(
-    plan: Plan, directory: RunDirectory, policy: str | None, controller: str | None, report: Report
+    plan: Plan,
+    directory: RunDirectory,
+    policy: str | None,
+    controller: str | None,
+    report: Report,
+    taken: Callable[[RunState], None] = lambda _: None,
 ) -> RunState:
-    """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused."""
+    """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused.
+
+    `taken` hears of it before it is on disk: a signal may keep this from returning.
+    """
     _require_permission()
     _require_users(plan)
     with machine_lock():
@@ -41,8 +50,10 @@ def claim(
             controller=controller,
         )
         _put_away_failed(directory, report)
-        directory.make()
-        directory.write(state)
+        taken(state)
+        with written(directory.path):
+            directory.make()
+            directory.write(state)
         return state
 
 

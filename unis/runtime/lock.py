@@ -4,12 +4,12 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import own_directory
+from unis.runtime.files import own_directory, written
 
 _SECONDS = 30.0  # claiming takes milliseconds; undoing what a killed run has left, seconds
 
@@ -18,7 +18,10 @@ _SECONDS = 30.0  # claiming takes milliseconds; undoing what a killed run has le
 def machine_lock(seconds: float = _SECONDS) -> Iterator[None]:
     """While this lasts no other `unis up` claims anything. LaunchError if another one holds on."""
     own_directory(base_directory(), 0o755)
-    with locked(base_directory() / "lock", os.O_RDWR | os.O_CREAT, seconds):
+    path = base_directory() / "lock"
+    with ExitStack() as stack:
+        with written(path):
+            stack.enter_context(locked(path, os.O_RDWR | os.O_CREAT, seconds))
         yield
 
 

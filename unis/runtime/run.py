@@ -26,8 +26,8 @@ from unis.runtime.claim import claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import InterruptedRunError, RunFailedError
-from unis.runtime.files import appending
+from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -75,13 +75,15 @@ class Run:
         keep_off_functions()
         driver = built.port_driver()
         options = self.options
-        self._state = claim(
-            self.plan, self.directory, options.policy, options.controller, self._report
-        )
-        # EAL loads no driver from below a folder that everybody may write, such as /tmp.
-        shutil.copy(driver, self.directory.port_driver)
-        for user in {f.user for f in self.plan.functions if f.user is not None}:
-            self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
+        claim(
+            self.plan, self.directory, options.policy, options.controller, self._report,
+            self._taken,
+        )  # fmt: skip
+        with written(self.directory.path):
+            # EAL loads no driver from below a folder that everybody may write, such as /tmp.
+            shutil.copy(driver, self.directory.port_driver)
+            for user in {f.user for f in self.plan.functions if f.user is not None}:
+                self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
         for note in self.plan.notes:
             self.tell(note)
         if options.use_cache:
@@ -89,6 +91,9 @@ class Run:
         for step in STEPS:
             step.do(self)
         self.record(phase=Phase.RUNNING)
+
+    def _taken(self, state: RunState) -> None:
+        self._state = state
 
     @property
     def state(self) -> RunState:
@@ -100,7 +105,8 @@ class Run:
     def record(self, **changes: Any) -> None:
         """Notes what is going to be done, or was."""
         self._state = self.state.with_changes(**changes)
-        self.directory.write(self._state)
+        with written(self.directory.path):
+            self.directory.write(self._state)
 
     def tell(self, line: str) -> None:
         """To the user and to the log."""
@@ -238,7 +244,7 @@ class Run:
         account = None
         problems: list[str] = []
         if self._state:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(LaunchError):
                 self.record(phase=Phase.STOPPING, reason=reason or "")
             account = self._stop_engine(hurry)
             if account:

@@ -19,7 +19,7 @@ from unis import built
 from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
-from unis.runtime.files import appending
+from unis.runtime.files import appending, written
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
@@ -49,7 +49,9 @@ class Guard:
 
     def do(self, run: Run) -> None:
         """Starts it; it reads the launcher's words from its standard input."""
-        with appending(run.directory.event_log) as log:
+        with written(run.directory.event_log):
+            log = appending(run.directory.event_log)
+        with log:
             run.guard = subprocess.Popen(
                 # -P: else what lies in the current folder would be imported, by root.
                 [sys.executable, "-P", "-m", "unis.runtime.guard",
