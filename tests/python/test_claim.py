@@ -197,6 +197,14 @@ def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
     assert (left.run_id, left.problems) == (state.run_id, ["cannot remove x"])
 
 
+def test_a_run_whose_notes_are_damaged_keeps_its_name(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    notes = run_directory("one").path / "state.json"
+    notes.write_text("{")
+    assert refused(tmp_path, "one", 1).startswith("the notes of run `one`")
+    assert notes.read_text() == "{"
+
+
 CLAIM = """
 import sys, time
 from pathlib import Path
@@ -320,7 +328,7 @@ def test_without_root_one_is_told_that_one_may_not_look(
     taken(tmp_path, "one", 1)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    def refuse(_path: Path) -> str:
+    def refuse(_path: Path, **_: object) -> str:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)

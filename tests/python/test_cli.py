@@ -213,6 +213,19 @@ def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert [request.timeout for request in asked] == [60, None]
 
 
+def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
+    (stale_run(tmp_path).path / "state.json").write_text('{"run_id": ')
+    code, text = run("ps")
+    assert code == 1
+    assert "the notes of run `ghost`" in text
+    assert "no chain is running" not in text
+    code, text = run("down", "ghost")
+    assert code == 1
+    assert "the notes of run `ghost`" in text
+    assert any("`ghost`" in finding.meaning for finding in runs.runs())
+    assert (tmp_path / "run" / "runs" / "ghost" / "state.json").exists()
+
+
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert kernel.permission().level == Level.BLOCKED

@@ -59,6 +59,8 @@ def claim(
 
 def _put_away_failed(directory: RunDirectory, report: Report) -> None:
     """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
+    if damage := directory.damage():
+        raise LaunchError(f"{damage}; or give this one another --name", bad_input=False)
     if failed := directory.read():
         for problem in forget(directory, failed.run_id):
             report(problem)

@@ -90,18 +90,34 @@ class RunDirectory:
 
     def read(self) -> RunState | None:
         """The state; None if there is none. NotAllowedError: it is not ours to read."""
+        text = self._text()
+        with contextlib.suppress(ValueError):
+            return RunState.parse(text) if text is not None else None
+        return None
+
+    def damage(self) -> str:
+        """Why the state cannot be told, and what to do; empty if it can, or if there is none."""
+        text = self._text()
         try:
-            text = (self.path / _STATE).read_text()
+            if text is not None:
+                RunState.parse(text)
+        except ValueError:
+            return (
+                f"the notes of run `{self.name}`, {self.path / _STATE}, cannot be read: end what "
+                f"is left of it (`pgrep -af unis-{self.name}`), then remove {self.path}"
+            )
+        return ""
+
+    def _text(self) -> str | None:
+        try:
+            text = (self.path / _STATE).read_text(errors="replace")
         except PermissionError:
             raise self._not_allowed() from None
         except OSError:
             return None
         if not is_ours(self.path):
             raise NotAllowedError(f"{self.path} is another user's: what it says is not believed")
-        try:
-            return RunState.parse(text)
-        except ValueError:
-            return None
+        return text
 
     def _not_allowed(self) -> NotAllowedError:
         return NotAllowedError(f"only root may look at run `{self.name}`: run this with sudo")
@@ -131,6 +147,11 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
+def damages() -> list[str]:
+    """A sentence on each run whose state cannot be read."""
+    return [damage for directory in _directories() if (damage := directory.damage())]
+
+
 def keep_off_functions() -> None:
     """Keeps us off the CPUs of all functions: nobody who looks or cleans up may wait for them."""
     with contextlib.suppress(NotAllowedError):
@@ -138,16 +159,18 @@ def keep_off_functions() -> None:
 
 
 def _runs() -> Iterator[tuple[RunDirectory, RunState]]:
-    try:
-        paths = sorted(runs_directory().iterdir())
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
-    for path in paths:
-        directory = RunDirectory(path)
+    for directory in _directories():
         if state := directory.read():
             yield directory, state
+
+
+def _directories() -> list[RunDirectory]:
+    try:
+        return [RunDirectory(path) for path in sorted(runs_directory().iterdir())]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
 
 
 def last_lines(log: Path, count: int = 8) -> str:
