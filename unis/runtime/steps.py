@@ -8,6 +8,7 @@ whichever of them were taken; `undo` may therefore be called twice, or for a ste
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -108,7 +109,7 @@ class Engine:
         problems = kernel_settings.restore()
         for mount in hugepages.mounts():
             for prefix in state.groups:
-                for file in mount.path.glob(f"{prefix}map_*"):
+                for file in _packet_memory(mount.path, prefix):
                     problems += _unlink(file)
         for prefix in state.groups:
             problems += _remove_tree(_DPDK_RUNTIME / prefix)
@@ -221,6 +222,12 @@ def _end(processes: list[ProcessId], what: str, leaf: Leaf | None, hurry: Hurry)
         f"{what} {process.pid} does not die; look at it with `ps -fp {process.pid}`"
         for process in stuck
     ]
+
+
+def _packet_memory(mount: Path, prefix: str) -> list[Path]:
+    """EAL's files of one group, and of none whose name only begins so."""
+    name = re.compile(re.escape(prefix) + r"map_\d+")
+    return [file for file in mount.iterdir() if name.fullmatch(file.name)]
 
 
 def _unlink(file: Path) -> list[str]:
