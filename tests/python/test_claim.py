@@ -18,8 +18,8 @@ from unis.cli.app import app
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
+from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
-from unis.runtime import hugepages, kernel_settings, steps
 from unis.runtime import run as run_module
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
@@ -30,7 +30,7 @@ from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId
-from unis.runtime.state import Phase, RunState
+from unis.runtime.state import RUN_MARK, Phase, RunState
 
 FILE = """
 apiVersion: unis/v1
@@ -280,6 +280,21 @@ def test_nobody_else_may_hold_a_lock_or_read_a_log(tmp_path: Path) -> None:
     files = [base_directory() / "lock", directory.lock, directory.event_log]
     files += [directory.path / "state.json", kernel_settings.ledger()]
     assert [oct(file.stat().st_mode & 0o077) for file in files] == ["0o0"] * len(files)
+
+
+def test_root_sees_nothing_of_the_environment_that_is_for_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "of root")
+    log = tmp_path / "log"
+    env = {"LD_PRELOAD": "/no/such.so", "DEPTH": "2"}
+    one = child.start("it", ["/usr/bin/env"], log, "one", env=env, user="nobody")
+    assert one.process.wait(10) == 0
+    said = log.read_text()
+    assert said.count("cannot be preloaded") == 1, "by the program itself alone"
+    assert "SECRET" not in said
+    for line in ("DEPTH=2", "USER=nobody", f"{RUN_MARK}=one"):
+        assert line in said.splitlines()
 
 
 def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
