@@ -76,6 +76,7 @@ class Ledger {
   static absl::StatusOr<Ledger> Open() {
     std::error_code error;
     fs::create_directories(Folder(), error);
+    fs::permissions(Folder(), fs::perms::owner_all, error);  // or anybody may hold its lock
     UniqueFd lock(open(Folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock.valid() && flock(lock.get(), LOCK_EX) == 0) return Ledger(std::move(lock));
     return absl::ErrnoToStatus(errno, fmt::format("cannot lock {}", Folder().string()));

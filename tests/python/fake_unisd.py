@@ -65,10 +65,14 @@ class Fake(engine_pb2_grpc.EngineServicer):
     def SetPolicy(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
         return self.Start(request, _context)
 
-    def GetStats(self, _request: Any, _context: Any) -> pb.Stats:  # noqa: N802
+    def GetStats(self, request: Any, _context: Any) -> pb.Stats:  # noqa: N802
         self.called("GetStats")
         for chain in self.stats.chains:
             chain.delivered += 0 if os.environ.get("FAKE_DRY") else 1
+            chain.ClearField("latency")
+            if request.latency:
+                chain.latency.value_ns.append(1000)
+                chain.latency.count.append(3)
         return self.stats
 
     def Watch(self, _request: Any, _context: Any) -> Iterator[pb.Stats]:  # noqa: N802

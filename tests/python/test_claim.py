@@ -1,7 +1,9 @@
 """Several runs on one machine: what one has, another does not get, also when both come at once."""
 
 import dataclasses
+import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,19 +12,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from unis import built
 from unis.chain.load import load
 from unis.cli.app import app
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.runtime import hugepages
+from unis.runtime import child, hugepages, kernel_settings, steps
+from unis.runtime import directory as directory_module
+from unis.runtime import run as run_module
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
-from unis.runtime.errors import LaunchError, NotAllowedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError
+from unis.runtime.files import appending
+from unis.runtime.interrupts import interrupts
 from unis.runtime.lock import machine_lock
+from unis.runtime.logs import ended
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId
-from unis.runtime.state import Phase, RunState
+from unis.runtime.state import RUN_MARK, Phase, RunState
 
 FILE = """
 apiVersion: unis/v1
@@ -37,6 +45,10 @@ chains:
 
 @pytest.fixture(autouse=True)
 def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _own_runs_here(monkeypatch, tmp_path)
+
+
+def _own_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     if os.geteuid() != 0:
         if os.environ.get("CI") == "true":
@@ -56,10 +68,10 @@ def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
     return claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
 
 
-def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> str:
+def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
     with pytest.raises(LaunchError) as caught:
         claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == code
     return str(caught.value)
 
 
@@ -101,7 +113,46 @@ def test_too_few_hugepages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_root_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run it with sudo" in refused(tmp_path, "one", 1)
+    assert "run it with sudo" in refused(tmp_path, "one", 1, code=2)
+
+
+def test_a_full_disk_is_told_and_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for module, name in ((directory_module, "write_atomically"), (shutil, "copy")):
+        monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+        monkeypatch.setattr(module, name, full)
+        with pytest.raises(LaunchError, match="No space left on device; is there room") as caught:
+            start(plan(tmp_path, "one", 1))
+        assert caught.value.exit_code == 1
+        monkeypatch.undo()
+        _own_runs_here(monkeypatch, tmp_path)
+        assert [state.phase for _, state in all_runs() if not state.undone()] == []
+
+
+def test_a_signal_while_a_run_is_noted_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+    write = RunDirectory.write
+
+    def interrupted(directory: RunDirectory, state: RunState) -> None:
+        monkeypatch.setattr(RunDirectory, "write", write)
+        write(directory, state)
+        raise InterruptedRunError
+
+    monkeypatch.setattr(RunDirectory, "write", interrupted)
+    with pytest.raises(InterruptedRunError):
+        start(plan(tmp_path, "one", 1))
+    assert all_runs() == []
+
+
+def start(plan: Plan) -> None:
+    with interrupts() as switch, run_module.running(plan, run_module.Options(), print, switch):
+        pass
 
 
 def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
@@ -121,6 +172,37 @@ def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     claim(plan(tmp_path, "two", 1), run_directory("two"), None, None, told.append)
     assert told == ["cleaning up after run `one`, whose launcher was killed"]
     assert [state.name for _, state in all_runs()] == ["two"]
+
+
+def test_the_logs_of_a_start_that_failed_are_kept(tmp_path: Path) -> None:
+    state = taken(tmp_path, "one", 1)
+    directory = run_directory("one")
+    directory.event_log.write_text("it died\n")
+    directory.write(state.with_changes(phase=Phase.FAILED, reason="it died"))
+    taken(tmp_path, "one", 1)
+    assert directory.logs() == []
+    assert [run.directory.event_log.read_text() for run in ended()] == ["it died\n"]
+
+
+def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = taken(tmp_path, "one", 1)
+    run_directory("one").write(state.with_changes(launcher=ProcessId(os.getpid(), 1)))
+    monkeypatch.setattr(steps.Engine, "undo", lambda *_: ["cannot remove x"])
+    assert refused(tmp_path, "one", 2).startswith("not everything of the last `one` could be")
+    assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
+    left = run_directory("one").read()
+    assert left
+    assert (left.run_id, left.problems) == (state.run_id, ["cannot remove x"])
+
+
+def test_a_run_whose_notes_are_damaged_keeps_its_name(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    notes = run_directory("one").path / "state.json"
+    notes.write_text("{")
+    assert refused(tmp_path, "one", 1).startswith("the notes of run `one`")
+    assert notes.read_text() == "{"
 
 
 CLAIM = """
@@ -178,13 +260,41 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path, names: tuple[str, str]) -
 
 
 def test_the_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    held = pytest.raises(LaunchError, match="another `unis up` has held")
+    held = pytest.raises(LaunchError, match="another process has held")
     with machine_lock(), held, machine_lock(0.1):
         pass
     started = time.monotonic()
     with machine_lock(10):
         assert time.monotonic() - started < 5, "it was let go"
     assert (tmp_path / "run" / "lock").exists()
+
+
+def test_nobody_else_may_hold_a_lock_or_read_a_log(tmp_path: Path) -> None:
+    """The folder of a run with a `user:` may be entered by all."""
+    taken(tmp_path, "one", 1)
+    directory = run_directory("one")
+    with appending(directory.event_log) as log:
+        log.write(b"up\n")
+    kernel_settings.ledger().mkdir()
+    assert kernel_settings.restore() == []
+    files = [base_directory() / "lock", directory.lock, directory.event_log]
+    files += [directory.path / "state.json", kernel_settings.ledger()]
+    assert [oct(file.stat().st_mode & 0o077) for file in files] == ["0o0"] * len(files)
+
+
+def test_root_sees_nothing_of_the_environment_that_is_for_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "of root")
+    log = tmp_path / "log"
+    env = {"LD_PRELOAD": "/no/such.so", "DEPTH": "2"}
+    one = child.start("it", ["/usr/bin/env"], log, "one", env=env, user="nobody")
+    assert one.process.wait(10) == 0
+    said = log.read_text()
+    assert said.count("cannot be preloaded") == 1, "by the program itself alone"
+    assert "SECRET" not in said
+    for line in ("DEPTH=2", "USER=nobody", f"{RUN_MARK}=one"):
+        assert line in said.splitlines()
 
 
 def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
@@ -207,6 +317,16 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         all_runs()
 
 
+def test_logs_of_root_are_not_taken_for_none(tmp_path: Path) -> None:
+    taken(tmp_path, "one", 1)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NotAllowedError, match="only root may look at run `one`"):
+            run_directory("one").logs()
+    finally:
+        os.seteuid(0)
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".."])
 def test_a_state_with_paths_for_names_is_none(tmp_path: Path, name: str) -> None:
     state = taken(tmp_path, "one", 1)
@@ -223,7 +343,7 @@ def test_without_root_one_is_told_that_one_may_not_look(
     taken(tmp_path, "one", 1)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    def refuse(_path: Path) -> str:
+    def refuse(_path: Path, **_: object) -> str:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)

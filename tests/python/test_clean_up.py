@@ -1,6 +1,7 @@
 """After a crash nothing is left: real processes that spin at real-time priority on CPU 1."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from unis.runtime import cgroup, hugepages, kernel_settings, steps
-from unis.runtime.clean_up import clean_up
+from unis.runtime import cgroup, hugepages, kernel_settings, lock, steps
+from unis.runtime import clean_up as clean_up_module
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, last_lines
 from unis.runtime.logs import KEPT, ended, latest
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
@@ -106,7 +108,13 @@ def _hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "dpdk" / "unis-pytest" / "config").write_text("x")
     (tmp_path / "huge" / "unis-pytestmap_0").write_text("x")
-    (tmp_path / "huge" / "othermap_0").write_text("x")
+    for other in (
+        "othermap_0",
+        "unis-pytestmap_0.b",
+        "unis-pytest.fwmap_0",
+        "unis-pytestmap_xmap_0",
+    ):
+        (tmp_path / "huge" / other).write_text("x")
     mount = hugepages.Mount(tmp_path / "huge", 2048)
     monkeypatch.setattr(hugepages, "mounts", lambda: [mount])
     monkeypatch.setattr(steps, "_DPDK_RUNTIME", tmp_path / "dpdk")
@@ -128,7 +136,7 @@ def test_what_was_made_is_removed(tmp_path: Path) -> None:
     directory = make_run(tmp_path)
     assert clean_up(directory, "one") == []
     assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
-    assert (tmp_path / "huge" / "othermap_0").exists()
+    assert len(list((tmp_path / "huge").iterdir())) == 4, "those of other groups"
     assert not (tmp_path / "dpdk" / "unis-pytest").exists()
     assert not directory.path.exists()
     assert clean_up(directory, "one") == []  # a second time there is nothing to do
@@ -163,6 +171,34 @@ def test_a_newer_run_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
         assert clean_up(directory, "old") == []
         assert child.poll() is None
         assert directory.read()
+
+
+def test_only_the_run_that_was_meant_is_forgotten(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, run_id="new", phase=Phase.FAILED, reason="why")
+    assert forget(directory, "old") == []
+    assert directory.read()
+    directory = make_run(tmp_path, run_id="new", phase=Phase.RUNNING)
+    assert forget(directory, "new") == []
+    assert directory.read(), "it is not undone"
+    directory = make_run(tmp_path, run_id="new", phase=Phase.FAILED, reason="why")
+    assert forget(directory, "new") == []
+    assert not directory.path.exists()
+    assert ended()[0].name == "test"
+
+
+def test_clean_up_waits_for_nobody_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_run(tmp_path)
+    soon = functools.partial(lock.locked, seconds=0.05)
+    monkeypatch.setattr(clean_up_module, "locked", soon)
+    with lock.locked(directory.lock):
+        assert f"has held {directory.lock}" in clean_up(directory, "one")[0]
+    kernel_settings.ledger().mkdir()
+    monkeypatch.setattr(kernel_settings, "locked", soon)
+    with lock.locked(kernel_settings.ledger()):
+        assert f"has held {kernel_settings.ledger()}" in kernel_settings.restore()[0]
+    assert clean_up(directory, "one") == []
 
 
 def test_the_reason_is_kept(tmp_path: Path) -> None:

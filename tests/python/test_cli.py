@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unis import built
+from unis.cli import run_commands
 from unis.cli.app import app
-from unis.runtime import doctor, steps
+from unis.runtime import doctor, steps, supervisor
 from unis.runtime.directory import RunDirectory
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -108,6 +110,20 @@ def test_a_stale_run_is_told_and_removed(tmp_path: Path) -> None:
     assert not directory.path.exists()
 
 
+def test_a_newer_run_outlives_a_late_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `down` looked at went away by itself, and the name was taken again."""
+    directory = stale_run(tmp_path)
+    looked_at = directory.read()
+    assert looked_at
+    stale_run(tmp_path, run_id="two", launcher=ProcessId.me())
+    monkeypatch.setattr(run_commands, "choose", lambda _: (directory, looked_at))
+    monkeypatch.setattr(run_commands, "runs", list)
+    assert run("down", "ghost")[0] == 0
+    left = directory.read()
+    assert left
+    assert left.run_id == "two"
+
+
 def test_several_runs_must_be_told_apart(tmp_path: Path) -> None:
     stale_run(tmp_path, "one")
     stale_run(tmp_path, "two")
@@ -175,6 +191,41 @@ def test_one_hung_engine_does_not_hide_the_others(tmp_path: Path) -> None:
     assert "other: starting" in text
 
 
+def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    code, text = run("estimate", DEMO, "extra", "words")
+    assert code == 2
+    assert "extra words" in text
+    directory = stale_run(tmp_path)
+    assert run("down", "ghost", "--all")[0] == 2
+    assert directory.path.exists()
+
+
+def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[supervisor.Request] = []
+
+    def start(request: supervisor.Request, _: object) -> int:
+        asked.append(request)
+        return 0
+
+    monkeypatch.setattr(supervisor, "start_detached", start)
+    assert run("up", busy_file(tmp_path), "--wait")[0] == 0
+    assert run("up", busy_file(tmp_path), "--detach")[0] == 0
+    assert [request.timeout for request in asked] == [60, None]
+
+
+def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
+    (stale_run(tmp_path).path / "state.json").write_text('{"run_id": ')
+    code, text = run("ps")
+    assert code == 1
+    assert "the notes of run `ghost`" in text
+    assert "no chain is running" not in text
+    code, text = run("down", "ghost")
+    assert code == 1
+    assert "the notes of run `ghost`" in text
+    assert any("`ghost`" in finding.meaning for finding in runs.runs())
+    assert (tmp_path / "run" / "runs" / "ghost" / "state.json").exists()
+
+
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert kernel.permission().level == Level.BLOCKED
@@ -209,6 +260,43 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
+def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
+    file = tmp_path / "ghost.yaml"
+    file.write_text(
+        f"apiVersion: unis/v1\nname: ghost\nfunctions: {{a: {{program: {program}, cpu: 1}}}}\n"
+        "chains: {c: {path: [a]}}\n"
+    )
+    return file
+
+
+def test_a_file_that_runs_can_be_planned(tmp_path: Path) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    assert "CPU 1" in run("config", busy_file(tmp_path))[1]
+
+
+def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    code, text = run("config", busy_file(tmp_path), "--name", "other")
+    assert code == 1
+    assert "CPU 1 is in use by run `ghost`" in text
+    assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
+
+
+def test_restart_ends_no_chain_for_one_that_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale_run(tmp_path, chain_file=str(busy_file(tmp_path, "/no/such")))
+    monkeypatch.setattr(run_commands, "_down", lambda *_: pytest.fail("it was ended"))
+    assert run("restart")[0] == 2
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["logs"], ["ps"]])
+def test_who_looks_keeps_off_the_cpus_of_functions(tmp_path: Path, command: list[str]) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    run(*command)
+    assert 1 not in os.sched_getaffinity(0)
+
+
 def test_doctor_explains_each_finding() -> None:
     findings = doctor.examine()
     checks = [finding.check for finding in findings]
@@ -226,6 +314,11 @@ def test_doctor_explains_each_finding() -> None:
     data = json.loads(text)
     blocked = any(finding["level"] == "blocked" for finding in data)
     assert code == (1 if blocked else 0)
+
+
+def test_doctor_reads_command_lines_of_any_bytes() -> None:
+    with subprocess.Popen([b"/bin/sh", b"-c", b"read x", b"\xff\xfe"], stdin=subprocess.PIPE):
+        assert runs.lcore_clashes().check == "lcores"
 
 
 def test_doctor_sees_a_stale_run(tmp_path: Path) -> None:

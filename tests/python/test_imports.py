@@ -32,6 +32,19 @@ def loaded(tmp_path: Path, *words: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.parametrize("broken", ["None", "types.ModuleType('unis.v1')"])
+def test_what_is_not_generated_is_told(broken: str) -> None:
+    code = (
+        f"import sys, types; sys.modules['unis.v1'] = {broken}; sys.argv = ['unis', 'up', 'x'];"
+        "from unis.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
+    told = "unis: the code of proto/unis/v1 is not generated: run `make build`\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def those_of(modules: set[str], names: list[str]) -> list[str]:
     return [name for name in names if any(f"{it}.".startswith(f"{name}.") for it in modules)]
 

@@ -60,5 +60,7 @@ def test_kind_of_program(kind: Workload) -> None:
     assert f"--file-prefix={kind.file_prefix(start)}" in eal
     assert "--no-telemetry" in eal
     assert "--no-pci" in eal
+    engine_of_another_run = "unis-run-fw"
+    assert kind.file_prefix(start) != engine_of_another_run
     assert (kind.file_prefix(start) == "unis-run") == (kind.group == "engine")
     assert "--" not in eal

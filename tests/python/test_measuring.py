@@ -36,6 +36,8 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(function(tmp_path, argv=("--", "--rules", "x")), [64]),
         cost_key(function(tmp_path, argv=("--", "--rules=rules")), [64]),
         cost_key(function(tmp_path, yield_every=8), [64]),
+        cost_key(function(tmp_path, env={"DEPTH": "2"}), [64]),
+        cost_key(function(tmp_path, user="nobody"), [64]),
     ]
     rules.write_text("two")
     keys.append(cost_key(base, [64]))
@@ -44,6 +46,13 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
     assert len(set(keys)) == len(keys)
     elsewhere = function(tmp_path, cpu=2, name="b", argv=("--lcores", "2@2", *base.argv[2:]))
     assert cost_key(elsewhere, [64]) == keys[-1]
+
+
+@pytest.mark.parametrize("argument", ["x" * 5000, "a\0b"])
+def test_an_argument_that_can_name_no_file(tmp_path: Path, argument: str) -> None:
+    (tmp_path / "p").write_text("one")
+    keys = {cost_key(function(tmp_path, argv=("--", it)), [64]) for it in ("x", argument)}
+    assert len(keys) == 2
 
 
 def test_costs_are_remembered(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
         ("ring", 2048),
     ]  # fmt: skip
     monitor = plan.function("monitor")
-    assert (monitor.group, monitor.file_prefix) == ("own", "unis-x-monitor")
+    assert (monitor.group, monitor.file_prefix) == ("own", "unis-x.monitor")
     assert [(p.rx, p.tx, p.memif_client) for p in monitor.ports] == [
         ("c.3", "c.3", True),
         ("c.4", "c.4", True),

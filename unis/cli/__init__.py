@@ -13,11 +13,12 @@ def main() -> None:
         return
     try:
         from unis.cli.app import run
-    except ModuleNotFoundError as error:
+
+        run()  # each command imports its own
+    except ImportError as error:
         if error.name is None or not error.name.startswith("unis.v1"):
             raise
         sys.stderr.write("unis: the code of proto/unis/v1 is not generated: run `make build`\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    run()

@@ -12,7 +12,7 @@ import typer
 from unis.cli.select import JsonOption
 from unis.cli.terminal import errors_told, fail, out
 from unis.runtime import logs as kept
-from unis.runtime.directory import RunDirectory
+from unis.runtime.directory import RunDirectory, keep_off_functions
 
 _LOOK_SECONDS = 0.2
 
@@ -42,6 +42,7 @@ def logs(
 
     Examples: unis logs  |  unis logs demo firewall -f
     """
+    keep_off_functions()
     with errors_told():
         if listing:
             _list(as_json)

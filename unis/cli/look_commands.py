@@ -10,6 +10,7 @@ from unis.cli.ps_command import as_json_row, look
 from unis.cli.select import JsonOption, NameArgument, choose, connect
 from unis.cli.terminal import errors_told, fail, out
 from unis.cli.view import Rates, account_text, live_view
+from unis.errors import EXIT_FAILED
 
 
 def top(
@@ -52,15 +53,20 @@ def _redraw(name: str, rates: Rates) -> None:
 def inspect(name: NameArgument = None) -> None:
     """Tell all that is known of a run, as JSON: notes, processes, counters, latencies, logs.
 
+    Exit code 1 if its engine does not answer.
+
     Example: unis inspect demo
     """
     directory, state = choose(name)
-    result: dict[str, Any] = as_json_row(look(directory, state))
+    row = look(directory, state, latency=True)
+    result: dict[str, Any] = as_json_row(row)
     result["directory"] = str(directory.path)
     result["logs"] = [str(log) for log in directory.logs()]
     result["groups"] = state.groups
     result["leaf"] = state.leaf
     out.print_json(json.dumps(result))
+    if row.silence:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def account(

@@ -81,11 +81,13 @@ def estimate(
     from unis.runtime.run import Options, known_costs, running
 
     measured_sizes = _sizes(sizes)
+    is_file = target.endswith((".yaml", ".yml"))
+    if is_file and arguments:
+        raise typer.BadParameter(
+            f"{' '.join(arguments)}: a chain file states the arguments of its functions itself"
+        )
     with errors_told():
-        if target.endswith((".yaml", ".yml")):
-            chain = load(Path(target))
-        else:
-            chain = _alone(target, arguments or [])
+        chain = load(Path(target)) if is_file else _alone(target, arguments or [])
         plan = plan_chain(chain)
         options = Options(start=False, use_cache=not no_cache, estimate=False, sizes=measured_sizes)
         costs = {} if no_cache else known_costs(plan, measured_sizes)

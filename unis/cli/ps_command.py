@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unis.cli.select import JsonOption, NameArgument, choose, runs
-from unis.cli.terminal import out, say
+from unis.cli.terminal import err, out, say
 from unis.errors import EXIT_FAILED
+from unis.runtime.directory import damages
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
@@ -32,32 +33,35 @@ class Row:
 def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
     """Show what runs: processes, their state, and what became of every packet.
 
-    Exit code 1 if an engine does not answer or clean-up has left something.
+    Exit code 1 if an engine does not answer, clean-up has left something or notes are damaged.
 
     Example: unis ps --json
     """
     found = [choose(name)] if name else runs()
     rows = [look(*run) for run in found]
+    damaged = [] if name else damages()
     if as_json:
         out.print_json(json.dumps([as_json_row(row) for row in rows]))
     else:
         for row in rows:
             show(row)
-        if not rows:
+        if not rows and not damaged:
             say("no chain is running: start one with `unis up FILE`")
-    if any(row.silence or row.state.problems for row in rows):
+    for damage in damaged:
+        err.print(damage, style="red", markup=False, soft_wrap=True)
+    if damaged or any(row.silence or row.state.problems for row in rows):
         raise typer.Exit(EXIT_FAILED)
 
 
-def look(directory: RunDirectory, state: RunState) -> Row:
-    """Asks the engine of one run, if it is up."""
+def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> Row:
+    """Asks the engine of one run, if it is up; with `latency`, also for its histograms."""
     if state.phase != Phase.RUNNING or not state.live():
         return Row(state)
     from unis.engine.client import EngineClient, EngineError
 
     with EngineClient(directory.socket) as client:
         try:
-            return Row(state, client.stats(seconds=_SECONDS))
+            return Row(state, client.stats(latency=latency, seconds=_SECONDS))
         except EngineError as error:
             return Row(state, silence=str(error))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +12,10 @@ import typer
 from unis.cli.select import NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
-from unis.runtime.clean_up import clean_up
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.logs import put_away
-from unis.runtime.process import wait_gone
+from unis.runtime.process import keep_to, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
+_WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 ChainFileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
@@ -73,7 +72,10 @@ def up(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds after which a chain that does not run is given up."),
+        typer.Option(
+            min=0.1,
+            help="Seconds after which a chain that does not run is given up; with --wait, 60.",
+        ),
     ] = None,
     policy: PolicyOption = None,
     controller: ControllerOption = None,
@@ -96,6 +98,8 @@ def up(
 
     with errors_told():
         plan = plan_file(file, name)
+        if wait and timeout is None:
+            timeout = _WAIT_SECONDS
         if detach or wait:
             request = Request(str(file.resolve()), name, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(request, say))
@@ -142,6 +146,8 @@ def down(
 
     Example: unis down --all
     """
+    if everything and name is not None:
+        raise typer.BadParameter(f"say {name} or --all, not both")
     found = runs()
     if not everything:
         # The one that failed, if there is no other.
@@ -158,7 +164,7 @@ def down(
 def _down(directory: RunDirectory, state: RunState) -> list[str]:
     if state.undone():
         say(f"{state.name}: forgotten")
-        return put_away(directory)
+        return forget(directory, state.run_id)
     if state.live():
         _ask_launcher(directory, state)
         left = directory.read()
@@ -173,7 +179,7 @@ def _down(directory: RunDirectory, state: RunState) -> list[str]:
     if problems := clean_up(directory, state.run_id):
         return [f"{state.name}: {problem}" for problem in problems]
     say(f"{state.name}: down")
-    return put_away(directory)
+    return forget(directory, state.run_id)
 
 
 def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
@@ -201,16 +207,18 @@ def restart(name: NameArgument = None) -> None:
 
     Example: unis restart demo
     """
-    from unis.chain.load import load
+    from unis.plan.machine import Machine
+    from unis.runtime.planning import plan_file
     from unis.runtime.supervisor import Request, start_detached
 
-    cpus = os.sched_getaffinity(0)
+    machine = Machine.this()
     directory, state = choose(name)
     with errors_told():
-        load(Path(state.chain_file), state.name)  # no chain is ended for a file with faults
+        # No chain is ended for one that cannot run in its place.
+        plan_file(Path(state.chain_file), state.name, machine)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        os.sched_setaffinity(0, cpus)  # there is no function to keep off from any more
+        keep_to(machine.cpus)  # there is no function to keep off from any more
         request = Request(state.chain_file, state.name, state.policy, state.controller)
         raise typer.Exit(start_detached(request, say))
 

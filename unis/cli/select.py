@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.terminal import errors_told, fail
-from unis.runtime.directory import RunDirectory, all_runs, function_cpus
-from unis.runtime.process import keep_off
+from unis.runtime.directory import RunDirectory, all_runs, keep_off_functions, run_directory
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def runs() -> list[tuple[RunDirectory, RunState]]:
     """Every run; from now on we keep off the CPUs of their functions."""
     with errors_told():
         found = all_runs()
-        keep_off(function_cpus())
+        keep_off_functions()
     return found
 
 
@@ -55,6 +54,8 @@ def _is_meant(state: RunState, name: str) -> bool:
 def _none_such(
     name: str, found: list[tuple[RunDirectory, RunState]]
 ) -> list[tuple[RunDirectory, RunState]]:
+    if "/" not in name and (damage := run_directory(name).damage()):
+        raise fail(damage, code=1)
     known = ", ".join(state.name for _, state in found) or "none"
     raise fail(f"no chain `{name}` is running (running: {known})")
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.files import appending, written
 from unis.runtime.state import RUN_MARK
 
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong
 
 
@@ -47,8 +49,12 @@ def start(
     user: str | None = None,
 ) -> Child:
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
-    whole = [*(leaf.enter() if leaf else []), *(_as_user(user) if user else []), *argv]
-    with log.open("ab") as stream:
+    own = {**(env or {}), RUN_MARK: run_id}
+    enter = leaf.enter() if leaf else []
+    whole = [*enter, *(_as_user(user, own) if user else []), *argv]
+    with written(log):
+        stream = appending(log)
+    with stream:
         try:
             process = subprocess.Popen(
                 whole,
@@ -56,12 +62,8 @@ def start(
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
-                env={
-                    **os.environ,
-                    **(_home(user) if user else {}),
-                    **(env or {}),
-                    RUN_MARK: run_id,
-                },
+                # As long as it is root, nothing of what the user may say reaches it.
+                env={"PATH": _PATH, RUN_MARK: run_id} if user else {**os.environ, **own},
                 start_new_session=True,
             )
         except OSError as error:
@@ -69,8 +71,10 @@ def start(
     return Child(what, process, log)
 
 
-def _as_user(user: str) -> list[str]:
+def _as_user(user: str, env: Mapping[str, str]) -> list[str]:
+    """Put before a command line: it becomes the user's, and then gets an environment of its own."""
     account = pwd.getpwnam(user)
+    home = {"PATH": _PATH, "HOME": account.pw_dir, "USER": user, "LOGNAME": user}
     return [
         "setpriv",
         f"--reuid={account.pw_uid}",
@@ -78,9 +82,5 @@ def _as_user(user: str) -> list[str]:
         "--init-groups",
         "--no-new-privs",
         "--",
+        *("env", "-i", *(f"{key}={value}" for key, value in {**home, **env}.items())),
     ]
-
-
-def _home(user: str) -> dict[str, str]:
-    account = pwd.getpwnam(user)
-    return {"HOME": account.pw_dir, "USER": user, "LOGNAME": user}

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import hugepages
-from unis.runtime.clean_up import clean_up
+from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.errors import LaunchError
+from unis.runtime.files import written
 from unis.runtime.lock import machine_lock
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
@@ -18,14 +19,22 @@ Report = Callable[[str], None]
 
 
 def claim(
-    plan: Plan, directory: RunDirectory, policy: str | None, controller: str | None, report: Report
+    plan: Plan,
+    directory: RunDirectory,
+    policy: str | None,
+    controller: str | None,
+    report: Report,
+    taken: Callable[[RunState], None] = lambda _: None,
 ) -> RunState:
-    """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused."""
+    """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused.
+
+    `taken` hears of it before it is on disk: a signal may keep this from returning.
+    """
     _require_permission()
     _require_users(plan)
     with machine_lock():
         _clear_stale_runs(report)
-        others = [state for _, state in all_runs() if state.live()]
+        others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
         _require_hugepages(plan.hugepages_mb, others)
         state = RunState(
@@ -40,11 +49,21 @@ def claim(
             policy=policy,
             controller=controller,
         )
-        directory.make()
-        for old in directory.logs():  # of a run that failed
-            old.unlink()
-        directory.write(state)
+        _put_away_failed(directory, report)
+        taken(state)
+        with written(directory.path):
+            directory.make()
+            directory.write(state)
         return state
+
+
+def _put_away_failed(directory: RunDirectory, report: Report) -> None:
+    """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
+    if damage := directory.damage():
+        raise LaunchError(f"{damage}; or give this one another --name", bad_input=False)
+    if failed := directory.read():
+        for problem in forget(directory, failed.run_id):
+            report(problem)
 
 
 def _prefixes(plan: Plan) -> list[str]:
@@ -85,17 +104,26 @@ def _clear_stale_runs(report: Report) -> None:
 
 def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
     for other in others:
+        if other.name == plan.name and not other.live():
+            raise LaunchError(
+                f"not everything of the last `{other.name}` could be undone, and its notes are "
+                f"still needed: run `unis down {other.name}` first, or give this one another "
+                "--name",
+                bad_input=False,
+            )
         if other.name == plan.name:
             raise LaunchError(
                 f"`{other.name}` is already running: run `unis down {other.name}` first, or give "
-                "this one another --name"
+                "this one another --name",
+                bad_input=False,
             )
         # Two engines can share a CPU, at half the speed; with a function on it nothing else can.
         theirs = {*other.cpus, *other.platform_cpus}
         if shared := {*plan.cpus} & theirs | {*plan.platform_cpus} & {*other.cpus}:
             raise LaunchError(
                 f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: run "
-                f"`unis down {other.name}` first, or choose other CPUs"
+                f"`unis down {other.name}` first, or choose other CPUs",
+                bad_input=False,
             )
 
 
@@ -104,7 +132,8 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         size = hugepages.default_page_kb()
         raise LaunchError(
             f"no hugepages of {size} kB, this kernel's default, are mounted: "
-            f"run `{hugepages.mend()}`"
+            f"run `{hugepages.mend()}`",
+            bad_input=False,
         )
     # Those that start have not taken theirs yet, or not all of it.
     promised = sum(other.hugepages_mb for other in others if other.phase == Phase.STARTING)
@@ -114,5 +143,7 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         short_pages = -(-(needed_mb - free + promised) * 1024 // hugepages.default_page_kb())
         raise LaunchError(
             f"{free} MB of hugepages are free{but} and {needed_mb} MB are needed: add "
-            f"{short_pages} to vm.nr_hugepages with `sysctl -w`, or end the programs that hold them"
+            f"{short_pages} to vm.nr_hugepages with `sysctl -w`, or end the programs that hold "
+            "them",
+            bad_input=False,
         )

@@ -4,10 +4,11 @@ Idempotent, and it never stops half way: what cannot be undone is told and noted
 """
 
 import contextlib
-import fcntl
 from collections.abc import Callable, Iterator
 
 from unis.runtime.directory import RunDirectory
+from unis.runtime.errors import LaunchError
+from unis.runtime.lock import locked
 from unis.runtime.logs import put_away
 from unis.runtime.state import Phase, RunState
 from unis.runtime.steps import STEPS
@@ -24,31 +25,52 @@ def clean_up(
     With a `reason`, or where something is left, the folder stays, with the logs, for `unis ps` to
     tell it. `hurry` says that nothing need be asked to end politely any more.
     """
-    with _locked(directory):
-        state = directory.read()
-        if state is None or state.run_id != run_id or state.undone():
-            return []
-        problems: list[str] = []
-        for step in reversed(STEPS):
-            try:
-                problems += step.undo(state, hurry)
-            except Exception as error:
-                problems.append(f"{type(step).__name__} could not be undone: {error!r}")
-        reason = reason or state.reason
-        if problems or reason:
-            return problems + _leave_reason(directory, state, reason, problems)
-        return put_away(directory)
+    try:
+        with _locked(directory):
+            return _undo(directory, run_id, reason, hurry)
+    except LaunchError as error:  # of the lock
+        return [str(error)]
+
+
+def _undo(
+    directory: RunDirectory, run_id: str, reason: str | None, hurry: Callable[[], bool]
+) -> list[str]:
+    state = directory.read()
+    if state is None or state.run_id != run_id or state.undone():
+        return []
+    problems: list[str] = []
+    for step in reversed(STEPS):
+        try:
+            problems += step.undo(state, hurry)
+        except Exception as error:
+            problems.append(f"{type(step).__name__} could not be undone: {error!r}")
+    reason = reason or state.reason
+    if problems or reason:
+        return problems + _leave_reason(directory, state, reason, problems)
+    return put_away(directory)
+
+
+def forget(directory: RunDirectory, run_id: str) -> list[str]:
+    """Puts away what an undone run has left for `unis ps`; what could not be, as sentences.
+
+    Nothing where the folder is that of another run by now.
+    """
+    try:
+        with _locked(directory):
+            state = directory.read()
+            if state is None or state.run_id != run_id or not state.undone():
+                return []
+            return put_away(directory)
+    except LaunchError as error:  # of the lock
+        return [str(error)]
 
 
 @contextlib.contextmanager
 def _locked(directory: RunDirectory) -> Iterator[None]:
-    try:
-        lock = directory.lock.open()  # not made here: another may be removing the folder
-    except OSError:  # no run
-        yield
-        return
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        # Not made here: another may be removing the folder. Without it there is no run.
+        with contextlib.suppress(OSError):
+            stack.enter_context(locked(directory.lock))
         yield
 
 

@@ -92,14 +92,25 @@ def cost_key(function: FunctionPlan, sizes: Sequence[int]) -> str:
     # EAL's arguments carry names of the run, but for the kind of the ports.
     own = function.argv[function.argv.index("--") + 1 :] if "--" in function.argv else ()
     kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
-    parts = [*own, *kinds, str(function.yield_every), str(list(sizes)), cpu_model()]
+    around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
+    parts = [*own, *kinds, *around, str(function.yield_every), str(list(sizes)), cpu_model()]
     for part in parts:
         digest.update(f"\0{part}".encode())
     for argument in own:
-        file = function.cwd / argument.rpartition("=")[2]
-        if file.is_file() and file.stat().st_size <= _LARGEST_FILE:
-            digest.update(file.read_bytes())
+        digest.update(_content(function.cwd / argument.rpartition("=")[2]))
     return digest.hexdigest()
+
+
+def _content(file: Path) -> bytes:
+    """Of an argument that names a file; nothing where it cannot be one."""
+    try:
+        return file.read_bytes() if file.is_file() and _is_small(file) else b""
+    except (OSError, ValueError):  # too long for a name, or with a null
+        return b""
+
+
+def _is_small(file: Path) -> bool:
+    return file.stat().st_size <= _LARGEST_FILE
 
 
 class CostCache:

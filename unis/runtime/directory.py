@@ -1,5 +1,6 @@
 """Where runs keep state, sockets and logs: a folder each below UNIS_RUN_DIR or /run/unis."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.files import is_ours, own_directory, write_atomically
+from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
 _STATE = "state.json"
@@ -58,8 +60,14 @@ class RunDirectory:
         return self.path / "links"
 
     def logs(self) -> list[Path]:
-        """Every log, the launcher's first."""
-        found = [path for path in self.path.glob("*.log") if not path.is_symlink()]
+        """Every log, the launcher's first. NotAllowedError: they are not ours to read."""
+        try:
+            files = [path for path in self.path.iterdir() if not path.is_symlink()]
+        except PermissionError:
+            raise self._not_allowed() from None
+        except OSError:
+            return []
+        found = [path for path in files if path.suffix == ".log"]
         return sorted(found, key=lambda path: (path.name.startswith("function."), path.name))
 
     def make(self) -> None:
@@ -67,7 +75,7 @@ class RunDirectory:
         own_directory(runs_directory(), 0o755)
         own_directory(self.path, 0o700)
         self.links.mkdir(mode=0o700, exist_ok=True)
-        self.lock.touch()
+        self.lock.touch(mode=0o600)
 
     def remove_shared(self) -> None:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""
@@ -82,20 +90,37 @@ class RunDirectory:
 
     def read(self) -> RunState | None:
         """The state; None if there is none. NotAllowedError: it is not ours to read."""
+        text = self._text()
+        with contextlib.suppress(ValueError):
+            return RunState.parse(text) if text is not None else None
+        return None
+
+    def damage(self) -> str:
+        """Why the state cannot be told, and what to do; empty if it can, or if there is none."""
+        text = self._text()
         try:
-            text = (self.path / _STATE).read_text()
+            if text is not None:
+                RunState.parse(text)
+        except ValueError:
+            return (
+                f"the notes of run `{self.name}`, {self.path / _STATE}, cannot be read: end what "
+                f"is left of it (`pgrep -af unis-{self.name}`), then remove {self.path}"
+            )
+        return ""
+
+    def _text(self) -> str | None:
+        try:
+            text = (self.path / _STATE).read_text(errors="replace")
         except PermissionError:
-            raise NotAllowedError(
-                f"only root may look at run `{self.name}`: run this with sudo"
-            ) from None
+            raise self._not_allowed() from None
         except OSError:
             return None
         if not is_ours(self.path):
             raise NotAllowedError(f"{self.path} is another user's: what it says is not believed")
-        try:
-            return RunState.parse(text)
-        except ValueError:
-            return None
+        return text
+
+    def _not_allowed(self) -> NotAllowedError:
+        return NotAllowedError(f"only root may look at run `{self.name}`: run this with sudo")
 
     def write(self, state: RunState) -> None:
         """Replaces the state."""
@@ -122,22 +147,30 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
-def function_cpus() -> frozenset[int]:
-    """CPUs on which a real-time function may starve whoever else is there."""
-    return frozenset(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
+def damages() -> list[str]:
+    """A sentence on each run whose state cannot be read."""
+    return [damage for directory in _directories() if (damage := directory.damage())]
+
+
+def keep_off_functions() -> None:
+    """Keeps us off the CPUs of all functions: nobody who looks or cleans up may wait for them."""
+    with contextlib.suppress(NotAllowedError):
+        keep_off(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
 
 
 def _runs() -> Iterator[tuple[RunDirectory, RunState]]:
-    try:
-        paths = sorted(runs_directory().iterdir())
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
-    for path in paths:
-        directory = RunDirectory(path)
+    for directory in _directories():
         if state := directory.read():
             yield directory, state
+
+
+def _directories() -> list[RunDirectory]:
+    try:
+        return [RunDirectory(path) for path in sorted(runs_directory().iterdir())]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
 
 
 def last_lines(log: Path, count: int = 8) -> str:

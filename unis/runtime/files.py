@@ -4,7 +4,9 @@ import contextlib
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from unis.runtime.errors import LaunchError
 
@@ -20,6 +22,24 @@ def write_atomically(file: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def appending(file: Path) -> BinaryIO:
+    """A log to write on: made for us alone, for its folder may be open to a function's user."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    return os.fdopen(os.open(file, flags, 0o600), "ab")
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Makes a sentence of an OSError: without its notes no run is started."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(
+            f"cannot write {path}: {error.strerror}; is there room on its file system?",
+            bad_input=False,
+        ) from None
 
 
 def own_directory(path: Path, mode: int) -> None:

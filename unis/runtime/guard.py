@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from unis.runtime.clean_up import clean_up
-from unis.runtime.directory import RunDirectory
+from unis.runtime.directory import RunDirectory, keep_off_functions
 from unis.runtime.state import Phase, RunState
 
 # The launcher sees unisd die too, and takes the run down with a better account of it.
@@ -64,6 +64,7 @@ class _Guard:
             time.sleep(0.05)
         if state and state.phase == Phase.STOPPING:  # it did not finish
             reason = state.reason or reason
+        keep_off_functions()  # also of runs that came later
         for problem in clean_up(self._directory, self._run_id, reason):
             sys.stderr.write(f"{problem}\n")
 
@@ -72,6 +73,7 @@ def main() -> None:
     """`python -P -m unis.runtime.guard RUN_DIRECTORY RUN_ID`."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    keep_off_functions()
     guard = _Guard(RunDirectory(Path(sys.argv[1])), sys.argv[2])
     if reason := guard.watch():
         guard.undo(reason)

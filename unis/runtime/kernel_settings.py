@@ -4,15 +4,14 @@ The engine notes each change in a ledger and puts it back itself (its format, an
 lease: engine/controller/kernel_setting.h). This is for those that could not.
 """
 
-import contextlib
-import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unis.runtime.directory import base_directory
+from unis.runtime.errors import LaunchError
 from unis.runtime.files import is_ours
+from unis.runtime.lock import locked
 from unis.runtime.process import ProcessId
 
 
@@ -42,9 +41,13 @@ def restore() -> list[str]:
     if not is_ours(ledger()):
         return [f"{ledger()} is another user's: kernel settings noted there are not put back"]
     problems: list[str] = []
-    with _locked(ledger()):
-        for file in sorted(ledger().iterdir()):
-            problems += _restore(file)
+    try:
+        ledger().chmod(0o700)  # whoever may open it may hold its lock
+        with locked(ledger(), os.O_RDONLY | os.O_DIRECTORY):
+            for file in sorted(ledger().iterdir()):
+                problems += _restore(file)
+    except LaunchError as error:
+        problems.append(str(error))
     return problems
 
 
@@ -79,13 +82,3 @@ def _restore(file: Path) -> list[str]:
     except OSError as error:
         return [f"cannot put {changed.path} back to {changed.before}: {error.strerror}"]
     return []
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,13 +1,15 @@
 """One lock for the machine: names, CPUs and hugepages are looked at and claimed in one go."""
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import own_directory
+from unis.runtime.files import own_directory, written
 
 _SECONDS = 30.0  # claiming takes milliseconds; undoing what a killed run has left, seconds
 
@@ -17,17 +19,34 @@ def machine_lock(seconds: float = _SECONDS) -> Iterator[None]:
     """While this lasts no other `unis up` claims anything. LaunchError if another one holds on."""
     own_directory(base_directory(), 0o755)
     path = base_directory() / "lock"
-    end = time.monotonic() + seconds
-    with path.open("a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise LaunchError(
-                        f"another `unis up` has held {path} for {seconds:.0f} s: see who with "
-                        f"`fuser {path}`"
-                    ) from None
-                time.sleep(0.02)
+    with ExitStack() as stack:
+        with written(path):
+            stack.enter_context(locked(path, os.O_RDWR | os.O_CREAT, seconds))
         yield
+
+
+@contextmanager
+def locked(path: Path, flags: int = os.O_RDONLY, seconds: float = _SECONDS) -> Iterator[None]:
+    """Holds the lock of a file or folder. OSError if it cannot be opened; LaunchError: held on."""
+    # Whoever may read it may hold it, and hold everybody up.
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        _wait(descriptor, path, seconds)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, path: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise LaunchError(
+                    f"another process has held {path} for {seconds:.0f} s: see which with "
+                    f"`fuser {path}`",
+                    bad_input=False,
+                ) from None
+        time.sleep(0.02)

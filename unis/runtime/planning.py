@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
+from unis.chain.problem import ChainFileError
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
@@ -10,14 +11,30 @@ from unis.runtime import hugepages
 from unis.runtime.directory import all_runs, run_directory
 
 
-def plan_file(path: Path, name: str | None = None) -> Plan:
+def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
     """The plan for a chain file; a `name` takes the place of the file's."""
-    return plan_chain(load(path, name))
+    return plan_chain(load(path, name), machine)
 
 
-def plan_chain(chain: LoadedChain) -> Plan:
-    """The plan for a chain; to be made before we keep ourselves off any CPU."""
-    return make_plan(chain, Machine.this(), others(), places)
+def plan_chain(chain: LoadedChain, machine: Machine | None = None) -> Plan:
+    """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
+    machine = machine or Machine.this()
+    # Not the run of the same name, in whose place this one would be: `claim` refuses the name.
+    there = [run for run in others() if run.name != chain.file.name]
+    try:
+        return make_plan(chain, machine, there, places)
+    except ChainFileError as error:
+        error.bad_input = not (there and _fits(chain, machine))
+        raise
+
+
+def _fits(chain: LoadedChain, machine: Machine) -> bool:
+    """Whether nothing is wrong but that other runs are there, which end."""
+    try:
+        make_plan(chain, machine, [], places)
+    except ChainFileError:
+        return False
+    return True
 
 
 def others() -> list[OtherRun]:

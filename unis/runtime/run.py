@@ -25,9 +25,11 @@ from unis.runtime.child import Child
 from unis.runtime.claim import claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
-from unis.runtime.directory import RunDirectory, run_directory
-from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
+from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
@@ -61,6 +63,7 @@ class Run:
         self.costs: dict[str, Cost] = {}
         self.leaf: Leaf | None = None
         self.guard: subprocess.Popen[bytes] | None = None
+        self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
         self._report = report
         self._children: dict[str, Child] = {}
         self._state: RunState | None = None
@@ -69,15 +72,18 @@ class Run:
 
     def up(self) -> None:
         """Brings everything up; on any exception `take_down` undoes what was done."""
+        keep_off_functions()
         driver = built.port_driver()
         options = self.options
-        self._state = claim(
-            self.plan, self.directory, options.policy, options.controller, self._report
-        )
-        # EAL loads no driver from below a folder that everybody may write, such as /tmp.
-        shutil.copy(driver, self.directory.port_driver)
-        for user in {f.user for f in self.plan.functions if f.user is not None}:
-            self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
+        claim(
+            self.plan, self.directory, options.policy, options.controller, self._report,
+            self._taken,
+        )  # fmt: skip
+        with written(self.directory.path):
+            # EAL loads no driver from below a folder that everybody may write, such as /tmp.
+            shutil.copy(driver, self.directory.port_driver)
+            for user in {f.user for f in self.plan.functions if f.user is not None}:
+                self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
         for note in self.plan.notes:
             self.tell(note)
         if options.use_cache:
@@ -85,6 +91,9 @@ class Run:
         for step in STEPS:
             step.do(self)
         self.record(phase=Phase.RUNNING)
+
+    def _taken(self, state: RunState) -> None:
+        self._state = state
 
     @property
     def state(self) -> RunState:
@@ -96,7 +105,8 @@ class Run:
     def record(self, **changes: Any) -> None:
         """Notes what is going to be done, or was."""
         self._state = self.state.with_changes(**changes)
-        self.directory.write(self._state)
+        with written(self.directory.path):
+            self.directory.write(self._state)
 
     def tell(self, line: str) -> None:
         """To the user and to the log."""
@@ -106,8 +116,8 @@ class Run:
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        with contextlib.suppress(OSError), self.directory.event_log.open("a") as stream:
-            stream.writelines(f"{now} {line}\n" for line in text.splitlines())
+        with contextlib.suppress(OSError), appending(self.directory.event_log) as stream:
+            stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
 
     def tell_guard(self, line: str) -> None:
         """`unisd PID` or `down`."""
@@ -234,7 +244,7 @@ class Run:
         account = None
         problems: list[str] = []
         if self._state:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(LaunchError):
                 self.record(phase=Phase.STOPPING, reason=reason or "")
             account = self._stop_engine(hurry)
             if account:
@@ -245,6 +255,8 @@ class Run:
             if problems:
                 self.note("\n".join(problems))
         self.client.close()
+        if not problems:
+            keep_to(self._cpus)  # for what this process plans next
         self.tell_guard("down")
         self._reap()
         return account, problems

@@ -8,6 +8,7 @@ whichever of them were taken; `undo` may therefore be called twice, or for a ste
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from unis import built
 from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
+from unis.runtime.files import appending, written
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
@@ -48,7 +50,9 @@ class Guard:
 
     def do(self, run: Run) -> None:
         """Starts it; it reads the launcher's words from its standard input."""
-        with run.directory.event_log.open("ab") as log:
+        with written(run.directory.event_log):
+            log = appending(run.directory.event_log)
+        with log:
             run.guard = subprocess.Popen(
                 # -P: else what lies in the current folder would be imported, by root.
                 [sys.executable, "-P", "-m", "unis.runtime.guard",
@@ -105,7 +109,7 @@ class Engine:
         problems = kernel_settings.restore()
         for mount in hugepages.mounts():
             for prefix in state.groups:
-                for file in mount.path.glob(f"{prefix}map_*"):
+                for file in _packet_memory(mount.path, prefix):
                     problems += _unlink(file)
         for prefix in state.groups:
             problems += _remove_tree(_DPDK_RUNTIME / prefix)
@@ -130,7 +134,7 @@ class Functions:
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
                 run.record(functions=[*run.state.functions, started])
-        # From here on functions may spin; children, who need all CPUs, are started.
+        # From here on functions may spin; children, who may need their CPUs, are started.
         keep_off(run.plan.cpus)
         for started in run.state.functions:
             run.attach(started)
@@ -218,6 +222,12 @@ def _end(processes: list[ProcessId], what: str, leaf: Leaf | None, hurry: Hurry)
         f"{what} {process.pid} does not die; look at it with `ps -fp {process.pid}`"
         for process in stuck
     ]
+
+
+def _packet_memory(mount: Path, prefix: str) -> list[Path]:
+    """EAL's files of one group, and of none whose name only begins so."""
+    name = re.compile(re.escape(prefix) + r"map_\d+")
+    return [file for file in mount.iterdir() if name.fullmatch(file.name)]
 
 
 def _unlink(file: Path) -> list[str]:

@@ -5,13 +5,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unis.errors import EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.interrupts import interrupts
+from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.planning import plan_file
 from unis.runtime.run import Options, running
 
@@ -42,21 +43,32 @@ def start_detached(request: Request, report: Callable[[str], None]) -> int:
         start_new_session=True,
     )
     os.close(write_end)
-    try:
-        with interrupts(), os.fdopen(read_end) as messages:
-            for line in messages:
-                message = json.loads(line)
-                if "report" in message:
-                    report(message["report"])
-                else:
-                    return int(message["code"])
-    except InterruptedRunError:
-        child.terminate()
-        child.wait()
-        return EXIT_FAILED
+    with interrupts() as switch:
+        try:
+            with os.fdopen(read_end) as messages:
+                for line in messages:
+                    message = json.loads(line)
+                    if "report" in message:
+                        report(message["report"])
+                    else:
+                        return int(message["code"])
+        except InterruptedRunError:
+            _end(child, switch)
+            return EXIT_FAILED
     child.wait()  # it ended without a word
     report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
     return EXIT_FAILED
+
+
+def _end(child: subprocess.Popen[bytes], switch: Interrupts) -> None:
+    """Asks it to end; who interrupts twice hurries it too."""
+    child.terminate()
+    hurried = False
+    while child.poll() is None:
+        if switch.forced() and not hurried:
+            hurried = True
+            child.terminate()
+        time.sleep(0.02)
 
 
 class _Parent:

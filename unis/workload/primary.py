@@ -10,8 +10,8 @@ class Primary:
     hugepages_mb = 64
 
     def file_prefix(self, start: Start) -> str:
-        """Its own, so that two groups never meet."""
-        return f"unis-{start.run}-{start.function}"
+        """Its own, so that two groups never meet: no name of a run or function has a dot."""
+        return f"unis-{start.run}.{start.function}"
 
     def eal(self, start: Start) -> list[str]:
         """Hugepages without a file: nothing is left behind, however it ends."""

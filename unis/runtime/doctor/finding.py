@@ -32,6 +32,6 @@ def fine(check: str, found: str) -> Finding:
 def content(path: Path) -> str:
     """Of a file of /proc or /sys; empty if it is not there."""
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""

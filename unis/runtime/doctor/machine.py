@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from unis.plan.machine import Machine, format_cpu_list, parse_cpu_list
+from unis.plan.machine import format_cpu_list, parse_cpu_list
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -11,9 +11,8 @@ _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
-def cpus() -> Finding:
+def cpus(ours: frozenset[int]) -> Finding:
     """Is there a CPU for functions beside the platform's?"""
-    ours = Machine.this().cpus
     if len(ours) > 1:
         return fine("CPUs", f"{len(ours)} ({format_cpu_list(ours)})")
     return Finding(
@@ -25,13 +24,12 @@ def cpus() -> Finding:
     )
 
 
-def isolated_cores() -> Finding:
+def isolated_cores(ours: frozenset[int]) -> Finding:
     """Does the kernel keep its own tasks off the functions' CPUs?"""
     isolated = parse_cpu_list(content(_CPU / "isolated"))
     if isolated:
         return fine("isolated cores", format_cpu_list(isolated))
-    cpus = Machine.this().cpus
-    free = format_cpu_list(cpus - {min(cpus)}) or "1"
+    free = format_cpu_list(ours - {min(ours)}) or "1"
     return Finding(
         "isolated cores",
         Level.NOTE,

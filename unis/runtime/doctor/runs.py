@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unis.plan.machine import format_cpu_list
-from unis.runtime.directory import RunDirectory, all_runs
+from unis.runtime.directory import RunDirectory, all_runs, damages
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.state import Phase, RunState
@@ -13,11 +13,13 @@ from unis.runtime.state import Phase, RunState
 def runs() -> Iterator[Finding]:
     """Which chains run, and what killed ones have left."""
     try:
-        found = all_runs()
+        found, damaged = all_runs(), damages()
     except NotAllowedError as error:
         yield Finding("runs", Level.NOTE, "not ours to see", str(error), "sudo unis doctor")
         return
-    if not found:
+    for damage in damaged:
+        yield Finding("runs", Level.NOTE, "notes are damaged", damage, "pgrep -af unis-")
+    if not found and not damaged:
         yield fine("runs", "none")
     for directory, state in found:
         yield _of_run(directory, state)
