@@ -133,6 +133,7 @@ def _compare(
         run.client,
         order.rounds(arms, count),
         spans(arms, run.plan, window),
+        run.plan.controller,
         lambda *_: run.check(),
         measure_costs,
     )

@@ -101,7 +101,7 @@ def run_demo(options: DemoOptions, console: Console) -> Summary:
 def _measure(
     run: Run, options: DemoOptions, spans_of: Mapping[Arm, Span], console: Console
 ) -> _Measured:
-    arms = options.arms
+    arms, controller = options.arms, run.plan.controller
     count = order.balanced_rounds(len(arms), options.rounds)
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -109,13 +109,13 @@ def _measure(
             run.check()
             live.update(view.comparison(rounds, [str(arm) for arm in arms], count), refresh=True)
 
-        rounds = alternate(run.client, order.rounds(arms, count), spans_of, show)
+        rounds = alternate(run.client, order.rounds(arms, count), spans_of, controller, show)
     run.tell("recording who ran when")
     traces = {}
     for arm in arms:
-        measure(run.client, arm, spans_of[arm])  # changes to it and lets it settle
+        measure(run.client, arm, spans_of[arm], controller)  # changes to it and lets it settle
         traces[str(arm)] = run.client.trace(_TRACE_SECONDS)
-    measure(run.client, arms[0], spans_of[arms[0]])
+    measure(run.client, arms[0], spans_of[arms[0]], controller)
     run.tell("pausing the source and counting every packet")
     account = run.client.settle()
     run.check()

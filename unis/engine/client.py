@@ -141,9 +141,9 @@ class EngineClient:
         policy: Policy,
         settle: float,
         window: float,
-        controller: ControllerKind | None = None,
+        controller: ControllerKind,
     ) -> pb.MeasureReply:
-        """Changes to `policy`, lets it settle, and measures over a window.
+        """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         EngineError if something else was measured than was asked for.
         """
@@ -156,7 +156,7 @@ class EngineClient:
         reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
         if reply.policy != policy:
             raise _other_than("policy", names.policy_name(policy), names.policy_name(reply.policy))
-        if controller and reply.controller != controller:
+        if reply.controller != controller:
             told = names.controller_name
             raise _other_than("controller", told(controller), told(reply.controller))
         return reply
