@@ -2,7 +2,7 @@
 
 import json
 
-from machine import Machine
+from tests.e2e.machine import Machine
 
 
 def test_the_demo_shows_what_it_promises(machine: Machine) -> None:

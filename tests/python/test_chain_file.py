@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
-from strategies import Data, chain_files, mappings
 
+from tests.python.strategies import Data, chain_files, mappings
 from unis.chain.load import load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError, dotted

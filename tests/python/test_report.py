@@ -5,9 +5,9 @@ import math
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-import measured
 import pytest
 
+from tests.python import measured
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, Summary, ratio, summarise
 from unis.measure.windows import mpps
