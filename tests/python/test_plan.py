@@ -13,8 +13,9 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
+from unis.links.kind import LinkPlan
 from unis.plan.machine import Machine, OtherRun, format_cpu_list, parse_cpu_list
-from unis.plan.model import LinkPlan, Places, Plan
+from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
 from unis.plan.wiring import MOST_PORTS
 from unis.v1 import engine_pb2 as pb

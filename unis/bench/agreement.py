@@ -33,7 +33,6 @@ from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
 from unis.v1 import engine_pb2 as pb
 
-POLICIES = ("unis", "cooperative", "rr", "other")
 _SAME = 0.05  # policies whose throughputs are this close (relative) have no order
 _SWITCH_ROUNDS = 2000
 _SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
@@ -126,7 +125,7 @@ def _compare(
         costs.append({name: cost.ns for name, cost in run.costs.items()})
         stats.append(run.client.stats())
 
-    arms = [Arm(policy) for policy in POLICIES]
+    arms = [Arm(policy) for policy in names.COMPARED]
     count = order.balanced_rounds(len(arms), rounds)
     report(f"measuring {len(chain.file.functions)} functions, {count} rounds")
     windows: Rounds = alternate(
@@ -144,7 +143,9 @@ def _compare(
     for before, after, cost in zip(stats[:-1], stats[1:], costs, strict=True):
         cost.update(_platform_costs(before, after))
         machine = _machine_costs(switching, cost, after)
-        simulated.append({policy: _simulated(chain, cost, policy, machine) for policy in POLICIES})
+        simulated.append(
+            {policy: _simulated(chain, cost, policy, machine) for policy in names.COMPARED}
+        )
     return Comparison(
         functions=len(chain.file.functions),
         cost_ns=_means(costs),

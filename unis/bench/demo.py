@@ -29,7 +29,6 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run, running
 from unis.v1 import engine_pb2 as pb
 
-ARMS = ("unis", "cooperative", "rr", "other")
 _TRACE_SECONDS = 0.02
 _RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 

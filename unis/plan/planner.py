@@ -157,7 +157,6 @@ class _Planner:
             file_prefix=kind.file_prefix(start),
             env=dict(function.env),
             user=function.user,
-            restart=_stated(function.restart),
             cwd=self._chain.directory,
             cost_ns=function.mean_cost_ns,
             yield_every=function.yield_every or 0,
