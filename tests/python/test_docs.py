@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import cli_pages
+from unis import links
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,6 +56,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_chain_file_s_links_are_those_that_there_are() -> None:
+    text = (ROOT / "docs" / "chain-file.md").read_text()
+    for kind in links.KINDS.values():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{kind.name}`"))
+        assert row.endswith(f"to {kind.most_slots} |")
 
 
 def test_contributing_stays_short() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel
 
 from unis import built
-from unis.bench.demo import spans
+from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
 from unis.engine import names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.select import NameArgument, NameOption, choose, connect, runs
+from unis.cli.select import ChainFileArgument, NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
 from unis.runtime.clean_up import clean_up
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
-
-ChainFileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
-]
 
 
 def _known(value: str | None, known: list[str]) -> str | None:

@@ -10,8 +10,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from unis.cli.run_commands import ChainFileArgument
-from unis.cli.select import JsonOption
+from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import err, errors_told, out, say, writable
 from unis.cli.view import number
 from unis.engine import names
