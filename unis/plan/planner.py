@@ -22,6 +22,7 @@ from unis.plan.model import (
     PortPlan,
 )
 from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import GroupName, Start
 
@@ -48,6 +49,7 @@ def make_plan(
     problems += cpus.function_problems(chain.file, machine, others)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
+    problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
         raise chain.error(problems)

@@ -14,6 +14,7 @@ from unis.errors import UnisError
 from unis.plan import wiring
 from unis.plan.contract import SIZE_MIXES, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
+from unis.plan.thresholds import threshold_problems
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
@@ -73,7 +74,7 @@ def scenario(
         )
     # The simulator knows no sockets.
     wired = wiring.wire(file, Path())
-    if problems := wiring.link_problems(file, wired):
+    if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired)]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
