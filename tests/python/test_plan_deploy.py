@@ -24,6 +24,8 @@ def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file.chmod(0o755)
     assert find_program("./sh", tmp_path) == own
     assert find_program("sh", tmp_path) == built  # never what happens to lie beside the file
+    (tmp_path / "alias").symlink_to("sh")
+    assert find_program("./alias", tmp_path) == tmp_path / "alias"  # as argv[0] says
     built.unlink()
     assert find_program("sh", tmp_path) not in (own, None)
 
