@@ -31,6 +31,7 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run, running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
+from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
 
 _SAME = 0.05  # policies whose throughputs are this close (relative) have no order
@@ -185,7 +186,7 @@ def _platform_costs(before: pb.Stats, after: pb.Stats) -> dict[str, float]:
 
 
 def _machine_costs(
-    switching: pb.SwitchCostReply, cost: Mapping[str, float], stats: pb.Stats
+    switching: costs_pb2.SwitchCostReply, cost: Mapping[str, float], stats: pb.Stats
 ) -> MachineCosts:
     return MachineCosts(
         switch_ns=switching.until_running_ns,
