@@ -15,6 +15,7 @@
 #include "engine/run/deployment.h"
 #include "engine/run/members.h"
 #include "engine/timer/tsc_timer.h"
+#include "unis/v1/costs.pb.h"
 #include "unis/v1/engine.pb.h"
 
 namespace unis {

@@ -25,6 +25,7 @@
 #include "engine/run/turnstile.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
+#include "unis/v1/costs.pb.h"
 #include "unis/v1/engine.pb.h"
 
 namespace unis {

@@ -8,45 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/scheduler/rig_for_test.h"
+#include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
 namespace {
-
-constexpr std::uint32_t kCapacity = 2048;
-constexpr std::uint32_t kThetaMin = 56;
-constexpr std::uint32_t kThetaMax = 1536;  // 0.75 · 2048
-constexpr std::uint32_t kPlenty = 1000;    // neither ≤ θmin nor ≥ θmax
-constexpr Nanoseconds kT = 1'000;
-constexpr double kCost = 100;
-constexpr Nanoseconds kSlice = 153'600;  // 100 ns · 0.75 · 2048
-
-FakeMonitor Links(std::size_t count) {
-  FakeMonitor monitor;
-  monitor.packets.assign(count, kPlenty);
-  monitor.capacity.assign(count, kCapacity);
-  return monitor;
-}
-
-// One chain whose task i reads link i and writes link i + 1.
-std::vector<OnePath> Chain(const std::vector<CoreIndex>& cores) {
-  std::vector<OnePath> tasks;
-  for (LinkIndex i = 0; i < cores.size(); ++i) tasks.push_back({cores[i], i, i + 1, kCost});
-  return tasks;
-}
-
-// `count` tasks on one core with two links each, so that a test can fill them one by one: task i
-// reads link 2i and writes link 2i + 1.
-std::vector<OnePath> Apart(std::size_t count) {
-  std::vector<OnePath> tasks;
-  for (LinkIndex i = 0; i < count; ++i) tasks.push_back({0, 2 * i, 2 * i + 1, kCost});
-  return tasks;
-}
-
-Rig Started(const SchedulerSettings& settings, const std::vector<OnePath>& tasks, CoreIndex cores,
-            std::size_t links) {
-  return Rig(settings, tasks, cores, Links(links));
-}
 
 using Calls = std::vector<SwitchCall>;
 
@@ -121,91 +86,6 @@ TEST(SchedulerTest, TheSliceBelongsToTheTaskThatRuns) {
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
   rig.TickAt(kSlice + 3 * kSlice - 1 + kT);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 0}}));
-}
-
-class IngressTest : public testing::TestWithParam<std::pair<std::uint32_t, bool>> {};
-
-TEST_P(IngressTest, LeavesAtOrBelowThetaMin) {
-  const auto [packets, leaves] = GetParam();
-  Rig rig = Started({}, Apart(2), 1, 4);
-  rig.cores.Start();
-  rig.monitor.packets[0] = packets;
-  rig.TickAt(kT);
-  EXPECT_EQ(rig.Current(0), leaves ? 1u : 0u);
-  if (leaves) {
-    EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kIngressLow);
-  }
-}
-
-TEST_P(IngressTest, ATaskAtOrBelowThetaMinIsNoCandidate) {
-  const auto [packets, idle] = GetParam();
-  Rig rig = Started({}, Apart(2), 1, 4);
-  rig.cores.Start();
-  rig.monitor.packets[2] = packets;
-  rig.TickAt(kSlice);
-  EXPECT_EQ(rig.Current(0), idle ? 0u : 1u);
-}
-
-INSTANTIATE_TEST_SUITE_P(Thresholds, IngressTest,
-                         testing::Values(std::pair(0u, true), std::pair(kThetaMin - 1, true),
-                                         std::pair(kThetaMin, true),
-                                         std::pair(kThetaMin + 1, false),
-                                         std::pair(kPlenty, false)));
-
-class EgressTest : public testing::TestWithParam<std::pair<std::uint32_t, bool>> {};
-
-TEST_P(EgressTest, LeavesAtOrAboveThetaMax) {
-  const auto [packets, leaves] = GetParam();
-  Rig rig = Started({}, Apart(2), 1, 4);
-  rig.cores.Start();
-  rig.monitor.packets[1] = packets;
-  rig.TickAt(kT);
-  EXPECT_EQ(rig.Current(0), leaves ? 1u : 0u);
-  if (leaves) {
-    EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kEgressHigh);
-  }
-}
-
-TEST_P(EgressTest, ATaskAtOrAboveThetaMaxIsNoCandidate) {
-  const auto [packets, full] = GetParam();
-  Rig rig = Started({}, Apart(2), 1, 4);
-  rig.cores.Start();
-  rig.monitor.packets[3] = packets;
-  rig.TickAt(kSlice);
-  EXPECT_EQ(rig.Current(0), full ? 0u : 1u);
-}
-
-INSTANTIATE_TEST_SUITE_P(Thresholds, EgressTest,
-                         testing::Values(std::pair(0u, false), std::pair(kThetaMax - 1, false),
-                                         std::pair(kThetaMax, true), std::pair(kThetaMax + 1, true),
-                                         std::pair(kCapacity, true)));
-
-TEST(SchedulerTest, ExplicitThetaMaxReplacesTheDefault) {
-  SchedulerSettings settings;
-  settings.theta_max = 100;
-  Rig rig = Started(settings, Apart(2), 1, 4);
-  rig.cores.Start();
-  rig.monitor.packets = {kPlenty, 99, kPlenty, 0};
-  rig.TickAt(kT);
-  EXPECT_EQ(rig.Current(0), 0u);
-  rig.monitor.packets[1] = 100;
-  rig.TickAt(2 * kT);
-  EXPECT_EQ(rig.Current(0), 1u);
-}
-
-TEST(SchedulerTest, DefaultThetaMaxFollowsTheCapacityOfEachEgress) {
-  FakeMonitor links = Links(4);
-  links.capacity = {kCapacity, 512, kCapacity, 1024};
-  links.packets = {kPlenty, 383, kPlenty, 767};
-  SchedulerSettings settings;
-  settings.gamma = 0.75;
-  Rig rig(settings, Apart(2), 1, links);
-  rig.cores.Start();
-  rig.TickAt(kT);
-  EXPECT_EQ(rig.Current(0), 0u);
-  rig.monitor.packets[1] = 384;  // 0.75 · 512
-  rig.TickAt(2 * kT);
-  EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(SchedulerTest, TheTimerIsNamedBeforeTheOccupancies) {

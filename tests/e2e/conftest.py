@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import Machine
 
+from tests.e2e.machine import Machine
 from unis import built
 
 

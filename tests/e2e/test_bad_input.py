@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from machine import Json, Machine, macswap
+
+from tests.e2e.machine import Json, Machine, macswap
 
 
 @pytest.mark.parametrize(

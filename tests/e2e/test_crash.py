@@ -6,8 +6,8 @@ import subprocess
 import time
 
 import pytest
-from machine import UNIS, Machine, macswap
 
+from tests.e2e.machine import UNIS, Machine, macswap
 from unis.engine.client import EngineClient, EngineError
 from unis.runtime.directory import run_directory
 

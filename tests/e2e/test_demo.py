@@ -2,7 +2,7 @@
 
 import json
 
-from machine import Machine
+from tests.e2e.machine import Machine
 
 
 def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
@@ -32,3 +32,17 @@ def test_two_controllers_are_compared_in_one_run(machine: Machine) -> None:
     policies = json.loads((out / "summary.json").read_text())["policies"]
     assert set(policies) == {"unis/priority", "unis/signal"}
     assert all(policy["mean_mpps"] > 0 for policy in policies.values())
+
+
+def test_simulator_and_machine_are_held_against_each_other(machine: Machine) -> None:
+    out = machine.directory / "agreement.json"
+    said = machine.unis(
+        "bench", "agreement", "--functions", "2,3", "--rounds", "2", "--out", str(out)
+    )
+    found = json.loads(out.read_text())
+    assert [chain["functions"] for chain in found] == [2, 3]
+    for chain in found:
+        assert chain["agrees"] is True, said
+        assert set(chain["machine_mpps"]) == set(chain["simulator_mpps"])
+        assert set(chain["machine_mpps"]) == {"unis", "cooperative", "rr", "other"}
+        assert min(chain["machine_mpps"].values()) > 0

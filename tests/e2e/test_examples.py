@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from machine import UNIS, Machine
 
+from tests.e2e.machine import UNIS, Machine
 from unis import built
 from unis.chain.load import load
 

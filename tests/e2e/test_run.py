@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from machine import Json, Machine, macswap
 
+from tests.e2e.machine import Json, Machine, macswap
 from unis.engine.client import EngineClient
 from unis.runtime.directory import run_directory
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from function_run import DATA, Runner, read_pcap
+
+from tests.functions.function_run import DATA, Runner, read_pcap
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from facts import NotIp, facts
-from function_run import ROOT, Frames, Runner
 from hypothesis import given
-from random_frames import REAL_PROGRAM, SEEDS, random_frames
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
+
+from tests.functions.facts import NotIp, facts
+from tests.functions.function_run import ROOT, Frames, Runner
+from tests.functions.random_frames import REAL_PROGRAM, SEEDS, random_frames
 
 NAMES = {"icmp": 1, "tcp": 6, "udp": 17}
 

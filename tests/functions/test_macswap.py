@@ -3,9 +3,10 @@
 from random import Random
 
 import pytest
-from function_run import Frames, Runner
 from hypothesis import given
-from random_frames import REAL_PROGRAM, SEEDS, random_frames
+
+from tests.functions.function_run import Frames, Runner
+from tests.functions.random_frames import REAL_PROGRAM, SEEDS, random_frames
 
 
 def swapped(frames: Frames) -> list[bytes]:

@@ -5,10 +5,11 @@ from collections import defaultdict
 from pathlib import Path
 from random import Random
 
-from facts import NotIp, facts
-from function_run import Frames, Runner
 from hypothesis import given
-from random_frames import REAL_PROGRAM, SEEDS, random_frames
+
+from tests.functions.facts import NotIp, facts
+from tests.functions.function_run import Frames, Runner
+from tests.functions.random_frames import REAL_PROGRAM, SEEDS, random_frames
 
 Flow = tuple[str, str, int, int, int]
 Flows = dict[Flow, list[int]]

@@ -4,7 +4,13 @@ from collections import Counter
 from ipaddress import ip_address, ip_network
 from random import Random
 
-from facts import (
+from hypothesis import given
+from scapy.layers.inet import ICMP, IP, TCP, UDP, in4_chksum
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Raw
+from scapy.utils import checksum
+
+from tests.functions.facts import (
     ICMP_PROTOCOL,
     TCP_PROTOCOL,
     UDP_PROTOCOL,
@@ -14,13 +20,8 @@ from facts import (
     has_right_header_checksum,
     with_header_checksum,
 )
-from function_run import Frames, Run, Runner
-from hypothesis import given
-from random_frames import REAL_PROGRAM, SEEDS, random_frames
-from scapy.layers.inet import ICMP, IP, TCP, UDP, in4_chksum
-from scapy.layers.l2 import Dot1Q, Ether
-from scapy.packet import Raw
-from scapy.utils import checksum
+from tests.functions.function_run import Frames, Run, Runner
+from tests.functions.random_frames import REAL_PROGRAM, SEEDS, random_frames
 
 PUBLIC = "203.0.113.1"
 INSIDE = [ip_network(p) for p in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from function_run import DATA, EAL, ROOT, Runner, binary, counters, read_pcap
+
+from tests.functions.function_run import DATA, EAL, ROOT, Runner, binary, counters, read_pcap
 
 NAMES = ["macswap", "firewall", "router", "nat", "monitor"]
 REQUIRED = {

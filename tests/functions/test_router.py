@@ -6,10 +6,11 @@ from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 from random import Random
 
-from facts import NotIp, facts, has_right_header_checksum, with_header_checksum
-from function_run import ROOT, Frames, Runner
 from hypothesis import given
-from random_frames import REAL_PROGRAM, SEEDS, random_frames
+
+from tests.functions.facts import NotIp, facts, has_right_header_checksum, with_header_checksum
+from tests.functions.function_run import ROOT, Frames, Runner
+from tests.functions.random_frames import REAL_PROGRAM, SEEDS, random_frames
 
 
 def routed(frame: bytes, table: list[list[str]]) -> tuple[str, bytes]:

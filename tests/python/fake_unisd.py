@@ -16,8 +16,8 @@ from typing import Any
 
 import grpc
 
+from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
-from unis.v1 import engine_pb2_grpc
 
 
 class Fake(engine_pb2_grpc.EngineServicer):
@@ -52,10 +52,10 @@ class Fake(engine_pb2_grpc.EngineServicer):
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
         return pb.AttachReply(tid=request.pid)
 
-    def Estimate(self, request: Any, _context: Any) -> pb.EstimateReply:  # noqa: N802
+    def Estimate(self, request: Any, _context: Any) -> costs_pb2.EstimateReply:  # noqa: N802
         self.called("Estimate")
-        functions = [pb.FunctionEstimate(function=name, ns=42) for name in request.functions]
-        return pb.EstimateReply(functions=functions)
+        functions = [costs_pb2.FunctionEstimate(function=name, ns=42) for name in request.functions]
+        return costs_pb2.EstimateReply(functions=functions)
 
     def Start(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
         self.called("Start")

@@ -10,7 +10,7 @@ from unis.engine import names
 from unis.engine.limits import limit
 
 NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z").filter(
-    lambda name: name not in (INGRESS, EGRESS)
+    lambda name: name not in (INGRESS, EGRESS) and not name.startswith("x-")
 )
 COSTS = st.floats(min_value=0.5, max_value=1e5)
 
@@ -56,7 +56,7 @@ TRAFFIC = st.one_of(
 SCHEDULERS = maybe(
     policy=st.sampled_from(names.policies()),
     controller=st.sampled_from(names.controllers()),
-    gamma=st.floats(min_value=0.05, max_value=limit("SchedulerSettings.gamma").max),
+    gamma=st.floats(min_value=0.5, max_value=limit("SchedulerSettings.gamma").max),
     theta_min=st.integers(0, 63),
     theta_max=st.integers(101, 4000),
     interval_us=st.floats(min_value=1, max_value=100),
@@ -107,7 +107,7 @@ def chain_files(draw: st.DrawFn) -> Data:
     if draw(st.booleans()):
         chains["back"] = {"reverse_of": forward}
     for index, chain in enumerate(chains.values()):
-        chain["ring"] = draw(st.sampled_from([64, 512, 2048, 4096]))
+        chain["ring"] = draw(st.sampled_from([128, 512, 2048, 4096]))
         if index < len(chains) - 1 or draw(st.booleans()):
             chain["match"] = draw(st.lists(MATCHES, min_size=1, max_size=3))
     order = draw(st.permutations(list(chains)))
@@ -137,7 +137,7 @@ def _links(draw: st.DrawFn, chains: Data) -> list[Data]:
     memifs = {to for _, to in draw(st.lists(st.sampled_from(chosen))) if to} if chosen else set()
     links = []
     for origin, to in chosen:
-        link = {"from": origin, "to": to, "slots": draw(st.sampled_from([64, 1024, 8192]))}
+        link = {"from": origin, "to": to, "slots": draw(st.sampled_from([128, 1024, 8192]))}
         if to in memifs:
             link["kind"] = "memif"
         links.append(link)

@@ -126,7 +126,7 @@ def test_what_was_measured_is_held_against_what_was_asked_for(socket: Path) -> N
         reply = client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY)
         assert reply.delivered == 1
         with pytest.raises(EngineError, match="policy unis was to be measured"):
-            client.measure(common_pb2.POLICY_UNIS, 0, 0.001)
+            client.measure(common_pb2.POLICY_UNIS, 0, 0.001, pb.CONTROLLER_PRIORITY)
         with pytest.raises(EngineError, match="controller signal was to be measured"):
             client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_SIGNAL)
 

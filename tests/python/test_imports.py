@@ -63,6 +63,24 @@ def test_looking_at_runs_needs_no_chain_file(tmp_path: Path, command: list[str])
     assert those_of(modules, unwanted) == []
 
 
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        (
+            "unis.cli.simulate_command, unis.cli.config_command",
+            ["unis.cli.run_commands", "unis.runtime.clean_up", "matplotlib", "grpc"],
+        ),
+        ("unis.bench.agreement", ["unis.bench.demo", "unis.report", "matplotlib"]),
+    ],
+)
+def test_a_command_brings_no_other(modules: str, unwanted: list[str]) -> None:
+    code = f"import {modules}, sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert those_of(set(json.loads(done.stdout)), unwanted) == []
+
+
 def test_asking_an_engine_needs_no_more_than_grpc() -> None:
     """What `ps` loads on top for a chain that runs."""
     code = (

@@ -3,7 +3,7 @@
 import pytest
 
 from unis.engine.limits import bounds, broken, is_power_of_two, limit
-from unis.v1 import common_pb2, engine_pb2
+from unis.v1 import common_pb2, costs_pb2, engine_pb2
 
 
 def test_bounds_are_those_beside_the_fields() -> None:
@@ -53,7 +53,7 @@ def test_an_absent_optional_field_is_within_its_bounds() -> None:
 
 
 def test_too_many_items() -> None:
-    sizes = engine_pb2.EstimateRequest(functions=["a"], sizes=[64] * 17)
+    sizes = costs_pb2.EstimateRequest(functions=["a"], sizes=[64] * 17)
     assert broken(sizes) == ["sizes has 17 parts, 16 at most"]
 
 

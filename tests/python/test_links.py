@@ -29,19 +29,12 @@ def test_kind_of_link(kind: LinkKind) -> None:
         link = a_link(kind, slots)
         assert broken(link.message()) == []
         assert kind.memory_bytes(link) >= 0
-        assert all(path.is_absolute() for path in kind.files(link))
         for client in (False, True):
             device = kind.device(PortEnds("fw.0", 5, link, link, client))
             driver, *arguments = device.split(",")
             assert driver == f"net_{'unis' if kind.name == 'ring' else kind.name}5"
             assert all(len(argument.split("=")) == 2 for argument in arguments)
             assert len({argument.split("=")[0] for argument in arguments}) == len(arguments)
-
-
-def test_files_of_a_memif_are_those_of_the_plan() -> None:
-    link = a_link(links.KINDS["memif"], 64)
-    assert links.KINDS["memif"].files(link) == [Path("/run/unis/x/c.1.sock")]
-    assert links.KINDS["ring"].files(a_link(links.KINDS["ring"], 64)) == []
 
 
 def test_a_port_on_no_memif_is_a_mistake() -> None:

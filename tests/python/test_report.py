@@ -1,13 +1,17 @@
 """The report is one file that needs nothing else, and says what was measured."""
 
+import io
 import json
 import math
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
-import measured
 import pytest
+from rich.console import Console
 
+from tests.python import measured
+from unis.bench.view import print_result
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, Summary, ratio, summarise
 from unis.measure.windows import mpps
@@ -204,3 +208,12 @@ def test_plots_are_well_formed() -> None:
         _, _, width, height = map(float, str(root.get("viewBox")).split())
         assert width > height > 0
         assert math.isfinite(width)
+
+
+def test_the_terminal_too_tells_of_rounds_that_were_left_out() -> None:
+    rounds = measured.rounds()
+    rounds[0]["rr"].delivered = 0
+    whole = summarise(rounds, measured.POLICIES, measured.account(0), {}, MACHINE, {})
+    shown = io.StringIO()
+    print_result(whole, Path("out"), Console(file=shown, width=200))
+    assert "rr: in 1 of its windows (0.2 s each) no packet arrived" in shown.getvalue()

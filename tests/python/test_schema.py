@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from ruamel.yaml import YAML
-from strategies import Data, chain_files
 
+from tests.python.strategies import Data, chain_files
 from unis import built
 from unis.chain.load import load
 from unis.chain.problem import ChainFileError

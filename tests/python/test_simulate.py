@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, wrpcap
-from strategies import Data, chain_files
 
+from tests.python.strategies import Data, chain_files
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError

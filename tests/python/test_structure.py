@@ -1,6 +1,7 @@
 """The structure of the package, read from its imports: down only, no circle, no long file."""
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -52,12 +53,29 @@ def test_no_import_runs_back_up(path: Path) -> None:
     assert up == []
 
 
+def test_the_table_of_the_architecture_has_this_order() -> None:
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    table = text.partition("## The Python half")[2].partition("\nBringing")[0]
+    told = re.findall(r"^\| `(\w+)/` \|", table, re.MULTILINE)
+    assert told == [name for name in LAYERS if (PACKAGE / name).is_dir() and name != "v1"]
+
+
 def test_no_circle() -> None:
     graph = {
         name: {it for it in imports(path, when_loaded=True) if it != name}
         for name, path in MODULES.items()
     }
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("part", ["chain", "links", "workload", "plan", "measure", "bench"])
+def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
+    graph = {
+        name: {it for it in imports(path, when_loaded=False) if it != name}
+        for name, path in MODULES.items()
+        if name.split(".")[1:2] == [part]
+    }
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

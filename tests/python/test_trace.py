@@ -2,10 +2,10 @@
 
 import json
 
-import measured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.python import measured
 from unis.report.trace import chrome_trace, trace_text
 from unis.v1 import common_pb2 as common
 

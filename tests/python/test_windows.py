@@ -63,14 +63,14 @@ class FakeEngine:
     """Notes what it is asked for."""
 
     def __init__(self) -> None:
-        self.controllers: list[pb.ControllerKind | None] = []
+        self.controllers: list[pb.ControllerKind] = []
 
     def measure(
         self,
         policy: common.Policy,
         settle: float,
         window: float,
-        controller: pb.ControllerKind | None = None,
+        controller: pb.ControllerKind,
     ) -> pb.MeasureReply:
         self.controllers.append(controller)
         return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
@@ -84,12 +84,22 @@ def test_two_controllers_take_turns() -> None:
     def on_window(done: Rounds, arm: Arm) -> None:
         seen.append((len(done), str(arm)))
 
-    done = alternate(engine, order.rounds(arms, 2), spans, on_window)
+    done = alternate(engine, order.rounds(arms, 2), spans, "cgroup", on_window)
     assert [set(windows) for windows in done] == [{"unis/priority", "unis/signal"}] * 2
     assert engine.controllers == [
         pb.CONTROLLER_PRIORITY, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_PRIORITY,
     ]  # fmt: skip
     assert seen[0] == (1, "unis/priority")
+
+
+def test_an_arm_without_a_controller_has_that_of_the_run_whoever_came_before() -> None:
+    arms = [Arm("unis", "signal"), Arm("cooperative")]
+    engine = FakeEngine()
+    spans = dict.fromkeys(arms, Span(0.1, 0.2))
+    alternate(engine, order.rounds(arms, 2), spans, "priority", lambda *_: None)
+    assert engine.controllers == [
+        pb.CONTROLLER_SIGNAL, pb.CONTROLLER_PRIORITY, pb.CONTROLLER_PRIORITY, pb.CONTROLLER_SIGNAL,
+    ]  # fmt: skip
 
 
 def test_rounds_without_a_base_are_counted() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel
 
 from unis import built
-from unis.bench.demo import spans
+from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
 from unis.engine import names
@@ -31,9 +31,9 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run, running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
+from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
 
-POLICIES = ("unis", "cooperative", "rr", "other")
 _SAME = 0.05  # policies whose throughputs are this close (relative) have no order
 _SWITCH_ROUNDS = 2000
 _SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
@@ -126,13 +126,14 @@ def _compare(
         costs.append({name: cost.ns for name, cost in run.costs.items()})
         stats.append(run.client.stats())
 
-    arms = [Arm(policy) for policy in POLICIES]
+    arms = [Arm(policy) for policy in names.COMPARED]
     count = order.balanced_rounds(len(arms), rounds)
     report(f"measuring {len(chain.file.functions)} functions, {count} rounds")
     windows: Rounds = alternate(
         run.client,
         order.rounds(arms, count),
         spans(arms, run.plan, window),
+        run.plan.controller,
         lambda *_: run.check(),
         measure_costs,
     )
@@ -143,7 +144,9 @@ def _compare(
     for before, after, cost in zip(stats[:-1], stats[1:], costs, strict=True):
         cost.update(_platform_costs(before, after))
         machine = _machine_costs(switching, cost, after)
-        simulated.append({policy: _simulated(chain, cost, policy, machine) for policy in POLICIES})
+        simulated.append(
+            {policy: _simulated(chain, cost, policy, machine) for policy in names.COMPARED}
+        )
     return Comparison(
         functions=len(chain.file.functions),
         cost_ns=_means(costs),
@@ -183,7 +186,7 @@ def _platform_costs(before: pb.Stats, after: pb.Stats) -> dict[str, float]:
 
 
 def _machine_costs(
-    switching: pb.SwitchCostReply, cost: Mapping[str, float], stats: pb.Stats
+    switching: costs_pb2.SwitchCostReply, cost: Mapping[str, float], stats: pb.Stats
 ) -> MachineCosts:
     return MachineCosts(
         switch_ns=switching.until_running_ns,

@@ -2,8 +2,7 @@
 
 import json
 import platform
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +11,12 @@ from rich.live import Live
 
 from unis import built
 from unis.bench import view
+from unis.bench.spans import rr_slice, spans
 from unis.chain.load import LoadedChain, load
-from unis.chain.model import PcapSource, SchedulerPart
+from unis.chain.model import PcapSource
 from unis.measure import order
 from unis.measure.summary import MachineSummary, Summary, summarise
-from unis.measure.windows import Arm, Rounds, Span, alternate, measure, span_of
+from unis.measure.windows import Arm, Rounds, Span, alternate, measure
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.programs import capture_problem
@@ -29,9 +29,7 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run, running
 from unis.v1 import engine_pb2 as pb
 
-ARMS = ("unis", "cooperative", "rr", "other")
 _TRACE_SECONDS = 0.02
-_RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 
 @dataclass(frozen=True)
@@ -66,17 +64,6 @@ def demo_chain(pcap: Path | None) -> LoadedChain:
     return LoadedChain(chain.path, file, chain.document)
 
 
-def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
-    """How long each arm is measured on this machine."""
-    sharing = max(Counter(function.cpu for function in plan.functions).values())
-    return {arm: span_of(arm, window, sharing, rr_slice(plan.scheduler)) for arm in arms}
-
-
-def rr_slice(scheduler: SchedulerPart) -> float:
-    """The kernel's SCHED_RR time slice while the chain runs, seconds."""
-    return (scheduler.rr_timeslice_ms or int(_RR_TIMESLICE.read_text())) / 1000
-
-
 def run_demo(options: DemoOptions, console: Console) -> Summary:
     """Brings the chain up, measures, takes it down, writes the report."""
     machine = Machine.this()
@@ -101,7 +88,7 @@ def run_demo(options: DemoOptions, console: Console) -> Summary:
 def _measure(
     run: Run, options: DemoOptions, spans_of: Mapping[Arm, Span], console: Console
 ) -> _Measured:
-    arms = options.arms
+    arms, controller = options.arms, run.plan.controller
     count = order.balanced_rounds(len(arms), options.rounds)
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -109,13 +96,13 @@ def _measure(
             run.check()
             live.update(view.comparison(rounds, [str(arm) for arm in arms], count), refresh=True)
 
-        rounds = alternate(run.client, order.rounds(arms, count), spans_of, show)
+        rounds = alternate(run.client, order.rounds(arms, count), spans_of, controller, show)
     run.tell("recording who ran when")
     traces = {}
     for arm in arms:
-        measure(run.client, arm, spans_of[arm])  # changes to it and lets it settle
+        measure(run.client, arm, spans_of[arm], controller)  # changes to it and lets it settle
         traces[str(arm)] = run.client.trace(_TRACE_SECONDS)
-    measure(run.client, arms[0], spans_of[arms[0]])
+    measure(run.client, arms[0], spans_of[arms[0]], controller)
     run.tell("pausing the source and counting every packet")
     account = run.client.settle()
     run.check()
@@ -145,7 +132,7 @@ def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | 
         "T µs": plan.scheduler.interval_us,
         "rounds": rounds,
         "window s": options.window,
-        "rr slice ms": rr_slice(plan.scheduler) * 1000,
+        "rr slice ms": rr_slice(plan) * 1000,
         "costs measured": "once, at the start",
         "co-operative functions yield every": plan.functions[0].yield_every,
     }

@@ -11,7 +11,7 @@ from unis.measure.paired import Paired, ratio_text
 from unis.measure.summary import BASELINE, Summary, summarise_arm
 from unis.measure.windows import Rounds
 from unis.report import colours
-from unis.report.page import headline, missing
+from unis.report.page import headline, missing, remarks
 
 _BAR = 32  # characters
 
@@ -60,6 +60,8 @@ def result_table(summary: Summary) -> Table:
 def print_result(summary: Summary, out: Path, console: Console) -> None:
     """The end of the demo."""
     console.print(result_table(summary))
+    for remark in remarks(summary):
+        console.print(remark, markup=False)
     console.print()
     console.print(headline(summary), markup=False)
     if summary.accounted:

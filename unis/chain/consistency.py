@@ -3,17 +3,14 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from unis.chain import defaults
+from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS
 
-if TYPE_CHECKING:
-    from unis.chain.model import ChainFile
 
-
-def problems(file: "ChainFile") -> list[Problem]:
+def problems(file: ChainFile) -> list[Problem]:
     """Everything that is wrong between the parts of `file`."""
     found = [*_paths(file)]
     if not found:  # what follows walks the paths
@@ -32,7 +29,7 @@ def unknown_function(where: Location, function: str, known: Iterable[str]) -> Pr
     )
 
 
-def _paths(file: "ChainFile") -> Iterator[Problem]:
+def _paths(file: ChainFile) -> Iterator[Problem]:
     backward: dict[str, str] = {}
     for name, chain in file.chains.items():
         where = ("chains", name)
@@ -52,7 +49,7 @@ def _paths(file: "ChainFile") -> Iterator[Problem]:
 
 
 def _reverse(
-    file: "ChainFile", name: str, forward: str, backward: dict[str, str]
+    file: ChainFile, name: str, forward: str, backward: dict[str, str]
 ) -> Iterator[Problem]:
     where = ("chains", name, "reverse_of")
     if forward not in file.chains or forward == name:
@@ -68,7 +65,7 @@ def _reverse(
     backward.setdefault(forward, name)
 
 
-def _uses(file: "ChainFile") -> Iterator[Problem]:
+def _uses(file: ChainFile) -> Iterator[Problem]:
     uses = Counter(function for chain in file.chains for function in file.path(chain))
     for name in file.functions:
         if not uses[name]:
@@ -83,7 +80,7 @@ def _uses(file: "ChainFile") -> Iterator[Problem]:
             )
 
 
-def _links(file: "ChainFile") -> Iterator[Problem]:
+def _links(file: ChainFile) -> Iterator[Problem]:
     stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
     stated: set[tuple[str, str]] = set()
     for at, link in enumerate(file.links):
@@ -111,7 +108,7 @@ def _links(file: "ChainFile") -> Iterator[Problem]:
         stated.add(stretch)
 
 
-def _cpus(file: "ChainFile") -> Iterator[Problem]:
+def _cpus(file: ChainFile) -> Iterator[Problem]:
     for name, function in file.functions.items():
         if function.cpu is None and file.defaults.cpu is None:
             yield Problem(
@@ -126,7 +123,7 @@ def _cpus(file: "ChainFile") -> Iterator[Problem]:
             )
 
 
-def _hidden_chains(file: "ChainFile") -> Iterator[Problem]:
+def _hidden_chains(file: ChainFile) -> Iterator[Problem]:
     names = list(file.chains)
     for name, behind in itertools.pairwise(names):
         if file.chains[name].matches_everything:
@@ -138,24 +135,16 @@ def _hidden_chains(file: "ChainFile") -> Iterator[Problem]:
             return
 
 
-def _thresholds(file: "ChainFile") -> Iterator[Problem]:
+def _thresholds(file: ChainFile) -> Iterator[Problem]:
     low, high = file.scheduler.theta_min, file.scheduler.theta_max
-    stated = [link.slots for link in file.links if link.slots is not None]
-    smallest = min([*(chain.ring for chain in file.chains.values()), *stated])
-    if low >= smallest:
-        yield Problem(
-            ("scheduler", "theta_min"),
-            f"θmin is {low} packets and the smallest link {smallest}: no function would ever have "
-            "work; lower it",
-        )
-    elif high is not None and high <= low:
+    if high is not None and high <= low:
         yield Problem(
             ("scheduler", "theta_max"),
             f"θmax ({high}) must be above θmin ({low}), or no function ever runs",
         )
 
 
-def _rate(file: "ChainFile") -> Iterator[Problem]:
+def _rate(file: ChainFile) -> Iterator[Problem]:
     if file.traffic.source.kind == "port" and file.traffic.rate != "max":
         yield Problem(
             ("traffic", "rate"),

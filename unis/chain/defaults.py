@@ -1,5 +1,7 @@
 """Defaults of the chain file, with the paper's symbols (sections 4.4 and 4.5)."""
 
+from unis.engine.limits import limit
+
 GAMMA = 0.75  # γ: share of the egress that a time slice fills
 BATCH = 64  # packets a burst, of everything that UNiS brings
 THETA_MIN = BATCH - 8  # θmin, packets; θmax = γ · capacity unless the file states it
@@ -11,7 +13,9 @@ POLICY = "unis"
 CONTROLLER = "priority"
 LINK = "ring"
 
-MIN_SIZE, MAX_SIZE = 64, 1518  # bytes of an Ethernet frame with FCS
+_SIZES = limit("EstimateRequest.sizes")
+MIN_SIZE, MAX_SIZE = int(_SIZES.min or 0), int(_SIZES.max or 0)  # bytes of a frame with FCS
+MIXES = {"imix": {64: 7, 594: 4, 1518: 1}, "datacenter": {200: 1, 1400: 1}}  # bytes: share
 DEFAULT_SIZE = MIN_SIZE
 DEFAULT_FLOWS = 256  # distinct 5-tuples of synthetic traffic
 CHAINS_OF_A_FUNCTION = 8  # one port each, in pairs

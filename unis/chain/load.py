@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from unis.chain import consistency
 from unis.chain.document import Document, read_document
 from unis.chain.model import API_VERSION, ChainFile
-from unis.chain.problem import PROBLEMS_ERROR, ChainFileError, Location, Problem
+from unis.chain.problem import WRONG, ChainFileError, Location, Problem
 
 _TYPES = {
     dict: "a mapping",
@@ -67,12 +67,13 @@ def load(
     chain_file = None
     try:
         chain_file = ChainFile.model_validate(document.data)
+        problems.extend(consistency.problems(chain_file))
     except ValidationError as error:
         for details in error.errors(include_url=False):
             problems.extend(_explain(details, document))
-        # Pydantic looks at what holds between parts only when each is right by itself.
+        # What holds between parts can be asked only when each is right by itself.
         problems.extend(p for p in _unknown_functions(document.data) if p not in problems)
-    if chain_file is None or document.problems:
+    if chain_file is None or problems or document.problems:
         refused = {located.problem.location for located in document.problems}
         located = document.problems + [
             document.located(problem) for problem in problems if problem.location not in refused
@@ -115,10 +116,6 @@ def _explain(details: ErrorDetails, document: Document) -> Iterator[Problem]:
     stated = details["loc"][:-1] if details["loc"][-1:] == (_KEY,) else details["loc"]
     location = document.actual(stated)
     kind = details["type"]
-    if kind == PROBLEMS_ERROR:
-        for problem in context["problems"]:
-            yield Problem((*location, *problem.location), problem.sentence)
-        return
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         yield Problem(
             (*location, "kind"), f"must be one of {context.get('expected_tags') or _KINDS}"
@@ -134,6 +131,8 @@ def _sentence(details: ErrorDetails, location: Location, context: dict[str, Any]
     value = details["input"]
     shown = _TYPES.get(type(value), f"`{value}`") if not isinstance(value, str) else f"`{value}`"
     match details["type"]:
+        case kind if kind == WRONG:
+            return str(context["text"])
         case "missing":
             return "is missing; add it"
         case "extra_forbidden":

@@ -1,14 +1,14 @@
 """The chain file as one pydantic model: the CLI, the plan, the simulator's input and
-docs/chain-file.schema.json all come from here. Nothing here looks at the machine.
+docs/chain-file.schema.json all come from here. What must hold between its parts is in
+`unis.chain.consistency`. Nothing here looks at the machine.
 """
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from unis.chain import consistency, defaults
-from unis.chain.problem import problems_error
+from unis.chain import defaults
 from unis.chain.values import (
     EGRESS,
     INGRESS,
@@ -308,9 +308,3 @@ class ChainFile(_Part):
     def cpus(self) -> frozenset[int]:
         """The CPUs that functions run on."""
         return frozenset(self.function(name).cpu or 0 for name in self.functions)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "ChainFile":
-        if problems := consistency.problems(self):
-            raise problems_error(problems)
-        return self

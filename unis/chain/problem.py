@@ -48,18 +48,9 @@ class ChainFileError(UnisError):
         self.problems = list(problems)
 
 
-PROBLEMS_ERROR = "unis_problems"
+WRONG = "unis_wrong"
 
 
 def wrong(sentence: str) -> PydanticCustomError:
     """An error of the value that is being validated."""
-    return problems_error([Problem((), sentence)])
-
-
-def problems_error(problems: Sequence[Problem]) -> PydanticCustomError:
-    """Several errors, at places below the value that is being validated."""
-    return PydanticCustomError(
-        PROBLEMS_ERROR,
-        "{text}",
-        {"text": "; ".join(p.sentence for p in problems), "problems": list(problems)},
-    )
+    return PydanticCustomError(WRONG, "{text}", {"text": sentence})

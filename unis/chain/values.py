@@ -63,14 +63,13 @@ def _is_number(value: object) -> bool:
 
 
 def _size(value: object) -> object:
-    mixes = ("imix", "datacenter")
-    if value in mixes or (
+    if value in defaults.MIXES or (
         _is_int(value) and defaults.MIN_SIZE <= value <= defaults.MAX_SIZE  # type: ignore[operator]
     ):
         return value
     raise wrong(
         f"`{value}` is no packet size; give {defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes "
-        f"(with FCS), {' or '.join(mixes)}"
+        f"(with FCS), {' or '.join(defaults.MIXES)}"
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.engine import names
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
@@ -33,7 +34,7 @@ def demo(
     window: Annotated[float, typer.Option(min=0.02, help="Seconds measured.")] = _WINDOW,
     arms: Annotated[
         str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
-    ] = "unis,cooperative,rr,other",
+    ] = ",".join(names.COMPARED),
 ) -> None:
     """Run firewall → nat → monitor on one CPU under four policies, and compare them.
 
@@ -97,9 +98,7 @@ def agreement(
 def _agreement_table(results: list[Comparison]) -> Table:
     table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
     table.add_column("functions")
-    from unis.bench.agreement import POLICIES
-
-    columns = (*POLICIES, "unis ÷ cooperative", "difference", "order")
+    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "order")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for result in results:
@@ -107,7 +106,7 @@ def _agreement_table(results: list[Comparison]) -> Table:
             str(result.functions),
             *(
                 f"{result.machine_mpps[policy]:.3f} / {result.simulator_mpps[policy]:.3f}"
-                for policy in POLICIES
+                for policy in names.COMPARED
             ),
             f"{_median(result.machine_ratio)} / {_median(result.simulator_ratio)}",
             _difference(result.difference),

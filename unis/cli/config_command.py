@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.run_commands import ChainFileArgument
-from unis.cli.select import JsonOption
+from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import errors_told, out
 from unis.runtime.planning import plan_file
 

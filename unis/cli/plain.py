@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
 def as_dict(message: Message) -> dict[str, Any]:
-    """A message with every field, 64-bit numbers as numbers and not as protobuf's texts."""
-    read = json_format.MessageToDict(
-        message, always_print_fields_with_no_presence=True, preserving_proto_field_name=True
-    )
-    return {key: _plain(value) for key, value in read.items()}
+    """A message with every field but those that may be absent and are; enums by their names.
+
+    Numbers are numbers, which in protobuf's own JSON those of 64 bits are not.
+    """
+    return {
+        field.name: _value(field, getattr(message, field.name))
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
 
 
-def _plain(item: Any) -> Any:
-    if isinstance(item, dict):
-        return {key: _plain(part) for key, part in item.items()}
-    if isinstance(item, list):
-        return [_plain(part) for part in item]
-    # protobuf's JSON has 64-bit numbers as texts; no name of ours is one.
-    if isinstance(item, str) and item.lstrip("-").isdigit():
-        return int(item)
-    return item
+def _value(field: Any, value: Any) -> Any:
+    if not field.is_repeated:
+        return _one(field, value)
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        of = field.message_type.fields_by_name["value"]
+        return {key: _one(of, part) for key, part in value.items()}
+    return [_one(field, part) for part in value]
+
+
+def _one(field: Any, value: Any) -> Any:
+    if field.message_type:
+        return as_dict(value)
+    return field.enum_type.values_by_number[value].name if field.enum_type else value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.select import NameArgument, NameOption, choose, connect, runs
+from unis.cli.select import ChainFileArgument, NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 _DOWN_SECONDS = 20.0
 _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
-
-ChainFileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
-]
 
 
 def _known(value: str | None, known: list[str]) -> str | None:

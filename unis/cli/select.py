@@ -14,6 +14,9 @@ from unis.runtime.state import Phase, RunState
 if TYPE_CHECKING:
     from unis.engine.client import EngineClient
 
+ChainFileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
+]
 NameArgument = Annotated[
     str | None,
     typer.Argument(metavar="[NAME]", help="The run; not needed if there is one only."),

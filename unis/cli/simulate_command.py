@@ -10,8 +10,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from unis.cli.run_commands import ChainFileArgument
-from unis.cli.select import JsonOption
+from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import err, errors_told, out, say, writable
 from unis.cli.view import number
 from unis.engine import names
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 # A function of which nothing is known: about a hash look-up a packet.
 ASSUMED_COST_NS = 60.0
-COMPARED = ["unis", "cooperative", "rr", "other"]
 _ANY_CPU = frozenset(range(1024))  # the simulator has them all
 
 
@@ -131,7 +129,7 @@ def simulate(
 
     Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
     """
-    policies = policy or COMPARED
+    policies = policy or list(names.COMPARED)
     for each in policies:
         if each not in names.policies():
             raise typer.BadParameter(f"{each} is none of {', '.join(names.policies())}")
@@ -182,6 +180,8 @@ def simulate(
 
 
 def _print_simulated(summaries: list[Summary]) -> None:
+    from unis.measure.paired import ratio_text
+
     base = next((s.mpps for s in summaries if s.policy == "cooperative"), None)
     table = Table(box=None)
     table.add_column("policy")
@@ -192,17 +192,12 @@ def _print_simulated(summaries: list[Summary]) -> None:
         table.add_row(
             summary.policy,
             f"{summary.mpps:.3f}",
-            _ratio(summary.mpps / base) if base else "–",
+            ratio_text(summary.mpps / base) if base else "–",
             number(summary.dropped_pps),
             number(summary.switches_per_second),
             *("–" if value is None else f"{value:,.0f}" for value in latency),
         )
     out.print(table)
-
-
-def _ratio(ratio: float) -> str:
-    """With two digits that mean something: 0.93, 0.0021."""
-    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 
 from unis.engine import names
 from unis.errors import UnisError
+from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
-from unis.v1 import engine_pb2_grpc
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
 
@@ -100,16 +100,16 @@ class EngineClient:
 
     def estimate(
         self, functions: Sequence[str], sizes: Sequence[int], rounds: int
-    ) -> Sequence[pb.FunctionEstimate]:
+    ) -> Sequence[costs_pb2.FunctionEstimate]:
         """Measures what a packet costs functions, which take turns (Cycle Estimator)."""
-        request = pb.EstimateRequest(functions=functions, sizes=sizes, rounds=rounds)
+        request = costs_pb2.EstimateRequest(functions=functions, sizes=sizes, rounds=rounds)
         seconds = 60.0 * len(functions)
-        return self._call("Estimate", request, pb.EstimateReply, seconds).functions
+        return self._call("Estimate", request, costs_pb2.EstimateReply, seconds).functions
 
-    def switch_cost(self, cpu: int, rounds: int) -> pb.SwitchCostReply:
+    def switch_cost(self, cpu: int, rounds: int) -> costs_pb2.SwitchCostReply:
         """Measures what passing a CPU costs."""
-        request = pb.SwitchCostRequest(cpu=cpu, rounds=rounds)
-        return self._call("MeasureSwitchCost", request, pb.SwitchCostReply, seconds=30)
+        request = costs_pb2.SwitchCostRequest(cpu=cpu, rounds=rounds)
+        return self._call("MeasureSwitchCost", request, costs_pb2.SwitchCostReply, seconds=30)
 
     def start(self, policy: Policy, controller: ControllerKind | None = None) -> None:
         """Lets traffic and scheduler run."""
@@ -141,9 +141,9 @@ class EngineClient:
         policy: Policy,
         settle: float,
         window: float,
-        controller: ControllerKind | None = None,
+        controller: ControllerKind,
     ) -> pb.MeasureReply:
-        """Changes to `policy`, lets it settle, and measures over a window.
+        """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         EngineError if something else was measured than was asked for.
         """
@@ -156,7 +156,7 @@ class EngineClient:
         reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
         if reply.policy != policy:
             raise _other_than("policy", names.policy_name(policy), names.policy_name(reply.policy))
-        if controller and reply.controller != controller:
+        if reply.controller != controller:
             told = names.controller_name
             raise _other_than("controller", told(controller), told(reply.controller))
         return reply

@@ -7,7 +7,7 @@ from hdrh.histogram import HdrHistogram
 from unis.v1.common_pb2 import LatencyHistogram
 
 _LOWEST_NS, _HIGHEST_NS = 1, 100 * 10**9
-_DIGITS = 3  # significant
+_DIGITS = 3  # significant; one more than the engine's, whose buckets are kept as they are
 
 
 class Latency:

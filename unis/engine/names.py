@@ -15,10 +15,12 @@ def _names(enum: EnumTypeWrapper, prefix: str) -> dict[str, int]:
     }
 
 
+# Compared where nothing else is asked for: functions that co-operate, and classes of the kernel.
+COMPARED = ("unis", "cooperative", "rr", "other")
+
 _POLICIES = _names(common_pb2.Policy, "POLICY_")
 _CONTROLLERS = _names(engine_pb2.ControllerKind, "CONTROLLER_")
 _LINKS = _names(common_pb2.LinkKind, "LINK_")
-_REASONS = _names(common_pb2.SwitchReason, "SWITCH_REASON_")
 
 
 def policies() -> list[str]:

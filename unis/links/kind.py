@@ -7,13 +7,9 @@ from typing import Literal, Protocol
 from unis.engine import names
 from unis.v1 import engine_pb2 as pb
 
-EndName = Literal["none", "server", "client"]
+EndName = Literal["none", "server"]
 
-_ENDS = {
-    "none": pb.MEMIF_END_NONE,
-    "server": pb.MEMIF_END_SERVER,
-    "client": pb.MEMIF_END_CLIENT,
-}
+_ENDS = {"none": pb.MEMIF_END_NONE, "server": pb.MEMIF_END_SERVER}
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,6 @@ class LinkKind(Protocol):
 
     def device(self, port: PortEnds) -> str:
         """The value of EAL's --vdev for a port on links of this kind."""
-
-    def files(self, link: LinkPlan) -> list[Path]:
-        """What it leaves on disk: removed before the run starts and when it has ended."""
 
     def memory_bytes(self, link: LinkPlan) -> int:
         """Of the engine's hugepages."""

@@ -1,7 +1,5 @@
 """memif: shared memory between two DPDK groups, both ways, packets are copied."""
 
-from pathlib import Path
-
 from unis.chain import defaults
 from unis.links.kind import LinkPlan, PortEnds
 
@@ -35,10 +33,6 @@ class Memif:
             "bsize": link.memif.buffer_bytes,
         }
         return f"net_memif{port.number}," + ",".join(f"{k}={v}" for k, v in parts.items())
-
-    def files(self, link: LinkPlan) -> list[Path]:
-        """The control socket."""
-        return [link.memif.socket] if link.memif else []
 
     def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
         """None: it is a memfd of ordinary pages."""

@@ -1,7 +1,5 @@
 """rte_ring of the engine's DPDK group: one way, zero copy, no file of its own."""
 
-from pathlib import Path
-
 from unis.chain import defaults
 from unis.engine.limits import limit
 from unis.links.kind import LinkPlan, PortEnds
@@ -26,10 +24,6 @@ class Ring:
         parts += [f"rx={port.rx.name}"] if port.rx else []
         parts += [f"tx={port.tx.name}"] if port.tx else []
         return ",".join([*parts, f"shm={port.name}"])
-
-    def files(self, link: LinkPlan) -> list[Path]:  # noqa: ARG002
-        """None: it is in the memory of the DPDK group."""
-        return []
 
     def memory_bytes(self, link: LinkPlan) -> int:
         """Pointers to packets."""

@@ -20,7 +20,7 @@ class Arm:
     """What is compared: a policy and, where it matters, how tasks are switched."""
 
     policy: str
-    controller: str | None = None  # as it is
+    controller: str | None = None  # that of the run
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
@@ -52,9 +52,9 @@ class Measurer(Protocol):
         policy: common.Policy,
         settle: float,
         window: float,
-        controller: pb.ControllerKind | None = None,
+        controller: pb.ControllerKind,
     ) -> pb.MeasureReply:
-        """Changes to `policy`, lets it settle, and measures over a window.
+        """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         Raises where something else was measured than was asked for.
         """
@@ -81,9 +81,10 @@ def mpps(reply: pb.MeasureReply) -> float:
     return reply.delivered / reply.window_ns * 1e3
 
 
-def measure(client: Measurer, arm: Arm, span: Span) -> pb.MeasureReply:
-    """One window of one arm."""
-    kind = names.controller(arm.controller) if arm.controller else None
+def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.MeasureReply:
+    """One window of one arm; `controller` is that of an arm that names none."""
+    # Always told, or it would be whichever the arm before had.
+    kind = names.controller(arm.controller or controller)
     return client.measure(names.policy(arm.policy), span.settle, span.window, kind)
 
 
@@ -91,10 +92,11 @@ def alternate(
     client: Measurer,
     order: Sequence[Sequence[Arm]],
     spans: Mapping[Arm, Span],
+    controller: str,
     on_window: Callable[[Rounds, Arm], None],
     before_round: Callable[[], None] = lambda: None,
 ) -> Rounds:
-    """Measures the arms of each round in the order given.
+    """Measures the arms of each round in the order given, under `controller` where one names none.
 
     `on_window` is called after each window with what there is and the arm just measured.
     """
@@ -103,7 +105,7 @@ def alternate(
         before_round()
         done.append({})
         for arm in arms:
-            done[-1][str(arm)] = measure(client, arm, spans[arm])
+            done[-1][str(arm)] = measure(client, arm, spans[arm], controller)
             on_window(done, arm)
     return done
 

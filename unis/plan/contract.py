@@ -4,6 +4,7 @@ import ipaddress
 from pathlib import Path
 
 from unis.chain.model import (
+    NS_PER_US,
     Match,
     PcapSource,
     PortSink,
@@ -14,7 +15,6 @@ from unis.chain.model import (
 )
 from unis.v1 import common_pb2, engine_pb2
 
-NS_PER_US = 1000
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
 

@@ -3,6 +3,9 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+_RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 
 def parse_cpu_list(text: str) -> frozenset[int]:
@@ -36,6 +39,11 @@ class Machine:
     def this(cls) -> "Machine":
         """The machine that we run on; before we restrict ourselves to some of its CPUs."""
         return cls(frozenset(os.sched_getaffinity(0)))
+
+
+def rr_timeslice_ms() -> int:
+    """The kernel's SCHED_RR time slice as it is now."""
+    return int(_RR_TIMESLICE.read_text())
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from unis.chain.model import Match, SchedulerPart, Traffic
-from unis.links.kind import LinkPlan, MemifPlan
+from unis.links.kind import LinkPlan
 from unis.plan.contract import flow_match, scheduler_settings, traffic_config
 from unis.v1 import engine_pb2 as pb
 from unis.workload.kind import GroupName
-
-__all__ = [
-    "ChainPlan",
-    "EnginePlan",
-    "FunctionPlan",
-    "HopPlan",
-    "LinkPlan",
-    "MemifPlan",
-    "Places",
-    "Plan",
-    "PortPlan",
-]
 
 _GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
 
@@ -66,7 +54,6 @@ class FunctionPlan:
     file_prefix: str
     env: Mapping[str, str]  # beside the launcher's own
     user: str | None
-    restart: str
     cwd: Path
     cost_ns: float | None  # per packet; None: to be estimated
     yield_every: int  # bursts; 0: it never yields

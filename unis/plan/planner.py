@@ -22,6 +22,7 @@ from unis.plan.model import (
     PortPlan,
 )
 from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import GroupName, Start
 
@@ -48,6 +49,7 @@ def make_plan(
     problems += cpus.function_problems(chain.file, machine, others)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
+    problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
         raise chain.error(problems)
@@ -157,7 +159,6 @@ class _Planner:
             file_prefix=kind.file_prefix(start),
             env=dict(function.env),
             user=function.user,
-            restart=_stated(function.restart),
             cwd=self._chain.directory,
             cost_ns=function.mean_cost_ns,
             yield_every=function.yield_every or 0,

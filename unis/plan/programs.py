@@ -25,7 +25,8 @@ def find_program(program: str, directory: Path) -> Path | None:
         found = shutil.which(directory / program)
     else:
         found = shutil.which(built.functions_directory() / program) or shutil.which(program)
-    return Path(found).resolve() if found else None
+    # Not resolved: what a program does may depend on the name that it is called by.
+    return Path(found).absolute() if found else None
 
 
 def program_problem(program: str, directory: Path) -> str | None:

@@ -46,7 +46,7 @@ def report_page(
         headline=headline(summary),
         summary=summary,
         sections=_sections(summary, rounds, traces, trace_ms, functions),
-        remarks=_remarks(summary),
+        remarks=remarks(summary),
         missing=missing(summary),
         facts=_facts(summary),
         baseline=BASELINE,
@@ -140,7 +140,7 @@ def _paired(value: Paired | None) -> Markup:
     return text.format(show(value.median), show(value.low), show(value.high))
 
 
-def _remarks(summary: Summary) -> list[str]:
+def remarks(summary: Summary) -> list[str]:
     """What a reader of the table would otherwise not know."""
     return [
         f"{arm}: in {result.windows_without_packets} of its windows ({result.window_s:.2g} s each) "

@@ -16,7 +16,7 @@ from unis.runtime.files import write_atomically
 if TYPE_CHECKING:
     from unis.chain.model import Traffic
     from unis.plan.model import FunctionPlan
-    from unis.v1 import engine_pb2 as pb
+    from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
 MIX_SIZES = {"imix": [64, 594, 1518], "datacenter": [200, 1400]}

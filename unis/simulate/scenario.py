@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unis import links
+from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Function, PcapSource, SyntheticSource, Traffic
 from unis.chain.values import EGRESS, INGRESS
@@ -12,13 +13,13 @@ from unis.engine import names
 from unis.errors import UnisError
 from unis.plan import wiring
 from unis.plan.contract import SIZE_MIXES, scheduler_settings
+from unis.plan.machine import rr_timeslice_ms
+from unis.plan.thresholds import threshold_problems
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
 # Bursts between two yields of a co-operative function, where the file states none (section 5.1.3).
 PAPER_YIELD_EVERY = 8
-_MIX_MEAN = {"imix": (7 * 64 + 4 * 594 + 1518) / 12, "datacenter": (200 + 1400) / 2}  # bytes
-_RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 CostOf = float | dict[int, float]  # ns a packet, or that for each packet size
 
@@ -39,15 +40,14 @@ class MachineCosts:
     sink_ns: float = 0
     platform_has_three_cpus: bool = False  # else source, sink and scheduler take turns on one
 
-    def message(self, rr_timeslice_ms: int | None) -> pb.SimMachine:
+    def message(self, slice_ms: int | None) -> pb.SimMachine:
         """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
-        slice_ms = rr_timeslice_ms or int(_RR_TIMESLICE.read_text())
         return pb.SimMachine(
             switch_ns=self.switch_ns,
             switch_call_ns=self.switch_call_ns,
             yield_ns=self.yield_ns,
             kernel_switch_ns=self.kernel_switch_ns,
-            rr_slice_ns=slice_ms * 1_000_000,
+            rr_slice_ns=(slice_ms or rr_timeslice_ms()) * 1_000_000,
             source_ns=self.source_ns,
             sink_ns=self.sink_ns,
             platform_has_three_cpus=self.platform_has_three_cpus,
@@ -74,7 +74,7 @@ def scenario(
         )
     # The simulator knows no sockets.
     wired = wiring.wire(file, Path())
-    if problems := wiring.link_problems(file, wired):
+    if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired)]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
@@ -123,7 +123,8 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
     arrivals = pb.SimArrivals(kind=pb.ARRIVAL_SATURATING)
     match traffic.source:
         case SyntheticSource(size=str(mix)):
-            arrivals.mix, size = SIZE_MIXES[mix], _MIX_MEAN[mix]
+            arrivals.mix, weights = SIZE_MIXES[mix], defaults.MIXES[mix]
+            size = sum(each * weight for each, weight in weights.items()) / sum(weights.values())
         case SyntheticSource(size=int(fixed)):
             arrivals.size = fixed
             size = fixed

@@ -1,0 +1,103 @@
+"""Programs of a plan, and what the engine is told."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.python.planned import EIGHT_CPUS, places, planned, small, told
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
+from unis.chain.problem import ChainFileError
+from unis.plan.model import Places
+from unis.plan.planner import make_plan
+from unis.v1 import engine_pb2 as pb
+
+
+def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unis.plan.programs import find_program
+
+    monkeypatch.setenv("UNIS_BUILD", str(tmp_path / "build"))
+    (tmp_path / "build" / "functions").mkdir(parents=True)
+    own, built = tmp_path / "sh", tmp_path / "build" / "functions" / "sh"
+    for file in (own, built):
+        file.write_text("#!/bin/true\n")
+        file.chmod(0o755)
+    assert find_program("./sh", tmp_path) == own
+    assert find_program("sh", tmp_path) == built  # never what happens to lie beside the file
+    (tmp_path / "alias").symlink_to("sh")
+    assert find_program("./alias", tmp_path) == tmp_path / "alias"  # as argv[0] says
+    built.unlink()
+    assert find_program("sh", tmp_path) not in (own, None)
+
+
+def test_a_missing_program_is_told_once_with_what_to_write(tmp_path: Path) -> None:
+    functions = {name: {"program": "mine"} for name in ("fw", "nat", "monitor")}
+    (tmp_path / "mine").write_text("")
+    chain = LoadedChain(tmp_path / "c.yaml", ChainFile.model_validate(small(functions=functions)))
+    with pytest.raises(ChainFileError) as caught:
+        make_plan(chain, EIGHT_CPUS, (), places)
+    assert str(caught.value).endswith("write ./mine")
+    assert len(caught.value.problems) == 1
+
+
+def test_user_and_environment() -> None:
+    functions = small()["functions"] | {"monitor": {"program": "sh", "user": "nobody"}}
+    assert "only root may open" in told(small(functions=functions))[0]
+    memif = [{"from": "nat", "to": "monitor", "kind": "memif"}]
+    defaults = {"cpu": 1, "env": {"A": 1, "B": "2"}}
+    functions["nat"] = {"program": "sh", "env": {"B": "3"}, "args": ["-x", 5], "yield_every": 4}
+    plan = planned(small(functions=functions, links=memif, defaults=defaults))
+    assert plan.function("monitor").user == "nobody"
+    assert plan.function("nat").env == {"A": "1", "B": "3"}
+    argv = plan.function("nat").argv
+    assert argv[argv.index("--") :] == ("--", "-x", "5", "--yield-every", "4")
+    assert plan.deploy({}, "").functions[1].cooperates
+
+
+def test_defaults_are_the_papers() -> None:
+    request = planned(small()).deploy({}, "id")
+    assert request.scheduler.gamma == 0.75
+    assert request.scheduler.theta_min == 64 - 8
+    assert not request.scheduler.HasField("theta_max")
+    assert request.scheduler.interval_ns == 1000
+    assert request.scheduler.occupancy
+    assert not request.scheduler.HasField("lead_ns")
+    assert request.links[0].slots == 2048
+    assert (request.run, request.run_id) == ("x", "id")
+
+
+def test_costs_of_the_file_come_before_measured_ones() -> None:
+    costs = {"fw": 33.0, "nat": 44.0}
+    functions = small()["functions"] | {"fw": {"program": "sh", "cost_ns": {64: 10, 1500: 30}}}
+    request = planned(small(functions=functions)).deploy(costs, "")
+    assert [function.cost_ns for function in request.functions] == [20.0, 44.0, 0.0]
+
+
+def test_traffic() -> None:
+    def traffic(**parts: object) -> pb.TrafficConfig:
+        return planned(small(traffic=parts)).deploy({}, "").traffic
+
+    wire = traffic(rate="2.5Mpps")
+    assert (wire.pps, wire.bps, wire.synthetic.size) == (2.5e6, 0, 64)
+    assert traffic(rate="10Gbps").bps == 1e10
+    assert traffic(sink={"kind": "port", "device": "net_tap0"}).sink_device == "net_tap0"
+    nic = planned(small(traffic={"source": {"kind": "port", "device": "0000:03:00.0,a=1"}}))
+    assert nic.engine.pci == ("0000:03:00.0",)
+    assert nic.engine.argv[-2:] == ("--pci", "0000:03:00.0")
+
+
+def test_times_are_nanoseconds() -> None:
+    scheduler = {"interval_us": 2.5, "lead_us": 0, "max_wait_us": 7}
+    wire = planned(small(scheduler=scheduler)).deploy({}, "").scheduler
+    assert (wire.interval_ns, wire.lead_ns, wire.max_wait_ns) == (2500, 0, 7000)
+    assert wire.HasField("lead_ns")
+
+
+def test_a_socket_path_that_is_too_long_is_told() -> None:
+    chain = LoadedChain(
+        Path("/c.yaml"),
+        ChainFile.model_validate(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}])),
+    )
+    deep = Places(Path("/" + "d" * 100), Path("/s"), Path("/d"))
+    with pytest.raises(ChainFileError, match=r"socket has \d+ bytes, 107 at most"):
+        make_plan(chain, EIGHT_CPUS, (), lambda _: deep)

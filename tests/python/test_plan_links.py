@@ -1,0 +1,156 @@
+"""Links, ports and thresholds of a plan."""
+
+import pytest
+
+from tests.python.planned import planned, small, told
+from tests.python.strategies import Data
+
+
+def test_a_chain_on_rings_is_a_line_of_ports() -> None:
+    plan = planned(small())
+    assert [(link.name, link.kind, link.slots) for link in plan.links] == [
+        (f"c.{at}", "ring", 2048) for at in range(4)
+    ]
+    assert [f.ports[0].device for f in plan.functions] == [
+        f"net_unis{at},rx=c.{at},tx=c.{at + 1},shm={name}.0"
+        for at, name in enumerate(("fw", "nat", "monitor"))
+    ]
+    assert [f.lcore for f in plan.functions] == [4, 5, 6]
+
+
+def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
+    plan = planned(small(links=[{"from": "nat", "to": "monitor", "kind": "memif", "slots": 512}]))
+    assert [(link.kind, link.slots) for link in plan.links] == [
+        ("ring", 2048), ("ring", 2048), ("ring", 2048), ("memif", 512), ("memif", 1024),
+        ("ring", 2048),
+    ]  # fmt: skip
+    monitor = plan.function("monitor")
+    assert (monitor.group, monitor.file_prefix) == ("own", "unis-x.monitor")
+    assert [(p.rx, p.tx, p.memif_client) for p in monitor.ports] == [
+        ("c.3", "c.3", True),
+        ("c.4", "c.4", True),
+    ]
+    assert monitor.ports[0].device == (
+        "net_memif0,role=client,id=0,socket=/run/unis/x/c.3.sock,socket-abstract=no,rsize=9,"
+        "bsize=2048"
+    )
+    assert "--proc-type=primary" in monitor.argv
+    assert plan.hugepages_mb > planned(small()).hugepages_mb
+    assert [(hop.in_port, hop.out_port) for hop in plan.chains[0].hops] == [(0, 0), (0, 0), (0, 1)]
+
+
+def test_between_two_such_functions_the_memif_is_direct() -> None:
+    links = [
+        {"from": "fw", "to": "nat", "kind": "memif"},
+        {"from": "nat", "to": "monitor", "kind": "memif"},
+    ]
+    assert told(small(links=links)) == [
+        f"('functions', '{name}') has a memif to another function, where the engine cannot "
+        "measure it; add its cost_ns"
+        for name in ("nat", "monitor")
+    ]
+    functions = {name: {"program": "sh", "cost_ns": 50} for name in ("fw", "nat", "monitor")}
+    plan = planned(small(links=links, functions=functions))
+    direct = [link for link in plan.links if link.memif and link.memif.engine_end == "none"]
+    assert len(direct) == 1
+    nat, monitor = plan.function("nat"), plan.function("monitor")
+    assert nat.ports[1].rx == monitor.ports[0].rx == direct[0].name
+    assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)
+    # The server is the one that is started first.
+    turned = planned(small(links=links, functions=dict(reversed(functions.items()))))
+    assert [function.name for function in turned.functions] == ["monitor", "nat", "fw"]
+    assert turned.function("nat").ports[1].memif_client
+    assert not turned.function("monitor").ports[0].memif_client
+
+
+def test_a_way_back_goes_through_the_same_ports_the_other_way() -> None:
+    chains = {
+        "there": {"path": ["fw", "nat", "monitor"], "match": [{"dst_port": 80}]},
+        "back": {"reverse_of": "there"},
+    }
+    plan = planned(small(chains=chains))
+    there, back = plan.chains
+    assert [(hop.in_port, hop.out_port) for hop in there.hops] == [(0, 1)] * 3
+    assert [(hop.function, hop.in_port, hop.out_port) for hop in back.hops] == [
+        ("monitor", 1, 0), ("nat", 1, 0), ("fw", 1, 0),
+    ]  # fmt: skip
+    memif = [{"from": "fw", "to": "nat", "kind": "memif"}]
+    plan = planned(small(chains=chains, links=memif))
+    assert len(plan.function("nat").ports) == 2  # both ways over the same two memifs
+    assert sum(link.kind == "memif" for link in plan.links) == 2
+
+
+def test_an_odd_chain_leaves_one_direction_of_its_pair_unused() -> None:
+    chains = {
+        f"c{at}": {"path": ["fw", "nat", "monitor"], "match": [{"dst_port": at}]} for at in range(3)
+    }
+    ports = planned(small(chains=chains)).function("nat").ports
+    assert [(port.rx, port.tx) for port in ports] == [
+        ("c0.1", "c1.2"), ("c1.1", "c0.2"), ("c2.1", ""), ("", "c2.2"),
+    ]  # fmt: skip
+    assert [port.device.split(",", 1)[1] for port in ports[2:]] == [
+        "rx=c2.1,shm=nat.2",
+        "tx=c2.2,shm=nat.3",
+    ]
+
+
+def test_ports_are_bounded() -> None:
+    chains = {
+        f"c{at}": {"path": ["fw", "nat", "monitor"], "match": [{"dst_port": at}]} for at in range(8)
+    }
+    assert len(planned(small(chains=chains)).function("fw").ports) == 8
+    memif = [{"from": "fw", "to": "nat", "kind": "memif"}]
+    assert "has 16 ports for its chains and 8 at most" in told(small(chains=chains, links=memif))[0]
+    functions = {f"f{at}": {"program": "sh"} for at in range(16)}
+    chains = {f"c{at}": {"path": list(functions), "match": [{"dst_port": at}]} for at in range(2)}
+    assert "32 ports on rings" in told(small(functions=functions, chains=chains))[0]
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        (
+            {"from": "monitor", "to": "egress", "kind": "memif"},
+            "`monitor` receives from a ring, so it",
+        ),
+        ({"from": "fw", "to": "nat", "kind": "memif", "slots": 32768}, "a memif has up to 16384"),
+    ],
+)
+def test_links_that_cannot_be(link: Data, sentence: str) -> None:
+    assert sentence in told(small(links=[link]))[0]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "parts", "sentence"),
+    [
+        ({"theta_min": 511}, {}, "from `ingress` to `fw` holds 511 packets, and θmin is 511"),
+        (
+            {"theta_min": 1024},
+            {"chains": {"c": {"path": ["fw", "nat", "monitor"], "ring": 2048}},
+             "links": [{"from": "fw", "to": "nat", "kind": "memif"}]},
+            "from `fw` to `nat` holds 1024 packets, and θmin is 1024: `nat` would never have work",
+        ),
+        (
+            {},
+            {"links": [{"from": "fw", "to": "nat", "slots": 64}]},
+            "from `fw` to `nat` is filled up to θmax, 48 packets of 63, and θmin is 56",
+        ),
+    ],
+)  # fmt: skip
+def test_a_link_that_is_too_small_for_the_thresholds(
+    scheduler: Data, parts: Data, sentence: str
+) -> None:
+    chains = {"c": {"path": ["fw", "nat", "monitor"], "ring": 512}}
+    sentences = told(small(**{"scheduler": scheduler, "chains": chains, **parts}))
+    assert sum(sentence in row for row in sentences) == 1
+
+
+def test_links_that_are_just_large_enough() -> None:
+    links = [
+        {"from": "ingress", "to": "fw", "slots": 64},  # a source fills it to the brim
+        {"from": "fw", "to": "nat", "slots": 128},
+        {"from": "monitor", "to": "egress", "slots": 64},  # a sink empties it
+    ]
+    assert [link.slots for link in planned(small(links=links)).links] == [64, 128, 2048, 64]
+    between = [{"from": "fw", "to": "nat", "slots": 64}]
+    assert planned(small(links=between, scheduler={"theta_min": 40}))

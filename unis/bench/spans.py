@@ -1,0 +1,19 @@
+"""How long the arms of a comparison are measured on this machine."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from unis.measure.windows import Arm, Span, span_of
+from unis.plan.machine import rr_timeslice_ms
+from unis.plan.model import Plan
+
+
+def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
+    """The span of each arm; `window` is in seconds."""
+    sharing = max(Counter(function.cpu for function in plan.functions).values())
+    return {arm: span_of(arm, window, sharing, rr_slice(plan)) for arm in arms}
+
+
+def rr_slice(plan: Plan) -> float:
+    """The kernel's SCHED_RR time slice while the chain runs, seconds."""
+    return (plan.scheduler.rr_timeslice_ms or rr_timeslice_ms()) / 1000
