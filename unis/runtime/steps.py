@@ -120,7 +120,10 @@ class Functions:
     """The processes of the functions."""
 
     def do(self, run: Run) -> None:
-        """Starts all, for the ends of a memif wait for one another, and then attaches each."""
+        """Starts and attaches each: attached it waits idle, and the next has the CPU to start on.
+
+        Those of a DPDK group of their own are attached last, for both ends of a memif must run.
+        """
         for function in run.plan.functions:
             run.tell(f"starting {function.name} on CPU {function.cpu}")
             child = run.start(
@@ -134,10 +137,13 @@ class Functions:
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
                 run.record(functions=[*run.state.functions, started])
+                if function.group == "engine":
+                    run.attach(started)
         # From here on functions may spin; children, who may need their CPUs, are started.
         keep_off(run.plan.cpus)
         for started in run.state.functions:
-            run.attach(started)
+            if run.plan.function(started.name).group != "engine":
+                run.attach(started)
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
         """Ends every process of the run, also those that its functions have started."""
