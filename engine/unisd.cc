@@ -150,6 +150,16 @@ cpu_set_t AllowedCpus() {
   return cpus;
 }
 
+// EAL puts its control threads, which answer functions and memif clients, on the CPUs of the
+// process that no lcore has: left with those of the functions, they would wait for spinners for
+// ever.
+void StayOn(const std::vector<unsigned>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const unsigned cpu : cpus) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
 // CPUs that we may use and that the services leave.
 std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu_set_t& allowed) {
   std::set<unsigned> cpus;
@@ -197,7 +207,8 @@ void FavourSession() {
 
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
-  const cpu_set_t allowed = AllowedCpus();  // before EAL pins this thread
+  const cpu_set_t allowed = AllowedCpus();
+  StayOn(options.cpus);
   FavourSession();
   // Blocked in every thread, so that the main one alone waits for them.
   sigset_t signals;

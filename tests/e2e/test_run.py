@@ -179,3 +179,14 @@ def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
             assert costs == estimates
             assert_delivers_more_than(machine, delivered(run))
             assert_whole(machine.exact_account())
+
+
+def test_threads_that_answer_functions_are_not_on_their_cpus(machine: Machine) -> None:
+    machine.up(machine.chain_file({"swap": macswap()}))
+    unisd = machine.pid_of("unisd")
+    assert {
+        line.split()[1]
+        for status in Path(f"/proc/{unisd}/task").glob("*/status")
+        for line in status.read_text().splitlines()
+        if line.startswith("Cpus_allowed_list")
+    } == {"0"}
