@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pwd
 import select
 import shutil
 import subprocess
@@ -82,8 +81,6 @@ class Run:
         with written(self.directory.path):
             # EAL loads no driver from below a folder that everybody may write, such as /tmp.
             shutil.copy(driver, self.directory.port_driver)
-            for user in {f.user for f in self.plan.functions if f.user is not None}:
-                self.directory.open_links_to(pwd.getpwnam(user).pw_uid)
         for note in self.plan.notes:
             self.tell(note)
         if options.use_cache:
