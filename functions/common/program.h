@@ -169,6 +169,7 @@ int RunProgram(int argc, char** argv) {
   }
   CatchSignals(program.options().yield_every > 0);
   if (!program.StartEal() || !program.OpenPorts()) return program.exit_code();
+  TakeOrders();
   Result<Function> function = Function::Create(std::move(settings));
   if (!function) {
     program.Fail(function.error());

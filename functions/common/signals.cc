@@ -23,16 +23,26 @@ void Catch(int signal, void (*handler)(int, siginfo_t*, void*)) {
   sigaction(signal, &action, nullptr);
 }
 
+void Block(int how) {
+  sigset_t orders;
+  sigemptyset(&orders);
+  sigaddset(&orders, SIGRTMIN);
+  pthread_sigmask(how, &orders, nullptr);
+}
+
 }  // namespace
 
 void CatchSignals(bool cooperative) {
   signal_flags::yielding = cooperative ? 1 : 0;
   for (const int signal : {SIGINT, SIGTERM}) Catch(signal, Stop);
+  Block(SIG_BLOCK);
   if (cooperative) {
     Catch(SIGRTMIN, SetYielding);
   } else {
     std::signal(SIGRTMIN, SIG_IGN);
   }
 }
+
+void TakeOrders() { Block(SIG_UNBLOCK); }
 
 }  // namespace unis::functions
