@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "engine/base/eventually_for_test.h"
+#include "engine/base/machine_for_test.h"
 #include "engine/base/proc.h"
 #include "engine/base/process_for_test.h"
 
@@ -144,7 +145,7 @@ TEST_F(KernelSettingTest, TheNumberOfAKilledRunMayBeAnothersNow) {
   auto other = OtherRun(-1);
   const pid_t number = other.pid();
   other.End();
-  if (geteuid() != 0) GTEST_SKIP() << "only root may choose the number of a process";
+  UNIS_NEED_ROOT();  // to choose the number of a process
   // Start times are counted in ticks: the stranger starts in another one.
   std::this_thread::sleep_for(std::chrono::milliseconds(3000 / sysconf(_SC_CLK_TCK)));
   const ChildProcess stranger([] { pause(); }, number);

@@ -1,20 +1,16 @@
 #include "engine/run/deployment.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/platform/own_ports.h"
 #include "engine/run/convert.h"
+#include "engine/run/services.h"
 
 namespace unis {
 namespace {
-
-// Before the engine's other threads, which answer calls. Not a real-time class: the services spin,
-// and nothing else would ever run on their CPU.
-constexpr int kServiceNice = -5;
 
 // Every ring may be full, every function may hold a few bursts, every lcore's cache may fill, and
 // the estimator or a port may need as much again as a ring.
@@ -258,8 +254,7 @@ absl::Status Deployment::RunComponents() {
     places.emplace_back(bridge.get(), lcores[lcores.size() / 2]);
   if (sampler_) places.emplace_back(sampler_.get(), lcores.back());
   for (const auto& [component, lcore] : places) {
-    if (auto status = component->RunOn(lcore); !status.ok()) return status;
-    component->Do([] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); });
+    if (auto status = RunFavoured(*component, lcore); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,8 @@
 
 #include <chrono>
 
+#include "engine/run/services.h"
+
 namespace unis {
 namespace {
 
@@ -118,7 +120,7 @@ absl::Status Estimation::StopAndWait(HeldThread& thread) {
       return absl::FailedPreconditionError(fmt::format("function {} has ended", thread.name()));
     if (std::chrono::steady_clock::now() > deadline)
       return absl::DeadlineExceededError(fmt::format("function {} does not stop", thread.name()));
-    if (!interrupt_.SleepFor(kLookEvery)) return absl::AbortedError("the run is ending");
+    if (!interrupt_.SleepFor(kLookEvery)) return Ending();
   }
   return absl::OkStatus();
 }
@@ -126,7 +128,7 @@ absl::Status Estimation::StopAndWait(HeldThread& thread) {
 // The sink's thread does the measuring: so it takes no packet away, and the source rests.
 absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
                                 CostSamples& samples) {
-  if (interrupt_.raised()) return absl::AbortedError("the run is ending");
+  if (interrupt_.raised()) return Ending();
   HeldThread& thread = *subject.thread;
   const auto& function = deployment_.topology().functions[subject.function];
   const std::size_t chain = deployment_.topology().paths[function.paths.front()].chain;

@@ -8,6 +8,7 @@
 #include "engine/base/proc.h"
 #include "engine/run/account.h"
 #include "engine/run/polling_thread.h"
+#include "engine/run/services.h"
 
 namespace unis {
 namespace {
@@ -17,8 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr nanoseconds kAttachTimeout = std::chrono::seconds(20);
 constexpr auto kLookEvery = std::chrono::milliseconds(2);
-
-absl::Status Ending() { return absl::AbortedError("the run is ending"); }
 
 // By the counters of its net_unis ports.
 class PortActivity final : public Activity {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "engine/base/proc.h"
+#include "engine/run/services.h"
 
 namespace unis {
 namespace {
@@ -57,7 +58,7 @@ absl::StatusOr<pid_t> FindPollingThread(const std::string& function, pid_t pid,
   CpuTimes before = TimesOf(pid);
   pid_t last = 0;
   for (;;) {
-    if (!interrupt.SleepFor(kWindow)) return absl::AbortedError("the run is ending");
+    if (!interrupt.SleepFor(kWindow)) return Ending();
     if (!ProcessRuns(pid))
       return absl::FailedPreconditionError(
           fmt::format("function {} ended before it polled", function));

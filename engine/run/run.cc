@@ -2,25 +2,17 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
 #include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
+#include "engine/run/services.h"
 
 namespace unis {
-namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr unsigned kSwitchCostRounds = 200;
-constexpr int kServiceNice = -5;  // as the other services
-
-absl::Status Ending() { return absl::AbortedError("the run is ending"); }
-
-}  // namespace
 
 Run::Run(Options options) : options_(std::move(options)) {}
 
@@ -243,9 +235,8 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
     }
     components.back()->set_trace(
         std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores)));
-    if (auto status = components.back()->RunOn(lcores[lcores.size() - 1 - i]); !status.ok())
+    if (auto status = RunFavoured(*components.back(), lcores[lcores.size() - 1 - i]); !status.ok())
       return status;
-    components.back()->Do([] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); });
   }
   const std::lock_guard lock(state_);
   schedulers_ = std::move(components);
@@ -254,7 +245,7 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
 }
 
 absl::Status Run::ChooseLead(SchedulerSettings& settings) {
-  const auto cost = SwitchCostOn(deployment_->topology().cpus.front(), kSwitchCostRounds);
+  const auto cost = SwitchCostOn(deployment_->topology().cpus.front(), 0);
   if (!cost.ok()) return cost.status();
   if (!deployment_->config().scheduler().has_lead_ns()) {
     settings.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);

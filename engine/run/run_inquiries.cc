@@ -6,6 +6,7 @@
 #include "engine/run/measurement.h"
 #include "engine/run/packet_work.h"
 #include "engine/run/run.h"
+#include "engine/run/services.h"
 #include "engine/run/stats.h"
 
 namespace unis {
@@ -15,9 +16,6 @@ using std::chrono::nanoseconds;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
-constexpr unsigned kSwitchCostRounds = 200;
-
-absl::Status Ending() { return absl::AbortedError("the run is ending"); }
 
 }  // namespace
 
@@ -53,8 +51,9 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
 }
 
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
+  constexpr unsigned kRounds = 200;
   PacketWork work(deployment_->memory());
-  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds,
+  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
                                  [&work] { work.Burst(); });
 }
 
@@ -64,8 +63,7 @@ absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostR
   if (auto status = RequireNotRunning(); !status.ok()) return status;
   const auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
-  const auto cost =
-      SwitchCostOn(request.cpu(), request.rounds() > 0 ? request.rounds() : kSwitchCostRounds);
+  const auto cost = SwitchCostOn(request.cpu(), request.rounds());
   if (!cost.ok()) return cost.status();
   v1::SwitchCostReply reply;
   reply.set_call_ns(cost->call_ns);

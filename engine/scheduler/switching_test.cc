@@ -3,45 +3,10 @@
 
 #include <vector>
 
-#include "engine/scheduler/rig_for_test.h"
+#include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
 namespace {
-
-constexpr std::uint32_t kCapacity = 2048;
-constexpr std::uint32_t kThetaMin = 56;
-constexpr std::uint32_t kThetaMax = 1536;  // 0.75 · 2048
-constexpr std::uint32_t kPlenty = 1000;    // neither ≤ θmin nor ≥ θmax
-constexpr Nanoseconds kT = 1'000;
-constexpr double kCost = 100;
-constexpr Nanoseconds kSlice = 153'600;  // 100 ns · 0.75 · 2048
-
-FakeMonitor Links(std::size_t count) {
-  FakeMonitor monitor;
-  monitor.packets.assign(count, kPlenty);
-  monitor.capacity.assign(count, kCapacity);
-  return monitor;
-}
-
-// One chain whose task i reads link i and writes link i + 1.
-std::vector<OnePath> Chain(const std::vector<CoreIndex>& cores) {
-  std::vector<OnePath> tasks;
-  for (LinkIndex i = 0; i < cores.size(); ++i) tasks.push_back({cores[i], i, i + 1, kCost});
-  return tasks;
-}
-
-// `count` tasks on one core with two links each, so that a test can fill them one by one: task i
-// reads link 2i and writes link 2i + 1.
-std::vector<OnePath> Apart(std::size_t count) {
-  std::vector<OnePath> tasks;
-  for (LinkIndex i = 0; i < count; ++i) tasks.push_back({0, 2 * i, 2 * i + 1, kCost});
-  return tasks;
-}
-
-Rig Started(const SchedulerSettings& settings, const std::vector<OnePath>& tasks, CoreIndex cores,
-            std::size_t links) {
-  return Rig(settings, tasks, cores, Links(links));
-}
 
 using Calls = std::vector<SwitchCall>;
 
