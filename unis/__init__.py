@@ -1,5 +1,9 @@
 """UNiS: runs chains of poll-mode network functions on shared CPU cores, unmodified."""
 
-from importlib.metadata import version
 
-__version__ = version("unis")
+def version() -> str:
+    """The version that is installed."""
+    # A fifth of a short command's time, and only two of them ask.
+    from importlib.metadata import version as of
+
+    return of("unis")

@@ -2,15 +2,9 @@
 
 import sys
 
-import unis
-
 
 def main() -> None:
     """Entry point; says what to do where the generated half of the package is missing."""
-    if sys.argv[1:] in (["version"], ["--version"]):
-        # typer loads pydantic as soon as a command has an option: three times what this takes.
-        sys.stdout.write(f"{unis.__version__}\n")
-        return
     try:
         from unis.cli.app import run
 

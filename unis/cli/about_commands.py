@@ -54,4 +54,4 @@ def version(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Print the version."""
-    typer.echo(json.dumps({"unis": unis.__version__}) if as_json else unis.__version__)
+    typer.echo(json.dumps({"unis": unis.version()}) if as_json else unis.version())

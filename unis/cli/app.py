@@ -72,7 +72,7 @@ def _version(asked: bool) -> None:
     if asked:
         import unis
 
-        typer.echo(unis.__version__)
+        typer.echo(unis.version())
         raise typer.Exit
 
 
