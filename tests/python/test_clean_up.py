@@ -1,6 +1,5 @@
 """After a crash nothing is left: real processes that spin at real-time priority on CPU 1."""
 
-import contextlib
 import functools
 import os
 import signal
@@ -13,23 +12,19 @@ from typing import Any
 
 import pytest
 
+from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime import cgroup, hugepages, kernel_settings, lock, steps
 from unis.runtime import clean_up as clean_up_module
 from unis.runtime.clean_up import clean_up, forget
-from unis.runtime.directory import RunDirectory, all_runs, last_lines
+from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.logs import KEPT, ended, latest
-from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
-from unis.runtime.state import RUN_MARK, FunctionProcess, Phase, RunState
+from unis.runtime.process import ProcessId, keep_off
+from unis.runtime.state import FunctionProcess, Phase, RunState
 
-SPIN = (
-    "import time\nprint('up', flush=True)\nend = time.monotonic() + 20\n"
-    "while time.monotonic() < end: pass"
-)
 STUBBORN = (
     "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up', flush=True)\n"
     "time.sleep(20)"
 )
-CPU = 1
 
 
 @pytest.fixture(autouse=True)
@@ -47,37 +42,6 @@ def need_real_time() -> None:
     if os.environ.get("CI") == "true":
         pytest.fail("needs root and two CPUs")
     pytest.skip("needs root and two CPUs")
-
-
-@contextlib.contextmanager
-def process(code: str, run_id: str = "", real_time: int = 0) -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, RUN_MARK: run_id} if run_id else None,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        # Only in its loop may it starve: while it starts it holds locks that all need.
-        assert child.stdout
-        assert child.stdout.readline() == b"up\n"
-        if real_time:
-            os.sched_setaffinity(child.pid, {CPU})
-            os.sched_setscheduler(child.pid, os.SCHED_RR, os.sched_param(real_time))
-        yield child
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.sched_setscheduler(child.pid, os.SCHED_OTHER, os.sched_param(0))
-            child.kill()
-        child.wait()
-        if child.stdout:
-            child.stdout.close()
-
-
-def identity(child: subprocess.Popen[bytes]) -> ProcessId:
-    found = ProcessId.of(child.pid)
-    assert found is not None
-    return found
 
 
 def make_run(
@@ -386,31 +350,3 @@ def start_guard(
         stdin=stdin.stdout if stdin else subprocess.PIPE,
         start_new_session=True,
     )
-
-
-def test_process_identity() -> None:
-    with process(SPIN) as child:
-        me = identity(child)
-        assert me.alive()
-        assert me.threads() == [child.pid]
-        assert demote(me) == []
-        child.kill()
-        assert wait_gone([me], 5) == []  # a zombie is gone
-        assert not me.alive()
-        assert me.threads() == []
-        assert demote(me) == []
-        me.send(signal.SIGKILL)
-    assert ProcessId.of(child.pid) != me
-
-
-def test_marked_finds_only_the_same_mark() -> None:
-    with process(SPIN, run_id="abc") as child:
-        assert [found.pid for found in marked(RUN_MARK, "abc")] == [child.pid]
-        assert marked(RUN_MARK, "ab") == []
-
-
-def test_last_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("\n".join(map(str, range(20))))
-    assert last_lines(log, 2) == "    18\n    19"
-    assert last_lines(tmp_path / "none") == ""

@@ -1,0 +1,37 @@
+"""Processes are told from others that got their number, and found by their mark."""
+
+import signal
+from pathlib import Path
+
+from tests.python.spinning import SPIN, identity, process
+from unis.runtime.directory import last_lines
+from unis.runtime.process import ProcessId, demote, marked, wait_gone
+from unis.runtime.state import RUN_MARK
+
+
+def test_process_identity() -> None:
+    with process(SPIN) as child:
+        me = identity(child)
+        assert me.alive()
+        assert me.threads() == [child.pid]
+        assert demote(me) == []
+        child.kill()
+        assert wait_gone([me], 5) == []  # a zombie is gone
+        assert not me.alive()
+        assert me.threads() == []
+        assert demote(me) == []
+        me.send(signal.SIGKILL)
+    assert ProcessId.of(child.pid) != me
+
+
+def test_marked_finds_only_the_same_mark() -> None:
+    with process(SPIN, run_id="abc") as child:
+        assert [found.pid for found in marked(RUN_MARK, "abc")] == [child.pid]
+        assert marked(RUN_MARK, "ab") == []
+
+
+def test_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(map(str, range(20))))
+    assert last_lines(log, 2) == "    18\n    19"
+    assert last_lines(tmp_path / "none") == ""
