@@ -28,6 +28,7 @@ from unis.runtime.files import appending
 from unis.runtime.interrupts import interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
+from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RUN_MARK, Phase, RunState
@@ -151,7 +152,7 @@ def test_a_signal_while_a_run_is_noted_leaves_none(
 
 
 def start(plan: Plan) -> None:
-    with interrupts() as switch, run_module.running(plan, run_module.Options(), print, switch):
+    with interrupts() as switch, run_module.running(plan, Options(), print, switch):
         pass
 
 

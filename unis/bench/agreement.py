@@ -27,8 +27,9 @@ from unis.measure.paired import Paired
 from unis.measure.windows import Arm, Rounds, alternate, mpps
 from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts
+from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Options, Run, running
+from unis.runtime.run import Run, running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
 from unis.v1 import costs_pb2

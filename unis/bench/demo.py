@@ -25,8 +25,9 @@ from unis.runtime.costs import cpu_model
 from unis.runtime.doctor.software import dpdk_version
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
+from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Options, Run, running
+from unis.runtime.run import Run, running
 from unis.v1 import engine_pb2 as pb
 
 _TRACE_SECONDS = 0.02

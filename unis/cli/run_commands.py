@@ -88,8 +88,9 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
+    from unis.runtime.options import Options
     from unis.runtime.planning import plan_file
-    from unis.runtime.run import Options, running
+    from unis.runtime.run import running
     from unis.runtime.supervisor import Request, start_detached
 
     with errors_told():

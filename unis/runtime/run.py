@@ -8,7 +8,6 @@ import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,14 @@ from unis.runtime import child
 from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child
-from unis.runtime.claim import claim
+from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
 from unis.runtime.steps import STEPS
@@ -35,20 +35,6 @@ from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
-
-Report = Callable[[str], None]
-
-
-@dataclass
-class Options:
-    """What the command line says beside the chain file."""
-
-    policy: str | None = None
-    controller: str | None = None
-    start: bool = True  # False: attach the functions, but let no traffic run
-    use_cache: bool = True
-    estimate: bool = True
-    sizes: list[int] = field(default_factory=list)  # to estimate with, instead of the traffic's
 
 
 class Run:

@@ -1,7 +1,8 @@
 """What `up` does, in order, and how each part is undone.
 
-A step notes what it is going to do before it does it, so that whoever finds the note can undo it:
-the launcher, the guard, `unis down` or the next `unis up`. Clean-up walks all steps backwards,
+What finds a step's leavings is noted before it acts, but for the number of a process, which is
+noted once it has started; till then its environment tells. So whoever reads the notes can undo
+it: the launcher, the guard, `unis down` or the next `unis up`. Clean-up walks all steps backwards,
 whichever of them were taken; `undo` may therefore be called twice, or for a step never taken.
 """
 
@@ -12,9 +13,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unis import built
 from unis.engine import names
@@ -25,7 +26,12 @@ from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
 if TYPE_CHECKING:
-    from unis.runtime.run import Run
+    from unis.engine.client import EngineClient
+    from unis.plan.model import Plan
+    from unis.runtime.child import Child
+    from unis.runtime.costs import Cost
+    from unis.runtime.directory import RunDirectory
+    from unis.runtime.options import Options
 
 Hurry = Callable[[], bool]
 
@@ -35,11 +41,57 @@ _KILLED_SECONDS = 3.0
 _DPDK_RUNTIME = Path("/var/run/dpdk")
 
 
+class Launch(Protocol):
+    """What a step needs of the run that comes up."""
+
+    plan: Plan
+    options: Options
+    directory: RunDirectory
+    client: EngineClient
+    costs: dict[str, Cost]  # known so far, by function
+    leaf: Leaf | None
+    guard: subprocess.Popen[bytes] | None
+
+    @property
+    def state(self) -> RunState:
+        """What is noted on disk."""
+
+    def record(self, **changes: Any) -> None:
+        """Changes the note."""
+
+    def tell(self, line: str) -> None:
+        """To the user and to the log."""
+
+    def tell_guard(self, line: str) -> None:
+        """`unisd PID` or `down`."""
+
+    def start(
+        self,
+        what: str,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        user: str | None = None,
+    ) -> Child:
+        """Starts a process of the run; its death ends the run."""
+
+    def attach(self, function: FunctionProcess) -> None:
+        """Waits till it polls, and lets the engine take hold of it."""
+
+    def without_cost(self) -> list[str]:
+        """Functions whose cost nobody knows."""
+
+    def estimate(self, functions: Sequence[str]) -> None:
+        """Measures what a packet costs them."""
+
+
 class Step(Protocol):
     """One part of bringing a run up."""
 
-    def do(self, run: Run) -> None:
-        """Does it, noted first."""
+    def do(self, run: Launch) -> None:
+        """Does it."""
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
         """Undoes it as far as it was done; sentences of what could not be undone."""
@@ -48,7 +100,7 @@ class Step(Protocol):
 class Guard:
     """The process that undoes the run if its launcher is killed. It ends when the run does."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Starts it; it reads the launcher's words from its standard input."""
         with written(run.directory.event_log):
             log = appending(run.directory.event_log)
@@ -73,7 +125,7 @@ class Guard:
 class Group:
     """A cgroup in which all processes of the run are, where there is one to be had."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Makes it."""
         if name := cgroup.leaf_name(run.state.run_id):
             run.record(leaf=name)
@@ -92,7 +144,7 @@ class Group:
 class Engine:
     """unisd, its packet memory and the kernel's settings that it changes."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Starts it and tells it what shall run."""
         run.tell("starting unisd")
         argv = [str(built.unisd()), *run.plan.engine.argv]
@@ -119,7 +171,7 @@ class Engine:
 class Functions:
     """The processes of the functions."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Starts and attaches each: attached it waits idle, and the next has the CPU to start on.
 
         Those of a DPDK group of their own are attached last, for both ends of a memif must run.
@@ -167,7 +219,7 @@ class Functions:
 class Costs:
     """What a packet costs each function, where neither file nor cache says it."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Measures it; every function runs alone meanwhile."""
         if wanted := run.without_cost():
             run.estimate(wanted)
@@ -180,7 +232,7 @@ class Costs:
 class Traffic:
     """Packets flow, and the engine schedules."""
 
-    def do(self, run: Run) -> None:
+    def do(self, run: Launch) -> None:
         """Lets them, unless the run is for estimates only."""
         if run.options.start:
             policy = run.options.policy or run.plan.policy

@@ -13,8 +13,9 @@ from pathlib import Path
 from unis.errors import EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError
 from unis.runtime.interrupts import Interrupts, interrupts
+from unis.runtime.options import Options
 from unis.runtime.planning import plan_file
-from unis.runtime.run import Options, running
+from unis.runtime.run import running
 
 
 @dataclass(frozen=True)
