@@ -44,12 +44,17 @@ def trace(
 
 
 def _sizes(value: str | None) -> list[int]:
+    from unis.chain import defaults
+
     try:
         sizes = [int(part) for part in value.split(",")] if value else []
     except ValueError:
         sizes = [-1]
-    if any(not 64 <= size <= 1518 for size in sizes):
-        raise typer.BadParameter("give packet sizes from 64 to 1518 bytes, as 64,512,1500")
+    if any(not defaults.MIN_SIZE <= size <= defaults.MAX_SIZE for size in sizes):
+        raise typer.BadParameter(
+            f"give packet sizes from {defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes, as "
+            "64,512,1500"
+        )
     return sizes
 
 
@@ -77,8 +82,9 @@ def estimate(
     """
     from unis.chain.load import load
     from unis.runtime.interrupts import interrupts
+    from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
-    from unis.runtime.run import Options, known_costs, running
+    from unis.runtime.run import known_costs, running
 
     measured_sizes = _sizes(sizes)
     is_file = target.endswith((".yaml", ".yml"))

@@ -14,6 +14,7 @@ from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import err, errors_told, out, say, writable
 from unis.cli.view import number
 from unis.engine import names
+from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
@@ -129,6 +130,7 @@ def simulate(
 
     Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
     """
+    keep_off_functions()
     policies = policy or list(names.COMPARED)
     for each in policies:
         if each not in names.policies():

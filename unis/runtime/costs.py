@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unis.chain import defaults
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
-MIX_SIZES = {"imix": [64, 594, 1518], "datacenter": [200, 1400]}
 # Packet sizes for a function whose cost depends on them (section 5.1.2): smallest to MTU.
 MTU_SIZES = [64, 512, 1024, 1500]
 # A machine that others share may run at another speed tomorrow.
@@ -74,7 +74,7 @@ def sizes_of(traffic: Traffic) -> list[int]:
     """The packet sizes that a function's cost is taken over: those that it will see."""
     size = getattr(traffic.source, "size", None)
     if isinstance(size, str):
-        return MIX_SIZES[size]
+        return list(defaults.MIXES[size])
     return [size] if isinstance(size, int) else MTU_SIZES
 
 

@@ -8,17 +8,18 @@ from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
 from unis.runtime import hugepages
-from unis.runtime.directory import all_runs, run_directory
+from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
     """The plan for a chain file; a `name` takes the place of the file's."""
+    machine = machine or look()
     return plan_chain(load(path, name), machine)
 
 
 def plan_chain(chain: LoadedChain, machine: Machine | None = None) -> Plan:
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
-    machine = machine or Machine.this()
+    machine = machine or look()
     # Not the run of the same name, in whose place this one would be: `claim` refuses the name.
     there = [run for run in others() if run.name != chain.file.name]
     try:
@@ -26,6 +27,13 @@ def plan_chain(chain: LoadedChain, machine: Machine | None = None) -> Plan:
     except ChainFileError as error:
         error.bad_input = not (there and _fits(chain, machine))
         raise
+
+
+def look() -> Machine:
+    """This machine; from now on we keep off the CPUs of functions, who leave us no time."""
+    machine = Machine.this()
+    keep_off_functions()
+    return machine
 
 
 def _fits(chain: LoadedChain, machine: Machine) -> bool:
