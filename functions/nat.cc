@@ -11,7 +11,6 @@
 namespace unis::functions {
 namespace {
 
-constexpr std::uint32_t kIpChecksumAt = 10, kSourceAt = 12, kDestinationAt = 16;
 constexpr std::uint32_t kTcpHeader = 20, kUdpHeader = 8, kIcmpHeader = 8;  // bytes, at least
 constexpr std::uint32_t kTcpChecksumAt = 16, kUdpChecksumAt = 6, kIcmpChecksumAt = 2;
 constexpr std::uint32_t kIcmpIdentifierAt = 4;
@@ -24,7 +23,8 @@ std::uint16_t IcmpIdentifier(const std::uint8_t* frame, const Headers& headers) 
 // An echo request has one number only; it takes the place of the source port.
 Ipv4FlowKey OutboundKey(const std::uint8_t* frame, const Headers& headers) {
   const bool echo = headers.protocol == kIcmp;
-  return {LoadBe32(frame + headers.l3 + kSourceAt), LoadBe32(frame + headers.l3 + kDestinationAt),
+  return {LoadBe32(frame + headers.l3 + kIpv4SourceAt),
+          LoadBe32(frame + headers.l3 + kIpv4DestinationAt),
           echo ? IcmpIdentifier(frame, headers) : headers.SourcePort(frame),
           echo ? std::uint16_t{0} : headers.DestinationPort(frame), headers.protocol};
 }
@@ -47,7 +47,7 @@ void WriteEnd(std::uint8_t* frame, const Headers& headers, std::uint32_t address
   std::uint8_t* const l4 = frame + headers.l4;
   ChecksumChange change;
   StoreAndNote32(ip + address_at, address, change);
-  StoreBe16(ip + kIpChecksumAt, change.Apply(LoadBe16(ip + kIpChecksumAt)));
+  StoreBe16(ip + kIpv4ChecksumAt, change.Apply(LoadBe16(ip + kIpv4ChecksumAt)));
   if (headers.protocol == kIcmp) {  // its checksum has no pseudo-header: addresses do not count
     ChecksumChange identifier;
     StoreAndNote16(l4 + kIcmpIdentifierAt, port, identifier);
@@ -112,8 +112,8 @@ bool Nat::IsInside(std::uint32_t address) const {
 Nat::Fate Nat::Classify(const std::uint8_t* frame, const Headers& headers) const {
   if (headers.network == Network::kMalformed) return kMalformed;
   if (headers.network != Network::kIpv4) return kPass;
-  const std::uint32_t source = LoadBe32(frame + headers.l3 + kSourceAt);
-  const std::uint32_t destination = LoadBe32(frame + headers.l3 + kDestinationAt);
+  const std::uint32_t source = LoadBe32(frame + headers.l3 + kIpv4SourceAt);
+  const std::uint32_t destination = LoadBe32(frame + headers.l3 + kIpv4DestinationAt);
   const bool inbound = destination == public_address_;
   if (!inbound && (!IsInside(source) || IsInside(destination))) return kPass;
   if (headers.fragment) return kFragment;
@@ -141,7 +141,7 @@ Nat::Fate Nat::Classify(const std::uint8_t* frame, const Headers& headers) const
 Nat::Fate Nat::TranslateOutbound(std::uint8_t* frame, const Headers& headers,
                                  const NatFlow* flow) const {
   if (flow == nullptr) return kTableFull;
-  WriteEnd(frame, headers, kSourceAt, 0, public_address_, flow->public_port);
+  WriteEnd(frame, headers, kIpv4SourceAt, 0, public_address_, flow->public_port);
   return kOutbound;
 }
 
@@ -149,10 +149,10 @@ Nat::Fate Nat::TranslateInbound(std::uint8_t* frame, const Headers& headers) {
   const bool echo = headers.protocol == kIcmp;
   const NatFlow* const flow = table_.FindReply(
       headers.protocol, echo ? IcmpIdentifier(frame, headers) : headers.DestinationPort(frame),
-      LoadBe32(frame + headers.l3 + kSourceAt),
+      LoadBe32(frame + headers.l3 + kIpv4SourceAt),
       echo ? std::uint16_t{0} : headers.SourcePort(frame));
   if (flow == nullptr) return kNoMapping;
-  WriteEnd(frame, headers, kDestinationAt, 2, flow->key.source, flow->key.source_port);
+  WriteEnd(frame, headers, kIpv4DestinationAt, 2, flow->key.source, flow->key.source_port);
   return kInbound;
 }
 

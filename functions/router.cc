@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::uint32_t kNoRouteValue = 0;
 constexpr std::size_t kMaxNextHops = (1u << 24) - 1;  // rte_lpm holds values of 24 bits
-constexpr std::uint32_t kTtlAt = 8, kChecksumAt = 10, kDestinationAt = 16;  // in the IPv4 header
 
 // A table of 256 for each /24 that has longer prefixes in it.
 std::uint32_t SecondTables(const std::vector<Route>& routes) {
@@ -99,18 +98,18 @@ Router::Fate Router::Check(const std::uint8_t* frame, const Headers& headers) {
   if (headers.network != Network::kIpv4) return kNotIpv4;
   const std::size_t header = headers.l4 - headers.l3;
   if (OnesSum({frame + headers.l3, header}) != 0xffff) return kBadChecksum;
-  return frame[headers.l3 + kTtlAt] <= 1 ? kTtlExpired : kForward;
+  return frame[headers.l3 + kIpv4TtlAt] <= 1 ? kTtlExpired : kForward;
 }
 
 void Router::Rewrite(std::uint8_t* frame, std::uint16_t l3, const NextHop& next_hop) {
   std::memcpy(frame, next_hop.destination.bytes.data(), sizeof next_hop.destination.bytes);
   std::memcpy(frame + 6, next_hop.source.bytes.data(), sizeof next_hop.source.bytes);
-  const std::uint16_t before = LoadBe16(frame + l3 + kTtlAt);  // TTL and protocol
+  const std::uint16_t before = LoadBe16(frame + l3 + kIpv4TtlAt);  // TTL and protocol
   const auto after = static_cast<std::uint16_t>(before - 0x0100);
   ChecksumChange change;
   change.Replace16(before, after);
-  StoreBe16(frame + l3 + kTtlAt, after);
-  StoreBe16(frame + l3 + kChecksumAt, change.Apply(LoadBe16(frame + l3 + kChecksumAt)));
+  StoreBe16(frame + l3 + kIpv4TtlAt, after);
+  StoreBe16(frame + l3 + kIpv4ChecksumAt, change.Apply(LoadBe16(frame + l3 + kIpv4ChecksumAt)));
 }
 
 std::uint16_t Router::Process(rte_mbuf** packets, std::uint16_t count, Drops& drops) {
@@ -127,7 +126,7 @@ std::uint16_t Router::Process(rte_mbuf** packets, std::uint16_t count, Drops& dr
       Discard(packets[i], fate, drops);
       continue;
     }
-    destinations[checked] = LoadBe32(frame + headers.l3 + kDestinationAt);
+    destinations[checked] = LoadBe32(frame + headers.l3 + kIpv4DestinationAt);
     l3[checked] = headers.l3;
     packets[checked++] = packets[i];
   }

@@ -9,6 +9,7 @@
 
 #include "engine/platform/captures_for_test.h"
 #include "engine/platform/memory_for_test.h"
+#include "engine/platform/packets_for_test.h"
 
 namespace unis {
 namespace {
@@ -22,12 +23,6 @@ struct Flow {
   std::uint32_t src = 0, dst = 0;
   std::uint16_t src_port = 0, dst_port = 0;  // 0 where the packet has none
 };
-
-std::uint32_t Word(const Bytes& bytes, std::size_t at, std::size_t size) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes[at + i];
-  return value;
-}
 
 Flow ReadFlow(const Bytes& packet) {
   Flow flow;
@@ -54,13 +49,6 @@ Flow ReadFlow(const Bytes& packet) {
   flow.src_port = static_cast<std::uint16_t>(Word(packet, l4, 2));
   flow.dst_port = static_cast<std::uint16_t>(Word(packet, l4 + 2, 2));
   return flow;
-}
-
-bool Within(std::uint32_t address, const Prefix& prefix) {
-  for (std::uint32_t bit = 0; bit < prefix.length; ++bit) {
-    if (((address ^ prefix.address) & (0x80000000u >> bit)) != 0) return false;
-  }
-  return true;
 }
 
 bool Matches(const Flow& flow, const FlowMatch& match) {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "engine/platform/captures_for_test.h"
+#include "engine/platform/packets_for_test.h"
 
 namespace unis {
 namespace {
@@ -28,12 +29,6 @@ std::vector<Bytes> CopyOf(const Frames& frames) {
 }
 
 // ------------------------------------------------------------------ synthetic frames
-
-std::uint32_t Word(const Bytes& bytes, std::size_t at, std::size_t size) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes[at + i];
-  return value;
-}
 
 // An independent reading of the headers.
 struct Packet {
@@ -56,14 +51,6 @@ struct Packet {
       dst_port, udp_length;
   std::uint32_t checksum = 0;  // over the header with its checksum: all ones when valid
 };
-
-bool Within(std::uint32_t address, const Prefix& prefix) {
-  for (std::uint32_t bit = 0; bit < prefix.length; ++bit) {
-    const std::uint32_t mask = 0x80000000u >> bit;
-    if ((address & mask) != (prefix.address & mask)) return false;
-  }
-  return true;
-}
 
 FlowMatch RandomMatch(std::mt19937& random) {
   const auto prefix = [&random]() -> std::optional<Prefix> {

@@ -16,7 +16,7 @@ constexpr std::uint32_t kTurns = 10;
 constexpr int kAlonePriority = 2;
 constexpr int kFinishTries = 20;
 constexpr auto kStopTimeout = std::chrono::seconds(2);
-constexpr auto kLookEvery = std::chrono::microseconds(200);
+constexpr auto kWorkLookEvery = std::chrono::microseconds(200);
 
 void Fill(v1::SizeEstimate& size, const CostEstimate& cost, double cycles_per_ns) {
   size.set_ns(cost.ns);
@@ -120,7 +120,7 @@ absl::Status Estimation::StopAndWait(HeldThread& thread) {
       return absl::FailedPreconditionError(fmt::format("function {} has ended", thread.name()));
     if (std::chrono::steady_clock::now() > deadline)
       return absl::DeadlineExceededError(fmt::format("function {} does not stop", thread.name()));
-    if (!interrupt_.SleepFor(kLookEvery)) return Ending();
+    if (!interrupt_.SleepFor(kWorkLookEvery)) return Ending();
   }
   return absl::OkStatus();
 }
@@ -162,7 +162,7 @@ absl::Status Estimation::Finish(Subject& subject, CycleEstimator& estimator) {
     deployment_.sink().Do([&] { status = estimator.Finish(); });
     if (status.ok()) return status;
     (void)subject.thread->Signal(SIGCONT);
-    if (!interrupt_.SleepFor(kLookEvery)) break;
+    if (!interrupt_.SleepFor(kWorkLookEvery)) break;
   }
   (void)StopAndWait(*subject.thread);
   return status;

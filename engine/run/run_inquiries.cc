@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr auto kLookEvery = std::chrono::milliseconds(2);
+constexpr auto kDrainLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
 
 }  // namespace
@@ -179,7 +179,7 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     still = moved == last ? still + 1 : 0;
     last = moved;
     if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) return true;
-    if (!interrupt.SleepFor(kLookEvery)) return false;
+    if (!interrupt.SleepFor(kDrainLookEvery)) return false;
   }
   return false;
 }

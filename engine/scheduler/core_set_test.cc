@@ -8,12 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "engine/scheduler/fakes_for_test.h"
+#include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
 namespace {
-
-constexpr Nanoseconds kT = 1'000;
 
 CostedTasks TwoTasksEach(CoreIndex cores) {
   std::vector<OnePath> tasks;
@@ -25,7 +23,7 @@ FakeMonitor FullLinks(CoreIndex cores) {
   FakeMonitor links;
   for (CoreIndex i = 0; i < 4 * cores; ++i) {
     links.packets.push_back(i % 2 == 0 ? 1000 : 0);
-    links.capacity.push_back(2048);
+    links.capacity.push_back(kCapacity);
   }
   return links;
 }

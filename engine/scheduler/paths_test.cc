@@ -6,19 +6,12 @@
 #include <vector>
 
 #include "engine/base/dice_for_test.h"
-#include "engine/scheduler/rig_for_test.h"
+#include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kT = 1'000;
-constexpr std::uint32_t kCapacity = 2048;
-constexpr std::uint32_t kThetaMin = 56;
-constexpr std::uint32_t kThetaMax = 1536;
-constexpr double kCost = 100;
-constexpr Nanoseconds kSlice = 153'600;
-
-FakeMonitor Links(const std::vector<std::uint32_t>& packets) {
+FakeMonitor Filled(const std::vector<std::uint32_t>& packets) {
   FakeMonitor links;
   links.packets = packets;
   links.capacity.assign(packets.size(), kCapacity);
@@ -34,7 +27,7 @@ CostedTasks TwoPathsEach(std::size_t count) {
 }
 
 Rig Started(std::size_t tasks, const std::vector<std::uint32_t>& packets) {
-  return Rig({}, TwoPathsEach(tasks), 1, Links(packets));
+  return Rig({}, TwoPathsEach(tasks), 1, Filled(packets));
 }
 
 TEST(PathsTest, WorkOnOnePathIsReasonToStay) {
@@ -103,7 +96,7 @@ TEST(PathsTest, RatherATaskThatLosesNothingThanOneThatLoses) {
 }
 
 TEST(PathsTest, TheSliceIsTheLeastOfThePathsThatHoldPackets) {
-  FakeMonitor links = Links({0, 0, 1000, 0});
+  FakeMonitor links = Filled({0, 0, 1000, 0});
   links.capacity = {2048, 512, 2048, 1024};
   Rig rig({}, TwoPathsEach(1), 1, links);
   EXPECT_EQ(rig.cores[0].TimeSlice(0), 76'800);  // 100 ns · 0.75 · 1024
@@ -129,7 +122,7 @@ TEST(PathsTest, AMillisecondPassedOverIsReasonEnough) {
 TEST(PathsTest, ATaskWithoutAPathIsRefused) {
   CostedTasks tasks;
   tasks.Add(0, {}, kCost);
-  EXPECT_THROW(Rig({}, tasks, 1, Links({})), std::invalid_argument);
+  EXPECT_THROW(Rig({}, tasks, 1, Filled({})), std::invalid_argument);
 }
 
 // ------------------------------------------------------------------ systems whose rings move

@@ -4,26 +4,23 @@
 
 #include <vector>
 
-#include "engine/scheduler/rig_for_test.h"
+#include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kT = 1'000;
-constexpr double kCost = 10;
-constexpr Nanoseconds kSlice = 15'360;  // 10 ns · 0.75 · 2048
-constexpr Nanoseconds kLead = 4'000;    // 400 packets of work
-constexpr std::uint32_t kThetaMin = 56;
-constexpr std::uint32_t kThetaMax = 1536;
+constexpr double kLightCost = 10;
+constexpr Nanoseconds kLightSlice = 15'360;  // 10 ns · 0.75 · 2048
+constexpr Nanoseconds kLead = 4'000;         // 400 packets of work
 
 // `count` tasks on one core; task i reads link 2i (plenty of work) and writes link 2i + 1 (empty).
-Rig Apart(const SchedulerSettings& settings, std::size_t count) {
+Rig LightTasks(const SchedulerSettings& settings, std::size_t count) {
   std::vector<OnePath> tasks;
   FakeMonitor links;
   for (LinkIndex i = 0; i < count; ++i) {
-    tasks.push_back({0, 2 * i, 2 * i + 1, kCost});
+    tasks.push_back({0, 2 * i, 2 * i + 1, kLightCost});
     links.packets.insert(links.packets.end(), {1000, 0});
-    links.capacity.insert(links.capacity.end(), {2048, 2048});
+    links.capacity.insert(links.capacity.end(), {kCapacity, kCapacity});
   }
   return Rig(settings, tasks, 1, links);
 }
@@ -35,7 +32,7 @@ SchedulerSettings WithLead(Nanoseconds lead) {
 }
 
 TEST(LeadTest, LeavesWhenTheIngressLastsNoLongerThanTheSwitch) {
-  Rig rig = Apart(WithLead(kLead), 2);
+  Rig rig = LightTasks(WithLead(kLead), 2);
   rig.cores.Start();
   rig.monitor.packets[0] = kThetaMin + 401;
   rig.TickAt(kLead);
@@ -47,7 +44,7 @@ TEST(LeadTest, LeavesWhenTheIngressLastsNoLongerThanTheSwitch) {
 }
 
 TEST(LeadTest, LeavesWhenTheEgressFillsBeforeTheSwitchIsDone) {
-  Rig rig = Apart(WithLead(kLead), 2);
+  Rig rig = LightTasks(WithLead(kLead), 2);
   rig.cores.Start();
   rig.monitor.packets[1] = kThetaMax - 401;
   rig.TickAt(kLead);
@@ -59,17 +56,17 @@ TEST(LeadTest, LeavesWhenTheEgressFillsBeforeTheSwitchIsDone) {
 }
 
 TEST(LeadTest, LeavesALeadBeforeTheEndOfTheSlice) {
-  Rig rig = Apart(WithLead(kLead), 2);
-  rig.cores.Start();  // runs from kLead on, for kSlice; so leave it at kSlice
-  rig.TickAt(kSlice - 1);
+  Rig rig = LightTasks(WithLead(kLead), 2);
+  rig.cores.Start();  // runs from kLead on, for kLightSlice; so leave it at kLightSlice
+  rig.TickAt(kLightSlice - 1);
   EXPECT_EQ(rig.Current(0), 0u);
-  rig.TickAt(kSlice - 1 + kT);
+  rig.TickAt(kLightSlice - 1 + kT);
   EXPECT_EQ(rig.Current(0), 1u);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSliceExpired);
 }
 
 TEST(LeadTest, DoesNotJudgeATaskBeforeItRuns) {
-  Rig rig = Apart(WithLead(kLead), 3);
+  Rig rig = LightTasks(WithLead(kLead), 3);
   rig.cores.Start();
   rig.monitor.packets[0] = 0;
   rig.TickAt(kLead);
@@ -83,7 +80,7 @@ TEST(LeadTest, DoesNotJudgeATaskBeforeItRuns) {
 
 TEST(LeadTest, ASwitchUnderWayOnOneCoreDoesNotHoldUpTheOthers) {
   const std::vector<OnePath> tasks = {
-      {0, 0, 1, kCost}, {0, 2, 3, kCost}, {1, 4, 5, kCost}, {1, 6, 7, kCost}};
+      {0, 0, 1, kLightCost}, {0, 2, 3, kLightCost}, {1, 4, 5, kLightCost}, {1, 6, 7, kLightCost}};
   FakeMonitor links;
   links.packets = {1000, 0, 1000, 0, 1000, 0, 1000, 0};
   links.capacity.assign(8, 2048);
@@ -98,7 +95,7 @@ TEST(LeadTest, ASwitchUnderWayOnOneCoreDoesNotHoldUpTheOthers) {
 
 // Else the two would be switched between as long as each has a little more than θmin.
 TEST(LeadTest, ATaskThatWouldBeLeftAtOnceIsNoCandidate) {
-  Rig rig = Apart(WithLead(kLead / 2), 2);
+  Rig rig = LightTasks(WithLead(kLead / 2), 2);
   rig.cores.Start();
   rig.monitor.packets = {0, 0, kThetaMin + 200, 0};
   rig.TickAt(kLead);
@@ -113,12 +110,13 @@ TEST(LeadTest, ATaskThatWouldBeLeftAtOnceIsNoCandidate) {
 
 // A ring of 512 never holds 14 µs of work at 10 ns.
 TEST(LeadTest, ALongLeadLeavesNoTaskInASmallRingWaitingForEver) {
-  Rig rig(WithLead(14'000), std::vector<OnePath>{{0, 0, 1, kCost}, {0, 2, 3, kCost}}, 1, [] {
-    FakeMonitor links;
-    links.packets = {0, 0, 200, 0};
-    links.capacity.assign(4, 511);
-    return links;
-  }());
+  Rig rig(WithLead(14'000), std::vector<OnePath>{{0, 0, 1, kLightCost}, {0, 2, 3, kLightCost}}, 1,
+          [] {
+            FakeMonitor links;
+            links.packets = {0, 0, 200, 0};
+            links.capacity.assign(4, 511);
+            return links;
+          }());
   rig.cores.Start();
   rig.TickAt(14'000);
   EXPECT_EQ(rig.Current(0), 1u);
@@ -126,7 +124,7 @@ TEST(LeadTest, ALongLeadLeavesNoTaskInASmallRingWaitingForEver) {
 
 TEST(SettledTest, AControllerThatSeesTheSwitchEndsTheWaitForIt) {
   for (const bool sees : {false, true}) {
-    Rig rig = Apart(WithLead(kLead), 3);
+    Rig rig = LightTasks(WithLead(kLead), 3);
     rig.cores.Start();
     rig.monitor.packets[0] = 0;
     rig.TickAt(kLead);
@@ -139,20 +137,20 @@ TEST(SettledTest, AControllerThatSeesTheSwitchEndsTheWaitForIt) {
 }
 
 TEST(SettledTest, TheSliceBeginsWhenTheSwitchWasSeenToBeOver) {
-  Rig rig = Apart(WithLead(kLead), 2);
+  Rig rig = LightTasks(WithLead(kLead), 2);
   rig.cores.Start();
   rig.controller.settled = true;
   rig.TickAt(kT);  // 3 µs before the time would say so
-  rig.TickAt(kT + kSlice - kLead - 1);
+  rig.TickAt(kT + kLightSlice - kLead - 1);
   EXPECT_EQ(rig.Current(0), 0u);
-  rig.TickAt(2 * kT + kSlice - kLead);
+  rig.TickAt(2 * kT + kLightSlice - kLead);
   EXPECT_EQ(rig.Current(0), 1u);
 }
 
 TEST(LazyTest, LooksAgainWhenHalfOfTheWorkMayBeDone) {
   SchedulerSettings settings;
   settings.lazy = true;
-  Rig rig = Apart(settings, 2);
+  Rig rig = LightTasks(settings, 2);
   rig.cores.Start();
   rig.monitor.packets[0] = kThetaMin + 1'000;  // 10 µs of work
   rig.TickAt(kT);
@@ -167,7 +165,7 @@ TEST(LazyTest, LooksAgainWhenHalfOfTheWorkMayBeDone) {
 TEST(LazyTest, TheEgressAndTheSliceCountToo) {
   SchedulerSettings settings;
   settings.lazy = true;
-  Rig rig = Apart(settings, 2);
+  Rig rig = LightTasks(settings, 2);
   rig.cores.Start();
   rig.monitor.packets[1] = kThetaMax - 400;
   rig.TickAt(kT);
@@ -178,7 +176,7 @@ TEST(LazyTest, TheEgressAndTheSliceCountToo) {
   EXPECT_EQ(rig.Current(0), 1u);
   rig.monitor.packets = {1000, 0, 2000, 0};
   Nanoseconds now = kT + 2'000;
-  for (; now < kT + 2'000 + kSlice; now += kT) rig.TickAt(now);
+  for (; now < kT + 2'000 + kLightSlice; now += kT) rig.TickAt(now);
   EXPECT_EQ(rig.Current(0), 1u);
   rig.TickAt(now);
   EXPECT_EQ(rig.Current(0), 0u);
@@ -187,7 +185,7 @@ TEST(LazyTest, TheEgressAndTheSliceCountToo) {
 TEST(LazyTest, WithoutWorkItLooksEveryInterval) {
   SchedulerSettings settings;
   settings.lazy = true;
-  Rig rig = Apart(settings, 2);
+  Rig rig = LightTasks(settings, 2);
   rig.cores.Start();
   rig.monitor.packets.assign(4, 0);
   for (int i = 1; i <= 5; ++i) rig.TickAt(i * kT);
@@ -203,7 +201,7 @@ SchedulerSettings WithMaxWait(Nanoseconds max_wait) {
 constexpr Nanoseconds kMaxWait = 50'000;
 
 TEST(MaxWaitTest, AFewPacketsWaitForEverWithoutIt) {
-  Rig rig = Apart({}, 2);
+  Rig rig = LightTasks({}, 2);
   rig.cores.Start();
   rig.monitor.packets = {0, 0, kThetaMin, 0};
   for (Nanoseconds now = kT; now < 1'000 * kT; now += kT) rig.TickAt(now);
@@ -211,7 +209,7 @@ TEST(MaxWaitTest, AFewPacketsWaitForEverWithoutIt) {
 }
 
 TEST(MaxWaitTest, RunsATaskWhoseFewPacketsWaitedSoLong) {
-  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  Rig rig = LightTasks(WithMaxWait(kMaxWait), 2);
   rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, 0};
   Nanoseconds now = kT;
@@ -224,7 +222,7 @@ TEST(MaxWaitTest, RunsATaskWhoseFewPacketsWaitedSoLong) {
 }
 
 TEST(MaxWaitTest, AnEmptyIngressStopsTheWait) {
-  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  Rig rig = LightTasks(WithMaxWait(kMaxWait), 2);
   rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, 0};
   rig.TickAt(kT);
@@ -239,7 +237,7 @@ TEST(MaxWaitTest, AnEmptyIngressStopsTheWait) {
 
 // It is not looked at while another runs: the wait counts nevertheless.
 TEST(MaxWaitTest, TheWaitCountsFromItsLastRunNotFromTheFirstLook) {
-  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  Rig rig = LightTasks(WithMaxWait(kMaxWait), 2);
   rig.cores.Start();
   rig.monitor.packets = {1000, 0, 1, 0};
   rig.TickAt(kT);
@@ -249,7 +247,7 @@ TEST(MaxWaitTest, TheWaitCountsFromItsLastRunNotFromTheFirstLook) {
 }
 
 TEST(MaxWaitTest, AFullEgressIsNotOverridden) {
-  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  Rig rig = LightTasks(WithMaxWait(kMaxWait), 2);
   rig.cores.Start();
   rig.monitor.packets = {0, 0, 1, kThetaMax};
   for (Nanoseconds now = kT; now < 3 * kMaxWait; now += kT) rig.TickAt(now);
@@ -260,7 +258,7 @@ TEST(MaxWaitTest, AFullEgressIsNotOverridden) {
 }
 
 TEST(MaxWaitTest, TheWaitBeginsAnewAfterARun) {
-  Rig rig = Apart(WithMaxWait(kMaxWait), 2);
+  Rig rig = LightTasks(WithMaxWait(kMaxWait), 2);
   rig.cores.Start();
   rig.monitor.packets = {1, 0, 1, 0};
   Nanoseconds last = 0;

@@ -18,6 +18,8 @@ inline constexpr std::uint16_t kEtherQinQ = 0x88a8;  // IEEE 802.1ad
 inline constexpr std::uint32_t kEtherHeader = 14;    // bytes, as are the others
 inline constexpr std::uint32_t kVlanTag = 4;
 inline constexpr std::uint32_t kIpv4MinHeader = 20;
+inline constexpr std::uint32_t kIpv4TtlAt = 8, kIpv4ChecksumAt = 10, kIpv4SourceAt = 12,
+                               kIpv4DestinationAt = 16;
 inline constexpr std::uint32_t kIpv6Header = 40;
 inline constexpr int kMaxVlanTags = 2;
 inline constexpr int kMaxIpv6Extensions = 8;  // a chain of any length would let a packet stall us
