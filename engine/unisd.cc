@@ -200,7 +200,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
 // counts only within its own. Three quarters of a contended CPU are enough to schedule by, and
 // leave the command line usable on two cores.
 void FavourSession() {
-  constexpr int kSessionNice = -5;
+  constexpr int kSessionNice = -3;
   std::ofstream autogroup("/proc/self/autogroup");
   if (autogroup) autogroup << kSessionNice;
 }

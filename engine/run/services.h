@@ -14,7 +14,7 @@ inline absl::Status Ending() { return absl::AbortedError("the run is ending"); }
 // Lets a service lcore run the component, before the engine's other threads, which answer calls.
 // Not in a real-time class: services spin, and nothing else would ever run on their CPU.
 inline absl::Status RunFavoured(Component& component, unsigned lcore) {
-  constexpr int kServiceNice = -5;
+  constexpr int kServiceNice = -3;
   auto status = component.RunOn(lcore);
   if (status.ok()) component.Do([] { (void)setpriority(PRIO_PROCESS, 0, kServiceNice); });
   return status;
