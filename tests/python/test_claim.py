@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,11 +22,16 @@ from unis.plan.planner import make_plan
 from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
 from unis.runtime import run as run_module
-from unis.runtime.claim import claim
+from unis.runtime.claim import Report, claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError
+from unis.runtime.errors import (
+    InterruptedRunError,
+    LaunchError,
+    NotAllowedError,
+    RunFailedError,
+)
 from unis.runtime.files import appending
-from unis.runtime.interrupts import interrupts
+from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.options import Options
@@ -65,13 +71,17 @@ def plan(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> Plan:
     return make_plan(load(file), Machine(frozenset(range(8))), [], places)
 
 
+def claimed(plan: Plan, report: Report = print) -> RunState:
+    return claim(plan, run_directory(plan.name), Options(), report, Interrupts())
+
+
 def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
-    return claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+    return claimed(plan(tmp_path, name, cpu, platform))
 
 
 def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
     with pytest.raises(LaunchError) as caught:
-        claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+        claimed(plan(tmp_path, name, cpu, platform))
     assert caught.value.exit_code == code
     return str(caught.value)
 
@@ -161,7 +171,7 @@ def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
     functions = (dataclasses.replace(run.functions[0], user="nobody-here"),)
     run = dataclasses.replace(run, functions=functions)
     with pytest.raises(LaunchError, match="not there yet"):
-        claim(run, run_directory("one"), None, None, print)
+        claimed(run)
     assert all_runs() == []
 
 
@@ -170,9 +180,41 @@ def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     dead = ProcessId(os.getpid(), 1)
     run_directory("one").write(state.with_changes(launcher=dead))
     told: list[str] = []
-    claim(plan(tmp_path, "two", 1), run_directory("two"), None, None, told.append)
+    claimed(plan(tmp_path, "two", 1), told.append)
     assert told == ["cleaning up after run `one`, whose launcher was killed"]
     assert [state.name for _, state in all_runs()] == ["two"]
+
+
+@pytest.mark.parametrize("timeout", [False, True])
+def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout: bool
+) -> None:
+    """A step that was taken for one that failed would be left, and the new run come up."""
+    run_directory("one").write(
+        taken(tmp_path, "one", 1).with_changes(launcher=ProcessId(os.getpid(), 1))
+    )
+    finished: list[bool] = []
+
+    def undo(*_: object) -> list[str]:
+        monkeypatch.setattr(steps.Traffic, "undo", lambda *_: [])
+        if timeout:
+            time.sleep(0.1)
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finished.append(True)
+        return []
+
+    monkeypatch.setattr(steps.Traffic, "undo", undo)
+    told: list[str] = []
+    with interrupts() as switch, pytest.raises((InterruptedRunError, RunFailedError)) as caught:
+        with switch.within(0.05 if timeout else None, "it did not run"):
+            claim(
+                plan(tmp_path, "two", 1), run_directory("two"), Options(), told.append, switch
+            )
+    assert caught.type is (RunFailedError if timeout else InterruptedRunError)
+    assert finished
+    assert told == ["cleaning up after run `one`, whose launcher was killed"]
+    assert all_runs() == [], "the old one is undone, the new one not begun"
 
 
 def test_the_logs_of_a_start_that_failed_are_kept(tmp_path: Path) -> None:
@@ -223,7 +265,7 @@ plan = test_claim.plan(Path({folder!r}), sys.argv[1], 1)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    module.claim(plan, test_claim.run_directory(plan.name), None, None, print)
+    test_claim.claimed(plan)
     print("claimed", flush=True)
 except test_claim.LaunchError as error:
     print(error, flush=True)

@@ -10,7 +10,9 @@ from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import written
+from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import machine_lock
+from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
 
@@ -20,9 +22,9 @@ Report = Callable[[str], None]
 def claim(
     plan: Plan,
     directory: RunDirectory,
-    policy: str | None,
-    controller: str | None,
+    options: Options,
     report: Report,
+    switch: Interrupts,
     taken: Callable[[RunState], None] = lambda _: None,
 ) -> RunState:
     """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused.
@@ -32,7 +34,8 @@ def claim(
     _require_permission()
     _refuse_users(plan)
     with machine_lock():
-        _clear_stale_runs(report)
+        with switch.deferred():
+            _clear_stale_runs(report, switch.forced)
         others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
         _require_hugepages(plan.hugepages_mb, others)
@@ -45,8 +48,8 @@ def claim(
             platform_cpus=list(plan.platform_cpus),
             hugepages_mb=plan.hugepages_mb,
             launcher=ProcessId.me(),
-            policy=policy,
-            controller=controller,
+            policy=options.policy,
+            controller=options.controller,
         )
         _put_away_failed(directory, report)
         taken(state)
@@ -86,7 +89,7 @@ def _refuse_users(plan: Plan) -> None:
             )
 
 
-def _clear_stale_runs(report: Report) -> None:
+def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
     for directory, state in all_runs():
         if state.live() or state.undone():
             continue
@@ -94,7 +97,7 @@ def _clear_stale_runs(report: Report) -> None:
             f"cleaning up after run `{state.name}`, "
             + ("which left something" if state.problems else "whose launcher was killed")
         )
-        for problem in clean_up(directory, state.run_id):
+        for problem in clean_up(directory, state.run_id, hurry=hurry):
             report(problem)
 
 

@@ -40,7 +40,7 @@ _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 class Run:
     """A chain that is coming up or running. Made by `running()`."""
 
-    def __init__(self, plan: Plan, options: Options, report: Report):
+    def __init__(self, plan: Plan, options: Options, report: Report, switch: Interrupts):
         self.plan = plan
         self.options = options
         self.directory: RunDirectory = run_directory(plan.name)
@@ -50,6 +50,7 @@ class Run:
         self.guard: subprocess.Popen[bytes] | None = None
         self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
         self._report = report
+        self._switch = switch
         self._children: dict[str, Child] = {}
         self._state: RunState | None = None
 
@@ -60,10 +61,7 @@ class Run:
         keep_off_functions()
         driver = built.port_driver()
         options = self.options
-        claim(
-            self.plan, self.directory, options.policy, options.controller, self._report,
-            self._taken,
-        )  # fmt: skip
+        claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
         with written(self.directory.path):
             # EAL loads no driver from below a folder that everybody may write, such as /tmp.
             shutil.copy(driver, self.directory.port_driver)
@@ -285,7 +283,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    run = Run(plan, options, report)
+    run = Run(plan, options, report, switch)
     reason: str | None = None
     failed = True
     try:
