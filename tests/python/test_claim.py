@@ -185,9 +185,12 @@ def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     assert [state.name for _, state in all_runs()] == ["two"]
 
 
-@pytest.mark.parametrize("timeout", [False, True])
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(signal.SIGTERM, InterruptedRunError), (signal.SIGALRM, RunFailedError)],
+)
 def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[BaseException]
 ) -> None:
     """A step that was taken for one that failed would be left, and the new run come up."""
     run_directory("one").write(
@@ -197,21 +200,15 @@ def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
 
     def undo(*_: object) -> list[str]:
         monkeypatch.setattr(steps.Traffic, "undo", lambda *_: [])
-        if timeout:
-            time.sleep(0.1)
-        else:
-            os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(number)
         finished.append(True)
         return []
 
     monkeypatch.setattr(steps.Traffic, "undo", undo)
     told: list[str] = []
-    with interrupts() as switch, pytest.raises((InterruptedRunError, RunFailedError)) as caught:
-        with switch.within(0.05 if timeout else None, "it did not run"):
-            claim(
-                plan(tmp_path, "two", 1), run_directory("two"), Options(), told.append, switch
-            )
-    assert caught.type is (RunFailedError if timeout else InterruptedRunError)
+    two = plan(tmp_path, "two", 1)
+    with interrupts() as switch, switch.within(60, "it did not run"), pytest.raises(error):
+        claim(two, run_directory("two"), Options(), told.append, switch)
     assert finished
     assert told == ["cleaning up after run `one`, whose launcher was killed"]
     assert all_runs() == [], "the old one is undone, the new one not begun"

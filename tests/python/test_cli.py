@@ -213,6 +213,26 @@ def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert [request.timeout for request in asked] == [60, None]
 
 
+@pytest.mark.parametrize("command", ["up", "restart"])
+def test_the_background_may_have_every_cpu_that_we_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    """Though we keep off those of a run that was killed, and that it will undo."""
+    before = os.sched_getaffinity(0)
+    stale_run(tmp_path)
+    asked: list[supervisor.Request] = []
+
+    def start(request: supervisor.Request, _: object) -> int:
+        asked.append(request)
+        return 0
+
+    monkeypatch.setattr(supervisor, "start_detached", start)
+    words = ["up", busy_file(tmp_path), "-d"] if command == "up" else ["restart"]
+    busy_file(tmp_path)
+    assert run(*words)[0] == 0
+    assert asked[0].cpus == sorted(before)
+
+
 def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     (stale_run(tmp_path).path / "state.json").write_text('{"run_id": ')
     code, text = run("ps")

@@ -213,6 +213,8 @@ def test_a_killed_process_takes_the_run_with_it(place: Place, victim: str) -> No
         os.kill(pid, signal.SIGKILL)
     if "guard" in victim:
         wait_for(lambda: [row["phase"] for row in place.ps()] == ["stale"])
+        said = place.unis("up", place.file(), "-d")
+        assert "cleaning up after run `life`" in said, "though its CPU was kept off"
         place.unis("down")
     place.assert_nothing_left()
 

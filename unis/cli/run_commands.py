@@ -15,7 +15,7 @@ from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.process import keep_to, wait_gone
+from unis.runtime.process import wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -89,16 +89,18 @@ def up(
     """
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
-    from unis.runtime.planning import plan_file
+    from unis.runtime.planning import look, plan_file
     from unis.runtime.run import running
     from unis.runtime.supervisor import Request, start_detached
 
     with errors_told():
-        plan = plan_file(file, name)
+        machine = look()
+        plan = plan_file(file, name, machine)
         if wait and timeout is None:
             timeout = _WAIT_SECONDS
         if detach or wait:
-            request = Request(str(file.resolve()), name, policy, controller, wait, timeout)
+            cpus = sorted(machine.cpus)
+            request = Request(str(file.resolve()), cpus, name, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(request, say))
         with interrupts() as switch, contextlib.ExitStack() as stack:
             options = Options(policy=policy, controller=controller)
@@ -215,8 +217,9 @@ def restart(name: NameArgument = None) -> None:
         plan_file(Path(state.chain_file), state.name, machine)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        keep_to(machine.cpus)  # there is no function to keep off from any more
-        request = Request(state.chain_file, state.name, state.policy, state.controller)
+        request = Request(
+            state.chain_file, sorted(machine.cpus), state.name, state.policy, state.controller
+        )
         raise typer.Exit(start_detached(request, say))
 
 
