@@ -13,16 +13,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.claiming import claimed, own_runs, plan, taken
 from unis import built
-from unis.chain.load import load
 from unis.cli.app import app
-from unis.plan.machine import Machine
 from unis.plan.model import Plan
-from unis.plan.planner import make_plan
 from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
 from unis.runtime import run as run_module
-from unis.runtime.claim import Report, claim
+from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import (
     InterruptedRunError,
@@ -35,48 +33,13 @@ from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.options import Options
-from unis.runtime.planning import others, places
+from unis.runtime.planning import others
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RUN_MARK, Phase, RunState
 
-FILE = """
-apiVersion: unis/v1
-name: {name}
-platform: {{cpus: [{platform}]}}
-functions:
-  a: {{program: /bin/true, cpu: {cpu}}}
-chains:
-  c: {{path: [a]}}
-"""
-
-
 @pytest.fixture(autouse=True)
 def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _own_runs_here(monkeypatch, tmp_path)
-
-
-def _own_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    if os.geteuid() != 0:
-        if os.environ.get("CI") == "true":
-            pytest.fail("needs root")
-        pytest.skip("needs root")
-    monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 1000)
-
-
-def plan(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> Plan:
-    file = tmp_path / f"{name}.yaml"
-    file.write_text(FILE.format(name=name, cpu=cpu, platform=platform))
-    return make_plan(load(file), Machine(frozenset(range(8))), [], places)
-
-
-def claimed(plan: Plan, report: Report = print) -> RunState:
-    return claim(plan, run_directory(plan.name), Options(), report, Interrupts())
-
-
-def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
-    return claimed(plan(tmp_path, name, cpu, platform))
+    own_runs(monkeypatch, tmp_path)
 
 
 def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
@@ -140,7 +103,7 @@ def test_a_full_disk_is_told_and_leaves_no_run(
             start(plan(tmp_path, "one", 1))
         assert caught.value.exit_code == 1
         monkeypatch.undo()
-        _own_runs_here(monkeypatch, tmp_path)
+        own_runs(monkeypatch, tmp_path)
         assert [state.phase for _, state in all_runs() if not state.undone()] == []
 
 
@@ -248,9 +211,10 @@ def test_a_run_whose_notes_are_damaged_keeps_its_name(tmp_path: Path) -> None:
 CLAIM = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-import test_claim
+sys.path.insert(0, {clone!r})
+from tests.python import claiming
 from unis.runtime import claim as module, hugepages
+from unis.runtime.errors import LaunchError
 hugepages.directory = lambda: Path("/dev/hugepages")
 hugepages.free_mb = lambda: 1000
 original = module._require_no_clash
@@ -258,13 +222,13 @@ def slowly(*arguments):
     original(*arguments)
     time.sleep(0.3)
 module._require_no_clash = slowly
-plan = test_claim.plan(Path({folder!r}), sys.argv[1], 1)
+plan = claiming.plan(Path({folder!r}), sys.argv[1], 1)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    test_claim.claimed(plan)
+    claiming.claimed(plan)
     print("claimed", flush=True)
-except test_claim.LaunchError as error:
+except LaunchError as error:
     print(error, flush=True)
 sys.stdin.readline()
 """
@@ -273,7 +237,7 @@ sys.stdin.readline()
 @pytest.mark.parametrize("names", [("one", "one"), ("one", "two")])
 def test_of_two_at_once_one_is_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     """Each finds the CPU free, had it not to wait for the other."""
-    code = CLAIM.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    code = CLAIM.format(clone=str(Path(__file__).parents[2]), folder=str(tmp_path))
     claimants = [
         subprocess.Popen(
             [sys.executable, "-c", code, name],

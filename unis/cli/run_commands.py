@@ -15,7 +15,7 @@ from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.process import wait_gone
+from unis.runtime.process import ProcessId, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -182,17 +182,20 @@ def _down(directory: RunDirectory, state: RunState) -> list[str]:
 
 
 def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
+    def ask() -> list[ProcessId]:
+        state.launcher.send(signal.SIGTERM)
+        state.launcher.send(signal.SIGCONT)  # it may be stopped, by Ctrl-Z
+        return wait_gone([state.launcher], _DOWN_SECONDS)
+
     try:
         # The log moves away with the run; a file that is open can still be read.
         with directory.event_log.open() as log:
             log.seek(0, 2)
-            state.launcher.send(signal.SIGTERM)
-            left = wait_gone([state.launcher], _DOWN_SECONDS)
+            left = ask()
             for line in log:
                 say(f"{state.name}: {line.rstrip().partition(' ')[2]}")
     except FileNotFoundError:  # it is so young
-        state.launcher.send(signal.SIGTERM)
-        left = wait_gone([state.launcher], _DOWN_SECONDS)
+        left = ask()
     if left:
         say(f"{state.name}: its launcher does not end; killing it")
         state.launcher.send(signal.SIGKILL)

@@ -24,9 +24,10 @@ from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.lock import locked
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -84,10 +85,15 @@ class Run:
         return self._state
 
     def record(self, **changes: Any) -> None:
-        """Notes what is going to be done, or was."""
-        self._state = self.state.with_changes(**changes)
-        with written(self.directory.path):
-            self.directory.write(self._state)
+        """Notes what is going to be done, or was. LaunchError: others have undone the run."""
+        changed = self.state.with_changes(**changes)
+        with written(self.directory.path), locked(self.directory.lock):
+            # While we were stopped the guard may have: then the name is free, or another's.
+            noted = self.directory.read()
+            if noted and (noted.run_id != changed.run_id or noted.undone()):
+                raise LaunchError(f"`{changed.name}` was undone meanwhile", bad_input=False)
+            self.directory.write(changed)
+        self._state = changed
 
     def tell(self, line: str) -> None:
         """To the user and to the log."""
@@ -96,9 +102,18 @@ class Run:
 
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
+        if self._is_replaced():
+            return
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with contextlib.suppress(OSError), appending(self.directory.event_log) as stream:
             stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
+
+    def _is_replaced(self) -> bool:
+        """Whether the folder is that of a later run of this name."""
+        with contextlib.suppress(NotAllowedError):
+            noted = self.directory.read()
+            return noted is not None and (self._state is None or noted.run_id != self._state.run_id)
+        return True
 
     def tell_guard(self, line: str) -> None:
         """`unisd PID` or `down`."""
