@@ -68,9 +68,17 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """While this lasts, the first of SIGINT, SIGTERM and SIGHUP raises InterruptedRunError."""
+    """While this lasts, the first of SIGINT, SIGTERM and SIGHUP raises InterruptedRunError.
+
+    Not those that `nohup`, or `&` in a script, has us ignore; but SIGTERM is how a run is ended.
+    """
     switch = Interrupts()
-    before = {number: signal.signal(number, switch._on_signal) for number in _SIGNALS}  # noqa: SLF001
+    heard = [
+        number
+        for number in _SIGNALS
+        if number == signal.SIGTERM or signal.getsignal(number) != signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, switch._on_signal) for number in heard}  # noqa: SLF001
     try:
         yield switch
     finally:
