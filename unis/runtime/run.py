@@ -227,7 +227,7 @@ class Run:
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
         for one in self._children.values():
-            one.check()
+            one.check(starting=self.state.phase == Phase.STARTING)
         if self.guard and self.guard.poll() is not None:
             raise RunFailedError("the guard that cleans up after a crash died")
 
