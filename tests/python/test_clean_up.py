@@ -269,6 +269,17 @@ def test_only_the_leaf_of_the_run_itself_is_touched(name: str) -> None:
         cgroup.Leaf(name, "one")
 
 
+@pytest.mark.parametrize(("own", "name"), [("/", "unis-one"), ("/../x", None), ("/a", "a/unis-one")])
+def test_there_is_no_leaf_outside_what_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, name: str | None
+) -> None:
+    """In a cgroup namespace that was made elsewhere."""
+    monkeypatch.setattr(cgroup, "mount", lambda: tmp_path)
+    monkeypatch.setattr(cgroup, "_OWN", tmp_path / "cgroup")
+    (tmp_path / "cgroup").write_text(f"1:cpu:/\n0::{own}\n")
+    assert cgroup.leaf_name("one") == name
+
+
 def ledger_of(tmp_path: Path, *holders: ProcessId) -> Path:
     setting = tmp_path / "sysctl"
     setting.write_text("-1\n")
