@@ -18,8 +18,13 @@ class EndedRun:
     """The logs of one run that is down."""
 
     name: str
-    ended: int  # seconds since 1970
+    ended_ns: int  # since 1970
     directory: RunDirectory
+
+    @property
+    def ended(self) -> int:
+        """Seconds since 1970."""
+        return self.ended_ns // 10**9
 
 
 def keep(directory: RunDirectory) -> None:
@@ -59,21 +64,36 @@ def ended() -> list[EndedRun]:
         for path in _kept().iterdir():
             nanoseconds, _, name = path.name.partition(".")
             if nanoseconds.isdigit():
-                found.append(EndedRun(name, int(nanoseconds) // 10**9, RunDirectory(path)))
+                found.append(EndedRun(name, int(nanoseconds), RunDirectory(path)))
     return sorted(found, key=lambda run: run.directory.name, reverse=True)
 
 
 def latest(name: str | None) -> RunDirectory | None:
     """The logs of the run called `name`, else of the one that runs, or ended last, if any."""
     here = [run_directory(name)] if name else [directory for directory, _ in all_runs()]
-    written = [
-        (max(log.stat().st_mtime for log in logs), directory.name)
+    found = [
+        ((_is_live(directory), written), directory)
         for directory in here
-        if (logs := directory.logs())
+        if (written := _last_written(directory))
     ]
-    if written:
-        return run_directory(max(written)[1])
-    return next((run.directory for run in ended() if name in (None, run.name)), None)
+    found += [
+        ((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _is_live(directory: RunDirectory) -> bool:
+    state = directory.read()
+    return state is not None and state.live()
+
+
+def _last_written(directory: RunDirectory) -> int:
+    """When, in ns since 1970; 0 where there are no logs."""
+    times = [0]
+    for log in directory.logs():
+        with contextlib.suppress(FileNotFoundError):  # the run ends just now
+            times.append(log.stat().st_mtime_ns)
+    return max(times)
 
 
 def _kept() -> Path:
