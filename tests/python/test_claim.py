@@ -1,6 +1,5 @@
 """Several runs on one machine: what one has, another does not get, also when both come at once."""
 
-import dataclasses
 import errno
 import os
 import shutil
@@ -127,15 +126,6 @@ def test_a_signal_while_a_run_is_noted_leaves_none(
 def start(plan: Plan) -> None:
     with interrupts() as switch, run_module.running(plan, Options(), print, switch):
         pass
-
-
-def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
-    run = plan(tmp_path, "one", 1)
-    functions = (dataclasses.replace(run.functions[0], user="nobody-here"),)
-    run = dataclasses.replace(run, functions=functions)
-    with pytest.raises(LaunchError, match="not there yet"):
-        claimed(run)
-    assert all_runs() == []
 
 
 def test_a_stale_run_makes_room(tmp_path: Path) -> None:

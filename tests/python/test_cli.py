@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from unis import built
 from unis.cli import run_commands
 from unis.cli.app import app
-from unis.runtime import doctor, steps, supervisor
+from unis.runtime import claim, doctor, hugepages, steps, supervisor
 from unis.runtime.clean_up import clean_up
 from unis.runtime.directory import RunDirectory
 from unis.runtime.doctor import kernel, runs
@@ -259,6 +259,7 @@ def test_the_background_may_have_every_cpu_that_we_had(
         return 0
 
     monkeypatch.setattr(supervisor, "start_detached", start)
+    monkeypatch.setattr(claim, "require_room", lambda *_: None)
     words = ["up", busy_file(tmp_path), "-d"] if command == "up" else ["restart"]
     busy_file(tmp_path)
     assert run(*words)[0] == 0
@@ -340,6 +341,23 @@ def test_restart_ends_no_chain_for_one_that_cannot_run(
     stale_run(tmp_path, chain_file=str(busy_file(tmp_path, "/no/such")))
     monkeypatch.setattr(run_commands, "_down", lambda *_: pytest.fail("it was ended"))
     assert run("restart")[0] == 2
+
+
+@pytest.mark.parametrize(("free", "code"), [(None, 2), (0, 1), (300, 0)])
+def test_restart_ends_no_chain_whose_place_is_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None, code: int
+) -> None:
+    """What it holds itself is free by then; without a build nothing is."""
+    if free is None:
+        monkeypatch.setenv("UNIS_BUILD", str(tmp_path / "none"))
+    else:
+        monkeypatch.setattr(built, "_built", lambda *_: Path("/bin/true"))
+    directory = stale_run(tmp_path, chain_file=str(busy_file(tmp_path)), hugepages_mb=200)
+    monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
+    monkeypatch.setattr(hugepages, "free_mb", lambda: free or 0)
+    monkeypatch.setattr(supervisor, "start_detached", lambda *_: 0)
+    assert run("restart")[0] == code
+    assert directory.path.exists() == (code != 0)
 
 
 @pytest.mark.parametrize("command", [["doctor"], ["logs"], ["ps"]])

@@ -210,6 +210,7 @@ def restart(name: NameArgument = None) -> None:
     Example: unis restart demo
     """
     from unis.plan.machine import Machine
+    from unis.runtime.claim import require_room
     from unis.runtime.planning import plan_file
     from unis.runtime.supervisor import Request, start_detached
 
@@ -217,7 +218,7 @@ def restart(name: NameArgument = None) -> None:
     directory, state = choose(name)
     with errors_told():
         # No chain is ended for one that cannot run in its place.
-        plan_file(Path(state.chain_file), state.name, machine)
+        require_room(plan_file(Path(state.chain_file), state.name, machine), state)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
         request = Request(

@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import Callable
 
+from unis import built
 from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
@@ -32,7 +33,6 @@ def claim(
     `taken` hears of it before it is on disk: a signal may keep this from returning.
     """
     _require_permission()
-    _refuse_users(plan)
     with machine_lock():
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
@@ -59,6 +59,15 @@ def claim(
         return state
 
 
+def require_room(plan: Plan, old: RunState) -> None:
+    """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
+    for part in (built.unisd, built.port_driver):
+        part()
+    there = [state for _, state in all_runs() if not state.undone()]
+    others = [state for state in there if state.run_id != old.run_id]
+    _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)
+
+
 def _put_away_failed(directory: RunDirectory, report: Report) -> None:
     """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
     if damage := directory.damage():
@@ -77,16 +86,6 @@ def _require_permission() -> None:
         raise LaunchError(
             "UNiS needs root, for hugepages and real-time scheduling: run it with sudo"
         )
-
-
-def _refuse_users(plan: Plan) -> None:
-    """Tried with a memif: the socket of root's engine let the user in, and broke under it."""
-    for function in plan.functions:
-        if function.user not in (None, "root"):
-            raise LaunchError(
-                f"function `{function.name}`: a `user` other than root is planned and not there "
-                "yet; leave it out"
-            )
 
 
 def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
@@ -126,7 +125,8 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
             )
 
 
-def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
+def _require_hugepages(needed_mb: int, others: list[RunState], more_mb: int = 0) -> None:
+    """`more_mb` will be free by then."""
     if hugepages.directory() is None:
         size = hugepages.default_page_kb()
         raise LaunchError(
@@ -136,7 +136,7 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         )
     # Those that start have not taken theirs yet, or not all of it.
     promised = sum(other.hugepages_mb for other in others if other.phase == Phase.STARTING)
-    free = hugepages.free_mb()
+    free = hugepages.free_mb() + more_mb
     if free - promised < needed_mb:
         but = f", {promised} MB of them promised to runs that are starting," if promised else ""
         short_pages = -(-(needed_mb - free + promised) * 1024 // hugepages.default_page_kb())
