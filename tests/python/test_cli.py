@@ -5,55 +5,22 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.python.commands import busy_file, run, stale_run
 from unis import built
 from unis.cli import run_commands
-from unis.cli.app import app
-from unis.runtime import claim, doctor, hugepages, steps, supervisor
-from unis.runtime.clean_up import clean_up
-from unis.runtime.directory import RunDirectory
+from unis.runtime import doctor, steps, supervisor
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
 from unis.runtime.process import ProcessId
-from unis.runtime.state import Phase, RunState
+from unis.runtime.state import Phase
 
-RUNNER = CliRunner()
+pytestmark = pytest.mark.usefixtures("own_runs")
 SIMULATED = built.clone() / "examples" / "two-cores.yaml"
 DEMO = built.clone() / "examples" / "demo.yaml"
-
-
-@pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    before = os.sched_getaffinity(0)
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield
-    os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
-
-
-def stale_run(tmp_path: Path, name: str = "ghost", **more: Any) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run" / "runs" / name)
-    directory.make()
-    state = RunState(
-        run_id="one", name=name, chain_file=str(tmp_path / f"{name}.yaml"),
-        groups=[f"unis-pytest-{name}"], cpus=[1], platform_cpus=[0], hugepages_mb=256,
-        launcher=ProcessId(pid=os.getpid(), start_time=1),
-    )  # fmt: skip
-    directory.write(state.with_changes(**more))
-    directory.event_log.write_text("2026-01-01 it ran\n")
-    return directory
-
-
-def run(*args: str | Path) -> tuple[int, str]:
-    result = RUNNER.invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.output
 
 
 @pytest.mark.parametrize(
@@ -141,48 +108,6 @@ def test_a_run_is_known_by_its_file_too(tmp_path: Path) -> None:
     assert [state["name"] for state in json.loads(run("ps", "--json")[1])] == ["one"]
 
 
-def test_logs_outlast_the_run(tmp_path: Path) -> None:
-    directory = stale_run(tmp_path)
-    directory.function_log("fw").write_text("hello\n")
-    assert run("logs", "ghost", "fw") == (0, "hello\n")
-    assert run("logs") == (0, "unis | 2026-01-01 it ran\nfw | hello\n")
-    assert run("down", "ghost")[0] == 0
-    assert run("logs", "ghost", "fw") == (0, "hello\n")
-    assert run("logs", "ghost", "nat")[0] == 2
-    assert json.loads(run("logs", "--list", "--json")[1])[0]["name"] == "ghost"
-
-
-@pytest.mark.parametrize("call", ["stat", "open"])
-def test_logs_that_move_while_they_are_looked_at_are_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    directory = stale_run(tmp_path)
-    original = getattr(Path, call)
-
-    def late(path: Path, *words: Any, **more: Any) -> Any:
-        if path == directory.event_log:
-            monkeypatch.setattr(Path, call, original)
-            assert clean_up(directory, "one") == []
-        return original(path, *words, **more)
-
-    monkeypatch.setattr(Path, call, late)
-    assert run("logs", "ghost") == (0, "2026-01-01 it ran\n")
-    assert not directory.path.exists()
-
-
-def test_the_last_run_is_the_one_that_ended_last(tmp_path: Path) -> None:
-    failed = stale_run(tmp_path, "old", phase=Phase.FAILED, reason="why")
-    failed.event_log.write_text("old\n")
-    os.utime(failed.event_log, (1, 1))
-    assert run("logs") == (0, "old\n")
-    assert run("down", stale_run(tmp_path, "new").name)[0] == 0
-    assert run("logs") == (0, "2026-01-01 it ran\n")
-    live = stale_run(tmp_path, "live", launcher=ProcessId.me())
-    live.event_log.write_text("live\n")
-    os.utime(live.event_log, (1, 1))
-    assert run("logs") == (0, "live\n")
-
-
 def test_what_clean_up_left_is_told_till_it_is_gone(tmp_path: Path) -> None:
     """Whoever could not undo it: also a launcher that nobody listened to."""
     directory = stale_run(tmp_path, phase=Phase.FAILED, problems=["cannot remove x"], reason="why")
@@ -245,27 +170,6 @@ def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert [request.timeout for request in asked] == [60, None]
 
 
-@pytest.mark.parametrize("command", ["up", "restart"])
-def test_the_background_may_have_every_cpu_that_we_had(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
-) -> None:
-    """Though we keep off those of a run that was killed, and that it will undo."""
-    before = os.sched_getaffinity(0)
-    stale_run(tmp_path)
-    asked: list[supervisor.Request] = []
-
-    def start(request: supervisor.Request, _: object) -> int:
-        asked.append(request)
-        return 0
-
-    monkeypatch.setattr(supervisor, "start_detached", start)
-    monkeypatch.setattr(claim, "require_room", lambda *_: None)
-    words = ["up", busy_file(tmp_path), "-d"] if command == "up" else ["restart"]
-    busy_file(tmp_path)
-    assert run(*words)[0] == 0
-    assert asked[0].cpus == sorted(before)
-
-
 def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     (stale_run(tmp_path).path / "state.json").write_text('{"run_id": ')
     code, text = run("ps")
@@ -313,15 +217,6 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
-def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
-    file = tmp_path / "ghost.yaml"
-    file.write_text(
-        f"apiVersion: unis/v1\nname: ghost\nfunctions: {{a: {{program: {program}, cpu: 1}}}}\n"
-        "chains: {c: {path: [a]}}\n"
-    )
-    return file
-
-
 def test_a_file_that_runs_can_be_planned(tmp_path: Path) -> None:
     stale_run(tmp_path, launcher=ProcessId.me())
     assert "CPU 1" in run("config", busy_file(tmp_path))[1]
@@ -333,31 +228,6 @@ def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
     assert code == 1
     assert "CPU 1 is in use by run `ghost`" in text
     assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
-
-
-def test_restart_ends_no_chain_for_one_that_cannot_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stale_run(tmp_path, chain_file=str(busy_file(tmp_path, "/no/such")))
-    monkeypatch.setattr(run_commands, "_down", lambda *_: pytest.fail("it was ended"))
-    assert run("restart")[0] == 2
-
-
-@pytest.mark.parametrize(("free", "code"), [(None, 2), (0, 1), (300, 0)])
-def test_restart_ends_no_chain_whose_place_is_too_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None, code: int
-) -> None:
-    """What it holds itself is free by then; without a build nothing is."""
-    if free is None:
-        monkeypatch.setenv("UNIS_BUILD", str(tmp_path / "none"))
-    else:
-        monkeypatch.setattr(built, "_built", lambda *_: Path("/bin/true"))
-    directory = stale_run(tmp_path, chain_file=str(busy_file(tmp_path)), hugepages_mb=200)
-    monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
-    monkeypatch.setattr(hugepages, "free_mb", lambda: free or 0)
-    monkeypatch.setattr(supervisor, "start_detached", lambda *_: 0)
-    assert run("restart")[0] == code
-    assert directory.path.exists() == (code != 0)
 
 
 @pytest.mark.parametrize("command", [["doctor"], ["logs"], ["ps"]])
