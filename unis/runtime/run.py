@@ -288,8 +288,12 @@ def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
     cache = CostCache()
     wanted = sizes or sizes_of(plan.traffic)
-    found = {function.name: cache.get(cost_key(function, wanted)) for function in plan.functions}
-    return {name: cost for name, cost in found.items() if cost}
+    found: dict[str, Cost] = {}
+    for function in plan.functions:
+        with contextlib.suppress(OSError):  # of a program that we may execute and not read
+            if cost := cache.get(cost_key(function, wanted)):
+                found[function.name] = cost
+    return found
 
 
 @contextlib.contextmanager
