@@ -28,13 +28,14 @@ from unis.runtime.errors import (
     RunFailedError,
 )
 from unis.runtime.files import appending
-from unis.runtime.interrupts import Interrupts, interrupts
+from unis.runtime.interrupts import interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.options import Options
 from unis.runtime.planning import others
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RUN_MARK, Phase, RunState
+
 
 @pytest.fixture(autouse=True)
 def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -269,7 +269,9 @@ def test_only_the_leaf_of_the_run_itself_is_touched(name: str) -> None:
         cgroup.Leaf(name, "one")
 
 
-@pytest.mark.parametrize(("own", "name"), [("/", "unis-one"), ("/../x", None), ("/a", "a/unis-one")])
+@pytest.mark.parametrize(
+    ("own", "name"), [("/", "unis-one"), ("/../x", None), ("/a", "a/unis-one")]
+)
 def test_there_is_no_leaf_outside_what_is_mounted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, name: str | None
 ) -> None:

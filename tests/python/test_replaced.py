@@ -1,4 +1,4 @@
-"""A launcher that was stopped, and whose run others have undone: it touches nothing of a later one."""
+"""A launcher that was stopped, and whose run others have undone, touches no later one."""
 
 import os
 import signal

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -40,7 +41,8 @@ def logs(
 ) -> None:
     """Show what the launcher, the engine and the functions of a run said.
 
-    The logs of the last runs that are down are kept too.
+    The logs of the last runs that are down are kept too. Of one that grows beyond 4 MB only the
+    last part is.
 
     Examples: unis logs  |  unis logs demo firewall -f
     """
@@ -81,7 +83,7 @@ def _open(name: str | None, function: str | None) -> tuple[RunDirectory, dict[Pa
         if (directory := kept.latest(name)) is None:
             break
         with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
-            streams = {
+            streams: dict[Path, TextIO] = {
                 log: stack.enter_context(log.open(errors="replace"))
                 for log in _chosen(directory, function)
             }
@@ -114,6 +116,8 @@ def _lines(
             # Looked at before reading: what is said last must not be missed.
             goes_on = follow and (state := directory.read()) is not None and state.live()
             for log, stream in streams.items():
+                if os.fstat(stream.fileno()).st_size < stream.buffer.tell():  # it was shortened
+                    stream.seek(0, os.SEEK_END)
                 for line in stream:
                     yield log, line.rstrip("\n")
             if not goes_on:

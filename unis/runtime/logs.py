@@ -1,6 +1,7 @@
 """The logs of runs that have ended: the last few are kept, for `unis logs`."""
 
 import contextlib
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import own_directory
+from unis.runtime.files import appending, own_directory
 
 KEPT = 10  # runs
+LOG_BYTES = 4 << 20  # of one log: they are in memory, where most have /run
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,23 @@ def keep(directory: RunDirectory) -> None:
         shutil.move(log, place / log.name)
     for old in ended()[KEPT:]:
         shutil.rmtree(old.directory.path, ignore_errors=True)
+
+
+def shorten(log: Path, most: int = LOG_BYTES) -> None:
+    """Leaves the last quarter of `most` of a log that has more, and says so in its first line.
+
+    Who writes on it appends, and goes on at its new end; what is written meanwhile may be lost.
+    """
+    with contextlib.suppress(OSError):
+        size = log.stat().st_size
+        if size <= most:
+            return
+        with log.open("rb") as stream:
+            stream.seek(size - most // 4)
+            end = stream.read(most // 4)
+        os.truncate(log, 0)
+        with appending(log) as shorter:
+            shorter.write(b"unis: %d bytes before this were left out\n%s" % (size - len(end), end))
 
 
 def put_away(directory: RunDirectory) -> list[str]:
@@ -76,9 +95,7 @@ def latest(name: str | None) -> RunDirectory | None:
         for directory in here
         if (written := _last_written(directory))
     ]
-    found += [
-        ((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)
-    ]
+    found += [((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)]
     return max(found, key=lambda one: one[0])[1] if found else None
 
 

@@ -1,6 +1,7 @@
 """`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -28,6 +29,7 @@ from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedErro
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
+from unis.runtime.logs import shorten
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -35,6 +37,7 @@ from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
+_LOOK_SECONDS = 1.0  # between looks at how long logs have become
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
@@ -207,6 +210,15 @@ class Run:
 
     def wait(self, seconds: float | None = None) -> None:
         """Sleeps; raises RunFailedError as soon as a process of the run dies. None: for ever."""
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._wait_for_a_death(min(left, _LOOK_SECONDS))
+            for one in self._children.values():
+                shorten(one.log)
+            self.check()
+        self.check()
+
+    def _wait_for_a_death(self, seconds: float) -> None:
         with contextlib.ExitStack() as stack:
             poll = select.poll()
             for process in self._processes():
@@ -217,8 +229,7 @@ class Run:
                     continue
                 stack.callback(os.close, descriptor)
                 poll.register(descriptor, select.POLLIN)
-            poll.poll(None if seconds is None else seconds * 1000)
-        self.check()
+            poll.poll(seconds * 1000)
 
     def _processes(self) -> list[subprocess.Popen[bytes]]:
         guard = [self.guard] if self.guard else []
