@@ -63,5 +63,6 @@ def test_down_ends_a_launcher_that_is_stopped(
         state = taken(tmp_path, "one", 1).with_changes(launcher=identity(launcher))
         run_directory("one").write(state)
         os.kill(launcher.pid, signal.SIGSTOP)
+        os.waitpid(launcher.pid, os.WUNTRACED)  # till it is
         assert run_commands._down(run_directory("one"), state) == []
         assert launcher.wait(1) == -signal.SIGTERM
