@@ -251,10 +251,35 @@ def test_a_cgroup_ends_what_shook_off_its_mark(tmp_path: Path) -> None:
         leaf.remove()
 
 
+def test_what_left_the_cgroup_is_known_by_its_mark(tmp_path: Path) -> None:
+    """As a function does, and what it starts, that the engine's controller has moved."""
+    leaf = need_leaf("pytest")
+    try:
+        with process(SPIN, run_id="pytest") as child:
+            name = cgroup.leaf_name("pytest")
+            assert clean_up(make_run(tmp_path, run_id="pytest", leaf=name), "pytest") == []
+            assert child.wait(1) == -signal.SIGTERM
+    finally:
+        leaf.remove()
+
+
 @pytest.mark.parametrize("name", ["/etc", "../unis-one", "a/../../unis-one", "unis-two", ""])
 def test_only_the_leaf_of_the_run_itself_is_touched(name: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         cgroup.Leaf(name, "one")
+
+
+@pytest.mark.parametrize(
+    ("own", "name"), [("/", "unis-one"), ("/../x", None), ("/a", "a/unis-one")]
+)
+def test_there_is_no_leaf_outside_what_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, name: str | None
+) -> None:
+    """In a cgroup namespace that was made elsewhere."""
+    monkeypatch.setattr(cgroup, "mount", lambda: tmp_path)
+    monkeypatch.setattr(cgroup, "_OWN", tmp_path / "cgroup")
+    (tmp_path / "cgroup").write_text(f"1:cpu:/\n0::{own}\n")
+    assert cgroup.leaf_name("one") == name
 
 
 def ledger_of(tmp_path: Path, *holders: ProcessId) -> Path:

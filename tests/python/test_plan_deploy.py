@@ -42,12 +42,15 @@ def test_a_missing_program_is_told_once_with_what_to_write(tmp_path: Path) -> No
 
 def test_user_and_environment() -> None:
     functions = small()["functions"] | {"monitor": {"program": "sh", "user": "nobody"}}
-    assert "only root may open" in told(small(functions=functions))[0]
     memif = [{"from": "nat", "to": "monitor", "kind": "memif"}]
+    for links in ([], memif):
+        (sentence,) = told(small(functions=functions, links=links))
+        assert "user') a user other than root is planned for `monitor`" in sentence
+    functions["monitor"]["user"] = "root"
     defaults = {"cpu": 1, "env": {"A": 1, "B": "2"}}
     functions["nat"] = {"program": "sh", "env": {"B": "3"}, "args": ["-x", 5], "yield_every": 4}
     plan = planned(small(functions=functions, links=memif, defaults=defaults))
-    assert plan.function("monitor").user == "nobody"
+    assert plan.function("monitor").user == "root"
     assert plan.function("nat").env == {"A": "1", "B": "3"}
     argv = plan.function("nat").argv
     assert argv[argv.index("--") :] == ("--", "-x", "5", "--yield-every", "4")

@@ -46,7 +46,7 @@ def make_plan(
     here = places(chain.file.name)
     wired = wiring.wire(chain.file, here.directory)
     platform, notes, problems = cpus.platform(chain.file, machine, others)
-    problems += cpus.function_problems(chain.file, machine, others)
+    problems += cpus.function_problems(chain.file, machine, others, platform)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)

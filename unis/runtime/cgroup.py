@@ -13,6 +13,7 @@ from pathlib import Path
 from unis.runtime.process import ProcessId
 
 _EMPTY_SECONDS = 2.0
+_OWN = Path("/proc/self/cgroup")
 
 
 def mount() -> Path | None:
@@ -36,12 +37,16 @@ def _mounts(kind: str, option: str | None = None) -> list[Path]:
 
 
 def leaf_name(run_id: str) -> str | None:
-    """Where the leaf of a run would be, below the mount; None where there is no cgroup v2."""
+    """Where the leaf of a run would be, below the mount; None where none can be.
+
+    That is without cgroup v2, and where we are outside what of it is mounted, as in a namespace.
+    """
     if mount() is None:
         return None
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in _OWN.read_text().splitlines():
         if line.startswith("0::/"):
-            return str(Path(line.removeprefix("0::/")) / f"unis-{run_id}")
+            own = Path(line.removeprefix("0::/"))
+            return None if ".." in own.parts else str(own / f"unis-{run_id}")
     return None
 
 

@@ -208,8 +208,9 @@ class Functions:
         # before the search, which waits for what a starved process has locked.
         problems += _calm(recorded)
         leaf = leaf_of(state)
-        found = leaf.members() if leaf else marked(RUN_MARK, state.run_id)
-        others = [process for process in found if process not in recorded]
+        # The engine's controller moves functions out of the leaf; what shook off its mark is in it.
+        found = [*(leaf.members() if leaf else []), *marked(RUN_MARK, state.run_id)]
+        others = [process for process in dict.fromkeys(found) if process not in recorded]
         problems += _calm(others)
         problems += _end([*recorded, *others], "function", leaf, hurry)
         groups = [mount / prefix for mount in cgroup.freezers() for prefix in state.groups]
