@@ -73,8 +73,8 @@ def agreement(
 ) -> None:
     """Compare the machine with the simulator, which is fed with costs measured in between.
 
-    Exit code 1 if they differ in the order of the policies. By how much they differ in UNiS's
-    share of co-operative is told with its interval; that is not judged.
+    Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
+    by how much machine and simulator differ in the ratio of those two is told with its interval.
 
     Example: unis bench agreement --functions 2,5 --cost medium
     """
@@ -98,7 +98,7 @@ def agreement(
 def _agreement_table(results: list[Comparison]) -> Table:
     table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
     table.add_column("functions")
-    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "order")
+    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "same order")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for result in results:
@@ -110,7 +110,7 @@ def _agreement_table(results: list[Comparison]) -> Table:
             ),
             f"{_median(result.machine_ratio)} / {_median(result.simulator_ratio)}",
             _difference(result.difference),
-            "differs" if result.reversed else "same",
+            _order(result),
             style="" if result.agrees else "red",
         )
     return table
@@ -122,3 +122,10 @@ def _median(ratio: Paired | None) -> str:
 
 def _difference(value: Paired | None) -> str:
     return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"
+def _order(result: Comparison) -> str:
+    if not result.judged:
+        return "not told apart"
+    same = sum(result.judged.values())
+    return f"{same} of {len(result.judged)} pairs"
+
+
