@@ -92,6 +92,7 @@ def _measure(
     arms, controller = options.arms, run.plan.controller
     count = order.balanced_rounds(len(arms), options.rounds)
     with Live(console=console, auto_refresh=False, transient=True) as live:
+        _tuning(plan),
 
         def show(rounds: Rounds, _arm: Arm) -> None:
             run.check()
@@ -149,6 +150,13 @@ def _write(out: Path, plan: Plan, summary: Summary, measured: _Measured) -> None
     page = report_page(
         f"{_path(plan)} on one CPU",
         summary,
+def _tuning(plan: Plan) -> dict[str, str]:
+    return {
+        "rr": f"slices of {rr_slice(plan) * 1000:g} ms",
+        "cooperative": f"a yield every {plan.functions[0].yield_every} bursts",
+    }
+
+
         measured.rounds,
         measured.traces,
         _TRACE_SECONDS * 1000,
