@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.cli.numbers import between
+from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.engine import names
+from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
@@ -31,7 +33,7 @@ def demo(
     rounds: Annotated[
         int, typer.Option(min=2, help="At least; a whole number of balanced squares.")
     ] = 12,
-    window: Annotated[float, typer.Option(min=0.02, help="Seconds measured.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
     arms: Annotated[
         str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
     ] = ",".join(names.COMPARED),
@@ -66,7 +68,7 @@ def agreement(
     functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
     cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
     rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, typer.Option(min=0.02, help="Seconds.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
     output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
         "build/agreement.json"
     ),
@@ -80,10 +82,7 @@ def agreement(
     """
     from unis.bench import agreement as agreement_bench
 
-    try:
-        lengths = [int(part) for part in functions.split(",")]
-    except ValueError:
-        raise typer.BadParameter("write lengths as 2,3,4,5") from None
+    lengths = _lengths(functions)
     with errors_told():
         writable(output)
         results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
@@ -97,6 +96,19 @@ def agreement(
 
 def _agreement_table(results: list[Comparison]) -> Table:
     table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
+def _lengths(text: str) -> list[int]:
+    most = limit("ChainConfig.hops").max_items
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        lengths = [0]
+    if not all(1 <= length <= most for length in lengths):
+        raise typer.BadParameter(
+            f"`{text}`: write lengths from 1 to {most}, as 2,3,4,5", param_hint="--functions"
+        )
+    return lengths
+
+
     table.add_column("functions")
     columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "same order")
     for column in columns:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from unis.cli.numbers import between
 from unis.cli.select import JsonOption, NameOption, connect
 from unis.cli.terminal import errors_told, out, say, writable
 
@@ -22,7 +23,7 @@ def trace(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File to write, for ui.perfetto.dev.")
     ],
-    seconds: Annotated[float, typer.Option(min=0.001, max=60)] = 1.0,
+    seconds: Annotated[float, between(0.001, 60, "Seconds recorded.")] = 1.0,
     name: NameOption = None,
 ) -> None:
     """Record who ran when, and why each switch was made.
