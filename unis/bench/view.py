@@ -1,7 +1,6 @@
 """The demo on the terminal: live, and its result."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -57,7 +56,7 @@ def result_table(summary: Summary) -> Table:
     return table
 
 
-def print_result(summary: Summary, out: Path, console: Console) -> None:
+def print_result(summary: Summary, console: Console) -> None:
     """The end of the demo."""
     console.print(result_table(summary))
     for remark in remarks(summary):

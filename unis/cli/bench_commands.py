@@ -55,11 +55,13 @@ def demo(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--arms") from None
     with errors_told():
-        for file in ("report.html", "summary.json"):
-            writable(output / file)
-        summary = run_demo(DemoOptions(pcap, output, rounds, window, compared), err)
-    print_result(summary, output, out)
-    if not summary.accounted:
+        page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
+        result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
+    print_result(result.summary, out)
+    for file, text in ((page, result.page), (numbers, result.json())):
+        write_result(file, text)
+    out.print(f"{page}  {numbers}", markup=False, style="bold")
+    if not result.summary.accounted:
         raise typer.Exit(1)
 
 
@@ -88,14 +90,12 @@ def agreement(
         results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
     out.print(_agreement_table(results))
     data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
-    output.write_text(json.dumps(data, indent=2) + "\n")
+    write_result(output, json.dumps(data, indent=2) + "\n")
     if not all(result.agrees for result in results):
         say("the simulator and the machine do not agree")
         raise typer.Exit(1)
 
 
-def _agreement_table(results: list[Comparison]) -> Table:
-    table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
 def _lengths(text: str) -> list[int]:
     most = limit("ChainConfig.hops").max_items
     try:
@@ -109,6 +109,8 @@ def _lengths(text: str) -> list[int]:
     return lengths
 
 
+def _agreement_table(results: list[Comparison]) -> Table:
+    table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
     table.add_column("functions")
     columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "same order")
     for column in columns:
@@ -128,12 +130,6 @@ def _lengths(text: str) -> list[int]:
     return table
 
 
-def _median(ratio: Paired | None) -> str:
-    return f"{ratio.median:.2f}" if ratio else "–"
-
-
-def _difference(value: Paired | None) -> str:
-    return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"
 def _order(result: Comparison) -> str:
     if not result.judged:
         return "not told apart"
@@ -141,3 +137,9 @@ def _order(result: Comparison) -> str:
     return f"{same} of {len(result.judged)} pairs"
 
 
+def _median(ratio: Paired | None) -> str:
+    return f"{ratio.median:.2f}" if ratio else "–"
+
+
+def _difference(value: Paired | None) -> str:
+    return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption, NameOption, connect
-from unis.cli.terminal import errors_told, out, say, writable
+from unis.cli.terminal import errors_told, out, say, writable, write_result
 
 if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
@@ -39,7 +39,7 @@ def trace(
     with errors_told(), client:
         writable(output)
         reply = client.trace(seconds)
-    output.write_text(trace_text(reply))
+    write_result(output, trace_text(reply))
     lost = f"; {reply.dropped_events:,} more did not fit" if reply.dropped_events else ""
     say(f"{output}: {len(reply.runs):,} runs, {len(reply.switches):,} switches{lost}")
 

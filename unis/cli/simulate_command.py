@@ -13,7 +13,7 @@ from rich.table import Table
 
 from unis.cli.numbers import between
 from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
 from unis.engine.limits import limit
@@ -177,7 +177,8 @@ def simulate(
         first = results[0]
         from unis.report.trace import chrome_trace
 
-        trace_file.write_text(json.dumps(chrome_trace(first.policy, first.runs, first.events)))
+        trace = chrome_trace(first.policy, first.runs, first.events)
+        write_result(trace_file, json.dumps(trace))
         say(f"{trace_file}: open it with ui.perfetto.dev")
 
 
