@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from unis.runtime import cgroup
+from tests.leaves import leaves
 from unis.runtime.state import RUN_MARK
 
 UNIS = str(Path(sys.executable).with_name("unis"))
@@ -93,9 +93,7 @@ class Place:
                 continue
             if str(self.folder / "run") in line or (mark and str(self.folder) in line):
                 found.append(line)
-        if mount := cgroup.mount():
-            found += map(str, mount.glob("unis-*"))
-        return found
+        return [*found, *map(str, leaves())]
 
     def assert_nothing_left(self) -> None:
         wait_for(lambda: not self.left(), lambda: str(self.left()))
