@@ -56,6 +56,11 @@ def run(*args: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
+def json_of(*args: str) -> str:
+    """What a command says on stdout, however it ends."""
+    return RUNNER.invoke(app, args).stdout
+
+
     "command",
     ["up", "down", "restart", "policy", "config", "ps", "top", "logs", "inspect", "account",
      "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
@@ -235,6 +240,9 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -
     for place in (Path("/proc/x"), tmp_path):
         code, text = run("simulate", SIMULATED, "--seconds", "3600", "--trace", place)
         assert code == 2
+    (row,) = json.loads(json_of("ps", "--json"))
+    assert (row["name"], row["phase"]) == ("ghost", "damaged")
+    assert "the notes of run `ghost`" in row["reason"]
         assert "cannot write" in text
 
 
