@@ -268,6 +268,13 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
+def test_a_path_is_no_markup(tmp_path: Path) -> None:
+    file = tmp_path / "[red]" / "ghost.yaml"
+    file.parent.mkdir()
+    busy_file(tmp_path).rename(file)
+    assert str(file) in run("config", file)[1]
+
+
 def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
     file = tmp_path / "ghost.yaml"
     file.write_text(
