@@ -1,5 +1,6 @@
 """What a user sees: one clear sentence and exit code 2 for bad input, and nothing left running."""
 
+import errno
 import json
 import os
 import socket
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from unis import built
 from unis.cli import run_commands
 from unis.cli.app import app
-from unis.runtime import doctor, steps, supervisor
+from unis.runtime import doctor, logs, steps, supervisor
 from unis.runtime.directory import RunDirectory
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -55,12 +56,12 @@ def run(*args: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize(
 def json_of(*args: str) -> str:
     """What a command says on stdout, however it ends."""
     return RUNNER.invoke(app, args).stdout
 
 
+@pytest.mark.parametrize(
     "command",
     ["up", "down", "restart", "policy", "config", "ps", "top", "logs", "inspect", "account",
      "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
@@ -156,6 +157,21 @@ def test_logs_outlast_the_run(tmp_path: Path) -> None:
     assert json.loads(run("logs", "--list", "--json")[1])[0]["name"] == "ghost"
 
 
+def test_logs_that_cannot_be_kept_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: RunDirectory) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = stale_run(tmp_path)
+    directory.function_log("fw").write_text("hello\n")
+    monkeypatch.setattr(logs, "keep", full)
+    code, text = run("down", "ghost")
+    assert code == 1
+    assert f"cannot keep the logs of `ghost`, which stay in {directory.path}: " in text
+    assert run("logs", "ghost", "fw") == (0, "hello\n")
+    assert json.loads(run("ps", "--json")[1]) == []
+    assert {path.suffix for path in directory.path.iterdir()} == {".log"}
+
+
 def test_what_clean_up_left_is_told_till_it_is_gone(tmp_path: Path) -> None:
     """Whoever could not undo it: also a launcher that nobody listened to."""
     directory = stale_run(tmp_path, phase=Phase.FAILED, problems=["cannot remove x"], reason="why")
@@ -224,6 +240,9 @@ def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     assert code == 1
     assert "the notes of run `ghost`" in text
     assert "no chain is running" not in text
+    (row,) = json.loads(json_of("ps", "--json"))
+    assert (row["name"], row["phase"]) == ("ghost", "damaged")
+    assert "the notes of run `ghost`" in row["reason"]
     code, text = run("down", "ghost")
     assert code == 1
     assert "the notes of run `ghost`" in text
@@ -240,9 +259,6 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -
     for place in (Path("/proc/x"), tmp_path):
         code, text = run("simulate", SIMULATED, "--seconds", "3600", "--trace", place)
         assert code == 2
-    (row,) = json.loads(json_of("ps", "--json"))
-    assert (row["name"], row["phase"]) == ("ghost", "damaged")
-    assert "the notes of run `ghost`" in row["reason"]
         assert "cannot write" in text
 
 
@@ -250,6 +266,13 @@ def test_mistyped_options_are_refused() -> None:
     code, text = run("estimate", "macswap", "--no-cash")
     assert code == 2
     assert "--no-cash" in text
+
+
+def test_a_path_is_no_markup(tmp_path: Path) -> None:
+    file = tmp_path / "[red]" / "ghost.yaml"
+    file.parent.mkdir()
+    busy_file(tmp_path).rename(file)
+    assert str(file) in run("config", file)[1]
 
 
 def test_the_plan_is_printed(tmp_path: Path) -> None:
@@ -266,13 +289,6 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     plan = json.loads(run("config", file, "--json", "--name", "y")[1])
     assert (plan["name"], plan["cpus"], plan["platform_cpus"]) == ("y", [1], [0])
     assert not (tmp_path / "run").exists(), "nothing is started"
-
-
-def test_a_path_is_no_markup(tmp_path: Path) -> None:
-    file = tmp_path / "[red]" / "ghost.yaml"
-    file.parent.mkdir()
-    busy_file(tmp_path).rename(file)
-    assert str(file) in run("config", file)[1]
 
 
 def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +29,19 @@ def appending(file: Path) -> BinaryIO:
     """A log to write on: made for us alone, for its folder may be open to a function's user."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     return os.fdopen(os.open(file, flags, 0o600), "ab")
+
+
+def remove_tree(directory: Path) -> list[str]:
+    """Removes a folder and all that is in it, if it is there; what could not be, as sentences."""
+    problems: list[str] = []
+
+    def note(_call: object, path: str, info: tuple[object, BaseException, object]) -> None:
+        error = info[1]
+        if not isinstance(error, FileNotFoundError):  # another was faster
+            problems.append(f"cannot remove {path}: {getattr(error, 'strerror', None) or error}")
+
+    shutil.rmtree(directory, onerror=note)
+    return problems
 
 
 @contextlib.contextmanager
