@@ -67,8 +67,8 @@ def own_directory(path: Path, mode: int) -> None:
         raise LaunchError(f"cannot make {path}: {error.strerror}") from None
     if trouble := _trouble(found):
         raise LaunchError(
-            f"{path} {trouble}, and UNiS runs as root what is noted there: remove it, or set "
-            "UNIS_RUN_DIR to a folder of your own"
+            f"{path} {trouble}, and UNiS runs as root what is noted there: find out who made it, "
+            "and remove it"
         )
 
 
