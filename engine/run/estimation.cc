@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <numeric>
 
 #include "engine/run/services.h"
 
@@ -26,10 +27,19 @@ void Fill(v1::SizeEstimate& size, const CostEstimate& cost, double cycles_per_ns
   size.set_burst_ns(cost.burst_ns);
 }
 
-// The mean over the sizes.
-void FillMean(v1::FunctionEstimate& function) {
-  const auto share = 1.0 / static_cast<double>(function.sizes().size());
-  for (const auto& size : function.sizes()) {
+// What each of `sizes` sizes weighs in the mean; 1 in all.
+std::vector<double> Weights(const v1::EstimateRequest& request, std::size_t sizes) {
+  std::vector<double> weights(request.shares().begin(), request.shares().end());
+  if (weights.empty()) weights.assign(sizes, 1);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+void FillMean(v1::FunctionEstimate& function, const std::vector<double>& weights) {
+  for (int i = 0; i < function.sizes_size(); ++i) {
+    const v1::SizeEstimate& size = function.sizes(i);
+    const double share = weights[static_cast<std::size_t>(i)];
     function.set_ns(function.ns() + size.ns() * share);
     function.set_ns_q1(function.ns_q1() + size.ns_q1() * share);
     function.set_ns_q3(function.ns_q3() + size.ns_q3() * share);
@@ -43,6 +53,11 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
                                                   Costs& costs) {
   // The paper's cost of a fixed-cost function is that of the smallest frame (section 5.1.2).
   std::vector<std::uint32_t> sizes(request.sizes().begin(), request.sizes().end());
+  if (!request.shares().empty() && request.shares_size() != request.sizes_size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} sizes and {} shares; state a share for each size, or none",
+                    request.sizes_size(), request.shares_size()));
+  }
   if (sizes.empty()) sizes.push_back(kMinFrame);
   const auto threads = members_.All();
   if (!threads.ok()) return threads.status();
@@ -72,7 +87,7 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
       }
     }
   }
-  return Reply(subjects, sizes, costs);
+  return Reply(subjects, sizes, Weights(request, sizes.size()), costs);
 }
 
 absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& name,
@@ -169,7 +184,8 @@ absl::Status Estimation::Finish(Subject& subject, CycleEstimator& estimator) {
 }
 
 v1::EstimateReply Estimation::Reply(std::vector<Subject>& subjects,
-                                    const std::vector<std::uint32_t>& sizes, Costs& costs) const {
+                                    const std::vector<std::uint32_t>& sizes,
+                                    const std::vector<double>& weights, Costs& costs) const {
   v1::EstimateReply reply;
   reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
   for (Subject& subject : subjects) {
@@ -180,7 +196,7 @@ v1::EstimateReply Estimation::Reply(std::vector<Subject>& subjects,
       of_size->set_size(sizes[size]);
       Fill(*of_size, subject.samples[size].Estimate(), reply.tsc_hz() / 1e9);
     }
-    FillMean(*estimate);
+    FillMean(*estimate, weights);
     costs.Set(static_cast<FunctionIndex>(subject.function), estimate->ns());
   }
   return reply;

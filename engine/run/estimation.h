@@ -44,7 +44,7 @@ class Estimation {
                       CostSamples& samples);
   absl::Status Finish(Subject& subject, CycleEstimator& estimator);
   v1::EstimateReply Reply(std::vector<Subject>& subjects, const std::vector<std::uint32_t>& sizes,
-                          Costs& costs) const;
+                          const std::vector<double>& weights, Costs& costs) const;
 
   Deployment& deployment_;
   const Members& members_;

@@ -50,6 +50,23 @@ TEST_F(RunTest, EveryPacketIsAccountedFor) {
   EXPECT_GT(after->delivered(), 0U);
 }
 
+TEST_F(RunTest, AnEstimateWeighsSizesAsTheyCome) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.add_sizes(64);
+  request.add_sizes(1500);
+  request.add_shares(999);
+  EXPECT_EQ(run_->Estimate(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.add_shares(1);
+  const auto costs = run_->Estimate(request);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const v1::FunctionEstimate& function = costs->functions(0);
+  ASSERT_NE(function.sizes(0).ns(), function.sizes(1).ns());
+  EXPECT_NEAR(function.ns(), (999 * function.sizes(0).ns() + function.sizes(1).ns()) / 1000, 1e-6);
+}
+
 // Before the start and while the chains run. Functions share links, so one that leaves a link other
 // than it found it would be seen in the turn of the next.
 TEST_F(RunTest, EstimatesInTurnsAsOftenAsAsked) {

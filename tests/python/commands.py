@@ -31,6 +31,11 @@ def run(*args: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def json_of(*args: str) -> str:
+    """What a command says on stdout, however it ends."""
+    return CliRunner().invoke(app, args).stdout
+
+
 def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
     file = tmp_path / "ghost.yaml"
     file.write_text(

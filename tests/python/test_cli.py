@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.commands import busy_file, run, stale_run
+from tests.python.commands import busy_file, json_of, run, stale_run
 from unis import built
 from unis.cli import run_commands
 from unis.runtime import doctor, steps, supervisor
@@ -176,6 +176,9 @@ def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     assert code == 1
     assert "the notes of run `ghost`" in text
     assert "no chain is running" not in text
+    (row,) = json.loads(json_of("ps", "--json"))
+    assert (row["name"], row["phase"]) == ("ghost", "damaged")
+    assert "the notes of run `ghost`" in row["reason"]
     code, text = run("down", "ghost")
     assert code == 1
     assert "the notes of run `ghost`" in text
@@ -199,6 +202,13 @@ def test_mistyped_options_are_refused() -> None:
     code, text = run("estimate", "macswap", "--no-cash")
     assert code == 2
     assert "--no-cash" in text
+
+
+def test_a_path_is_no_markup(tmp_path: Path) -> None:
+    file = tmp_path / "[red]" / "ghost.yaml"
+    file.parent.mkdir()
+    busy_file(tmp_path).rename(file)
+    assert str(file) in run("config", file)[1]
 
 
 def test_the_plan_is_printed(tmp_path: Path) -> None:

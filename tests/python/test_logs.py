@@ -1,5 +1,6 @@
 """`unis logs`, and how logs outlast their run."""
 
+import errno
 import json
 import os
 import subprocess
@@ -12,8 +13,10 @@ import pytest
 from tests.python.claiming import plan
 from tests.python.commands import run, stale_run
 from unis.cli import logs_command
+from unis.runtime import logs
 from unis.runtime.child import Child
 from unis.runtime.clean_up import clean_up
+from unis.runtime.directory import RunDirectory
 from unis.runtime.files import appending
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.logs import LOG_BYTES, shorten
@@ -118,3 +121,18 @@ def test_who_follows_a_log_goes_on_at_its_new_end(
         lines = logs_command._lines(directory, {log: stream}, follow=True)
         assert [next(lines)[1] for _ in range(1000)][-1] == "0999"
         assert next(lines) == (log, "new")
+
+
+def test_logs_that_cannot_be_kept_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: RunDirectory) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = stale_run(tmp_path)
+    directory.function_log("fw").write_text("hello\n")
+    monkeypatch.setattr(logs, "keep", full)
+    code, text = run("down", "ghost")
+    assert code == 1
+    assert f"cannot keep the logs of `ghost`, which stay in {directory.path}: " in text
+    assert run("logs", "ghost", "fw") == (0, "hello\n")
+    assert json.loads(run("ps", "--json")[1]) == []
+    assert {path.suffix for path in directory.path.iterdir()} == {".log"}

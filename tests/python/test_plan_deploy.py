@@ -71,9 +71,12 @@ def test_defaults_are_the_papers() -> None:
 
 def test_costs_of_the_file_come_before_measured_ones() -> None:
     costs = {"fw": 33.0, "nat": 44.0}
-    functions = small()["functions"] | {"fw": {"program": "sh", "cost_ns": {64: 10, 1500: 30}}}
-    request = planned(small(functions=functions)).deploy(costs, "")
-    assert [function.cost_ns for function in request.functions] == [20.0, 44.0, 0.0]
+    functions = small()["functions"] | {"fw": {"program": "sh", "cost_ns": {64: 10, 1400: 30}}}
+    for size, cost in ((64, 10.0), (1500, 30.0), ("datacenter", (10 + 20 * 136 / 1336 + 30) / 2)):
+        traffic = {"source": {"kind": "synthetic", "size": size}}
+        request = planned(small(functions=functions, traffic=traffic)).deploy(costs, "")
+        found = [function.cost_ns for function in request.functions]
+        assert found == pytest.approx([cost, 44.0, 0.0])
 
 
 def test_traffic() -> None:

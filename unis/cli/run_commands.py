@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.numbers import between
 from unis.cli.select import ChainFileArgument, NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
+_MOST_SECONDS = 86400.0
 _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 
@@ -68,9 +70,10 @@ def up(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=0.1,
-            help="Seconds after which a chain that does not run is given up; with --wait, 60.",
+        between(
+            0.1,
+            _MOST_SECONDS,
+            "Seconds after which a chain that does not run is given up; with --wait, 60.",
         ),
     ] = None,
     policy: PolicyOption = None,

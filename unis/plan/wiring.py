@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unis import links
+from unis.chain import defaults
 from unis.chain.model import Chain, ChainFile, Link
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS
@@ -186,7 +187,7 @@ class _Weaver:
         direct = {before, behind} <= self._wiring.own
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
-        name = self._add("memif", slots or links.KINDS["memif"].default_slots,
+        name = self._add("memif", slots or defaults.MEMIF,
                          end="none" if direct else "server")  # fmt: skip
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)

@@ -143,9 +143,11 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
-def damages() -> list[str]:
-    """A sentence on each run whose state cannot be read."""
-    return [damage for directory in _directories() if (damage := directory.damage())]
+def damages() -> dict[str, str]:
+    """A sentence on each run whose state cannot be read, by its name."""
+    return {
+        directory.name: damage for directory in _directories() if (damage := directory.damage())
+    }
 
 
 def keep_off_functions() -> None:

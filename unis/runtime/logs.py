@@ -9,7 +9,7 @@ from pathlib import Path
 
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import appending, own_directory
+from unis.runtime.files import appending, own_directory, remove_tree
 
 KEPT = 10  # runs
 LOG_BYTES = 4 << 20  # of one log: they are in memory, where most have /run
@@ -63,16 +63,25 @@ def shorten(log: Path, most: int = LOG_BYTES) -> None:
 
 def put_away(directory: RunDirectory) -> list[str]:
     """Removes the folder of a run that is undone, but for its logs; what could not be done."""
-    problems: list[str] = []
     try:
         keep(directory)
-    except (OSError, LaunchError) as error:
-        problems.append(f"cannot keep the logs of {directory.path}: {error}")
-    if directory.path.exists():
-        shutil.rmtree(
-            directory.path,
-            onerror=lambda _call, path, info: problems.append(f"cannot remove {path}: {info[1]}"),
-        )
+    except (OSError, LaunchError) as error:  # nobody may have read them yet
+        problem = f"cannot keep the logs of `{directory.name}`, which stay in {directory.path}"
+        return [f"{problem}: {error}", *_remove_but_logs(directory)]
+    return remove_tree(directory.path)
+
+
+def _remove_but_logs(directory: RunDirectory) -> list[str]:
+    """Without its state it is no run any more."""
+    problems: list[str] = []
+    try:
+        for path in {*directory.path.iterdir()} - {*directory.logs()}:
+            if path.is_dir() and not path.is_symlink():
+                problems += remove_tree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        problems.append(f"cannot remove {error.filename}: {error.strerror}")
     return problems
 
 

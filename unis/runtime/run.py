@@ -23,7 +23,7 @@ from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
-from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
+from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, shares_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
@@ -167,10 +167,10 @@ class Run:
         """Measures what a packet costs each function, and remembers it in `costs`."""
         self.tell(f"measuring what a packet costs {', '.join(functions)}")
         self._measure_costs(functions, ESTIMATE_ROUNDS)
-        sizes = self._sizes()
+        shares = self._shares()
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
-            CostCache().put(cost_key(self.plan.function(name), sizes), self.costs[name])
+            CostCache().put(cost_key(self.plan.function(name), shares), self.costs[name])
 
     def estimate_again(self, rounds: int = 200) -> None:
         """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
@@ -179,11 +179,11 @@ class Run:
         """
         self._measure_costs([function.name for function in self.plan.functions], rounds)
 
-    def _sizes(self) -> list[int]:
-        return self.options.sizes or sizes_of(self.plan.traffic)
+    def _shares(self) -> dict[int, int]:
+        return shares_of(self.plan.traffic, self.options.sizes)
 
     def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
-        for estimate in self.client.estimate(functions, self._sizes(), rounds):
+        for estimate in self.client.estimate(functions, self._shares(), rounds):
             self.costs[estimate.function] = Cost.of(estimate)
 
     # ------------------------------------------------------------------ watch
@@ -298,7 +298,7 @@ class Run:
 def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
     cache = CostCache()
-    wanted = sizes or sizes_of(plan.traffic)
+    wanted = shares_of(plan.traffic, sizes)
     found: dict[str, Cost] = {}
     for function in plan.functions:
         with contextlib.suppress(OSError):  # of a program that we may execute and not read
