@@ -72,8 +72,8 @@ class MemifTest : public MemoryTest {
     EXPECT_TRUE(Eventually([&] { return Locate(ends->engine); }));
     return ends;
   }
-  static bool Locate(Memif& memif) {
-    auto region = memif.Find(getpid());
+  static bool Locate(Memif& memif, pid_t pid = getpid()) {
+    auto region = memif.Find(pid);
     if (!region.ok()) return false;
     memif.Take(*std::move(region));
     return true;
