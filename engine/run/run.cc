@@ -8,6 +8,7 @@
 #include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
+#include "engine/run/placement.h"
 #include "engine/run/services.h"
 
 namespace unis {
@@ -100,9 +101,13 @@ absl::Status Run::Remove(const v1::RemoveRequest& request) {
   };
   for (const std::string& name : request.functions()) {
     const HeldThread* thread = members_->thread(name);
-    if (thread == nullptr || !thread->alive()) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "function {} runs and polls its links: end process {} first", name, thread->pid()));
+    if (thread != nullptr && thread->alive())
+      return absl::FailedPreconditionError(fmt::format(
+          "function {} runs and polls its links: end process {} first", name, thread->pid()));
+    // Also where it is not attached, or no more: its memory must not go under it.
+    if (const pid_t tid = deployment_->PolledBy(name); tid != 0)
+      return absl::FailedPreconditionError(fmt::format(
+          "thread {} still polls the ports of function {}: end its process first", tid, name));
   }
   auto status = remove(*config.mutable_chains(), request.chains(), "chain");
   if (status.ok()) status = remove(*config.mutable_functions(), request.functions(), "function");
@@ -149,6 +154,12 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (auto status = RequireNotRunning(); !status.ok()) return status;
   if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
   if (const auto threads = members_->All(); !threads.ok()) return threads.status();
+  if (!deployment_->spoilt().empty())
+    return absl::FailedPreconditionError(
+        fmt::format("{}; packets that nobody offered would be delivered: end this run, and state "
+                    "cost_ns in the "
+                    "next",
+                    deployment_->spoilt()));
   for (std::size_t i = 0; i < costs_->size(); ++i) {
     if (costs_->Ns(static_cast<FunctionIndex>(i)) > 0) continue;
     return absl::FailedPreconditionError(
@@ -214,13 +225,10 @@ absl::Status Run::MakeControl() {
   return absl::OkStatus();
 }
 
-// Up to three service lcores are shared among source, sink and scheduler; those beyond are
-// schedulers too, for some of the cores each.
 absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
-  const auto& lcores = options_.service_lcores;
   const std::size_t cores = deployment_->topology().cpus.size();
-  const std::size_t spare = lcores.size() > 3 ? lcores.size() - 2 : 1;
-  const std::size_t count = std::min(spare, cores);
+  const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
+  const std::size_t count = lcores.size();
   std::vector<std::unique_ptr<SchedulerComponent>> components;
   std::vector<std::unique_ptr<Activity>> activities;
   for (std::size_t i = 0; i < count; ++i) {
@@ -235,8 +243,7 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
     }
     components.back()->set_trace(
         std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores)));
-    if (auto status = RunFavoured(*components.back(), lcores[lcores.size() - 1 - i]); !status.ok())
-      return status;
+    if (auto status = RunFavoured(*components.back(), lcores[i]); !status.ok()) return status;
   }
   const std::lock_guard lock(state_);
   schedulers_ = std::move(components);
@@ -300,7 +307,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
       if (!kernel.ok()) spdlog::warn("{}", std::string(kernel.message()));
       exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
     }
-    account = TakeAccount(*deployment_, exact);
+    account = TakeAccountAtRest(*deployment_, exact);
   }
   PutBack();
   if (options_.end) options_.end();

@@ -50,7 +50,8 @@ class Run {
   absl::Status Add(const v1::AddRequest& request);
   absl::Status Remove(const v1::RemoveRequest& request);
   absl::StatusOr<v1::AttachReply> Attach(const v1::AttachRequest& request);
-  absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request);
+  absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request,
+                                             const Wanted& wanted = {});
   absl::StatusOr<v1::SwitchCostReply> MeasureSwitchCost(const v1::SwitchCostRequest& request);
   absl::Status Start(const v1::PolicyRequest& request);
   absl::Status SetPolicy(const v1::PolicyRequest& request);

@@ -21,14 +21,19 @@ constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
 
 // ------------------------------------------------------------------ costs
 
-absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request) {
+absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request,
+                                                const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring costs");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
   absl::StatusOr<v1::EstimateReply> reply = Ending();
   const auto estimate = [&] {
     const std::uint64_t before = TakenByFunctions(*deployment_);
-    reply = Estimation(*deployment_, *members_, timer_, ending_).Run(request, *costs_);
+    reply = Estimation(*deployment_, *members_, timer_, [&]() -> absl::Status {
+              if (ending_.raised()) return Ending();
+              if (wanted && !wanted()) return CallerGone();
+              return absl::OkStatus();
+            }).Run(request, *costs_);
     const std::uint64_t after = TakenByFunctions(*deployment_);
     const std::lock_guard lock(state_);
     deployment_->AddProbesKept(after > before ? after - before : 0);
@@ -108,7 +113,7 @@ absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
   for (auto left = time; left > nanoseconds::zero();
        left = end - std::chrono::steady_clock::now()) {
     if (!SleepFor(std::min(left, kLookAtCaller))) return Ending();
-    if (wanted && !wanted()) return absl::CancelledError("the caller has gone");
+    if (wanted && !wanted()) return CallerGone();
   }
   return absl::OkStatus();
 }
@@ -175,6 +180,7 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   std::uint64_t last = 0;
   int still = 0;
   while (std::chrono::steady_clock::now() < deadline) {
+    (void)deployment_->FreeSent();
     const std::uint64_t moved = Movement(*deployment_);
     still = moved == last ? still + 1 : 0;
     last = moved;
@@ -190,7 +196,7 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::Account account;
   const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
-    account = TakeAccount(*deployment_, drained);
+    account = TakeAccountAtRest(*deployment_, drained);
   });
   if (!status.ok()) return status;
   return account;

@@ -10,6 +10,7 @@ namespace unis {
 
 // What a call that is broken off answers.
 inline absl::Status Ending() { return absl::AbortedError("the run is ending"); }
+inline absl::Status CallerGone() { return absl::CancelledError("the caller has gone"); }
 
 // Lets a service lcore run the component, before the engine's other threads, which answer calls.
 // Not in a real-time class: services spin, and nothing else would ever run on their CPU.

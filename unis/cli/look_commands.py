@@ -88,6 +88,7 @@ def account(
     else:
         out.print(account_text(counted), soft_wrap=True)
     if not counted.exact:
-        raise fail("the chains did not drain, so the count is not exact", code=1)
+        why = counted.doubt or "the chains did not drain"
+        raise fail(f"{why}, so the count is not exact", code=1)
     if counted.unaccounted:
         raise typer.Exit(1)

@@ -100,7 +100,11 @@ def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:
 
 def account_dict(account: pb.Account) -> dict[str, int | bool]:
     """Every number of an account."""
-    return {field.name: getattr(account, field.name) for field in account.DESCRIPTOR.fields}
+    return {
+        field.name: getattr(account, field.name)
+        for field in account.DESCRIPTOR.fields
+        if field.name != "doubt"
+    }
 
 
 def summarise(
