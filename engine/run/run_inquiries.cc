@@ -139,7 +139,10 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
   reply.set_policy(control_->decision()->policy);
-  for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
+  for (const auto& component : schedulers_) {
+    TraceRecorder::Room room;
+    component->Do([&] { component->trace()->Begin(room); });
+  }
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
