@@ -13,12 +13,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "engine/base/favour.h"
 #include "engine/run/run.h"
 #include "engine/server/service.h"
 
@@ -194,15 +194,6 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
   // Functions may still poll the rings, so nothing that they share is freed one by one: the kernel
   // takes it back with the last process that maps it. The launcher removes DPDK's files.
   std::_Exit(0);
-}
-
-// Where the kernel shares the CPU among sessions first (autogroup), the nice value of a thread
-// counts only within its own. Three quarters of a contended CPU are enough to schedule by, and
-// leave the command line usable on two cores.
-void FavourSession() {
-  constexpr int kSessionNice = -5;
-  std::ofstream autogroup("/proc/self/autogroup");
-  if (autogroup) autogroup << kSessionNice;
 }
 
 int Main(int argc, char** argv) {
