@@ -52,7 +52,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
     tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
-  auto controller = MakeController(*kind, std::move(tasks), parts_.run);
+  auto controller = MakeController(*kind, std::move(tasks), parts_.group);
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
   const auto trace_of = [this](CoreIndex core) {

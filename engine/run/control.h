@@ -33,7 +33,7 @@ class Control {
   // All that is referred to outlives the control. `tasks` in the order of `set`; components share
   // the cores in turn.
   struct Parts {
-    std::string run;  // name, for cgroups
+    std::string group;  // name of its cgroup
     TaskSet set;
     CoreIndex cores;
     std::vector<ScheduledTask> tasks;

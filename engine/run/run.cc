@@ -195,7 +195,7 @@ absl::Status Run::MakeControl() {
   if (auto status = ChooseLead(settings); !status.ok()) return status;
   const Topology::Tasks tasks = deployment_->topology().TasksOf();
   if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
-  Control::Parts parts{.run = deployment_->config().run(),
+  Control::Parts parts{.group = options_.group,
                        .set = tasks.set,
                        .cores = static_cast<CoreIndex>(deployment_->topology().cpus.size()),
                        .tasks = {},
