@@ -122,10 +122,13 @@ absl::Status Control::GoBack(const std::optional<Decision>& before) {
   return status;
 }
 
-void Control::Release() {
+absl::Status Control::Release() {
   RetireSchedulers();
-  controller_.reset();  // releases
+  absl::Status status;
+  if (controller_) status = controller_->Release();
+  controller_.reset();
   decision_.reset();
+  return status;
 }
 
 void Control::RetireSchedulers() {

@@ -89,6 +89,7 @@ class Run {
                            const std::function<void(bool)>& work);
   bool Drain(std::chrono::nanoseconds timeout, Interrupt& interrupt);
   void PutBack();
+  void ReleaseLeases();
 
   Options options_;
   TscTimer timer_;
@@ -108,7 +109,7 @@ class Run {
   std::vector<std::size_t> function_of_;  // per task
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
-  std::vector<Lease> leases_;
+  std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them
 };
 
 }  // namespace unis
