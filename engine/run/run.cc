@@ -57,6 +57,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
     return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
   auto deployment = Deployment::Create(request, {options_.function_cpus, options_.service_lcores});
   if (!deployment.ok()) return deployment.status();
+  if (ending_.raised()) return Ending();
   const std::lock_guard lock(state_);
   deployment_ = *std::move(deployment);
   members_ = std::make_unique<Members>(*deployment_);

@@ -53,8 +53,11 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
   constexpr unsigned kRounds = 200;
   PacketWork work(deployment_->memory());
-  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
-                                 [&work] { work.Burst(); });
+  auto cost = unis::MeasureSwitchCost(
+      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds, [&work] { work.Burst(); },
+      [this] { return !ending_.raised(); });
+  if (ending_.raised()) return Ending();
+  return cost;
 }
 
 absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
