@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
@@ -14,6 +15,14 @@
 namespace unis {
 
 using std::chrono::nanoseconds;
+
+namespace {
+
+void Log(const absl::Status& status) {
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+}  // namespace
 
 Run::Run(Options options) : options_(std::move(options)) {}
 
@@ -49,6 +58,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
     return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
   auto deployment = Deployment::Create(request, {options_.function_cpus, options_.service_lcores});
   if (!deployment.ok()) return deployment.status();
+  if (ending_.raised()) return Ending();
   const std::lock_guard lock(state_);
   deployment_ = *std::move(deployment);
   members_ = std::make_unique<Members>(*deployment_);
@@ -168,13 +178,16 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   }
   auto status = TakeLeases();
   if (status.ok()) status = MakeControl();
+  if (status.ok() && ending_.raised()) status = Ending();
   if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
   if (!status.ok()) {
-    const std::lock_guard lock(state_);
-    control_.reset();
-    schedulers_.clear();
-    activities_.clear();
-    leases_.clear();
+    {
+      const std::lock_guard lock(state_);
+      control_.reset();
+      schedulers_.clear();
+      activities_.clear();
+    }
+    ReleaseLeases();
     return status;
   }
   deployment_->source().SetPaused(false);
@@ -206,7 +219,7 @@ absl::Status Run::MakeControl() {
   if (auto status = ChooseLead(settings); !status.ok()) return status;
   const Topology::Tasks tasks = deployment_->topology().TasksOf();
   if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
-  Control::Parts parts{.run = deployment_->config().run(),
+  Control::Parts parts{.group = options_.group,
                        .set = tasks.set,
                        .cores = static_cast<CoreIndex>(deployment_->topology().cpus.size()),
                        .tasks = {},
@@ -304,7 +317,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
       const auto kernel = Change({v1::POLICY_OTHER, control_->decision()->controller});
-      if (!kernel.ok()) spdlog::warn("{}", std::string(kernel.message()));
+      Log(kernel);
       exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
     }
     account = TakeAccountAtRest(*deployment_, exact);
@@ -322,19 +335,17 @@ void Run::Release() {
 }
 
 void Run::PutBack() {
-  const std::lock_guard lock(state_);
-  if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
-  if (control_) control_->Release();
-  if (members_) {
-    if (auto status = members_->Release(); !status.ok())
-      spdlog::warn("{}", std::string(status.message()));
+  {
+    const std::lock_guard lock(state_);
+    if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
+    if (control_) Log(control_->Release());
+    if (members_) Log(members_->Release());
+    phase_ = v1::RUN_PHASE_RELEASED;
   }
-  for (Lease& lease : leases_) {
-    if (auto status = lease.Release(); !status.ok())
-      spdlog::warn("{}", std::string(status.message()));
-  }
-  leases_.clear();
-  phase_ = v1::RUN_PHASE_RELEASED;
+  ReleaseLeases();
 }
+
+// Not under state_: it may wait for others, and nobody who looks shall wait with it.
+void Run::ReleaseLeases() { Log(Lease::Release(std::exchange(leases_, {}))); }
 
 }  // namespace unis

@@ -35,6 +35,7 @@ class Run {
   struct Options {
     std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
     std::set<unsigned> function_cpus;      // those that functions may be put on
+    std::string group;                     // name of the cgroup for functions, should one be made
     std::function<void()> end;             // asks the process to end, once Stop() has answered
   };
 
@@ -89,6 +90,7 @@ class Run {
                            const std::function<void(bool)>& work);
   bool Drain(std::chrono::nanoseconds timeout, Interrupt& interrupt);
   void PutBack();
+  void ReleaseLeases();
 
   Options options_;
   TscTimer timer_;
@@ -108,7 +110,7 @@ class Run {
   std::vector<std::size_t> function_of_;  // per task
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
-  std::vector<Lease> leases_;
+  std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them
 };
 
 }  // namespace unis

@@ -50,8 +50,10 @@ class RunTest : public testing::Test {
     UNIS_NEED_TWO_CPUS();
     ASSERT_TRUE(StartTestEal());
     LeaveLastCpu();
-    run_ = std::make_unique<unis::Run>(unis::Run::Options{
-        .service_lcores = {kPlatformLcore}, .function_cpus = {LastCpu()}, .end = {}});
+    run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = {kPlatformLcore},
+                                                          .function_cpus = {LastCpu()},
+                                                          .group = group_,
+                                                          .end = {}});
   }
   // The run first: it puts back the processes that go then.
   void TearDown() override {
@@ -129,6 +131,7 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
+  const std::string group_ = "unis-run-test-" + std::to_string(getpid());
   std::vector<ChildProcess> functions_;
   std::unique_ptr<unis::Run> run_;
 };

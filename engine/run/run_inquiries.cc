@@ -58,8 +58,11 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
   constexpr unsigned kRounds = 200;
   PacketWork work(deployment_->memory());
-  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
-                                 [&work] { work.Burst(); });
+  auto cost = unis::MeasureSwitchCost(
+      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds, [&work] { work.Burst(); },
+      [this] { return !ending_.raised(); });
+  if (ending_.raised()) return Ending();
+  return cost;
 }
 
 absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
@@ -144,7 +147,10 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
   reply.set_policy(control_->decision()->policy);
-  for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
+  for (const auto& component : schedulers_) {
+    TraceRecorder::Room room;
+    component->Do([&] { component->trace()->Begin(room); });
+  }
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));

@@ -306,6 +306,14 @@ def test_a_setting_that_another_run_holds_stays(tmp_path: Path) -> None:
     assert setting.read_text().strip() == "-1"
 
 
+def test_a_setting_that_somebody_else_has_set_since_stays(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path)
+    setting.write_text("3\n")
+    assert kernel_settings.restore() == []
+    assert setting.read_text() == "3\n"
+    assert list(kernel_settings.ledger().iterdir()) == [], "it is nobody's any more"
+
+
 def test_a_setting_that_cannot_be_put_back_is_told(tmp_path: Path) -> None:
     setting = ledger_of(tmp_path)
     setting.unlink()

@@ -22,7 +22,10 @@ def mount() -> Path | None:
 
 
 def freezers() -> list[Path]:
-    """Where freezers are mounted, of cgroup version 1 and 2: the engine's controller uses them."""
+    """Where freezers are mounted, of cgroup version 1 and 2.
+
+    The engine's controller freezes functions in one of them, below a group named as its DPDK group.
+    """
     return [*_mounts("cgroup2"), *_mounts("cgroup", "freezer")]
 
 
@@ -107,21 +110,28 @@ class Leaf:
         return []
 
     def remove(self) -> list[str]:
-        """Once it is empty: a process that was killed is in it for a moment yet."""
-        end = time.monotonic() + _EMPTY_SECONDS
-        while (problems := remove_groups(self.path)) and time.monotonic() < end:
-            time.sleep(0.01)
-        return problems
+        """Once it is empty."""
+        return remove_groups(self.path)
 
 
 def remove_groups(*paths: Path) -> list[str]:
-    """Removes cgroups, those below them first; what could not be, as sentences."""
+    """Removes cgroups, those below them first; what could not be, as sentences.
+
+    Waits till they are empty: a process that was killed is in its group for a moment yet.
+    """
+    end = time.monotonic() + _EMPTY_SECONDS
+    while (problems := _remove(*paths)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return problems
+
+
+def _remove(*paths: Path) -> list[str]:
     problems: list[str] = []
     for path in paths:
         if not path.is_dir():
             continue
         below = [child for child in path.iterdir() if child.is_dir()]
-        problems += remove_groups(*below)
+        problems += _remove(*below)
         try:
             path.rmdir()
         except OSError as error:
