@@ -205,9 +205,9 @@ absl::Status Estimation::Finish(HeldThread& thread, CycleEstimator& estimator) {
 }
 
 absl::StatusOr<v1::EstimateReply> Estimation::Reply(std::vector<Subject>& subjects,
-                                                     const std::vector<std::uint32_t>& sizes,
-                                                     const std::vector<double>& weights,
-                                                     Costs& costs) const {
+                                                    const std::vector<std::uint32_t>& sizes,
+                                                    const std::vector<double>& weights,
+                                                    Costs& costs) const {
   v1::EstimateReply reply;
   reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
   for (Subject& subject : subjects) {
