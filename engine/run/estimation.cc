@@ -113,6 +113,10 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
   const auto function = deployment_.topology().FindFunction(name);
   if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
   if (auto injector = InjectorOf(*function); !injector.ok()) return injector.status();
+  if (const std::size_t threads = members_.threads(name).size(); threads > 1)
+    return absl::FailedPreconditionError(
+        fmt::format("{} threads of function {} poll, and take turns alone too; state its cost_ns",
+                    threads, name));
   return Subject{.function = *function,
                  .thread = members_.thread(name),
                  .samples = std::vector<CostSamples>(sizes)};

@@ -25,8 +25,8 @@ Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& c
   Snapshot snapshot;
   for (const auto& function : deployment.topology().functions) {
     const std::string& name = function.config.name();
-    if (const HeldThread* thread = members.thread(name); thread != nullptr)
-      snapshot.cpu_ns[name] = thread->CpuTimeNs();
+    for (const HeldThread* thread : members.threads(name))
+      snapshot.cpu_ns[name] += thread->CpuTimeNs();
   }
   for (const auto& core : control.counts().cores) snapshot.switches += core.switches;
   snapshot.latency.resize(deployment.chains().size());

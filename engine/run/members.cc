@@ -7,7 +7,7 @@
 
 #include "engine/base/proc.h"
 #include "engine/run/account.h"
-#include "engine/run/polling_thread.h"
+#include "engine/run/pollers.h"
 #include "engine/run/services.h"
 
 namespace unis {
@@ -81,38 +81,84 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
         fmt::format("function {} is attached already", request.function()));
   const nanoseconds timeout =
       request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
-  const auto tid = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
-  if (!tid.ok()) return tid.status();
-  auto held = HeldThread::Take(request.function(), request.pid(), *tid);
-  if (!held.ok()) return held.status();
-  const auto& function = deployment_.topology().functions[*index];
-  if (auto status = held->Pin(function.config.cpu()); !status.ok()) return status;
-  if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
+  const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
+  if (!tids.ok()) return tids.status();
+  Attached attached{
+      .function = *index, .name = request.function(), .pid = request.pid(), .threads = {}};
+  for (const pid_t tid : *tids) {
+    auto held = Hold(*index, request.pid(), tid);
+    if (!held.ok()) return held.status();
+    attached.threads.push_back(*std::move(held));
+  }
   const std::lock_guard lock(state);
-  threads_.push_back(std::make_unique<Attached>(request.function(), *std::move(held)));
-  return *tid;
+  attached_.push_back(std::move(attached));
+  return tids->front();
 }
 
-absl::StatusOr<pid_t> Members::WaitForPolling(std::size_t index, pid_t pid, nanoseconds timeout,
-                                              Interrupt& interrupt, std::mutex& state) {
+absl::StatusOr<std::unique_ptr<HeldThread>> Members::Hold(std::size_t index, pid_t pid, pid_t tid) {
+  const auto& config = deployment_.topology().functions[index].config;
+  auto held = HeldThread::Take(config.name(), pid, tid);
+  if (!held.ok()) return held.status();
+  if (auto status = held->Pin(config.cpu()); !status.ok()) return status;
+  if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
+  return std::make_unique<HeldThread>(*std::move(held));
+}
+
+absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
+  std::vector<std::pair<Attached*, PollerCensus>> censuses;
+  for (Attached& attached : attached_) {
+    if (!deployment_.topology().functions[attached.function].counts())
+      censuses.emplace_back(&attached, PollerCensus(attached.pid));
+  }
+  if (censuses.empty()) return absl::OkStatus();
+  for (int look = 0; look < PollerCensus::kLooks; ++look) {
+    for (auto& [attached, census] : censuses) census.Look();
+    if (!interrupt.SleepFor(PollerCensus::kEvery)) return Ending();
+  }
+  for (auto& [attached, census] : censuses) {
+    const std::vector<pid_t> pollers = census.Pollers();
+    if (pollers.empty()) continue;  // stopped, or gone: somebody else will tell
+    std::vector<std::unique_ptr<HeldThread>> threads;
+    for (const pid_t tid : pollers) {
+      const auto known =
+          std::find_if(attached->threads.begin(), attached->threads.end(),
+                       [tid](const auto& held) { return held && held->tid() == tid; });
+      if (known != attached->threads.end()) {
+        threads.push_back(std::move(*known));
+        continue;
+      }
+      auto held = Hold(attached->function, attached->pid, tid);
+      if (!held.ok()) return held.status();
+      threads.push_back(*std::move(held));
+    }
+    const std::lock_guard lock(state);
+    attached->threads = std::move(threads);  // the others are put back
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<pid_t>> Members::WaitForPolling(std::size_t index, pid_t pid,
+                                                           nanoseconds timeout,
+                                                           Interrupt& interrupt,
+                                                           std::mutex& state) {
   const auto& function = deployment_.topology().functions[index];
   const std::string& name = function.config.name();
   if (!function.counts()) {
     if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
       return status;
-    const auto tid = FindPollingThread(name, pid, timeout, interrupt);
-    if (!tid.ok()) return tid;
+    const auto tids = FindPollers(name, pid, timeout, interrupt);
+    if (!tids.ok()) return tids;
     // Once more: a client that was turned away at first has made itself new memory since.
     if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
       return status;
-    return tid;
+    return tids;
   }
   const auto deadline = Clock::now() + timeout;
   for (;;) {
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       const pid_t tid = deployment_.port(index, port)->Read().polling_tid;
       if (tid == 0) continue;
-      if (ThreadExists(pid, tid)) return tid;
+      if (ThreadExists(pid, tid)) return std::vector{tid};
       return absl::InvalidArgumentError(
           fmt::format("thread {} that polls for {} is not of process {}", tid, name, pid));
     }
@@ -150,31 +196,41 @@ absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds ti
   return absl::OkStatus();
 }
 
+std::vector<HeldThread*> Members::threads(const std::string& function) const {
+  std::vector<HeldThread*> found;
+  for (const Attached& attached : attached_) {
+    if (attached.name != function) continue;
+    for (const auto& held : attached.threads) found.push_back(held.get());
+  }
+  return found;
+}
+
 HeldThread* Members::thread(const std::string& function) const {
-  for (const auto& attached : threads_)
-    if (attached->function == function) return &attached->thread;
-  return nullptr;
+  const auto found = threads(function);
+  return found.empty() ? nullptr : found.front();
 }
 
 absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
-  std::vector<HeldThread*> threads;
+  std::vector<HeldThread*> all;
   for (const auto& function : deployment_.topology().functions) {
-    threads.push_back(thread(function.config.name()));
-    if (threads.back() == nullptr)
+    const auto of_function = threads(function.config.name());
+    if (of_function.empty())
       return absl::FailedPreconditionError(
           fmt::format("function {} is not attached", function.config.name()));
+    all.insert(all.end(), of_function.begin(), of_function.end());
   }
-  return threads;
+  return all;
 }
 
 void Members::Detach(const std::string& function, std::mutex& state) {
   const std::lock_guard lock(state);
-  std::erase_if(threads_, [&](const auto& attached) { return attached->function == function; });
+  std::erase_if(attached_, [&](const Attached& attached) { return attached.name == function; });
 }
 
 absl::Status Members::Release() {
   absl::Status status;
-  for (const auto& attached : threads_) status.Update(attached->thread.Restore());
+  for (const Attached& attached : attached_)
+    for (const auto& held : attached.threads) status.Update(held->Restore());
   return status;
 }
 

@@ -23,35 +23,43 @@ class Members {
   // In the order of the topology's functions.
   explicit Members(Deployment& deployment) : deployment_(deployment) {}
 
-  // Waits until the function polls, pins that thread to its CPU and lets it wait in SCHED_IDLE, so
-  // that those that come after it on this CPU go first. A second time: an error, and nothing
-  // changes. `state` guards the list of threads against those that look.
+  // Waits until the function polls, pins each thread that does to its CPU and lets it wait in
+  // SCHED_IDLE, so that those that come after it on this CPU go first. The first of them; a second
+  // time: an error, and nothing changes. `state` guards the list of threads against those that
+  // look.
   absl::StatusOr<pid_t> Attach(const v1::AttachRequest& request, Interrupt& interrupt,
                                std::mutex& state);
-  // Puts the thread back as it was found; nothing where none is attached.
+  // Programs may start to poll late, or from other threads than at first: looks again which do,
+  // over some looks, and takes hold of those alone. Functions on net_unis name theirs.
+  absl::Status Recount(Interrupt& interrupt, std::mutex& state);
+  // Puts its threads back as they were found; nothing where none is attached.
   void Detach(const std::string& function, std::mutex& state);
   // Puts all back; what could not be.
   absl::Status Release();
-  bool empty() const { return threads_.empty(); }
+  bool empty() const { return attached_.empty(); }
 
-  HeldThread* thread(const std::string& function) const;  // null: not attached
+  std::vector<HeldThread*> threads(const std::string& function) const;  // none: not attached
+  HeldThread* thread(const std::string& function) const;  // the first; null: not attached
   // All threads, or the first function that is not attached, as an error.
   absl::StatusOr<std::vector<HeldThread*>> All() const;
 
  private:
   struct Attached {
-    std::string function;
-    HeldThread thread;
+    std::size_t function;  // in the topology
+    std::string name;
+    pid_t pid;
+    std::vector<std::unique_ptr<HeldThread>> threads;
   };
 
-  absl::StatusOr<pid_t> WaitForPolling(std::size_t function, pid_t pid,
-                                       std::chrono::nanoseconds timeout, Interrupt& interrupt,
-                                       std::mutex& state);
+  absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
+                                                    std::chrono::nanoseconds timeout,
+                                                    Interrupt& interrupt, std::mutex& state);
+  absl::StatusOr<std::unique_ptr<HeldThread>> Hold(std::size_t function, pid_t pid, pid_t tid);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
                              Interrupt& interrupt, std::mutex& state);
 
   Deployment& deployment_;
-  std::vector<std::unique_ptr<Attached>> threads_;
+  std::vector<Attached> attached_;
 };
 
 // What a function's ports or links show: polls and packets of its paths. `deployment` outlives it.

@@ -176,7 +176,8 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
         fmt::format("the cost of function {} is neither given nor estimated",
                     deployment_->topology().functions[i].config.name()));
   }
-  auto status = TakeLeases();
+  auto status = members_->Recount(ending_, state_);
+  if (status.ok()) status = TakeLeases();
   if (status.ok()) status = MakeControl();
   if (status.ok() && ending_.raised()) status = Ending();
   if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
@@ -217,7 +218,11 @@ absl::Status Run::MakeControl() {
   SchedulerSettings settings = FromProto(deployment_->config().scheduler());
   settings.lazy = true;
   if (auto status = ChooseLead(settings); !status.ok()) return status;
-  const Topology::Tasks tasks = deployment_->topology().TasksOf();
+  const auto& functions = deployment_->topology().functions;
+  std::vector<std::size_t> threads;
+  for (const auto& function : functions)
+    threads.push_back(members_->threads(function.config.name()).size());
+  const Topology::Tasks tasks = deployment_->topology().TasksOf(threads);
   if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
   Control::Parts parts{.group = options_.group,
                        .set = tasks.set,
@@ -227,9 +232,10 @@ absl::Status Run::MakeControl() {
                        .monitor = &deployment_->monitor(),
                        .timer = &timer_,
                        .components = {}};
-  for (const std::size_t function : tasks.function_of) {
-    const auto& config = deployment_->topology().functions[function].config;
-    parts.tasks.push_back({members_->thread(config.name()), config.cooperates()});
+  for (std::size_t task = 0; task < tasks.function_of.size(); ++task) {
+    const auto& config = functions[tasks.function_of[task]].config;
+    parts.tasks.push_back(
+        {members_->threads(config.name())[tasks.thread_of[task]], config.cooperates()});
   }
   for (const auto& component : schedulers_) parts.components.push_back(component.get());
   const std::lock_guard lock(state_);

@@ -70,18 +70,22 @@ std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& 
   return received;
 }
 
-void FillThread(const HeldThread* thread, bool engine_decides, v1::FunctionStats& stats) {
-  if (thread == nullptr) {
+void FillThreads(const std::vector<HeldThread*>& threads, bool engine_decides,
+                 v1::FunctionStats& stats) {
+  if (threads.empty()) {
     stats.set_state(v1::FUNCTION_STATE_STARTING);
     return;
   }
+  const HeldThread* const thread = threads.front();
   stats.set_pid(thread->pid());
   stats.set_tid(thread->tid());
   stats.set_scheduling(thread->DescribeClass());
-  stats.set_cpu_time_ns(thread->CpuTimeNs());
-  const ContextSwitches switches = thread->SwitchesByKernel();
-  stats.set_voluntary_switches(switches.voluntary);
-  stats.set_involuntary_switches(switches.involuntary);
+  for (const HeldThread* each : threads) {
+    stats.set_cpu_time_ns(stats.cpu_time_ns() + each->CpuTimeNs());
+    const ContextSwitches switches = each->SwitchesByKernel();
+    stats.set_voluntary_switches(stats.voluntary_switches() + switches.voluntary);
+    stats.set_involuntary_switches(stats.involuntary_switches() + switches.involuntary);
+  }
   if (!thread->alive()) {
     stats.set_state(v1::FUNCTION_STATE_EXITED);
   } else if (engine_decides) {
@@ -100,7 +104,7 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
     out.set_cpu(function.config.cpu());
     const double cost = run.costs.Ns(static_cast<FunctionIndex>(i));
     out.set_cost_ns(cost);
-    FillThread(run.members.thread(function.config.name()), engine_decides, out);
+    FillThreads(run.members.threads(function.config.name()), engine_decides, out);
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)
         out.set_polls(out.polls() + shm->Polls());
@@ -126,8 +130,8 @@ void FillCores(const RunView& run, v1::Stats& stats) {
       current.set_state(v1::FUNCTION_STATE_RUNNING);
   }
   for (std::size_t task = 0; task < counts.switched_in.size(); ++task) {
-    stats.mutable_functions(static_cast<int>(run.function_of[task]))
-        ->set_switched_in(counts.switched_in[task]);
+    auto& function = *stats.mutable_functions(static_cast<int>(run.function_of[task]));
+    function.set_switched_in(function.switched_in() + counts.switched_in[task]);
   }
 }
 

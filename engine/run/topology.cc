@@ -282,7 +282,7 @@ std::optional<std::size_t> Topology::FindFunction(const std::string& name) const
   return std::nullopt;
 }
 
-Topology::Tasks Topology::TasksOf() const {
+Topology::Tasks Topology::TasksOf(const std::vector<std::size_t>& threads) const {
   Tasks tasks;
   std::vector<bool> taken(functions.size());
   for (const Path& of_chain : paths) {
@@ -290,14 +290,16 @@ Topology::Tasks Topology::TasksOf() const {
     if (taken[index]) continue;
     taken[index] = true;
     const Function& function = functions[index];
-    tasks.set.tasks.push_back({.core = function.core,
-                               .first_path = static_cast<std::uint32_t>(tasks.set.paths.size()),
-                               .paths = static_cast<std::uint32_t>(function.paths.size())});
-    tasks.function_of.push_back(index);
+    std::vector<unis::Path> of_function;
     for (const std::size_t path : function.paths) {
-      tasks.set.paths.push_back({.in = paths[path].in,
-                                 .out = paths[path].out,
-                                 .function = static_cast<FunctionIndex>(index)});
+      of_function.push_back({.in = paths[path].in,
+                             .out = paths[path].out,
+                             .function = static_cast<FunctionIndex>(index)});
+    }
+    for (std::size_t thread = 0; thread < threads[index]; ++thread) {
+      tasks.set.Add(function.core, of_function);
+      tasks.function_of.push_back(index);
+      tasks.thread_of.push_back(thread);
     }
   }
   return tasks;

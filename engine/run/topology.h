@@ -65,14 +65,16 @@ struct Topology {
   const Link& link_of(LinkIndex direction) const;  // the link that a direction belongs to
   std::optional<std::size_t> FindFunction(const std::string& name) const;
 
-  // What the scheduler sees. A function's polling thread is one task; those that no chain passes
-  // through have none. `function_of[task]` is its position in `functions`, which is its
-  // FunctionIndex too.
+  // What the scheduler sees. Each polling thread is a task, those of one function one behind the
+  // other; which of them takes and which passes on is not known, so each has all of its paths.
+  // Those that no chain passes through have none. `function_of[task]` is its position in
+  // `functions`, which is its FunctionIndex too; `thread_of[task]` that among the function's
+  // threads.
   struct Tasks {
     TaskSet set;
-    std::vector<std::size_t> function_of;
+    std::vector<std::size_t> function_of, thread_of;
   };
-  Tasks TasksOf() const;
+  Tasks TasksOf(const std::vector<std::size_t>& threads) const;  // how many of each function
 
   // `cpus`: those that functions may be put on. The links, functions and chains of the request; an
   // error is a sentence that names what is wrong.

@@ -33,7 +33,7 @@ TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
   EXPECT_EQ(topology.chains[0].egress, topology.paths[1].out);
   EXPECT_TRUE(topology.bridges.empty());
   EXPECT_EQ(topology.directions(), 3U);
-  const auto tasks = topology.TasksOf();
+  const auto tasks = topology.TasksOf({1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 2U);
   EXPECT_EQ(tasks.set.tasks[1].first_path, 1U);
   EXPECT_EQ(tasks.set.tasks[1].paths, 1U);
@@ -57,7 +57,7 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
   const Topology topology = Resolved(TwoWayChain());
   ASSERT_EQ(topology.functions.size(), 1U);
   EXPECT_EQ(topology.functions[0].paths.size(), 2U);
-  const auto tasks = topology.TasksOf();
+  const auto tasks = topology.TasksOf({1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 1U);
   EXPECT_EQ(tasks.set.tasks[0].paths, 2U);
   EXPECT_NE(tasks.set.paths[0].in, tasks.set.paths[1].in);
@@ -66,7 +66,7 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
 TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {
   auto request = RingChain({"fw"});
   request.clear_chains();
-  EXPECT_TRUE(Resolved(request).TasksOf().set.tasks.empty());
+  EXPECT_TRUE(Resolved(request).TasksOf({1, 1}).set.tasks.empty());
 }
 
 TEST(TopologyTest, CoresAreTheCpusOfFunctions) {

@@ -47,14 +47,15 @@ def test_a_port_on_no_memif_is_a_mistake() -> None:
 @pytest.mark.parametrize("kind", workload.KINDS.values(), ids=lambda kind: kind.group)
 def test_kind_of_program(kind: Workload) -> None:
     devices = ["net_one0,a=b", "net_two0"]
-    start = Start("run", "fw", "unis-run", 7, 3, Path("/run/driver.so"), devices)
+    prefix = kind.file_prefix("run", "fw")
+    start = Start(prefix, "7@3", Path("/run/driver.so"), devices)
     eal = kind.eal(start)
     assert eal[eal.index("--lcores") + 1] == "7@3"
     assert [word for word in eal if word.startswith("--vdev=")] == [f"--vdev={d}" for d in devices]
-    assert f"--file-prefix={kind.file_prefix(start)}" in eal
+    assert f"--file-prefix={prefix}" in eal
     assert "--no-telemetry" in eal
     assert "--no-pci" in eal
     engine_of_another_run = "unis-run-fw"
-    assert kind.file_prefix(start) != engine_of_another_run
-    assert (kind.file_prefix(start) == "unis-run") == (kind.group == "engine")
+    assert prefix != engine_of_another_run
+    assert (prefix == "unis-run") == (kind.group == "engine")
     assert "--" not in eal

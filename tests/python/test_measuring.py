@@ -21,7 +21,7 @@ from unis.v1 import common_pb2 as common
 def function(directory: Path, **parts: object) -> FunctionPlan:
     plan = FunctionPlan(
         name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
-        cpu=1, lcore=1, group="engine", file_prefix="unis-a", env={}, user=None,
+        stdin=None, cpu=1, lcores="1@1", group="engine", file_prefix="unis-a", env={}, user=None,
         cwd=directory, cost_ns=None, yield_every=0, ports=(),
     )  # fmt: skip
     return dataclasses.replace(plan, **parts)  # type: ignore[arg-type]

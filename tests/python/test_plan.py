@@ -85,7 +85,10 @@ def test_nothing_that_must_be_distinct_is_shared(data: Data) -> None:
     plan = plan_or_none(data)
     assume(plan)
     assert plan
-    lcores = [*range(1 + len(plan.platform_cpus)), *(f.lcore for f in plan.functions)]
+    lcores = [
+        *range(1 + len(plan.platform_cpus)),
+        *(int(each.partition("@")[0]) for f in plan.functions for each in f.lcores.split(",")),
+    ]
     memifs = [link.memif for link in plan.links if link.memif]
     buffers = [memif.buffer_bytes for memif in memifs]
     prefixes = [f.file_prefix for f in plan.functions if f.group == "own"]

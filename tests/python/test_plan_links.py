@@ -15,7 +15,7 @@ def test_a_chain_on_rings_is_a_line_of_ports() -> None:
         f"net_unis{at},rx=c.{at},tx=c.{at + 1},shm={name}.0"
         for at, name in enumerate(("fw", "nat", "monitor"))
     ]
-    assert [f.lcore for f in plan.functions] == [4, 5, 6]
+    assert [f.lcores for f in plan.functions] == ["4@1", "5@1", "6@1"]
 
 
 def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:

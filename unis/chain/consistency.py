@@ -12,10 +12,27 @@ from unis.chain.values import EGRESS, INGRESS
 
 def problems(file: ChainFile) -> list[Problem]:
     """Everything that is wrong between the parts of `file`."""
-    found = [*_paths(file)]
+    found = [*_programs(file), *_paths(file)]
     if not found:  # what follows walks the paths
         found = [*_uses(file), *_links(file)]
     return [*found, *_cpus(file), *_hidden_chains(file), *_thresholds(file), *_rate(file)]
+
+
+def _programs(file: ChainFile) -> Iterator[Problem]:
+    for name, function in file.functions.items():
+        where = ("functions", name)
+        if (function.program is None) == (function.command is None):
+            yield Problem(where, "has either a program: NAME or a command: [NAME, ARGUMENT, …]")
+        elif function.command is not None and function.args:
+            yield Problem(
+                (*where, "args"), "goes with program; write the arguments behind the command's name"
+            )
+        elif function.command is not None and function.yield_every:
+            yield Problem(
+                (*where, "yield_every"), "goes with program; a command is told nothing of UNiS"
+            )
+        elif function.program is not None and function.stdin is not None:
+            yield Problem((*where, "stdin"), "goes with command")
 
 
 def unknown_function(where: Location, function: str, known: Iterable[str]) -> Problem:

@@ -39,6 +39,7 @@ from unis.engine.limits import bounds, limit
 
 API_VERSION = "unis/v1"
 NS_PER_US = 1000
+_MOST_LCORES = 64  # of a function
 
 
 class _Part(BaseModel):
@@ -190,10 +191,20 @@ class Function(_Part):
     however many chains it serves.
     """
 
-    program: str = Field(min_length=1)
+    program: str | None = Field(default=None, min_length=1)
     """The name of a built function or of one on PATH; with a slash, a path from the chain file."""
     args: list[Argument] = []
     """Its arguments, after those for DPDK's EAL; it runs in the directory of the chain file."""
+    command: list[Argument] | None = Field(default=None, min_length=1)
+    """Instead of program and args: any DPDK program as one starts it by hand, without EAL's
+    arguments. They are put before the others, and `--` between; or where `{eal}` stands. `{vdev0}`,
+    `{vdev1}`, …, `{file_prefix}`, `{cpu}` and `{lcores}` stand for parts of them. Its links are
+    memifs unless `links` says otherwise."""
+    lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
+    """How many lcores EAL gives it. With more than one the first, on which many programs only serve
+    a console, is on a CPU of the platform until it polls too."""
+    stdin: str | None = None
+    """What a command reads from its standard input, which then stays open."""
     cpu: Cpu | None = None
     """The CPU that it runs on, which it may share with others; absent: that of `defaults`."""
     cost_ns: Cost | None = None
@@ -206,6 +217,11 @@ class Function(_Part):
     """Environment, beside that of UNiS."""
     restart: Restart | None = None
     """What happens when it ends: `never`, the run ends too."""
+
+    @property
+    def executable(self) -> str:
+        """The program, however it was named."""
+        return self.program or (self.command or [""])[0]
 
 
 class Chain(_Part):
@@ -280,10 +296,15 @@ class ChainFile(_Part):
                 "cpu": common.cpu if own.cpu is None else own.cpu,
                 "user": common.user if own.user is None else own.user,
                 "env": {**common.env, **own.env},
-                "yield_every": common.yield_every if own.yield_every is None else own.yield_every,
+                "yield_every": self._yield_every(own),
                 "restart": common.restart if own.restart is None else own.restart,
             }
         )
+
+    def _yield_every(self, own: Function) -> int:
+        if own.command is not None:  # it would not know the option
+            return 0
+        return self.defaults.yield_every if own.yield_every is None else own.yield_every
 
     def path(self, chain: str) -> list[str]:
         """The functions that packets of `chain` pass, in order; KeyError if there is none."""

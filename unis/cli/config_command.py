@@ -54,7 +54,7 @@ def _print(plan: Plan) -> None:
         out.print(f"\nchain {chain.name}: {way}", markup=False, soft_wrap=True)
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
-        where = f"CPU {function.cpu}, lcore {function.lcore}, DPDK group {function.file_prefix}"
+        where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"
         cost = "to be measured" if function.cost_ns is None else f"{function.cost_ns:g} ns a packet"
         user = f", user {function.user}" if function.user else ""
         _print_process(function.name, f": {where}, cost {cost}{user}", _command(function))

@@ -48,8 +48,9 @@ class FunctionPlan:
     name: str
     program: Path
     argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
+    stdin: str | None  # said to it, and then kept open; None: it has none
     cpu: int
-    lcore: int
+    lcores: str  # as EAL has it
     group: GroupName
     file_prefix: str
     env: Mapping[str, str]  # beside the launcher's own

@@ -12,6 +12,7 @@ from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, wiring
+from unis.plan.arguments import arguments
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
     ChainPlan,
@@ -25,7 +26,7 @@ from unis.plan.model import (
 from unis.plan.programs import capture_problem, find_program, program_problem
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
-from unis.workload.kind import GroupName, Start
+from unis.workload.kind import GroupName, Start, engine_prefix
 
 # Packet memory of the engine, with room for rings of the usual size.
 _ENGINE_MB, _USUAL_RINGS = 256, 8 << 20
@@ -64,8 +65,13 @@ def make_plan(
 def _file_problems(chain: LoadedChain) -> list[Problem]:
     found: dict[str, Problem] = {}
     for name, function in chain.file.functions.items():
-        if sentence := program_problem(function.program, chain.directory):
-            found.setdefault(sentence, Problem(("functions", name, "program"), sentence))
+        if sentence := program_problem(function.executable, chain.directory):
+            found.setdefault(
+                sentence,
+                Problem(
+                    ("functions", name, "program" if function.program else "command"), sentence
+                ),
+            )
     source = chain.file.traffic.source
     if isinstance(source, PcapSource) and (
         sentence := capture_problem(chain.directory / source.file)
@@ -92,16 +98,13 @@ class _Planner:
         self._wired = wired
         self._places = places
         self._platform = tuple(platform)
-        self._prefix = f"unis-{chain.file.name}"
+        self._prefix = engine_prefix(chain.file.name)
         # 0 is unisd's main thread, then one for each CPU of the platform.
-        self._first_lcore = 1 + len(platform)
+        self._next_lcore = 1 + len(platform)
         self._ring_ports = 0  # so far: devices of a DPDK group have distinct names
 
     def plan(self, notes: Sequence[str]) -> Plan:
-        functions = tuple(
-            self._function(name, self._first_lcore + at)
-            for at, name in enumerate(self._file.functions)
-        )
+        functions = tuple(map(self._function, self._file.functions))
         return Plan(
             name=self._file.name,
             chain_file=self._chain.path.resolve(),
@@ -135,29 +138,28 @@ class _Planner:
             pci=pci,
         )
 
-    def _function(self, name: str, lcore: int) -> FunctionPlan:
+    def _function(self, name: str) -> FunctionPlan:
         function = self._file.function(name)
+        cpu = _stated(function.cpu)
         group: GroupName = "own" if name in self._wired.own else "engine"
         ports = self._ports(name, "memif" if group == "own" else "ring")
+        kind = workload.KINDS[group]
         start = Start(
-            run=self._file.name,
-            function=name,
-            engine_prefix=self._prefix,
-            lcore=lcore,
-            cpu=_stated(function.cpu),
+            file_prefix=kind.file_prefix(self._file.name, name),
+            lcores=self._lcores(function.lcores, cpu),
             port_driver=self._places.port_driver,
             devices=[port.device for port in ports],
         )
-        kind = workload.KINDS[group]
-        program = find_program(function.program, self._chain.directory)
+        program = find_program(function.executable, self._chain.directory)
         return FunctionPlan(
             name=name,
             program=_stated(program),
-            argv=(*kind.eal(start), "--", *_own_arguments(function)),
-            cpu=start.cpu,
-            lcore=lcore,
+            argv=tuple(arguments(function, kind.eal(start), start, cpu)),
+            stdin=None if function.command is None else function.stdin or "",
+            cpu=cpu,
+            lcores=start.lcores,
             group=group,
-            file_prefix=kind.file_prefix(start),
+            file_prefix=start.file_prefix,
             env=dict(function.env),
             user=function.user,
             cwd=self._chain.directory,
@@ -171,6 +173,12 @@ class _Planner:
         if function.cost_ns is None:
             return None
         return mean_cost(function.cost_ns, shares(self._file.traffic))
+
+    def _lcores(self, count: int, cpu: int) -> str:
+        """Distinct ones for each process, or they would share the caches of the mempool."""
+        first, self._next_lcore = self._next_lcore, self._next_lcore + count
+        cpus = [cpu] if count == 1 else [self._platform[0], *[cpu] * (count - 1)]
+        return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
     def _ports(self, name: str, kind: str) -> list[PortPlan]:
         ports: list[PortPlan] = []
@@ -206,11 +214,6 @@ class _Planner:
         more = max(0, rings - _USUAL_RINGS)
         own = sum(workload.KINDS[function.group].hugepages_mb for function in functions)
         return _ENGINE_MB + -(-more // (1 << 20)) + own
-
-
-def _own_arguments(function: Function) -> list[str]:
-    yielding = ["--yield-every", str(function.yield_every)] if function.yield_every else []
-    return [*function.args, *yielding]
 
 
 def _stated(value: _T | None) -> _T:

@@ -46,8 +46,8 @@ class Wiring:
 
 def wire(file: ChainFile, directory: Path) -> Wiring:
     """The wiring of `file`; sockets of memif are in `directory`."""
-    own = frozenset(link.to for link in file.links if link.kind == "memif" and link.to != EGRESS)
-    wiring = Wiring(own)
+    wiring = Wiring(_own(file))
+    own = wiring.own
     for name in file.functions:
         wiring.ways[name] = ways(file, name, own)
         count = 1 + max(max(way) for way in wiring.ways[name].values())
@@ -58,6 +58,16 @@ def wire(file: ChainFile, directory: Path) -> Wiring:
             if (chain.reverse_of is None) == forward:
                 _Weaver(file, wiring, directory, name).weave()
     return wiring
+
+
+def _own(file: ChainFile) -> frozenset[str]:
+    """A link says it for the function behind it; else a command is on memif, all else on rings."""
+    stated = {link.to: link.kind for link in file.links if link.to != EGRESS}
+    return frozenset(
+        name
+        for name, function in file.functions.items()
+        if stated.get(name, "ring" if function.command is None else "memif") == "memif"
+    )
 
 
 def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:

@@ -1,5 +1,6 @@
 """Processes of a run: how they are started, and what is said when one ends."""
 
+import contextlib
 import os
 import pwd
 import subprocess
@@ -47,6 +48,7 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     user: str | None = None,
+    stdin: str | None = None,
 ) -> Child:
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
     own = {**(env or {}), RUN_MARK: run_id}
@@ -58,7 +60,7 @@ def start(
         try:
             process = subprocess.Popen(
                 whole,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
@@ -68,6 +70,10 @@ def start(
             )
         except OSError as error:
             raise LaunchError(f"cannot start {what}, {argv[0]}: {error.strerror}") from None
+    if process.stdin and stdin:
+        with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
+            process.stdin.write(stdin.encode())
+            process.stdin.flush()
     return Child(what, process, log)
 
 

@@ -134,11 +134,13 @@ class Run:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: str | None = None,
+        stdin: str | None = None,
     ) -> Child:
         """Starts a process of the run; its death ends the run."""
         started = child.start(
-            what, argv, log, self.state.run_id, leaf=self.leaf, env=env, cwd=cwd, user=user
-        )
+            what, argv, log, self.state.run_id, leaf=self.leaf, env=env, cwd=cwd, user=user,
+            stdin=stdin,
+        )  # fmt: skip
         self._children[what] = started
         return started
 

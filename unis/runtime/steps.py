@@ -74,6 +74,7 @@ class Launch(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         user: str | None = None,
+        stdin: str | None = None,
     ) -> Child:
         """Starts a process of the run; its death ends the run."""
 
@@ -185,6 +186,7 @@ class Functions:
                 env=function.env,
                 cwd=function.cwd,
                 user=function.user,
+                stdin=function.stdin,
             )
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)

@@ -12,11 +12,8 @@ GroupName = Literal["engine", "own"]
 class Start:
     """What a kind of program makes its command line of."""
 
-    run: str
-    function: str
-    engine_prefix: str  # of the engine's DPDK group
-    lcore: int
-    cpu: int
+    file_prefix: str  # of the DPDK group that it is of
+    lcores: str  # value of EAL's --lcores
     port_driver: Path
     devices: Sequence[str]
 
@@ -27,13 +24,13 @@ class Workload(Protocol):
     group: GroupName
     hugepages_mb: int  # for each function, beside the engine's
 
-    def file_prefix(self, start: Start) -> str:
+    def file_prefix(self, run: str, function: str) -> str:
         """The name of its DPDK group."""
 
     def eal(self, start: Start) -> list[str]:
         """EAL's arguments."""
 
 
-def lcores(start: Start) -> list[str]:
-    """A distinct lcore for each process, or they would share the caches of the mempool."""
-    return ["--lcores", f"{start.lcore}@{start.cpu}"]
+def engine_prefix(run: str) -> str:
+    """The name of the engine's DPDK group."""
+    return f"unis-{run}"

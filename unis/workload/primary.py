@@ -1,6 +1,6 @@
 """A DPDK program as the primary process of its own group, on memif."""
 
-from unis.workload.kind import GroupName, Start, lcores
+from unis.workload.kind import GroupName, Start, engine_prefix
 
 
 class Primary:
@@ -9,16 +9,16 @@ class Primary:
     group: GroupName = "own"
     hugepages_mb = 64
 
-    def file_prefix(self, start: Start) -> str:
+    def file_prefix(self, run: str, function: str) -> str:
         """Its own, so that two groups never meet: no name of a run or function has a dot."""
-        return f"unis-{start.run}.{start.function}"
+        return f"{engine_prefix(run)}.{function}"
 
     def eal(self, start: Start) -> list[str]:
         """Hugepages without a file: nothing is left behind, however it ends."""
         return [
-            *lcores(start),
+            *("--lcores", start.lcores),
             "--proc-type=primary",
-            f"--file-prefix={self.file_prefix(start)}",
+            f"--file-prefix={start.file_prefix}",
             "--in-memory",
             "--no-pci",
             "--iova-mode=va",

@@ -1,6 +1,6 @@
 """A DPDK program as a secondary process of the engine's group, on rings."""
 
-from unis.workload.kind import GroupName, Start, lcores
+from unis.workload.kind import GroupName, Start, engine_prefix
 
 
 class Secondary:
@@ -9,17 +9,17 @@ class Secondary:
     group: GroupName = "engine"
     hugepages_mb = 0
 
-    def file_prefix(self, start: Start) -> str:
+    def file_prefix(self, run: str, function: str) -> str:  # noqa: ARG002
         """The engine's."""
-        return start.engine_prefix
+        return engine_prefix(run)
 
     def eal(self, start: Start) -> list[str]:
         """Memory and packets are the engine's; the ports are net_unis."""
         return [
             *("-d", str(start.port_driver)),
-            *lcores(start),
+            *("--lcores", start.lcores),
             "--proc-type=secondary",
-            f"--file-prefix={self.file_prefix(start)}",
+            f"--file-prefix={start.file_prefix}",
             "--no-pci",
             # The default pool is not preemptible: real-time functions would wait for ever.
             "--mbuf-pool-ops-name=lf_stack",

@@ -1,0 +1,59 @@
+#include "engine/run/pollers.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "engine/base/proc.h"
+#include "engine/run/services.h"
+
+namespace unis {
+
+void PollerCensus::Look() {
+  std::map<pid_t, Seen> now;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(fmt::format("/proc/{}/task", pid_), error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename();
+    pid_t tid = 0;
+    std::from_chars(name.data(), name.data() + name.size(), tid);
+    const UniqueFd task = OpenTask(pid_, tid);
+    if (!task.valid()) continue;
+    const auto stat = StatOfTask(task);
+    if (!stat || stat->state != 'R') continue;
+    Seen& seen = now[tid];
+    seen.sleeps = ContextSwitchesOf(task).voluntary;
+    const auto before = threads_.find(tid);
+    const bool awake = before != threads_.end() && before->second.sleeps == seen.sleeps;
+    seen.wanting = awake ? before->second.wanting + 1 : 1;
+  }
+  threads_ = std::move(now);
+}
+
+std::vector<pid_t> PollerCensus::Pollers() const {
+  std::vector<pid_t> pollers;
+  for (const auto& [tid, seen] : threads_)
+    if (seen.wanting >= kLooks) pollers.push_back(tid);
+  return pollers;
+}
+
+absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid,
+                                               std::chrono::nanoseconds timeout,
+                                               Interrupt& interrupt) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  PollerCensus census(pid);
+  for (;;) {
+    census.Look();
+    if (auto pollers = census.Pollers(); !pollers.empty()) return pollers;
+    if (!ProcessRuns(pid))
+      return absl::FailedPreconditionError(
+          fmt::format("function {} ended before it polled", function));
+    if (std::chrono::steady_clock::now() > deadline)
+      return absl::DeadlineExceededError(
+          fmt::format("no thread of function {} polls: each sleeps now and then", function));
+    if (!interrupt.SleepFor(PollerCensus::kEvery)) return Ending();
+  }
+}
+
+}  // namespace unis

@@ -1,0 +1,48 @@
+// Which threads of a program poll, found by what they do: a thread that polls wants the CPU
+// whenever one looks, and never sleeps in between. Nothing of ours is in the program.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/interrupt.h"
+
+namespace unis {
+
+// The threads of one process, looked at again and again. A thread that waits for a CPU counts as
+// much as one that has it: what others take of the CPU changes nothing.
+class PollerCensus {
+ public:
+  explicit PollerCensus(pid_t pid) : pid_(pid) {}
+
+  void Look();
+  // Those that wanted the CPU at each of the last kLooks looks and did not sleep meanwhile, by
+  // number; none before so many looks.
+  std::vector<pid_t> Pollers() const;
+
+  static constexpr int kLooks = 8;
+  static constexpr std::chrono::milliseconds kEvery{25};
+
+ private:
+  struct Seen {
+    int wanting = 0;  // looks in a row
+    std::uint64_t sleeps = 0;
+  };
+
+  pid_t pid_;
+  std::map<pid_t, Seen> threads_;
+};
+
+// Waits for the first threads that poll. An error: the process ended, `timeout` passed, or
+// `interrupt` was raised.
+absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid,
+                                               std::chrono::nanoseconds timeout,
+                                               Interrupt& interrupt);
+
+}  // namespace unis
