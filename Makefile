@@ -5,6 +5,7 @@
 #   make test     lint, unit tests, the same under sanitizers, end-to-end tests
 #   make bench    cost of a decision; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
+#   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
 #   make docs     docs/cli/ from the commands;   make wheel   a Python package, in dist/
 #   make install  into PREFIX (/usr/local), DESTDIR before it: engine, driver, functions
 #   make clean    removes what was built
@@ -29,9 +30,9 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build setup test compiled unit sanitize tsan e2e demo bench lint format docs wheel install clean
+.PHONY: help build setup test compiled unit sanitize tsan e2e demo bench lint format docs wheel install strangers clean
 help:
-	@sed -n '3,11s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,12s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 setup:
 	@tools/packages
@@ -130,6 +131,9 @@ wheel: $(STUBS)
 install: build
 	meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
 	meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
+
+strangers: | setup
+	@tools/strangers
 
 clean:
 	rm -rf $(BUILD) $(ASAN_BUILD) $(TSAN_BUILD) dist .venv unis/v1 .mypy_cache .ruff_cache .pytest_cache .hypothesis
