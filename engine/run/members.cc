@@ -85,11 +85,14 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   if (!tid.ok()) return tid.status();
   auto held = HeldThread::Take(request.function(), request.pid(), *tid);
   if (!held.ok()) return held.status();
+  auto note = held_.Add(*held);
+  if (!note.ok()) return note.status();
   const auto& function = deployment_.topology().functions[*index];
   if (auto status = held->Pin(function.config.cpu()); !status.ok()) return status;
   if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
   const std::lock_guard lock(state);
-  threads_.push_back(std::make_unique<Attached>(request.function(), *std::move(held)));
+  threads_.push_back(
+      std::make_unique<Attached>(request.function(), *std::move(note), *std::move(held)));
   return *tid;
 }
 
@@ -174,7 +177,11 @@ void Members::Detach(const std::string& function, std::mutex& state) {
 
 absl::Status Members::Release() {
   absl::Status status;
-  for (const auto& attached : threads_) status.Update(attached->thread.Restore());
+  for (const auto& attached : threads_) {
+    const auto restored = attached->thread.Restore();
+    if (restored.ok()) attached->note = {};  // else the guard may have more luck
+    status.Update(restored);
+  }
   return status;
 }
 

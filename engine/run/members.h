@@ -13,6 +13,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/controller/held_thread.h"
 #include "engine/run/deployment.h"
+#include "engine/run/held_file.h"
 #include "engine/trace/activity.h"
 #include "unis/v1/engine.pb.h"
 
@@ -20,8 +21,8 @@ namespace unis {
 
 class Members {
  public:
-  // In the order of the topology's functions.
-  explicit Members(Deployment& deployment) : deployment_(deployment) {}
+  // In the order of the topology's functions. The guard learns from `held` who is taken hold of.
+  Members(Deployment& deployment, HeldFile& held) : deployment_(deployment), held_(held) {}
 
   // Waits until the function polls, pins that thread to its CPU and lets it wait in SCHED_IDLE, so
   // that those that come after it on this CPU go first. A second time: an error, and nothing
@@ -41,6 +42,7 @@ class Members {
  private:
   struct Attached {
     std::string function;
+    HeldFile::Note note;  // outlives the thread, which is put back first
     HeldThread thread;
   };
 
@@ -51,6 +53,7 @@ class Members {
                              Interrupt& interrupt, std::mutex& state);
 
   Deployment& deployment_;
+  HeldFile& held_;
   std::vector<std::unique_ptr<Attached>> threads_;
 };
 

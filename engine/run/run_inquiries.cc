@@ -128,8 +128,9 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   const Snapshot begin = snapshot();
   if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
   v1::MeasureReply reply = Difference(begin, snapshot());
-  reply.set_policy(control_->decision()->policy);
-  reply.set_controller(control_->decision()->controller);
+  const auto decision = Decided();
+  reply.set_policy(decision->policy);
+  reply.set_controller(decision->controller);
   return reply;
 }
 
@@ -138,7 +139,7 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
-  reply.set_policy(control_->decision()->policy);
+  reply.set_policy(Decided()->policy);
   for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
@@ -153,7 +154,7 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
 
 absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
                               const std::function<void(bool)>& work) {
-  const Control::Decision before = *control_->decision();
+  const Control::Decision before = *Decided();
   deployment_->source().SetPaused(true);
   const absl::Cleanup go_on = [this, &interrupt] {
     if (!interrupt.raised()) deployment_->source().SetPaused(false);
