@@ -101,7 +101,7 @@ tsan: $(TSAN_BUILD)/build.ninja
 # stop others.
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/e2e
 e2e: build
-	uv run pytest -n 2 tests $(addprefix --ignore=,$(SPINNING))
+	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 	uv run pytest $(SPINNING)
 
 bench: build

@@ -13,12 +13,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "engine/base/favour.h"
 #include "engine/run/run.h"
 #include "engine/server/service.h"
 
@@ -34,7 +34,8 @@ constexpr const char* kHelp =
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
   --socket PATH        Unix socket for the gRPC service
-  --file-prefix NAME   name of the DPDK multi-process group, and of the run (default unis)
+  --file-prefix NAME   name of the DPDK multi-process group, and of the cgroup below which controller
+                       cgroup freezes functions (default unis)
   --cpus LIST          CPUs for source, sink and scheduler, comma-separated (default 0); with one CPU
                        they take turns on it
   --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
@@ -195,6 +196,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
   }
   Run run({.service_lcores = lcores,
            .function_cpus = FunctionCpus(options.cpus, allowed),
+           .group = options.file_prefix,
            .end = [] { kill(getpid(), SIGTERM); },
            .held = *std::move(held)});
   EngineService service(run);
@@ -215,15 +217,6 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
   // Functions may still poll the rings, so nothing that they share is freed one by one: the kernel
   // takes it back with the last process that maps it. The launcher removes DPDK's files.
   std::_Exit(0);
-}
-
-// Where the kernel shares the CPU among sessions first (autogroup), the nice value of a thread
-// counts only within its own. Three quarters of a contended CPU are enough to schedule by, and
-// leave the command line usable on two cores.
-void FavourSession() {
-  constexpr int kSessionNice = -3;
-  std::ofstream autogroup("/proc/self/autogroup");
-  if (autogroup) autogroup << kSessionNice;
 }
 
 int Main(int argc, char** argv) {

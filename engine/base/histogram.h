@@ -30,11 +30,6 @@ class HdrHistogram {
     total_ += count;
   }
 
-  void Reset() noexcept {
-    std::fill(counts_.begin(), counts_.end(), 0);
-    total_ = 0;
-  }
-
   void Merge(const HdrHistogram& other) noexcept {
     for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
     total_ += other.total_;

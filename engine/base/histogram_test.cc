@@ -96,10 +96,9 @@ TEST(HistogramTest, PercentilesAreThoseOfHdrHistogram) {
 
 TEST(HistogramTest, EveryValueIsInItsBucketAndNearToItsEnds) {
   std::mt19937_64 random(3);
-  HdrHistogram<2> histogram;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t value = random() >> (24 + random() % 40);
-    histogram.Reset();
+    HdrHistogram<2> histogram;
     histogram.Record(value);
     const std::uint64_t highest = histogram.ValueAtPercentile(100);
     ASSERT_GE(highest, value);
@@ -127,15 +126,12 @@ TEST(HistogramTest, CountsAreKeptBucketByBucket) {
   EXPECT_EQ(histogram.ValueAtPercentile(67), 301u);
 }
 
-TEST(HistogramTest, MergeAddsAndResetForgets) {
+TEST(HistogramTest, MergeAdds) {
   auto sum = Sample<LatencyHistogram>();
   const auto once = Sample<LatencyHistogram>();
   sum.Merge(once);
   EXPECT_EQ(sum.Count(), 2 * once.Count());
   EXPECT_EQ(sum.ValueAtPercentile(75), once.ValueAtPercentile(75));
-  sum.Reset();
-  EXPECT_EQ(sum.Count(), 0u);
-  EXPECT_TRUE(Buckets(sum).empty());
 }
 
 TEST(HistogramTest, WhatWasThereBeforeCanBeTakenOff) {

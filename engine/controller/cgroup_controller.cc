@@ -5,8 +5,6 @@
 
 #include <cerrno>
 #include <fstream>
-#include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -15,19 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The process' path in the hierarchy of the freezer, from lines "ID:CONTROLLERS:PATH".
-fs::path CgroupOf(pid_t pid, int version) {
-  std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool ours = version == 2 ? controllers.empty() : controllers == "freezer";
-    if (ours) return fs::path(line.substr(second + 1)).relative_path();
-  }
-  return {};
-}
+constexpr const char* kProcs = "cgroup.procs";
 
 // Names come from files that people write: none may lead out of the hierarchy.
 absl::Status RequireFileName(const std::string& name) {
@@ -37,41 +23,40 @@ absl::Status RequireFileName(const std::string& name) {
   return absl::InvalidArgumentError(fmt::format("\"{}\" cannot be the name of a cgroup", name));
 }
 
-}  // namespace
-
-absl::StatusOr<CgroupController::Freezer> CgroupController::FindFreezer() {
-  std::ifstream mounts("/proc/mounts");
-  std::optional<Freezer> unified;
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream words(line);
-    std::string device, mount, type, options;
-    words >> device >> mount >> type >> options;
-    if (type == "cgroup" && (options + ",").find(",freezer,") != std::string::npos) {
-      return Freezer{mount, 1};
-    }
-    if (type == "cgroup2") unified = Freezer{mount, 2};
-  }
-  if (unified) return *unified;
-  return absl::FailedPreconditionError(
-      "controller cgroup needs a cgroup freezer, and none is mounted; use controller priority or "
-      "signal");
+// What a function has started since it was moved into its group.
+void MoveRest(const fs::path& group, const fs::path& origin) {
+  std::ifstream rest(group / kProcs);
+  // 0: of another namespace; who writes it moves itself.
+  for (long pid = 0; rest >> pid;)
+    if (pid > 0) std::ofstream(origin) << pid << std::flush;
 }
 
+absl::Status Remove(const fs::path& group) {
+  std::error_code error;
+  if (!fs::is_directory(group, error)) return absl::OkStatus();
+  fs::remove(group, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("cannot remove cgroup {}: {}", group.string(), error.message()));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TaskController>> CgroupController::Create(
-    std::vector<ControlledTask> tasks, const std::string& run) {
-  auto status = RequireFileName(run);
+    std::vector<ControlledTask> tasks, const std::string& group) {
+  auto status = RequireFileName(group);
   for (const ControlledTask& task : tasks) status.Update(RequireFileName(task.thread->name()));
   status.Update(RequireOneTaskAProcess(tasks, "cgroup"));
   if (!status.ok()) return status;
-  auto freezer = FindFreezer();
+  auto freezer = FreezerOfMachine();
   if (!freezer.ok()) return freezer.status();
   return std::unique_ptr<TaskController>(
-      new CgroupController(std::move(tasks), *std::move(freezer), run));
+      new CgroupController(std::move(tasks), *std::move(freezer), group));
 }
 
 CgroupController::CgroupController(std::vector<ControlledTask> tasks, Freezer freezer,
-                                   const std::string& run)
-    : tasks_(std::move(tasks)), freezer_(std::move(freezer)), root_(freezer_.mount / run) {}
+                                   const std::string& group)
+    : tasks_(std::move(tasks)), freezer_(std::move(freezer)), root_(freezer_.mount / group) {}
 
 CgroupController::~CgroupController() { (void)Release(); }
 
@@ -80,6 +65,8 @@ fs::path CgroupController::GroupOf(const ControlledTask& task) const {
 }
 
 absl::Status CgroupController::MoveIn(const ControlledTask& task) {
+  const auto place = CgroupOf(task.thread->pid(), freezer_);
+  if (!place.ok()) return place.status();
   const fs::path group = GroupOf(task);
   std::error_code error;
   fs::create_directories(group, error);
@@ -87,9 +74,10 @@ absl::Status CgroupController::MoveIn(const ControlledTask& task) {
     return absl::InternalError(
         fmt::format("cannot make cgroup {}: {}", group.string(), error.message()));
   }
-  const fs::path origin = freezer_.mount / CgroupOf(task.thread->pid(), freezer_.version);
-  auto status = task.thread->Move(group / "cgroup.procs", origin / "cgroup.procs");
+  const fs::path origin = freezer_.mount / *place / kProcs;
+  auto status = task.thread->Move(group / kProcs, origin);
   if (!status.ok()) return status;
+  origins_.push_back(origin);
   const char* const file = freezer_.version == 2 ? "cgroup.freeze" : "freezer.state";
   state_.emplace_back(open((group / file).c_str(), O_WRONLY | O_CLOEXEC));
   if (state_.back().valid()) return absl::OkStatus();
@@ -112,16 +100,19 @@ absl::Status CgroupController::Acquire() {
 }
 
 absl::Status CgroupController::Release() {
-  if (!std::exchange(acquired_, false)) return absl::OkStatus();
+  if (!acquired_) return absl::OkStatus();
   for (TaskIndex task = 0; task < state_.size(); ++task) (void)Freeze(task, false);
   state_.clear();
   absl::Status first;
-  std::error_code error;
-  for (const ControlledTask& task : tasks_) {
-    first.Update(task.thread->MoveBack());
-    fs::remove(GroupOf(task), error);
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    first.Update(tasks_[task].thread->MoveBack());
+    if (task < origins_.size()) MoveRest(GroupOf(tasks_[task]), origins_[task]);
+    first.Update(Remove(GroupOf(tasks_[task])));
   }
-  fs::remove(root_, error);
+  first.Update(Remove(root_));
+  if (!first.ok()) return first;
+  origins_.clear();
+  acquired_ = false;
   return first;
 }
 

@@ -8,16 +8,17 @@
 #include <vector>
 
 #include "engine/base/unique_fd.h"
+#include "engine/controller/freezer.h"
 #include "engine/controller/task_controller.h"
 
 namespace unis {
 
 class CgroupController final : public TaskController {
  public:
-  // Fails where no freezer is mounted, and where two tasks are of one process. `run` and the names
-  // of the functions become names of cgroups.
+  // Fails where no freezer is mounted, and where two tasks are of one process. The cgroup `group`
+  // is made right below the freezer's mount, and in it one for each function, of its name.
   static absl::StatusOr<std::unique_ptr<TaskController>> Create(std::vector<ControlledTask> tasks,
-                                                                const std::string& run);
+                                                                const std::string& group);
   ~CgroupController() override;
 
   absl::Status Acquire() override;
@@ -26,12 +27,7 @@ class CgroupController final : public TaskController {
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
 
  private:
-  struct Freezer {
-    std::filesystem::path mount;
-    int version;  // of cgroups
-  };
-  static absl::StatusOr<Freezer> FindFreezer();
-  CgroupController(std::vector<ControlledTask> tasks, Freezer freezer, const std::string& run);
+  CgroupController(std::vector<ControlledTask> tasks, Freezer freezer, const std::string& group);
 
   std::filesystem::path GroupOf(const ControlledTask& task) const;
   absl::Status MoveIn(const ControlledTask& task);
@@ -39,8 +35,9 @@ class CgroupController final : public TaskController {
 
   std::vector<ControlledTask> tasks_;
   Freezer freezer_;
-  std::filesystem::path root_;   // of this run's cgroups
-  std::vector<UniqueFd> state_;  // per task that was acquired
+  std::filesystem::path root_;                  // of this run's cgroups
+  std::vector<UniqueFd> state_;                 // per task that was acquired
+  std::vector<std::filesystem::path> origins_;  // file cgroup.procs, per task that was moved
   bool acquired_ = false;
 };
 

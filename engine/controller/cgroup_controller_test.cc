@@ -6,28 +6,14 @@
 #include <fstream>
 #include <iterator>
 #include <random>
-#include <sstream>
 
+#include "engine/controller/freezer_for_test.h"
 #include "engine/controller/spinners_for_test.h"
 
 namespace unis {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Where the freezer's hierarchy is mounted; empty: nowhere.
-fs::path FreezerMount() {
-  std::ifstream mounts("/proc/mounts");
-  fs::path unified;
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream words(line);
-    std::string device, mount, type, options;
-    words >> device >> mount >> type >> options;
-    if (type == "cgroup" && options.find("freezer") != std::string::npos) return mount;
-    if (type == "cgroup2") unified = mount;
-  }
-  return unified;
-}
 
 std::string CgroupsOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/cgroup");
@@ -39,12 +25,8 @@ class CgroupControllerTest : public ControllerTest {
   void SetUp() override {
     ControllerTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    UNIS_NEED(!FreezerMount().empty(), "no cgroup freezer is mounted");
+    UNIS_NEED_FREEZER();
     root_ = FreezerMount() / run_;
-    std::error_code error;
-    const bool writable = fs::create_directory(FreezerMount() / (run_ + "-probe"), error);
-    UNIS_NEED(writable, "no cgroup can be made below " << FreezerMount());
-    fs::remove(FreezerMount() / (run_ + "-probe"));
   }
 
   const std::string run_ = "unis-test-" + std::to_string(getpid());
@@ -144,6 +126,35 @@ TEST_F(CgroupControllerTest, ASecondAcquireIsRefusedAndForgetsNothing) {
   EXPECT_TRUE(spinners.RunsAlone(1, 1ms));
   ASSERT_TRUE(controller->Release().ok());
   EXPECT_EQ(CgroupsOf(spinners.pid(0)), before);
+  EXPECT_FALSE(fs::exists(root_));
+}
+
+TEST_F(CgroupControllerTest, WhatAFunctionStartsMeanwhileIsPutWhereThatWas) {
+  Spinners spinners(1);
+  const ChildProcess later;
+  const std::string before = CgroupsOf(later.pid());
+  const auto controller = CgroupController::Create(spinners.tasks(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  std::ofstream(root_ / "task0" / "cgroup.procs") << later.pid() << std::flush;
+  ASSERT_NE(CgroupsOf(later.pid()), before);
+  const auto status = controller->Release();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(CgroupsOf(later.pid()), before);
+  EXPECT_FALSE(fs::exists(root_));
+}
+
+TEST_F(CgroupControllerTest, ACgroupThatStaysIsNamedAndRemovedLater) {
+  Spinners spinners(1);
+  const auto controller = CgroupController::Create(spinners.tasks(), run_).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  const fs::path stranger = root_ / "task0" / "stranger";
+  ASSERT_TRUE(fs::create_directory(stranger));
+  const auto status = controller->Release();
+  EXPECT_NE(status.message().find((root_ / "task0").string()), std::string::npos) << status;
+  const auto since = spinners.Now();
+  EXPECT_TRUE(Eventually([&] { return spinners.AllSpin(since); }));
+  fs::remove(stranger);
+  EXPECT_TRUE(controller->Release().ok());
   EXPECT_FALSE(fs::exists(root_));
 }
 

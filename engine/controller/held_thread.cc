@@ -195,13 +195,12 @@ absl::Status HeldThread::Move(const fs::path& procs, const fs::path& origin) {
 }
 
 absl::Status HeldThread::MoveBack() {
-  absl::Status first;
   for (; !origins_.empty(); origins_.pop_back()) {
     if (!process_runs()) continue;
     auto status = MoveTo(origins_.back());
-    if (!status.ok() && process_runs()) first.Update(status);
+    if (!status.ok() && process_runs()) return status;
   }
-  return first;
+  return absl::OkStatus();
 }
 
 bool HeldThread::Signal(int signal) noexcept {

@@ -73,7 +73,8 @@ class HeldThread {
   // Moves the process to another control group: writes its number to `procs`, and to `origin` when
   // it is put back. Both are files cgroup.procs of one hierarchy.
   absl::Status Move(const std::filesystem::path& procs, const std::filesystem::path& origin);
-  absl::Status MoveBack();  // undoes all moves, the last first
+  // Undoes all moves, the last first; one that fails, and those before it, stay for the next call.
+  absl::Status MoveBack();
 
   // To the whole process. False: it has ended. A process stopped so goes on when it is put back.
   // One system call, no allocation.

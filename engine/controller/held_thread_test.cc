@@ -180,6 +180,24 @@ TEST_F(HeldThreadTest, MovesTheProcessAndMovesItBack) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(HeldThreadTest, AMoveBackThatFailsIsTriedAgain) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("unis-move-{}", getpid());
+  std::filesystem::create_directory(folder);
+  const auto group = folder / "group", home = folder / "home";
+  std::ofstream(group) << std::flush;
+  HeldThread held = Take();
+  ASSERT_TRUE(held.Move(group, home).ok());
+  EXPECT_FALSE(held.MoveBack().ok());
+  EXPECT_FALSE(held.Restore().ok());
+  std::ofstream(home) << std::flush;
+  EXPECT_TRUE(held.Restore().ok());
+  std::string content;
+  std::ifstream(home) >> content;
+  EXPECT_EQ(content, std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(HeldThreadTest, AnErrorNamesTheFunctionAndTheThread) {
   HeldThread dead = DeadThread();
   EXPECT_FALSE(dead.alive());

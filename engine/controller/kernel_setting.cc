@@ -2,14 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "engine/base/proc.h"
@@ -20,7 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kNew = ".new";  // a file that is being written
+constexpr const char* kNew = ".new";                    // a file that is being written
+constexpr auto kLockTimeout = std::chrono::seconds(2);  // what others do under it takes ms
 
 absl::Status WriteNumber(const fs::path& path, long value) {
   const std::string text = std::to_string(value);
@@ -58,12 +63,28 @@ struct Entry {
   long value = 0;
   std::vector<Holder> holders;  // that have not ended
 
+  // What somebody else has set meanwhile stays.
   absl::Status PutBack() const {
     if (before == value) return absl::OkStatus();
-    if (const auto now = ReadNumber(path); now.ok() && *now == before) return absl::OkStatus();
-    return WriteNumber(path, before);
+    const auto now = ReadNumber(path);
+    if (!now.ok() || *now == value) return WriteNumber(path, before);
+    if (*now != before)
+      spdlog::info(
+          "{} was set to {} while a run held it at {}: so it stays, and is not put back to {}",
+          path.string(), *now, value, before);
+    return absl::OkStatus();
   }
 };
+
+// True: locked. False: another one holds on to it, or errno tells why not.
+bool LockInTime(int folder) {
+  const auto end = std::chrono::steady_clock::now() + kLockTimeout;
+  while (flock(folder, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
 
 // The folder of changed settings, locked.
 class Ledger {
@@ -78,7 +99,12 @@ class Ledger {
     fs::create_directories(Folder(), error);
     fs::permissions(Folder(), fs::perms::owner_all, error);  // or anybody may hold its lock
     UniqueFd lock(open(Folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (lock.valid() && flock(lock.get(), LOCK_EX) == 0) return Ledger(std::move(lock));
+    if (lock.valid() && LockInTime(lock.get())) return Ledger(std::move(lock));
+    if (lock.valid() && errno == EWOULDBLOCK) {
+      return absl::UnavailableError(
+          fmt::format("another process has held {} for {} s: see which with `fuser {}`",
+                      Folder().string(), kLockTimeout.count(), Folder().string()));
+    }
     return absl::ErrnoToStatus(errno, fmt::format("cannot lock {}", Folder().string()));
   }
 
@@ -123,6 +149,16 @@ class Ledger {
     return absl::OkStatus();
   }
 
+  // One lease of this process ends.
+  absl::Status GiveUp(const std::string& name) const {
+    auto entry = Read(name);
+    if (!entry) return absl::OkStatus();
+    const auto own = std::find(entry->holders.begin(), entry->holders.end(), Self());
+    if (own == entry->holders.end()) return absl::OkStatus();
+    entry->holders.erase(own);
+    return Settle(name, *entry);
+  }
+
  private:
   explicit Ledger(UniqueFd lock) : lock_(std::move(lock)) {}
 
@@ -144,28 +180,32 @@ KernelSetting RrTimeslice() {
 absl::StatusOr<Lease> Lease::Take(const KernelSetting& setting, long value) {
   const auto ledger = Ledger::Open();
   if (!ledger.ok()) return ledger.status();
+  auto entry = ledger->Read(setting.name);
+  // What a run left that was killed is put back first.
+  if (entry && entry->holders.empty()) {
+    if (auto status = ledger->Settle(setting.name, *entry); !status.ok()) return status;
+    entry.reset();
+  }
   const auto now = setting.Read();  // under the lock: another run may be putting it back
   if (!now.ok()) return now.status();
-  // Also what a run left that was killed: it knows the value of before.
-  Entry entry =
-      ledger->Read(setting.name)
-          .value_or(Entry{.path = setting.path, .before = *now, .value = value, .holders = {}});
-  if (!entry.holders.empty() && entry.value != value) {
+  if (!entry) entry = Entry{.path = setting.path, .before = *now, .value = value, .holders = {}};
+  if (entry->value != value) {
     return absl::FailedPreconditionError(fmt::format(
         "another run (process {}) needs {} for {}, this one {}; end that one first, or ask for the "
         "same",
-        entry.holders.front().pid, entry.value, setting.path.string(), value));
+        entry->holders.front().pid, entry->value, setting.path.string(), value));
   }
-  entry.value = value;
-  entry.holders.push_back(Self());
-  auto status = ledger->Write(setting.name, entry);
+  // Set by somebody else while another run held it: that is what is wanted when both have ended.
+  if (!entry->holders.empty() && *now != value) entry->before = *now;
+  entry->holders.push_back(Self());
+  auto status = ledger->Write(setting.name, *entry);
   if (!status.ok()) return status;
   Lease lease(setting.name);
   if (*now != value) status = WriteNumber(setting.path, value);
   if (status.ok()) return lease;
   lease.name_.clear();
-  entry.holders.pop_back();
-  (void)ledger->Settle(setting.name, entry);
+  entry->holders.pop_back();
+  (void)ledger->Settle(setting.name, *entry);
   return status;
 }
 
@@ -177,16 +217,27 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 }
 
 absl::Status Lease::Release() {
-  const std::string name = std::exchange(name_, {});
-  if (name.empty()) return absl::OkStatus();
+  if (name_.empty()) return absl::OkStatus();
+  std::vector<Lease> one;
+  one.push_back(std::move(*this));
+  return Release(std::move(one));
+}
+
+absl::Status Lease::Release(std::vector<Lease> leases) {
+  std::vector<std::string> names;
+  for (Lease& lease : leases)
+    if (!lease.name_.empty()) names.push_back(std::exchange(lease.name_, {}));
+  if (names.empty()) return absl::OkStatus();
   const auto ledger = Ledger::Open();
-  if (!ledger.ok()) return ledger.status();
-  auto entry = ledger->Read(name);
-  if (!entry) return absl::OkStatus();
-  const auto own = std::find(entry->holders.begin(), entry->holders.end(), Self());
-  if (own == entry->holders.end()) return absl::OkStatus();
-  entry->holders.erase(own);
-  return ledger->Settle(name, *entry);
+  if (!ledger.ok()) {
+    return absl::Status(
+        ledger.status().code(),
+        fmt::format("{}; {} stays as it is till a `unis` command puts it back",
+                    std::string(ledger.status().message()), fmt::join(names, ", ")));
+  }
+  absl::Status first;
+  for (const std::string& name : names) first.Update(ledger->GiveUp(name));
+  return first;
 }
 
 std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus, const fs::path& folder) {

@@ -15,7 +15,11 @@
 //
 // `holder` stands once a lease: process and its start time (field 22 of /proc/PID/stat). A holder
 // that has ended does not count; when none is left, `before` belongs into `path`, and the file is
-// deleted. It is written (beside, then renamed) before the setting is.
+// deleted. It is written (beside, then renamed) before the setting is. Where `path` holds another
+// number than `value` by then, somebody has set it since, and it stays.
+//
+// Nobody waits for the lock longer than 2 s: a lease that cannot be given up stays on record, and
+// once its process has ended the next command puts the setting back.
 #pragma once
 
 #include <absl/status/status.h>
@@ -47,6 +51,8 @@ class Lease {
   Lease& operator=(Lease&& other) noexcept;
 
   absl::Status Release();  // any number of times
+  // Several at once, under one lock.
+  static absl::Status Release(std::vector<Lease> leases);
 
  private:
   explicit Lease(std::string name) : name_(std::move(name)) {}

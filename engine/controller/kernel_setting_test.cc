@@ -1,6 +1,8 @@
 #include "engine/controller/kernel_setting.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/eventually_for_test.h"
 #include "engine/base/machine_for_test.h"
@@ -170,12 +173,65 @@ TEST_F(KernelSettingTest, OneValueAtATime) {
   EXPECT_EQ(Value(), 20);
 }
 
+// What somebody else sets while a run holds the number.
 TEST_F(KernelSettingTest, RestoresOnlyWhatItChanged) {
-  {
-    const auto lease = Lease::Take(setting_, 950000).value();  // as it is
-    Put("3");                                                  // somebody else
+  for (const long value : {-1L, 950000L}) {  // another one, and the one that is there
+    Put("950000");
+    {
+      const auto lease = Lease::Take(setting_, value).value();
+      Put("3");
+    }
+    EXPECT_EQ(Value(), 3);
+    EXPECT_FALSE(OnRecord());
   }
-  EXPECT_EQ(Value(), 3);
+  Put("950000");
+  OtherRun(-1).End();
+  Put("3");
+  ASSERT_TRUE(RestoreForDeadHolders().ok());
+  EXPECT_EQ(Value(), 3) << "while nobody held it any more";
+  EXPECT_FALSE(OnRecord());
+}
+
+TEST_F(KernelSettingTest, TheNextRunPutsBackWhatSomebodyElseHasSet) {
+  OtherRun(-1).End();
+  Put("3");
+  { const auto lease = Lease::Take(setting_, -1).value(); }
+  EXPECT_EQ(Value(), 3) << "after a run that was killed";
+  {
+    const auto first = Lease::Take(setting_, -1).value();
+    Put("4");
+    const auto second = Lease::Take(setting_, -1).value();
+    EXPECT_EQ(Value(), -1);
+  }
+  EXPECT_EQ(Value(), 4) << "beside one that runs";
+}
+
+// The end of a run waits for nobody; what it cannot put back the next command does.
+TEST_F(KernelSettingTest, ALockThatIsHeldOnIsNotWaitedForForEver) {
+  auto first = Lease::Take(setting_, -1).value();
+  std::vector<Lease> leases;
+  for (int i = 0; i < 2; ++i) leases.push_back(Lease::Take(setting_, -1).value());
+  ChildProcess other([this] {
+    alarm(20);
+    const int folder = open((folder_ / "machine").c_str(), O_RDONLY | O_DIRECTORY);
+    flock(folder, LOCK_EX);
+    pause();
+  });
+  const auto locked = [this] {
+    const int folder = open((folder_ / "machine").c_str(), O_RDONLY | O_DIRECTORY);
+    const bool free = flock(folder, LOCK_EX | LOCK_NB) == 0;
+    close(folder);
+    return !free;
+  };
+  ASSERT_TRUE(Eventually(locked));
+  for (const absl::Status& status :
+       {first.Release(), Lease::Release(std::move(leases)), Lease::Take(setting_, -1).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_NE(status.message().find((folder_ / "machine").string()), std::string::npos) << status;
+  }
+  EXPECT_EQ(StateOf(other.pid()), 'S') << "it was waited for the end of the other one";
+  EXPECT_TRUE(first.Release().ok()) << "given up for good";
+  EXPECT_TRUE(OnRecord());
 }
 
 TEST_F(KernelSettingTest, SaysWhichFileItCannotRead) {

@@ -120,14 +120,18 @@ absl::Status NoRealTime() {
   return absl::ErrnoToStatus(errno, "cannot use real-time classes; see `unis doctor`");
 }
 
+absl::Status BrokenOff() { return absl::CancelledError("the measurement was broken off"); }
+
 // Both spin at equal priority and yield to each other.
-absl::StatusOr<double> MeasureYield(std::array<Spinner, 2>& spinners, double ns_per_cycle) {
+absl::StatusOr<double> MeasureYield(std::array<Spinner, 2>& spinners, double ns_per_cycle,
+                                    const std::function<bool()>& go_on) {
   for (Spinner& spinner : spinners) spinner.set_yielding(true);
   for (Spinner& spinner : spinners) {
     if (!spinner.Set(SCHED_FIFO, kTop)) return NoRealTime();
   }
   std::vector<double> samples;
   for (int i = 0; i < 20; ++i) {
+    if (!go_on()) return BrokenOff();
     const std::uint64_t begin = rte_rdtsc();
     const std::uint64_t count = spinners[0].yields() + spinners[1].yields();
     rte_delay_us_block(500);
@@ -145,13 +149,15 @@ struct Samples {
 
 // Raises one spinner above the other, in turns.
 absl::Status MeasureRaises(std::array<Spinner, 2>& spinners, unsigned rounds, double ns_per_cycle,
-                           const std::function<void()>& meanwhile, Samples& samples) {
+                           const std::function<void()>& meanwhile,
+                           const std::function<bool()>& go_on, Samples& samples) {
   const std::uint64_t hz = rte_get_tsc_hz();
   const std::uint64_t limit = hz / 20, slice = hz / 1'000'000 * 30,
                       end = rte_rdtsc() + kSeconds * hz;
   unsigned missed = 0;
   int level = kLow;
   for (unsigned round = 0; round < rounds && rte_rdtsc() < end; ++round) {
+    if (!go_on()) return BrokenOff();
     const Spinner& next = spinners[round % 2];
     const Spinner& current = spinners[(round + 1) % 2];
     if (level == kTop) {
@@ -183,7 +189,8 @@ absl::Status MeasureRaises(std::array<Spinner, 2>& spinners, unsigned rounds, do
 
 absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, const std::vector<unsigned>& allowed,
                                              unsigned rounds,
-                                             const std::function<void()>& meanwhile) {
+                                             const std::function<void()>& meanwhile,
+                                             const std::function<bool()>& go_on) {
   if (std::find(allowed.begin(), allowed.end(), cpu) == allowed.end()) {
     return absl::InvalidArgumentError(
         fmt::format("CPU {} is none of the functions' CPUs ({}); a switch is measured only there",
@@ -202,9 +209,10 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, const std::vector<uns
     if (!spinner.Set(SCHED_FIFO, kLow)) return NoRealTime();
   }
   Samples samples;
-  const auto raises = MeasureRaises(spinners, rounds, ns_per_cycle, meanwhile, samples);
+  const auto raises = MeasureRaises(spinners, rounds, ns_per_cycle, meanwhile, go_on, samples);
   const absl::StatusOr<double> yield =
-      raises.ok() ? MeasureYield(spinners, ns_per_cycle) : absl::StatusOr<double>(raises);
+      raises.ok() ? MeasureYield(spinners, ns_per_cycle, go_on) : absl::StatusOr<double>(raises);
+  if (absl::IsCancelled(yield.status())) return yield.status();
   if (!yield.ok()) {
     return absl::Status(
         yield.status().code(),

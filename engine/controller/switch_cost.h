@@ -24,9 +24,11 @@ struct SwitchCost {
 //
 // Takes about 0.1 ms a round and 2 s at most, after which the spinning threads end by themselves.
 // Between two switches `meanwhile` is called over and over: what the caller's CPU will do between
-// switches in operation, for a system call takes longer when the caches hold other things.
+// switches in operation, for a system call takes longer when the caches hold other things. Once
+// `go_on` is false it is broken off: kCancelled.
 absl::StatusOr<SwitchCost> MeasureSwitchCost(
     unsigned cpu, const std::vector<unsigned>& allowed, unsigned rounds,
-    const std::function<void()>& meanwhile = [] {});
+    const std::function<void()>& meanwhile = [] {},
+    const std::function<bool()>& go_on = [] { return true; });
 
 }  // namespace unis

@@ -107,6 +107,18 @@ TEST_F(SwitchCostTest, EndsHoweverManyRoundsAreAsked) {
   EXPECT_LT(calls, 1000U);
 }
 
+TEST_F(SwitchCostTest, IsBrokenOff) {
+  const auto before = ThreadsAndTheirClasses();
+  for (const unsigned last : {0U, 3U, 12U}) {  // of 10 rounds, then it measures yields
+    unsigned asked = 0;
+    const auto cost = MeasureSwitchCost(
+        LastCpu(), allowed_, 10, [] {}, [&] { return asked++ < last; });
+    EXPECT_EQ(cost.status().code(), absl::StatusCode::kCancelled) << cost.status();
+    EXPECT_EQ(asked, last + 1);
+  }
+  EXPECT_EQ(ThreadsAndTheirClasses(), before);
+}
+
 // Somebody else's real-time thread has the CPU: an error, and nobody waits for the end of it.
 TEST_F(SwitchCostTest, ACpuThatIsTakenIsAnError) {
   const auto before = ThreadsAndTheirClasses();

@@ -10,14 +10,14 @@ namespace unis {
 
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
                                                                std::vector<ControlledTask> tasks,
-                                                               const std::string& run) {
+                                                               const std::string& group) {
   switch (kind) {
     case ControllerKind::kPriority:
       return std::make_unique<PriorityController>(std::move(tasks));
     case ControllerKind::kSignal:
       return SignalController::Create(std::move(tasks));
     case ControllerKind::kCgroup:
-      return CgroupController::Create(std::move(tasks), run);
+      return CgroupController::Create(std::move(tasks), group);
   }
   return absl::InvalidArgumentError("unknown process controller");
 }

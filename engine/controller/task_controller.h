@@ -33,16 +33,16 @@ class TaskController : public ProcessController {
   // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
   // No task is held back any longer; scheduling classes and cgroups are those of before Acquire().
-  // Any number of times.
+  // Any number of times; what an error names is tried again.
   virtual absl::Status Release() = 0;
 };
 
-// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `run` names this
-// run of UNiS, for cgroups. An error where the machine lacks the mechanism, or where it stops whole
-// processes and two tasks are of one.
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `group` names the
+// cgroup of this run of UNiS, should one be made. An error where the machine lacks the mechanism,
+// or where it stops whole processes and two tasks are of one.
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
                                                                std::vector<ControlledTask> tasks,
-                                                               const std::string& run);
+                                                               const std::string& group);
 
 // For those who implement one.
 absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,

@@ -15,21 +15,24 @@ constexpr double kTimeoutNs = 100e6;
 
 }  // namespace
 
-CostEstimate CostSamples::Estimate() {
-  return {.ns = InterquartileMean(ns),
-          .ns_q1 = Quantile(ns, 0.25),
-          .ns_q3 = Quantile(ns, 0.75),
-          .burst_ns = Quantile(burst_ns, 0.5)};
+absl::StatusOr<CostEstimate> CostSamples::Estimate() {
+  const double mean = InterquartileMean(ns);
+  if (!(mean > 0))
+    return absl::UnavailableError(
+        "more packets take no longer than fewer, as far as can be measured here; try more rounds "
+        "on "
+        "a quieter machine, or state cost_ns");
+  return CostEstimate{.ns = mean,
+                      .ns_q1 = Quantile(ns, 0.25),
+                      .ns_q3 = Quantile(ns, 0.75),
+                      .burst_ns = Quantile(burst_ns, 0.5)};
 }
 
 CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector)
-    : memory_(memory), injector_(injector) {}
+    : memory_(memory), injector_(injector), found_in_use_(memory.InUse()) {}
 
-absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples,
-                                 const std::function<bool()>& go_on) {
-  // A link must hold the train whole, in front of the function and behind it.
+absl::Status CycleEstimator::CheckLinks() const {
   const std::uint32_t room = injector_.Room();
-  const std::uint32_t train = std::clamp(room / kBurst, 2U, kTrain);
   if (room < 2 * kBurst) {
     return absl::FailedPreconditionError(fmt::format(
         "a link of {} packets is too short to estimate on; state cost_ns, or use links of {} "
@@ -42,26 +45,60 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, Cos
                     "estimate while no traffic runs",
                     injector_.WaitingBefore(), injector_.WaitingBehind()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples) {
+  // Rounds in which caches and branch predictors settle.
+  constexpr std::uint64_t kFirstWarmUp = 8, kWarmUp = 1;
+  if (!begun_) {
+    if (auto status = CheckLinks(); !status.ok()) return status;
+  }
+  const std::uint64_t warm_up = begun_ ? kWarmUp : kFirstWarmUp;
   begun_ = true;
-  constexpr std::uint64_t kWarmUp = 8;  // rounds in which caches and branch predictors settle
-  for (std::uint64_t round = 0; round < kWarmUp + rounds; ++round) {
-    if (!go_on()) return absl::AbortedError("broken off");
+  settled_ = false;
+  // A link must hold the train whole, in front of the function and behind it.
+  const std::uint32_t train = std::clamp(injector_.Room() / kBurst, 2U, kTrain);
+  for (std::uint64_t round = 0; round < warm_up + rounds; ++round) {
     const auto one = TimeTrain(frames, 1);
     if (!one.ok()) return one.status();
     const auto many = TimeTrain(frames, train);
     if (!many.ok()) return many.status();
-    if (round < kWarmUp) continue;
+    if (round < warm_up) continue;
     samples.burst_ns.push_back(*one);
     samples.ns.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
   }
   return absl::OkStatus();
 }
 
+bool CycleEstimator::Settle() {
+  // In this order: what a function that is done has sent is behind it, where it is seen.
+  settled_ = !begun_ || (injector_.DoneAt() > 0 && Collect() == 0 && InHand() == 0);
+  return settled_;
+}
+
 absl::Status CycleEstimator::Finish() {
   if (!begun_) return absl::OkStatus();  // what waits in the links is not ours
   while (Collect() > 0) {
   }
-  return injector_.Rewind();
+  const std::uint32_t waiting = injector_.WaitingBefore();
+  const std::int64_t in_hand = InHand() - waiting;
+  if (!settled_ || waiting > 0 || in_hand != 0)
+    return absl::FailedPreconditionError(fmt::format(
+        "it does not give back what it was sent: {} packets wait in front of it and it holds {}",
+        waiting, std::max<std::int64_t>(in_hand, 0)));
+  injector_.Rewind();
+  return absl::OkStatus();
+}
+
+// Packets that are in use and were not at first, but for those that rest: in front of the function
+// or in its hands. Behind memifs there are copies, which nobody sees. A function that runs may make
+// the number wrong for a moment, while it gives packets back.
+std::int64_t CycleEstimator::InHand() const {
+  const auto rested = std::count_if(rested_.begin(), rested_.end(), [this](const rte_mbuf* packet) {
+    return packet->pool == memory_.pool();
+  });
+  return std::int64_t{memory_.InUse()} - found_in_use_ - rested;
 }
 
 // What was taken for dropped may still come.
@@ -114,7 +151,9 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
 
 // The packets that rested longest, filled anew.
 bool CycleEstimator::Fill(const Frames& frames, std::uint32_t count) {
-  const std::uint32_t working_set = 2 * injector_.Room();
+  // As much as the source would have under way, but no more than leaves some to the caches of
+  // lcores.
+  const std::uint32_t working_set = std::min(2 * injector_.Room(), memory_.size() / 2);
   if (!TakeRest(std::max(count, working_set))) return false;
   packets_.assign(rested_.begin(), rested_.begin() + count);
   rested_.erase(rested_.begin(), rested_.begin() + count);
@@ -145,6 +184,7 @@ bool CycleEstimator::TakeRest(std::uint32_t rest) {
   while (rested_.size() < rest) {
     rte_mbuf* packet = rte_pktmbuf_alloc(memory_.pool());
     if (packet == nullptr) return false;
+    memory_.Stamp(packet) = 0;  // it enters no chain
     rested_.push_back(packet);
   }
   return true;

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "engine/estimator/injector.h"
@@ -32,7 +31,9 @@ struct CostSamples {
   std::vector<double> ns;        // per packet
   std::vector<double> burst_ns;  // one burst, there and back
 
-  CostEstimate Estimate();  // reorders; of at least one sample
+  // Reorders; of at least one sample. An error where more packets took no longer than fewer: a cost
+  // of 0 would be a slice of 0.
+  absl::StatusOr<CostEstimate> Estimate();
 };
 
 class CycleEstimator {
@@ -46,22 +47,27 @@ class CycleEstimator {
   CycleEstimator(const CycleEstimator&) = delete;
   CycleEstimator& operator=(const CycleEstimator&) = delete;
 
-  // Sends `frames` over and over; adds a sample each round, before which `go_on` is asked. Fails
-  // when the function takes longer than 0.1 s over a train. Afterwards, also after an error: stop
-  // the function, then Finish(), and only then let the others go on.
-  absl::Status Run(
-      const Frames& frames, std::uint64_t rounds, CostSamples& samples,
-      const std::function<bool()>& go_on = [] { return true; });
+  // Sends `frames` over and over; adds a sample each round. As often as wanted: each call goes on
+  // where the one before ended. Fails when the function takes longer than 0.1 s over a train.
+  // Afterwards, also after an error: let the function run until Settle(), stop it, then Finish(),
+  // and only then let the others go on.
+  absl::Status Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples);
 
-  // Takes back what came late, and leaves the links as they were found. Packets that the function
-  // did not take stay in front of it. Fails where it was stopped amid sending: let it run on and
-  // stop it again.
+  // Takes back what came late, while the function runs. True once it was seen polling with nothing
+  // of what was sent in hand.
+  bool Settle();
+
+  // The function stands still. Leaves the links as they were found; where packets are still in
+  // front of it or in its hands, an error, and the links stay as they are: whoever takes from them
+  // will get those packets, which nobody offered.
   absl::Status Finish();
 
  private:
   absl::StatusOr<double> TimeTrain(const Frames& frames, std::uint32_t bursts);  // ns
+  absl::Status CheckLinks() const;
   void AwaitQuiet();
   bool Fill(const Frames& frames, std::uint32_t count);
+  std::int64_t InHand() const;
   static void Write(const Frames& frames, std::size_t index, rte_mbuf* packet);
   void KeepBusy(const Frames& frames);
   std::uint32_t Collect();
@@ -73,7 +79,9 @@ class CycleEstimator {
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front
   std::size_t written_ = 0;
+  std::uint32_t found_in_use_;  // of the packet memory
   bool begun_ = false;
+  bool settled_ = false;
 };
 
 }  // namespace unis

@@ -2,7 +2,6 @@
 // engine has an end.
 #pragma once
 
-#include <absl/status/status.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
@@ -29,8 +28,9 @@ class Injector {
   // drops; 0: not yet.
   virtual std::uint64_t DoneAt() noexcept = 0;
   // Leaves what is behind the function as it was found, for whoever takes from there. The links are
-  // empty and the function stands still.
-  virtual absl::Status Rewind() = 0;
+  // empty, and the function stands still with no packet in hand: one that has some may stand
+  // anywhere amid sending, and its next store would undo ours.
+  virtual void Rewind() noexcept = 0;
 };
 
 class RingInjector final : public Injector {
@@ -44,7 +44,7 @@ class RingInjector final : public Injector {
   std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept override;
   std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept override;
   std::uint64_t DoneAt() noexcept override;
-  absl::Status Rewind() override;
+  void Rewind() noexcept override;
 
  private:
   rte_ring* ingress_;
@@ -71,7 +71,7 @@ class MemifInjector final : public Injector {
   std::uint32_t Send(std::span<rte_mbuf*> packets) noexcept override;
   std::uint32_t Receive(std::span<rte_mbuf*> packets) noexcept override;
   std::uint64_t DoneAt() noexcept override;
-  absl::Status Rewind() override { return absl::OkStatus(); }
+  void Rewind() noexcept override {}
 
  private:
   const EthPort& ingress_;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -77,39 +76,17 @@ TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
   }
 }
 
-class Sample final : public SampledOccupancy {
- public:
-  std::uint32_t Packets() const noexcept override { return packets; }
-  std::uint32_t packets = 0;
-};
-
 TEST(LinkMonitorTest, ReadsLinksOfAllKinds) {
   const RingInMemory ring(64);
   ring->prod.tail = 5;
   std::uint16_t head = 9, tail = 2;
-  Sample sample;
-  sample.packets = 11;
-  const LinkMonitor monitor({Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 128),
-                             Link::Sampled(LinkKind::kMemif, 256, sample, 1000),
-                             Link::Unreadable(LinkKind::kMemif, 512)});
+  const LinkMonitor monitor(
+      {Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 128), Link::Unreadable(512)});
   EXPECT_EQ(monitor.NumPkts(0), 5U);
   EXPECT_EQ(monitor.NumPkts(1), 7U);
-  EXPECT_EQ(monitor.NumPkts(2), 11U);
-  EXPECT_EQ(monitor.NumPkts(3), 0U);
-  sample.packets = std::numeric_limits<std::uint32_t>::max();
-  EXPECT_EQ(monitor.NumPkts(2), 256U);
-  const std::uint32_t capacities[] = {63, 128, 256, 512};
-  for (LinkIndex i = 0; i < 4; ++i) EXPECT_EQ(monitor.PktCap(i), capacities[i]);
-}
-
-TEST(LinkTest, TellsWhatItIs) {
-  const Sample sample;
-  const Link sampled = Link::Sampled(LinkKind::kMemif, 8, sample, 1000);
-  EXPECT_TRUE(sampled.readable());
-  EXPECT_EQ(sampled.freshness(), 1000);
-  const Link dark = Link::Unreadable(LinkKind::kMemif, 8);
-  EXPECT_FALSE(dark.readable());
-  EXPECT_EQ(dark.kind(), LinkKind::kMemif);
+  EXPECT_EQ(monitor.NumPkts(2), 0U);
+  const std::uint32_t capacities[] = {63, 128, 512};
+  for (LinkIndex i = 0; i < 3; ++i) EXPECT_EQ(monitor.PktCap(i), capacities[i]);
 }
 
 }  // namespace

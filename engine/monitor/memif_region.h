@@ -19,8 +19,11 @@ enum class MemifDirection : std::uint8_t { kToServer, kToClient };
 
 // What the two programs agreed on; one queue pair.
 struct MemifShape {
-  std::uint32_t slots;         // of each ring; a power of two, at most 16384
-  std::uint32_t buffer_bytes;  // of each packet buffer; at most 65535
+  static constexpr std::uint32_t kMaxSlots = 1U << 14;  // as DPDK's net_memif has it
+  static constexpr std::uint32_t kMaxBufferBytes = 0xffff;
+
+  std::uint32_t slots;         // of each ring; a power of two
+  std::uint32_t buffer_bytes;  // of each packet buffer
 
   std::size_t RegionBytes() const;
 };

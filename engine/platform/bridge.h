@@ -1,5 +1,5 @@
-// Carries packets between a ring and a memif of which the engine has an end, so that a chain can
-// pass from one DPDK group into another and back.
+// Carries packets between rings and memifs of which the engine has an end, so that a chain can pass
+// from one DPDK group into another and back.
 //
 // It loses nothing: it takes from the one side no more than the other side has room for, and what
 // must wait, waits where the scheduler sees it.
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/base/counter.h"
 #include "engine/platform/component.h"
@@ -17,35 +18,35 @@
 
 namespace unis {
 
-// From a ring into a memif.
-class RingToMemif final : public Component {
+// All bridges, as one component: DPDK has room for 64 services, and each lcore looks at all of
+// them.
+class Bridges final : public Component {
  public:
-  RingToMemif(std::string name, rte_ring* from, const EthPort& to)
-      : Component(std::move(name)), from_(from), to_(to) {}
-  ~RingToMemif() override { Halt(); }
-  std::uint64_t carried() const noexcept { return handled(); }
+  explicit Bridges(const PacketMemory& memory) : Component("unis_bridges"), memory_(memory) {}
+  ~Bridges() override { Halt(); }
+
+  // Before it runs. Rings and ports outlive it.
+  void Into(rte_ring* from, const EthPort& to) { into_.push_back({from, &to}); }
+  void OutOf(const EthPort& from, rte_ring* to) { out_of_.push_back({to, &from}); }
+  bool empty() const { return into_.empty() && out_of_.empty(); }
+
+  // Packets, into memifs and out of them.
+  std::uint64_t carried_into() const noexcept { return carried_into_.value(); }
+  std::uint64_t carried_out_of() const noexcept { return carried_out_of_.value(); }
 
  private:
+  struct Bridge {
+    rte_ring* ring;
+    const EthPort* memif;
+  };
+
   std::uint32_t Iterate() noexcept override;
-
-  rte_ring* from_;
-  const EthPort& to_;
-};
-
-// From a memif into a ring. The time at which a packet entered the platform is not known any more.
-class MemifToRing final : public Component {
- public:
-  MemifToRing(std::string name, const PacketMemory& memory, const EthPort& from, rte_ring* to)
-      : Component(std::move(name)), memory_(memory), from_(from), to_(to) {}
-  ~MemifToRing() override { Halt(); }
-  std::uint64_t carried() const noexcept { return handled(); }
-
- private:
-  std::uint32_t Iterate() noexcept override;
+  static std::uint32_t CarryInto(const Bridge& bridge) noexcept;
+  std::uint32_t CarryOutOf(const Bridge& bridge) const noexcept;
 
   const PacketMemory& memory_;
-  const EthPort& from_;
-  rte_ring* to_;
+  std::vector<Bridge> into_, out_of_;
+  Counter carried_into_, carried_out_of_;
 };
 
 }  // namespace unis

@@ -75,6 +75,7 @@ std::int32_t Component::Call(void* self) {
     component->work_.store(nullptr, std::memory_order_release);
     component->done_.notify_all();
   }
+  if (component->rests_) return 0;
   const std::uint64_t begin = rte_rdtsc();
   if (const std::uint32_t handled = component->Iterate(); handled > 0) {
     component->handled_.Add(handled);

@@ -30,6 +30,11 @@ class Component {
   // that Iterate() touches is changed and read so. Before RunOn(): on the caller's thread.
   void Do(const std::function<void()>& work);
 
+  // A component that rests does nothing but what it is given by Do(). From when this returns.
+  void Rest(bool rests) {
+    Do([this, rests] { rests_ = rests; });
+  }
+
   // Takes the component off its lcore; Do() works on the caller's thread afterwards. Derived
   // classes call it in their destructor, before their members go.
   void Halt();
@@ -52,6 +57,7 @@ class Component {
   std::uint32_t service_ = 0;
   unsigned lcore_ = 0;
   bool running_ = false;
+  bool rests_ = false;  // of the component's thread
   Counter handled_;
   Counter busy_cycles_;
   std::mutex callers_;  // one Do() at a time

@@ -99,4 +99,6 @@ std::uint16_t EthPort::Send(rte_mbuf** packets, std::uint16_t count) const noexc
   return rte_eth_tx_burst(port_, 0, packets, count);
 }
 
+bool EthPort::FreeSent() const noexcept { return rte_eth_tx_done_cleanup(port_, 0, 0) >= 0; }
+
 }  // namespace unis

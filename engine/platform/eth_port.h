@@ -27,6 +27,8 @@ class EthPort {
   std::uint16_t id() const noexcept { return port_; }
   bool LinkUp() const;
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
+  // What was sent and still is in the queue. False: its driver cannot.
+  bool FreeSent() const noexcept;
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
 
  private:

@@ -67,9 +67,16 @@ class MemifTest : public MemoryTest {
     open(engine != MemifRole::kServer);
     if (!ours || !theirs) return nullptr;
     auto ends = std::make_unique<Ends>(Ends{*std::move(ours), *std::move(theirs)});
-    EXPECT_TRUE(Eventually([&] { return ends->engine.Connected() && ends->program.LinkUp(); }));
-    EXPECT_TRUE(Eventually([&] { return ends->engine.Locate(getpid()).ok(); }));
+    EXPECT_TRUE(
+        Eventually([&] { return ends->engine.port()->LinkUp() && ends->program.LinkUp(); }));
+    EXPECT_TRUE(Eventually([&] { return Locate(ends->engine); }));
     return ends;
+  }
+  static bool Locate(Memif& memif, pid_t pid = getpid()) {
+    auto region = memif.Find(pid);
+    if (!region.ok()) return false;
+    memif.Take(*std::move(region));
+    return true;
   }
   static std::uint32_t Receive(const EthPort& port) {
     std::array<rte_mbuf*, kBurst> packets;

@@ -16,6 +16,12 @@ std::uint32_t Sink::Iterate() noexcept {
   return taken;
 }
 
+bool Sink::FreeSent() {
+  bool freed = true;
+  if (port_) Do([&] { freed = port_->FreeSent(); });
+  return freed;
+}
+
 std::uint32_t Sink::Drain(Chain& chain) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const unsigned count = rte_ring_sc_dequeue_burst(

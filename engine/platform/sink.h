@@ -18,6 +18,10 @@ class Sink final : public Component {
   Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port);
   ~Sink() override { Halt(); }
 
+  // Packets that were sent may stay in the port's queue until it is sent more: they are freed now.
+  // False: the port cannot do that, and may hold some.
+  bool FreeSent();
+
  private:
   std::uint32_t Iterate() noexcept override;
   std::uint32_t Drain(Chain& chain) noexcept;

@@ -9,8 +9,12 @@
 
 namespace unis {
 
-// `exact`: the source is paused and the chains are drained, so that nobody has packets in hand.
-v1::Account TakeAccount(const Deployment& deployment, bool exact);
+// Of one moment, while packets move.
+v1::Account TakeAccount(const Deployment& deployment);
+
+// The source rests and, if `drained`, nothing moves any more: exact, unless there is a doubt, which
+// it then names.
+v1::Account TakeAccountAtRest(const Deployment& deployment, bool drained);
 
 // Packets that functions took from rings and neither passed on nor were refused.
 std::uint64_t TakenByFunctions(const Deployment& deployment);

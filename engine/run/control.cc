@@ -52,18 +52,17 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
     tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
-  auto controller = MakeController(*kind, std::move(tasks), parts_.run);
+  auto controller = MakeController(*kind, std::move(tasks), parts_.group);
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
+  const auto trace_of = [this](CoreIndex core) {
+    return parts_.components[ComponentOf(core)]->trace();
+  };
   prepared.schedulers.resize(parts_.components.size());
-  std::vector<bool> populated(parts_.cores);
-  for (const Task& task : parts_.set.tasks) populated[task.core] = true;
-  for (CoreIndex core = 0; core < parts_.cores; ++core) {
-    if (!populated[core]) continue;
-    const std::size_t component = ComponentOf(core);
-    prepared.schedulers[component].push_back(std::make_unique<Scheduler>(
-        settings_, parts_.set, core, *parts_.costs, *parts_.monitor, *parts_.timer,
-        *prepared.controller, parts_.components[component]->trace()));
+  for (auto& scheduler :
+       MakeSchedulers(settings_, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
+                      *parts_.timer, *prepared.controller, trace_of)) {
+    prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
 }
@@ -123,10 +122,13 @@ absl::Status Control::GoBack(const std::optional<Decision>& before) {
   return status;
 }
 
-void Control::Release() {
+absl::Status Control::Release() {
   RetireSchedulers();
-  controller_.reset();  // releases
+  absl::Status status;
+  if (controller_) status = controller_->Release();
+  controller_.reset();
   decision_.reset();
+  return status;
 }
 
 void Control::RetireSchedulers() {

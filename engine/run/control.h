@@ -33,7 +33,7 @@ class Control {
   // All that is referred to outlives the control. `tasks` in the order of `set`; components share
   // the cores in turn.
   struct Parts {
-    std::string run;  // name, for cgroups
+    std::string group;  // name of its cgroup
     TaskSet set;
     CoreIndex cores;
     std::vector<ScheduledTask> tasks;
@@ -55,15 +55,17 @@ class Control {
   };
 
   Control(Parts parts, SchedulerSettings settings);
-  ~Control() { Release(); }
+  ~Control() { (void)Release(); }
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // One thread changes at a time. An error leaves what was before, or, where a function that died
-  // makes that impossible, the kernel's policy `other`; the sentence says so.
+  // One thread changes at a time. An error leaves the decision before, or, where a function that
+  // died makes that impossible, the kernel's policy `other`; the sentence says so. Before the first
+  // decision it leaves `other` too.
   absl::Status Change(const Decision& wanted);
-  // No task is held back any longer, and none is scheduled by the engine.
-  void Release();
+  // No task is held back any longer, and none is scheduled by the engine. An error says what of
+  // that could not be undone.
+  absl::Status Release();
 
   std::optional<Decision> decision() const { return decision_; }
   Counts counts();

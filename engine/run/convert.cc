@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include "engine/platform/packet_memory.h"
+
 namespace unis {
+
+static_assert(kBatch == kBurst, "the scheduler counts in the bursts that the platform carries");
 
 SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
   SchedulerSettings result;

@@ -1,12 +1,15 @@
 #include "engine/run/deployment.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/proc.h"
 #include "engine/platform/own_ports.h"
 #include "engine/run/convert.h"
+#include "engine/run/placement.h"
 #include "engine/run/services.h"
 
 namespace unis {
@@ -82,8 +85,7 @@ Deployment::~Deployment() {
   source_.reset();
   sink_.reset();
   sampler_.reset();
-  into_memifs_.clear();
-  out_of_memifs_.clear();
+  bridges_.reset();
 }
 
 absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
@@ -123,13 +125,7 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
   Additions additions;
   for (const auto& link : topology.links) {
     const std::string& name = link.config.name();
-    if (rings_.contains(name) || memifs_.contains(name)) {
-      const auto& there = *std::find_if(config_.links().begin(), config_.links().end(),
-                                        [&](const auto& other) { return other.name() == name; });
-      if (there.SerializeAsString() == link.config.SerializeAsString()) continue;
-      return absl::AlreadyExistsError(
-          fmt::format("link {} is there with other settings; remove it first", name));
-    }
+    if (rings_.contains(name) || memifs_.contains(name)) continue;
     if (link.is_memif()) {
       auto memif = Memif::Create(MemifConfigOf(link.config),
                                  RoleOf(link.config.memif().engine_end()), memory_.pool());
@@ -157,14 +153,15 @@ void Deployment::Take(Additions additions, Topology topology) {
   source_.reset();
   sink_.reset();
   sampler_.reset();
-  into_memifs_.clear();
-  out_of_memifs_.clear();
+  bridges_.reset();
   chains_.clear();
   topology_ = std::move(topology);
   std::set<std::string> links, ports;
   for (const auto& link : topology_.links) links.insert(link.config.name());
   for (const auto& function : topology_.functions)
     for (const auto& port : function.ports) ports.insert(port.name);
+  for (const auto& [name, ring] : rings_)
+    if (!links.contains(name)) ring->Empty();
   KeepOnly(rings_, links);
   KeepOnly(memifs_, links);
   KeepOnly(ports_, ports);
@@ -194,8 +191,13 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
   if (!classifier.ok()) return classifier.status();
   Traffic traffic{.classifier = *std::move(classifier), .frames = {}};
   if (config.traffic().has_replay()) {
-    auto frames = ReadCapture(config.traffic().replay().file());
+    const std::string& file = config.traffic().replay().file();
+    std::size_t too_long = 0;
+    auto frames = ReadCapture(file, &too_long);
     if (!frames.ok()) return frames.status();
+    if (too_long > 0)
+      spdlog::warn("{}: {} frames are longer than a packet buffer and are left out", file,
+                   too_long);
     traffic.frames.push_back(*std::move(frames));
   } else if (config.traffic().has_synthetic()) {
     for (const auto& chain : config.chains())
@@ -230,29 +232,24 @@ void Deployment::MakeBridges() {
     const Memif& memif = *memifs_.at(link.config.name());
     if (memif.located()) sampler_->Watch(link.first, memif.region());
   }
+  if (topology_.bridges.empty()) return;
+  bridges_ = std::make_unique<Bridges>(memory_);
   for (const auto& bridge : topology_.bridges) {
-    const auto number = into_memifs_.size() + out_of_memifs_.size();
-    const std::string name = fmt::format("unis_bridge{}", number);
     if (rte_ring* from = ring(bridge.from); from != nullptr) {
-      into_memifs_.push_back(std::make_unique<RingToMemif>(name, from, *memif(bridge.to)->port()));
+      bridges_->Into(from, *memif(bridge.to)->port());
     } else {
-      out_of_memifs_.push_back(std::make_unique<MemifToRing>(
-          name, memory_, *memif(bridge.from)->port(), ring(bridge.to)));
+      bridges_->OutOf(*memif(bridge.from)->port(), ring(bridge.to));
     }
   }
 }
 
-// With one service lcore they take turns; with more, the source has the first for itself.
 absl::Status Deployment::RunComponents() {
-  const auto& lcores = options_.service_lcores;
+  const Placement on = PlaceComponents(options_.service_lcores, topology_.cpus.size());
   std::vector<std::pair<Component*, unsigned>> places;
-  if (source_) places.emplace_back(source_.get(), lcores.front());
-  if (sink_) places.emplace_back(sink_.get(), lcores[lcores.size() / 2]);
-  for (const auto& bridge : into_memifs_)
-    places.emplace_back(bridge.get(), lcores[lcores.size() / 2]);
-  for (const auto& bridge : out_of_memifs_)
-    places.emplace_back(bridge.get(), lcores[lcores.size() / 2]);
-  if (sampler_) places.emplace_back(sampler_.get(), lcores.back());
+  if (source_) places.emplace_back(source_.get(), on.source);
+  if (sink_) places.emplace_back(sink_.get(), on.sink);
+  if (bridges_) places.emplace_back(bridges_.get(), on.sink);
+  if (sampler_) places.emplace_back(sampler_.get(), on.sampler);
   for (const auto& [component, lcore] : places) {
     if (auto status = RunFavoured(*component, lcore); !status.ok()) return status;
   }
@@ -263,14 +260,23 @@ std::vector<const Component*> Deployment::components() const {
   std::vector<const Component*> components;
   if (source_) components.push_back(source_.get());
   if (sink_) components.push_back(sink_.get());
-  for (const auto& bridge : into_memifs_) components.push_back(bridge.get());
-  for (const auto& bridge : out_of_memifs_) components.push_back(bridge.get());
+  if (bridges_) components.push_back(bridges_.get());
   return components;
 }
 
 const PortShm* Deployment::port(std::size_t function, std::size_t port) const {
   const auto found = ports_.find(topology_.functions[function].ports[port].name);
   return found == ports_.end() ? nullptr : found->second.get();
+}
+
+pid_t Deployment::PolledBy(const std::string& name) const {
+  const auto function = topology_.FindFunction(name);
+  for (std::size_t i = 0; function && i < topology_.functions[*function].ports.size(); ++i) {
+    const PortShm* shm = port(*function, i);
+    if (shm == nullptr) continue;
+    if (const pid_t tid = shm->Read().polling_tid; tid > 0 && ProcessRuns(tid)) return tid;
+  }
+  return 0;
 }
 
 rte_ring* Deployment::ring(LinkIndex link) const {
@@ -322,17 +328,21 @@ std::uint64_t Deployment::InMemifs() const {
   return packets;
 }
 
-std::uint64_t Deployment::IntoMemifs() const {
-  std::uint64_t packets = 0;
-  for (const auto& bridge : into_memifs_) packets += bridge->carried();
-  return packets;
+std::uint64_t Deployment::IntoMemifs() const { return bridges_ ? bridges_->carried_into() : 0; }
+
+std::uint64_t Deployment::OutOfMemifs() const { return bridges_ ? bridges_->carried_out_of() : 0; }
+
+void Deployment::Spoil(std::string why) {
+  spdlog::warn("{}; no account of this run is exact any more", why);
+  if (spoilt_.empty()) spoilt_ = std::move(why);
 }
 
-std::uint64_t Deployment::OutOfMemifs() const {
-  std::uint64_t packets = 0;
-  for (const auto& bridge : out_of_memifs_) packets += bridge->carried();
-  return packets;
+void Deployment::Rest(bool rests) {
+  if (sink_) sink_->Rest(rests);
+  if (bridges_) bridges_->Rest(rests);
 }
+
+bool Deployment::FreeSent() const { return !sink_ || sink_->FreeSent(); }
 
 Frames Deployment::ProbeFrames(std::size_t chain, std::uint32_t size) const {
   return MakeFrames({.size = size}, ProbeMatch(topology_.chains[chain].config));

@@ -55,6 +55,8 @@ class Deployment {
 
   // What a net_unis port has counted; null for the ports of programs over memif.
   const PortShm* port(std::size_t function, std::size_t port) const;
+  // The thread that polls a port of the function, as that port tells, if it still runs; 0: none.
+  pid_t PolledBy(const std::string& function) const;
   rte_ring* ring(LinkIndex link) const;  // null: a memif
   Memif* memif(LinkIndex link) const;    // null: a ring
   // What went through one direction of a memif, as last sampled; null where nobody can tell.
@@ -73,6 +75,14 @@ class Deployment {
   // Packets that functions took of the estimator's and kept: nobody offered them.
   std::uint64_t probes_kept() const { return probes_kept_; }
   void AddProbesKept(std::uint64_t packets) { probes_kept_ += packets; }
+  // From now on there may be packets under way that nobody offered: no account is exact any more.
+  void Spoil(std::string why);
+  const std::string& spoilt() const { return spoilt_; }  // why; empty: it is not
+  // Sink and bridges take no packet while they rest.
+  void Rest(bool rests);
+  // Frees what was sent out of the sink's port and is still in its queue. False: the port cannot
+  // tell.
+  bool FreeSent() const;
   // Frames for the estimator, of `size` bytes with FCS, that the classifier steers into a chain.
   Frames ProbeFrames(std::size_t chain, std::uint32_t size) const;
 
@@ -113,8 +123,8 @@ class Deployment {
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
   std::uint32_t held_by_ports_ = 0;
   std::uint64_t probes_kept_ = 0;
-  std::vector<std::unique_ptr<RingToMemif>> into_memifs_;
-  std::vector<std::unique_ptr<MemifToRing>> out_of_memifs_;
+  std::string spoilt_;
+  std::unique_ptr<Bridges> bridges_;
   std::unique_ptr<MemifSampler> sampler_;  // null: no memifs
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;

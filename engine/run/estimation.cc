@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
-
-#include "engine/run/services.h"
+#include <numeric>
+#include <thread>
 
 namespace unis {
 namespace {
@@ -14,7 +15,9 @@ namespace {
 constexpr std::uint32_t kRounds = 100;
 constexpr std::uint32_t kTurns = 10;
 constexpr int kAlonePriority = 2;
+constexpr std::uint64_t kRoundsAtOnce = 4;  // in between others get at what the sink knows
 constexpr int kFinishTries = 20;
+constexpr auto kSettleTimeout = std::chrono::milliseconds(500);
 constexpr auto kStopTimeout = std::chrono::seconds(2);
 constexpr auto kWorkLookEvery = std::chrono::microseconds(200);
 
@@ -26,15 +29,38 @@ void Fill(v1::SizeEstimate& size, const CostEstimate& cost, double cycles_per_ns
   size.set_burst_ns(cost.burst_ns);
 }
 
-// The mean over the sizes.
-void FillMean(v1::FunctionEstimate& function) {
-  const auto share = 1.0 / static_cast<double>(function.sizes().size());
-  for (const auto& size : function.sizes()) {
+// What each of `sizes` sizes weighs in the mean; 1 in all.
+std::vector<double> Weights(const v1::EstimateRequest& request, std::size_t sizes) {
+  std::vector<double> weights(request.shares().begin(), request.shares().end());
+  if (weights.empty()) weights.assign(sizes, 1);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+void FillMean(v1::FunctionEstimate& function, const std::vector<double>& weights) {
+  for (int i = 0; i < function.sizes_size(); ++i) {
+    const v1::SizeEstimate& size = function.sizes(i);
+    const double share = weights[static_cast<std::size_t>(i)];
     function.set_ns(function.ns() + size.ns() * share);
     function.set_ns_q1(function.ns_q1() + size.ns_q1() * share);
     function.set_ns_q3(function.ns_q3() + size.ns_q3() * share);
     function.set_cycles(function.cycles() + size.cycles() * share);
   }
+}
+
+// All threads of the process; returns once the polling one stands still.
+absl::Status StopAndWait(HeldThread& thread) {
+  (void)thread.Signal(SIGSTOP);
+  const auto deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  while (!thread.stopped()) {
+    if (!thread.alive())
+      return absl::FailedPreconditionError(fmt::format("function {} has ended", thread.name()));
+    if (std::chrono::steady_clock::now() > deadline)
+      return absl::DeadlineExceededError(fmt::format("function {} does not stop", thread.name()));
+    std::this_thread::sleep_for(kWorkLookEvery);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -43,6 +69,11 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
                                                   Costs& costs) {
   // The paper's cost of a fixed-cost function is that of the smallest frame (section 5.1.2).
   std::vector<std::uint32_t> sizes(request.sizes().begin(), request.sizes().end());
+  if (!request.shares().empty() && request.shares_size() != request.sizes_size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} sizes and {} shares; state a share for each size, or none",
+                    request.sizes_size(), request.shares_size()));
+  }
   if (sizes.empty()) sizes.push_back(kMinFrame);
   const auto threads = members_.All();
   if (!threads.ok()) return threads.status();
@@ -54,9 +85,11 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
   }
   const std::uint64_t rounds = request.rounds() > 0 ? request.rounds() : kRounds;
   // Nobody else takes the CPU, nor the packets.
-  const absl::Cleanup go_on = [&threads] {
+  const absl::Cleanup as_before = [this, &threads] {
+    deployment_.Rest(false);
     for (HeldThread* thread : *threads) (void)thread->Signal(SIGCONT);
   };
+  deployment_.Rest(true);
   for (HeldThread* thread : *threads)
     if (auto status = StopAndWait(*thread); !status.ok()) return status;
   for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
@@ -72,7 +105,7 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
       }
     }
   }
-  return Reply(subjects, sizes, costs);
+  return Reply(subjects, sizes, Weights(request, sizes.size()), costs);
 }
 
 absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& name,
@@ -111,24 +144,10 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
   return std::make_unique<MemifInjector>(*in, link(path.in), *out, link(path.out));
 }
 
-// All threads of the process; returns once the polling one stands still.
-absl::Status Estimation::StopAndWait(HeldThread& thread) {
-  (void)thread.Signal(SIGSTOP);
-  const auto deadline = std::chrono::steady_clock::now() + kStopTimeout;
-  while (!thread.stopped()) {
-    if (!thread.alive())
-      return absl::FailedPreconditionError(fmt::format("function {} has ended", thread.name()));
-    if (std::chrono::steady_clock::now() > deadline)
-      return absl::DeadlineExceededError(fmt::format("function {} does not stop", thread.name()));
-    if (!interrupt_.SleepFor(kWorkLookEvery)) return Ending();
-  }
-  return absl::OkStatus();
-}
-
-// The sink's thread does the measuring: so it takes no packet away, and the source rests.
+// The sink's thread does the measuring: source and sink rest.
 absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
                                 CostSamples& samples) {
-  if (interrupt_.raised()) return Ending();
+  if (auto status = go_on_(); !status.ok()) return status;
   HeldThread& thread = *subject.thread;
   const auto& function = deployment_.topology().functions[subject.function];
   const std::size_t chain = deployment_.topology().paths[function.paths.front()].chain;
@@ -144,32 +163,51 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   absl::Status status;
   if (function.config.cooperates()) status = thread.SetYielding(false);
   if (status.ok()) status = thread.SetClass(SCHED_FIFO, kAlonePriority);
-  if (status.ok()) {
-    deployment_.sink().Do([&] {
-      status = estimator.Run(frames, rounds, samples, [this] { return !interrupt_.raised(); });
-    });
+  if (status.ok()) status = Rounds(estimator, frames, rounds, samples);
+  if (const auto left = Finish(thread, estimator); !left.ok()) {
+    deployment_.Spoil(fmt::format("an estimate of {} could not be brought to an end: {}",
+                                  thread.name(), std::string(left.message())));
+    status.Update(left);
   }
-  status.Update(Finish(subject, estimator));
   status.Update(thread.RestoreClass(*before));
   return status;
 }
 
-// Stopped amid sending, the function is let run on for a moment.
-absl::Status Estimation::Finish(Subject& subject, CycleEstimator& estimator) {
+absl::Status Estimation::Rounds(CycleEstimator& estimator, const Frames& frames,
+                                std::uint64_t rounds, CostSamples& samples) {
+  for (std::uint64_t done = 0; done < rounds; done += kRoundsAtOnce) {
+    if (auto status = go_on_(); !status.ok()) return status;
+    absl::Status status;
+    deployment_.sink().Do(
+        [&] { status = estimator.Run(frames, std::min(kRoundsAtOnce, rounds - done), samples); });
+    if (!status.ok()) return status;
+    std::this_thread::sleep_for(kWorkLookEvery);  // who waits for the sink goes first
+  }
+  return absl::OkStatus();
+}
+
+// Also where the run ends: what is left in the links would be delivered and was never offered.
+absl::Status Estimation::Finish(HeldThread& thread, CycleEstimator& estimator) {
+  const auto deadline = std::chrono::steady_clock::now() + kSettleTimeout;
   absl::Status status;
   for (int i = 0; i < kFinishTries; ++i) {
-    if (status = StopAndWait(*subject.thread); !status.ok()) return status;
+    (void)thread.Signal(SIGCONT);
+    for (bool settled = false; !settled && std::chrono::steady_clock::now() < deadline;) {
+      deployment_.sink().Do([&] { settled = estimator.Settle(); });
+      if (!settled) std::this_thread::sleep_for(kWorkLookEvery);
+    }
+    if (status = StopAndWait(thread); !status.ok() && thread.alive()) return status;
     deployment_.sink().Do([&] { status = estimator.Finish(); });
     if (status.ok()) return status;
-    (void)subject.thread->Signal(SIGCONT);
-    if (!interrupt_.SleepFor(kWorkLookEvery)) break;
+    if (std::chrono::steady_clock::now() >= deadline) return status;
   }
-  (void)StopAndWait(*subject.thread);
   return status;
 }
 
-v1::EstimateReply Estimation::Reply(std::vector<Subject>& subjects,
-                                    const std::vector<std::uint32_t>& sizes, Costs& costs) const {
+absl::StatusOr<v1::EstimateReply> Estimation::Reply(std::vector<Subject>& subjects,
+                                                    const std::vector<std::uint32_t>& sizes,
+                                                    const std::vector<double>& weights,
+                                                    Costs& costs) const {
   v1::EstimateReply reply;
   reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
   for (Subject& subject : subjects) {
@@ -178,11 +216,19 @@ v1::EstimateReply Estimation::Reply(std::vector<Subject>& subjects,
     for (std::size_t size = 0; size < sizes.size(); ++size) {
       auto* of_size = estimate->add_sizes();
       of_size->set_size(sizes[size]);
-      Fill(*of_size, subject.samples[size].Estimate(), reply.tsc_hz() / 1e9);
+      const auto cost = subject.samples[size].Estimate();
+      if (!cost.ok())
+        return absl::Status(
+            cost.status().code(),
+            fmt::format("cannot estimate what a packet of {} bytes costs {}: {}", sizes[size],
+                        subject.thread->name(), std::string(cost.status().message())));
+      Fill(*of_size, *cost, reply.tsc_hz() / 1e9);
     }
-    FillMean(*estimate);
-    costs.Set(static_cast<FunctionIndex>(subject.function), estimate->ns());
+    FillMean(*estimate, weights);
   }
+  for (std::size_t i = 0; i < subjects.size(); ++i)
+    costs.Set(static_cast<FunctionIndex>(subjects[i].function),
+              reply.functions(static_cast<int>(i)).ns());
   return reply;
 }
 

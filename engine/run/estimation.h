@@ -6,11 +6,11 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/base/interrupt.h"
 #include "engine/estimator/cycle_estimator.h"
 #include "engine/run/deployment.h"
 #include "engine/run/members.h"
@@ -22,12 +22,14 @@ namespace unis {
 
 class Estimation {
  public:
-  // Everything outlives it. The source rests, and no packet is under way.
-  Estimation(Deployment& deployment, const Members& members, const TscTimer& timer,
-             Interrupt& interrupt)
-      : deployment_(deployment), members_(members), timer_(timer), interrupt_(interrupt) {}
+  // Everything outlives it. The source rests, and no packet is under way. `go_on` is asked every
+  // few rounds: OK, or the error with which to break off.
+  using GoOn = std::function<absl::Status()>;
+  Estimation(Deployment& deployment, const Members& members, const TscTimer& timer, GoOn go_on)
+      : deployment_(deployment), members_(members), timer_(timer), go_on_(std::move(go_on)) {}
 
-  // All functions go on as they were afterwards, whatever happened. `costs` is written.
+  // All functions go on as they were afterwards, whatever happened. `costs` is written, or kept
+  // where there is an error. The deployment is told of packets that could not be taken back.
   absl::StatusOr<v1::EstimateReply> Run(const v1::EstimateRequest& request, Costs& costs);
 
  private:
@@ -39,17 +41,20 @@ class Estimation {
 
   absl::StatusOr<Subject> SubjectOf(const std::string& name, std::size_t sizes) const;
   absl::StatusOr<std::unique_ptr<Injector>> InjectorOf(std::size_t function) const;
-  absl::Status StopAndWait(HeldThread& thread);
   absl::Status Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
                       CostSamples& samples);
-  absl::Status Finish(Subject& subject, CycleEstimator& estimator);
-  v1::EstimateReply Reply(std::vector<Subject>& subjects, const std::vector<std::uint32_t>& sizes,
-                          Costs& costs) const;
+  absl::Status Rounds(CycleEstimator& estimator, const Frames& frames, std::uint64_t rounds,
+                      CostSamples& samples);
+  absl::Status Finish(HeldThread& thread, CycleEstimator& estimator);
+  absl::StatusOr<v1::EstimateReply> Reply(std::vector<Subject>& subjects,
+                                          const std::vector<std::uint32_t>& sizes,
+                                           const std::vector<double>& weights,
+                                          Costs& costs) const;
 
   Deployment& deployment_;
   const Members& members_;
   const TscTimer& timer_;
-  Interrupt& interrupt_;
+  GoOn go_on_;
 };
 
 }  // namespace unis

@@ -34,7 +34,7 @@ Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& c
     for (std::size_t i = 0; i < snapshot.latency.size(); ++i)
       snapshot.latency[i] = deployment.chains()[i]->latency;
   });
-  snapshot.account = TakeAccount(deployment, false);
+  snapshot.account = TakeAccount(deployment);
   for (const auto& chain : deployment.chains())
     snapshot.delivered_bytes += chain->delivered_bytes.value();
   snapshot.time = timer.Now();

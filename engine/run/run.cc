@@ -4,15 +4,25 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
+#include "engine/run/placement.h"
 #include "engine/run/services.h"
 
 namespace unis {
 
 using std::chrono::nanoseconds;
+
+namespace {
+
+void Log(const absl::Status& status) {
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+}  // namespace
 
 Run::Run(Options options) : options_(std::move(options)) {}
 
@@ -48,6 +58,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
     return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
   auto deployment = Deployment::Create(request, {options_.function_cpus, options_.service_lcores});
   if (!deployment.ok()) return deployment.status();
+  if (ending_.raised()) return Ending();
   const std::lock_guard lock(state_);
   deployment_ = *std::move(deployment);
   members_ = std::make_unique<Members>(*deployment_, options_.held);
@@ -100,9 +111,13 @@ absl::Status Run::Remove(const v1::RemoveRequest& request) {
   };
   for (const std::string& name : request.functions()) {
     const HeldThread* thread = members_->thread(name);
-    if (thread == nullptr || !thread->alive()) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "function {} runs and polls its links: end process {} first", name, thread->pid()));
+    if (thread != nullptr && thread->alive())
+      return absl::FailedPreconditionError(fmt::format(
+          "function {} runs and polls its links: end process {} first", name, thread->pid()));
+    // Also where it is not attached, or no more: its memory must not go under it.
+    if (const pid_t tid = deployment_->PolledBy(name); tid != 0)
+      return absl::FailedPreconditionError(fmt::format(
+          "thread {} still polls the ports of function {}: end its process first", tid, name));
   }
   auto status = remove(*config.mutable_chains(), request.chains(), "chain");
   if (status.ok()) status = remove(*config.mutable_functions(), request.functions(), "function");
@@ -149,6 +164,12 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (auto status = RequireNotRunning(); !status.ok()) return status;
   if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
   if (const auto threads = members_->All(); !threads.ok()) return threads.status();
+  if (!deployment_->spoilt().empty())
+    return absl::FailedPreconditionError(
+        fmt::format("{}; packets that nobody offered would be delivered: end this run, and state "
+                    "cost_ns in the "
+                    "next",
+                    deployment_->spoilt()));
   for (std::size_t i = 0; i < costs_->size(); ++i) {
     if (costs_->Ns(static_cast<FunctionIndex>(i)) > 0) continue;
     return absl::FailedPreconditionError(
@@ -157,14 +178,17 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   }
   auto status = TakeLeases();
   if (status.ok()) status = MakeControl();
+  if (status.ok() && ending_.raised()) status = Ending();
   if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
   if (!status.ok()) {
-    const std::lock_guard lock(state_);
-    options_.held.Watch(0);
-    control_.reset();
-    schedulers_.clear();
-    activities_.clear();
-    leases_.clear();
+    {
+      const std::lock_guard lock(state_);
+      options_.held.Watch(0);
+      control_.reset();
+      schedulers_.clear();
+      activities_.clear();
+    }
+    ReleaseLeases();
     return status;
   }
   deployment_->source().SetPaused(false);
@@ -196,7 +220,7 @@ absl::Status Run::MakeControl() {
   if (auto status = ChooseLead(settings); !status.ok()) return status;
   const Topology::Tasks tasks = deployment_->topology().TasksOf();
   if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
-  Control::Parts parts{.run = deployment_->config().run(),
+  Control::Parts parts{.group = options_.group,
                        .set = tasks.set,
                        .cores = static_cast<CoreIndex>(deployment_->topology().cpus.size()),
                        .tasks = {},
@@ -215,13 +239,10 @@ absl::Status Run::MakeControl() {
   return absl::OkStatus();
 }
 
-// Up to three service lcores are shared among source, sink and scheduler; those beyond are
-// schedulers too, for some of the cores each.
 absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
-  const auto& lcores = options_.service_lcores;
   const std::size_t cores = deployment_->topology().cpus.size();
-  const std::size_t spare = lcores.size() > 3 ? lcores.size() - 2 : 1;
-  const std::size_t count = std::min({spare, cores, HeldLayout::kBeats});
+  const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
+  const std::size_t count = std::min(lcores.size(), HeldLayout::kBeats);
   std::vector<std::unique_ptr<SchedulerComponent>> components;
   std::vector<std::unique_ptr<Activity>> activities;
   for (std::size_t i = 0; i < count; ++i) {
@@ -236,8 +257,7 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
     }
     components.back()->set_trace(
         std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores)));
-    if (auto status = RunFavoured(*components.back(), lcores[lcores.size() - 1 - i]); !status.ok())
-      return status;
+    if (auto status = RunFavoured(*components.back(), lcores[i]); !status.ok()) return status;
   }
   const std::lock_guard lock(state_);
   schedulers_ = std::move(components);
@@ -323,10 +343,10 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
       const auto kernel = Change({v1::POLICY_OTHER, Decided()->controller});
-      if (!kernel.ok()) spdlog::warn("{}", std::string(kernel.message()));
+      Log(kernel);
       exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
     }
-    account = TakeAccount(*deployment_, exact);
+    account = TakeAccountAtRest(*deployment_, exact);
   }
   PutBack();
   if (options_.end) options_.end();
@@ -341,20 +361,18 @@ void Run::Release() {
 }
 
 void Run::PutBack() {
-  const std::lock_guard lock(state_);
-  const HeldFile::Changing changing(options_.held);
-  if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
-  if (control_) control_->Release();
-  if (members_) {
-    if (auto status = members_->Release(); !status.ok())
-      spdlog::warn("{}", std::string(status.message()));
+  {
+    const std::lock_guard lock(state_);
+    const HeldFile::Changing changing(options_.held);
+    if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
+    if (control_) Log(control_->Release());
+    if (members_) Log(members_->Release());
+    phase_ = v1::RUN_PHASE_RELEASED;
   }
-  for (Lease& lease : leases_) {
-    if (auto status = lease.Release(); !status.ok())
-      spdlog::warn("{}", std::string(status.message()));
-  }
-  leases_.clear();
-  phase_ = v1::RUN_PHASE_RELEASED;
+  ReleaseLeases();
 }
+
+// Not under state_: it may wait for others, and nobody who looks shall wait with it.
+void Run::ReleaseLeases() { Log(Lease::Release(std::exchange(leases_, {}))); }
 
 }  // namespace unis

@@ -36,6 +36,7 @@ class Run {
   struct Options {
     std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
     std::set<unsigned> function_cpus;      // those that functions may be put on
+    std::string group;                     // name of the cgroup for functions, should one be made
     std::function<void()> end;             // asks the process to end, once Stop() has answered
     HeldFile held = {};                    // tells the guard who is held
   };
@@ -52,7 +53,8 @@ class Run {
   absl::Status Add(const v1::AddRequest& request);
   absl::Status Remove(const v1::RemoveRequest& request);
   absl::StatusOr<v1::AttachReply> Attach(const v1::AttachRequest& request);
-  absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request);
+  absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request,
+                                             const Wanted& wanted = {});
   absl::StatusOr<v1::SwitchCostReply> MeasureSwitchCost(const v1::SwitchCostRequest& request);
   absl::Status Start(const v1::PolicyRequest& request);
   absl::Status SetPolicy(const v1::PolicyRequest& request);
@@ -95,6 +97,7 @@ class Run {
                            const std::function<void(bool)>& work);
   bool Drain(std::chrono::nanoseconds timeout, Interrupt& interrupt);
   void PutBack();
+  void ReleaseLeases();
 
   Options options_;
   TscTimer timer_;
@@ -114,7 +117,7 @@ class Run {
   std::vector<std::size_t> function_of_;  // per task
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
-  std::vector<Lease> leases_;
+  std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them
 };
 
 }  // namespace unis

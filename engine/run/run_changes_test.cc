@@ -1,6 +1,9 @@
 // What may be done to a run when, and that what fails changes nothing.
+#include <atomic>
+#include <filesystem>
 #include <thread>
 
+#include "engine/controller/freezer_for_test.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -75,6 +78,23 @@ TEST_F(RunTest, TakesNothingBackUnasked) {
   EXPECT_EQ(ThreadsNoted(), 0U);
   run_->TakeBack();  // too late: nobody is held any more
   EXPECT_EQ(Stats().functions(0).scheduling(), "other");
+}
+
+TEST_F(RunTest, AnEstimateWeighsSizesAsTheyCome) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.add_sizes(64);
+  request.add_sizes(1500);
+  request.add_shares(999);
+  EXPECT_EQ(run_->Estimate(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.add_shares(1);
+  const auto costs = run_->Estimate(request);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const v1::FunctionEstimate& function = costs->functions(0);
+  ASSERT_NE(function.sizes(0).ns(), function.sizes(1).ns());
+  EXPECT_NEAR(function.ns(), (999 * function.sizes(0).ns() + function.sizes(1).ns()) / 1000, 1e-6);
 }
 
 // Before the start and while the chains run. Functions share links, so one that leaves a link other
@@ -177,19 +197,35 @@ TEST_F(RunTest, ControllersChangeInOneRun) {
   }
 }
 
+// Whoever cleans up after an engine that was killed looks for them there.
+TEST_F(RunTest, FunctionsAreFrozenInTheCgroupThatTheRunWasGiven) {
+  UNIS_NEED_FREEZER();
+  BringUp();
+  ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_CGROUP).ok());
+  const auto freezer = FreezerOfMachine();
+  EXPECT_EQ(CgroupOf(functions_[0].pid(), *freezer).value(), std::filesystem::path(group_) / "a");
+  ASSERT_TRUE(SetPolicy(v1::POLICY_RR).ok());
+  EXPECT_FALSE(std::filesystem::exists(freezer->mount / group_));
+}
+
 // A function named like a control file: the cgroup of its name cannot be made, half way through.
 TEST_F(RunTest, AChangeThatFailsHalfWayIsTakenBack) {
-  ASSERT_TRUE(run_->Deploy(Chain({"a", "tasks"})).ok());
+  UNIS_NEED_FREEZER();
+  const std::string control_file = "cgroup.procs";  // in both versions of cgroups
+  ASSERT_TRUE(run_->Deploy(Chain({"a", control_file})).ok());
   ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
-  ASSERT_TRUE(Attach("tasks", Spawn("tasks", 1)).ok());
+  ASSERT_TRUE(Attach(control_file, Spawn(control_file, 1)).ok());
   ASSERT_TRUE(Start().ok());
   const auto before = Stats();
   const auto status = SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_CGROUP);
-  ASSERT_FALSE(status.ok());
+  EXPECT_TRUE(Says(status, "cannot make cgroup")) << status;
   EXPECT_FALSE(Says(status, "nor could the policy before be put back")) << status;
   EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
   EXPECT_EQ(Stats().controller(), v1::CONTROLLER_PRIORITY);
   EXPECT_GE(Stats().cores(0).switches(), before.cores(0).switches());
+  const auto freezer = FreezerOfMachine();
+  EXPECT_FALSE(std::filesystem::exists(freezer->mount / group_));
+  EXPECT_EQ(CgroupOf(functions_[0].pid(), *freezer).value(), CgroupOf(getpid(), *freezer).value());
   const auto window = Measure(200);
   ASSERT_TRUE(window.ok());
   EXPECT_GT(window->switches(), 0U);
@@ -214,6 +250,68 @@ TEST_F(RunTest, ACallerThatHasGoneKeepsNobodyWaiting) {
   const auto window = run_->Measure(request, [] { return false; });
   EXPECT_EQ(window.status().code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(SetPolicy(v1::POLICY_RR).ok());
+}
+
+TEST_F(RunTest, AnEstimateWhoseCallerHasGoneIsBrokenOffAndLeavesNothing) {
+  BringUp();
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.set_rounds(4'000'000'000);
+  int asked = 0;
+  const auto costs = run_->Estimate(request, [&asked] { return ++asked < 20; });
+  EXPECT_EQ(costs.status().code(), absl::StatusCode::kCancelled) << costs.status();
+  v1::SettleRequest settle;
+  settle.set_timeout_ns(5'000'000'000);
+  const auto account = run_->Settle(settle);
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_TRUE(account->exact()) << account->doubt();
+  EXPECT_EQ(account->unaccounted(), 0);
+}
+
+// The sink does the measuring; the histograms are its own.
+TEST_F(RunTest, WhoLooksDoesNotWaitForAnEstimate) {
+  BringUp();
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.set_rounds(4'000'000'000);
+  std::atomic<bool> wanted{true};
+  absl::StatusOr<v1::EstimateReply> costs = absl::UnknownError("");
+  std::thread estimating = UnderWay([&] {
+    costs = run_->Estimate(request, [&] { return wanted.load(); });
+    return costs.status();
+  });
+  v1::StatsRequest look;
+  look.set_latency(true);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(run_->GetStats(look).ok());
+  wanted = false;
+  estimating.join();
+  EXPECT_EQ(costs.status().code(), absl::StatusCode::kCancelled);
+}
+
+// What it holds back may come any time, and nobody offered it.
+TEST_F(RunTest, AnEstimateOfAFunctionThatKeepsPacketsKeepsFromTheStart) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  functions_.emplace_back([from = rte_ring_lookup("chain.0"), shm = PortOf("a")] {
+    alarm(60);
+    __atomic_store_n(&shm->polling_tid, getpid(), __ATOMIC_RELEASE);
+    void* kept[64];
+    for (;;) {
+      __atomic_fetch_add(&shm->rx_packets, rte_ring_sc_dequeue_burst(from, kept, 64, nullptr),
+                         __ATOMIC_RELEASE);
+      __atomic_fetch_add(&shm->polls, 1, __ATOMIC_RELEASE);
+    }
+  });
+  ASSERT_TRUE(Attach("a", functions_[0].pid()).ok());
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  const auto costs = run_->Estimate(request);
+  EXPECT_TRUE(Says(costs.status(), "cannot estimate what a packet of 64 bytes costs a"))
+      << costs.status();
+  EXPECT_TRUE(Says(Start(), "an estimate of a could not be brought to an end")) << Start();
+  const auto account = run_->Stop({});
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_FALSE(account->exact());
+  EXPECT_NE(account->doubt().find("an estimate of a"), std::string::npos) << account->doubt();
 }
 
 TEST_F(RunTest, ADeadFunctionIsNamedAndTheSourceGoesOn) {
@@ -252,12 +350,6 @@ TEST_F(RunTest, FunctionsAndChainsAreAddedAndRemovedOneByOne) {
   EXPECT_EQ(Stats().chains_size(), 2);
   EXPECT_FALSE(run_->Add(more).ok()) << "twice";
   EXPECT_EQ(Stats().chains_size(), 2);
-  // What cannot be made changes nothing: the ring is there, with other settings.
-  v1::AddRequest wrong;
-  *wrong.add_links() = more.links(0);
-  wrong.mutable_links(0)->set_name("chain.0");
-  EXPECT_FALSE(run_->Add(wrong).ok());
-  EXPECT_EQ(Stats().functions_size(), 2);
   v1::RemoveRequest function;
   function.add_functions("c");
   EXPECT_TRUE(Says(run_->Remove(function), "passes through c")) << "a chain needs it";
@@ -278,6 +370,41 @@ TEST_F(RunTest, FunctionsAndChainsAreAddedAndRemovedOneByOne) {
   functions_[0].End();
   EXPECT_TRUE(run_->Remove(attached).ok());
   EXPECT_EQ(Stats().functions_size(), 0);
+}
+
+// Somebody else's ring has the name: DPDK says so when the first of the two is made already.
+TEST_F(RunTest, WhatCannotBeMadeChangesNothing) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  rte_ring* const foreign = rte_ring_create("foreign", 64, SOCKET_ID_ANY, 0);
+  ASSERT_NE(foreign, nullptr);
+  v1::AddRequest request;
+  for (const char* name : {"fresh", "foreign"}) {
+    *request.add_links() = Chain({"a"}).links(0);
+    request.mutable_links()->rbegin()->set_name(name);
+  }
+  EXPECT_TRUE(Says(run_->Add(request), "cannot make ring foreign"));
+  EXPECT_EQ(rte_ring_lookup("fresh"), nullptr);
+  EXPECT_EQ(Stats().chains_size(), 1);
+  rte_ring_free(foreign);
+  EXPECT_TRUE(run_->Add(request).ok());
+  EXPECT_NE(rte_ring_lookup("fresh"), nullptr);
+}
+
+// It polls, and nobody has attached it: its rings must not go.
+TEST_F(RunTest, AFunctionThatPollsIsNotRemovedThoughItIsNotAttached) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  const pid_t a = Spawn("a", 0);
+  ASSERT_TRUE(Eventually([&] { return PortOf("a")->polling_tid == a; }));
+  v1::RemoveRequest request;
+  request.add_chains("chain");
+  request.add_functions("a");
+  request.add_links("chain.0");
+  request.add_links("chain.1");
+  EXPECT_TRUE(Says(run_->Remove(request), "thread " + std::to_string(a) + " still polls"));
+  EXPECT_NE(rte_ring_lookup("chain.0"), nullptr);
+  functions_[0].End();
+  EXPECT_TRUE(run_->Remove(request).ok());
+  EXPECT_EQ(rte_ring_lookup("chain.0"), nullptr);
 }
 
 TEST_F(RunTest, OnlyCpusOfFunctionsAreTaken) {

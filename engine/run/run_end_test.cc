@@ -1,9 +1,17 @@
 // The end of a run, whatever it is doing: at once, and with everything as it was found.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+
+#include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "engine/controller/kernel_setting.h"
+#include "engine/controller/scheduling_for_test.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -137,13 +145,70 @@ TEST_F(RunEndTest, AStartThatFailsPutsBack) {
   EXPECT_TRUE(Start().ok());
 }
 
-// A class that children would inherit, or a thread held by its number, would both show here.
-TEST_F(RunEndTest, ADeadFunctionDoesNotKeepOthersFromBeingPutBack) {
+TEST_F(RunEndTest, MeasuringASwitchIsBrokenOff) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  EndsAtOnce([&] {
+    v1::SwitchCostRequest request;
+    request.set_cpu(LastCpu());
+    request.set_rounds(1'000'000);
+    return run_->MeasureSwitchCost(request).status();
+  });
+  EverythingIsBack();
+}
+
+// Its number may be another's by now, who is none of ours.
+TEST_F(RunEndTest, ADeadFunctionKeepsNobodyFromBeingPutBackAndItsNumberIsForgotten) {
   BringUp();
+  const pid_t number = functions_[0].pid();
   functions_[0].End();
+  const ChildProcess stranger([] { pause(); }, number);
+  SetScheduling(number, SCHED_BATCH, 0, 3);
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(0, &first);
+  sched_setaffinity(number, sizeof(first), &first);
+  const std::string before = SchedulingOf(number);
   run_->Release();
+  EXPECT_EQ(SchedulingOf(number), before);
   EXPECT_EQ(sched_getscheduler(functions_[1].pid()), SCHED_OTHER);
   EXPECT_EQ(RtRuntime().Read().value(), throttle_);
+}
+
+// Whoever looks meanwhile is answered, and the functions are free.
+TEST_F(RunEndTest, TheEndWaitsForNobodyWhoHoldsTheLedger) {
+  const auto folder = std::filesystem::temp_directory_path() / ("unis-end-" + group_);
+  setenv("UNIS_RUN_DIR", folder.c_str(), 1);
+  BringUp();
+  const ChildProcess other([&] {
+    alarm(30);
+    const int ledger = open((folder / "machine").c_str(), O_RDONLY | O_DIRECTORY);
+    if (flock(ledger, LOCK_EX) == 0) prctl(PR_SET_NAME, "locked");
+    pause();
+  });
+  const auto locked = [&] {
+    std::string name;
+    std::ifstream("/proc/" + std::to_string(other.pid()) + "/comm") >> name;
+    return name == "locked";
+  };
+  ASSERT_TRUE(Eventually(locked));
+  std::atomic<bool> ended = false;
+  std::thread ending([&] {
+    run_->Release();
+    ended = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return Stats().phase() == v1::RUN_PHASE_RELEASED && !ended; }));
+  EXPECT_EQ(sched_getscheduler(functions_[0].pid()), SCHED_OTHER);
+  ending.join();
+  EXPECT_EQ(StateOf(other.pid()), 'S') << "it was waited for the end of the other one";
+  EXPECT_EQ(RtRuntime().Read().value(), -1) << "on record for the next command";
+  for (const auto& record : std::filesystem::directory_iterator(folder / "machine")) {
+    std::string word, path, before;
+    std::ifstream(record.path()) >> word >> path >> word >> before;
+    std::ofstream(path) << before;
+  }
+  EXPECT_EQ(RtRuntime().Read().value(), throttle_);
+  unsetenv("UNIS_RUN_DIR");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(held.ok()) << held.status();
     run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = {kPlatformLcore},
                                                           .function_cpus = {LastCpu()},
+                                                          .group = group_,
                                                           .end = {},
                                                           .held = *std::move(held)});
   }
@@ -156,6 +157,7 @@ class RunTest : public testing::Test {
 
   const std::filesystem::path held_ =
       std::filesystem::temp_directory_path() / ("held" + std::to_string(getpid()));
+  const std::string group_ = "unis-run-test-" + std::to_string(getpid());
   std::vector<ChildProcess> functions_;
   std::unique_ptr<unis::Run> run_;
 };

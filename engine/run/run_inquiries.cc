@@ -21,14 +21,19 @@ constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
 
 // ------------------------------------------------------------------ costs
 
-absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request) {
+absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request,
+                                                const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring costs");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
   absl::StatusOr<v1::EstimateReply> reply = Ending();
   const auto estimate = [&] {
     const std::uint64_t before = TakenByFunctions(*deployment_);
-    reply = Estimation(*deployment_, *members_, timer_, ending_).Run(request, *costs_);
+    reply = Estimation(*deployment_, *members_, timer_, [&]() -> absl::Status {
+              if (ending_.raised()) return Ending();
+              if (wanted && !wanted()) return CallerGone();
+              return absl::OkStatus();
+            }).Run(request, *costs_);
     const std::uint64_t after = TakenByFunctions(*deployment_);
     const std::lock_guard lock(state_);
     deployment_->AddProbesKept(after > before ? after - before : 0);
@@ -53,8 +58,11 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
   constexpr unsigned kRounds = 200;
   PacketWork work(deployment_->memory());
-  return unis::MeasureSwitchCost(cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
-                                 [&work] { work.Burst(); });
+  auto cost = unis::MeasureSwitchCost(
+      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds, [&work] { work.Burst(); },
+      [this] { return !ending_.raised(); });
+  if (ending_.raised()) return Ending();
+  return cost;
 }
 
 absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
@@ -108,7 +116,7 @@ absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
   for (auto left = time; left > nanoseconds::zero();
        left = end - std::chrono::steady_clock::now()) {
     if (!SleepFor(std::min(left, kLookAtCaller))) return Ending();
-    if (wanted && !wanted()) return absl::CancelledError("the caller has gone");
+    if (wanted && !wanted()) return CallerGone();
   }
   return absl::OkStatus();
 }
@@ -140,7 +148,10 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
   reply.set_policy(Decided()->policy);
-  for (const auto& component : schedulers_) component->Do([&] { component->trace()->Begin(); });
+  for (const auto& component : schedulers_) {
+    TraceRecorder::Room room;
+    component->Do([&] { component->trace()->Begin(room); });
+  }
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
@@ -176,6 +187,7 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   std::uint64_t last = 0;
   int still = 0;
   while (std::chrono::steady_clock::now() < deadline) {
+    (void)deployment_->FreeSent();
     const std::uint64_t moved = Movement(*deployment_);
     still = moved == last ? still + 1 : 0;
     last = moved;
@@ -191,7 +203,7 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::Account account;
   const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
-    account = TakeAccount(*deployment_, drained);
+    account = TakeAccountAtRest(*deployment_, drained);
   });
   if (!status.ok()) return status;
   return account;

@@ -155,8 +155,7 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
   FillFunctions(run, stats.policy() == v1::POLICY_UNIS, stats);
   FillCores(run, stats);
   FillComponents(run, stats);
-  if (!run.deployment.chains().empty())
-    *stats.mutable_account() = TakeAccount(run.deployment, false);
+  if (!run.deployment.chains().empty()) *stats.mutable_account() = TakeAccount(run.deployment);
   stats.set_mempool_size(run.deployment.memory().size());
   stats.set_mempool_in_use(run.deployment.memory().InUse());
 }

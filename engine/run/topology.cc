@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/monitor/memif_region.h"
+
 namespace unis {
 namespace {
 
@@ -57,9 +59,9 @@ class Resolver {
                           "its own size, by which its memory is found",
                           other.config.name(), config.name(), config.memif().buffer_bytes()));
       }
-      if (config.slots() > kMemifSlots)
+      if (config.slots() > MemifShape::kMaxSlots)
         return Wrong(fmt::format("link {} has {} slots; a memif has at most {}", config.name(),
-                                 config.slots(), kMemifSlots));
+                                 config.slots(), MemifShape::kMaxSlots));
     }
     link_by_name_[config.name()] = result_.links.size();
     result_.links.push_back({.config = config, .first = result_.directions()});
@@ -251,8 +253,6 @@ class Resolver {
     cpus.push_back(cpu);
     return static_cast<CoreIndex>(cpus.size() - 1);
   }
-
-  static constexpr std::uint32_t kMemifSlots = 16384;  // 2^14, MEMIF_MAX_LOG2_RING_SIZE of DPDK
 
   const v1::DeployRequest& request_;
   const std::set<unsigned>& cpus_;

@@ -1,5 +1,5 @@
 // One operation at a time: what measures, estimates or changes a run holds this, and a second one
-// is told who does. An operation that only reads needs it not.
+// is told who does, or that the run is ending. An operation that only reads needs it not.
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 #include <utility>
+
+#include "engine/run/services.h"
 
 namespace unis {
 
@@ -31,15 +33,17 @@ class Turnstile {
   // `what` as in "the engine is taking a trace".
   absl::StatusOr<Pass> Enter(const std::string& what) {
     const std::lock_guard lock(mutex_);
+    if (closing_) return Ending();
     if (!inside_.empty())
       return absl::FailedPreconditionError("the engine is " + inside_ +
                                            "; try again when it is done");
     inside_ = what;
     return Pass(this);
   }
-  // Waits for whoever is inside, who has been told to leave.
+  // Waits for whoever is inside, who has been told to leave. Nobody enters from now on but by this.
   Pass EnterLast() {
     std::unique_lock lock(mutex_);
+    closing_ = true;
     left_.wait(lock, [this] { return inside_.empty(); });
     inside_ = "ending";
     return Pass(this);
@@ -55,6 +59,7 @@ class Turnstile {
   std::mutex mutex_;
   std::condition_variable left_;
   std::string inside_;
+  bool closing_ = false;
 };
 
 }  // namespace unis

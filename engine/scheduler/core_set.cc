@@ -18,13 +18,15 @@ std::uint64_t Sum(const std::vector<std::unique_ptr<Scheduler>>& schedulers, Num
 std::vector<std::unique_ptr<Scheduler>> MakeSchedulers(
     const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, const Costs& costs,
     const InterfaceMonitor& monitor, const TimerSubsystem& timer, ProcessController& controller,
-    SwitchObserver* observer) {
+    const std::function<SwitchObserver*(CoreIndex)>& observer_of) {
   if (std::ranges::any_of(tasks.tasks, [cores](const Task& task) { return task.core >= cores; }))
     throw std::invalid_argument("a task is mapped to a core that is not there");
   std::vector<std::unique_ptr<Scheduler>> schedulers;
   for (CoreIndex core = 0; core < cores; ++core) {
+    if (std::ranges::none_of(tasks.tasks, [core](const Task& task) { return task.core == core; }))
+      continue;
     schedulers.push_back(std::make_unique<Scheduler>(settings, tasks, core, costs, monitor, timer,
-                                                     controller, observer));
+                                                     controller, observer_of(core)));
   }
   return schedulers;
 }

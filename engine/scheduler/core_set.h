@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -9,13 +10,13 @@
 
 namespace unis {
 
-// Algorithm 1 for `cores` cores, in their order: what the engine and the simulator both run. Every
-// core in [0, cores) has a task and no task is elsewhere, else std::invalid_argument. The
-// references but that to `tasks` must outlive the schedulers; `observer` may be null.
+// Algorithm 1 for those of `cores` cores that have a task, in their order: what the engine and the
+// simulator both run. A task on none of them is std::invalid_argument. The references but that to
+// `tasks` must outlive the schedulers; `observer_of` a core may be null.
 std::vector<std::unique_ptr<Scheduler>> MakeSchedulers(
     const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, const Costs& costs,
     const InterfaceMonitor& monitor, const TimerSubsystem& timer, ProcessController& controller,
-    SwitchObserver* observer = nullptr);
+    const std::function<SwitchObserver*(CoreIndex)>& observer_of);
 
 class CoreSet {
  public:

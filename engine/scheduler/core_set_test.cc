@@ -45,7 +45,8 @@ struct SlowRig {
         costs(tasks.costs),
         links(FullLinks(count)),
         controller(timer),
-        cores(MakeSchedulers({}, tasks.set, count, costs, links, timer, controller, &observer),
+        cores(MakeSchedulers({}, tasks.set, count, costs, links, timer, controller,
+                             [this](CoreIndex) { return &observer; }),
               timer) {
     cores.Start();
     timer.now = 1'536;  // all slices are over
@@ -78,15 +79,25 @@ TEST(CoreSetTest, TheNextDecisionIsTAfterTheSwitch) {
   EXPECT_EQ(rig.cores.Decisions(), 2u);
 }
 
-TEST(CoreSetTest, ACoreWithoutATaskIsRefused) {
-  const CostedTasks tasks = TwoTasksEach(2);
+TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {
+  CostedTasks tasks = TwoTasksEach(3);
+  for (Task& task : tasks.set.tasks)
+    if (task.core == 1) task.core = 2;
   const Costs costs(tasks.costs);
-  const FakeMonitor links = FullLinks(2);
+  const FakeMonitor links = FullLinks(3);
   FakeTimer timer;
   FakeController controller;
-  EXPECT_THROW(MakeSchedulers({}, tasks.set, 3, costs, links, timer, controller),
-               std::invalid_argument);
-  EXPECT_THROW(MakeSchedulers({}, tasks.set, 1, costs, links, timer, controller),
+  std::vector<CoreIndex> observed;
+  const auto observer_of = [&](CoreIndex core) -> SwitchObserver* {
+    observed.push_back(core);
+    return nullptr;
+  };
+  const auto schedulers =
+      MakeSchedulers({}, tasks.set, 4, costs, links, timer, controller, observer_of);
+  ASSERT_EQ(schedulers.size(), 2U);
+  EXPECT_EQ(schedulers[1]->core(), 2U);
+  EXPECT_EQ(observed, (std::vector<CoreIndex>{0, 2}));
+  EXPECT_THROW(MakeSchedulers({}, tasks.set, 2, costs, links, timer, controller, observer_of),
                std::invalid_argument);
 }
 

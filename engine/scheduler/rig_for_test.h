@@ -18,7 +18,7 @@ struct Rig {
       : monitor(std::move(links)),
         costs(tasks.costs),
         cores(MakeSchedulers(settings, tasks.set, count, costs, monitor, timer, controller,
-                             &observer),
+                             [this](CoreIndex) { return &observer; }),
               timer) {}
 
   Rig(const Rig&) = delete;  // the schedulers refer to their neighbours

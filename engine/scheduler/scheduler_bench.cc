@@ -48,9 +48,9 @@ class Fixture {
 
   void Run(benchmark::State& state) {
     const Costs costs(tasks_.costs);
-    CoreSet cores(
-        MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_, controller_),
-        timer_);
+    CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_,
+                                 controller_, [](CoreIndex) { return nullptr; }),
+                  timer_);
     cores.Start();
     const std::uint64_t before = cores.Switches();
     for (auto _ : state) {

@@ -32,6 +32,14 @@ grpc::Status Call(Run& run, Result (Run::*method)(const Request&), const Request
   return Answer((run.*method)(*request), reply);
 }
 
+// One that lasts: it ends early where the caller has gone.
+template <typename Request, typename Reply, typename Result>
+grpc::Status CallWanted(Run& run, Result (Run::*method)(const Request&, const Run::Wanted&),
+                        const grpc::ServerContext* context, const Request* request, Reply* reply) {
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  return Answer((run.*method)(*request, [context] { return !context->IsCancelled(); }), reply);
+}
+
 }  // namespace
 
 grpc::Status EngineService::Deploy(grpc::ServerContext*, const v1::DeployRequest* request,
@@ -54,9 +62,9 @@ grpc::Status EngineService::Attach(grpc::ServerContext*, const v1::AttachRequest
   return Call(run_, &Run::Attach, request, reply);
 }
 
-grpc::Status EngineService::Estimate(grpc::ServerContext*, const v1::EstimateRequest* request,
-                                     v1::EstimateReply* reply) {
-  return Call(run_, &Run::Estimate, request, reply);
+grpc::Status EngineService::Estimate(grpc::ServerContext* context,
+                                     const v1::EstimateRequest* request, v1::EstimateReply* reply) {
+  return CallWanted(run_, &Run::Estimate, context, request, reply);
 }
 
 grpc::Status EngineService::MeasureSwitchCost(grpc::ServerContext*,
@@ -102,8 +110,7 @@ grpc::Status EngineService::Watch(grpc::ServerContext* context, const v1::WatchR
 
 grpc::Status EngineService::Measure(grpc::ServerContext* context, const v1::MeasureRequest* request,
                                     v1::MeasureReply* reply) {
-  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
-  return Answer(run_.Measure(*request, [context] { return !context->IsCancelled(); }), reply);
+  return CallWanted(run_, &Run::Measure, context, request, reply);
 }
 
 grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest* request,
@@ -113,8 +120,7 @@ grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest
 
 grpc::Status EngineService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                                   v1::TraceReply* reply) {
-  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
-  return Answer(run_.Trace(*request, [context] { return !context->IsCancelled(); }), reply);
+  return CallWanted(run_, &Run::Trace, context, request, reply);
 }
 
 grpc::Status EngineService::Stop(grpc::ServerContext*, const v1::SettleRequest* request,

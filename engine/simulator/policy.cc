@@ -118,7 +118,8 @@ class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
         faults_(Random(scenario.seed ^ 0x5EED).Next()),
         costs_(machine.rings().scheduled_costs()),
         cores_(MakeSchedulers(scenario.scheduler, machine.rings().tasks(), machine.cores(), costs_,
-                              machine.rings(), *this, *this, &observer),
+                              machine.rings(), *this, *this,
+                              [&observer](CoreIndex) { return &observer; }),
                *this) {}
 
   void Start() override { cores_.Start(); }

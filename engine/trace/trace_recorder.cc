@@ -1,18 +1,24 @@
 #include "engine/trace/trace_recorder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace unis {
 
+TraceRecorder::Room::Room() : switches_(kRoom), runs_(kRoom) {
+  switches_.clear();
+  runs_.clear();
+}
+
 TraceRecorder::TraceRecorder(std::vector<Watched> watched, CoreIndex cores)
     : watched_(std::move(watched)), seen_(watched_.size()), cores_(cores) {}
 
-void TraceRecorder::Begin() {
+void TraceRecorder::Begin(Room& room) noexcept {
+  switches_.swap(room.switches_);
+  runs_.swap(room.runs_);
   switches_.clear();
   runs_.clear();
-  switches_.reserve(kRoom);
-  runs_.reserve(kRoom);
-  cores_.assign(cores_.size(), {});
+  std::ranges::fill(cores_, CoreRun{});
   lost_ = 0;
   for (std::size_t i = 0; i < watched_.size(); ++i) {
     seen_[i] = {.polls = watched_[i].activity->Polls(), .packets = watched_[i].activity->Packets()};

@@ -1,5 +1,5 @@
-// Remembers who ran when, and why each switch was made, in memory that is reserved beforehand. One
-// recorder watches the cores of one scheduler component, on its thread.
+// Remembers who ran when, and why each switch was made, in memory that somebody else has made and
+// touched beforehand. One recorder watches the cores of one scheduler component, on its thread.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,23 @@ class TraceRecorder final : public SwitchObserver {
     CoreIndex core;
   };
 
+  // Memory for a trace, 12 MB of it. Making it and giving it back take long, and the first touch of
+  // each page too: not on a recorder's thread.
+  class Room {
+   public:
+    Room();
+
+   private:
+    friend class TraceRecorder;
+    std::vector<SwitchRecord> switches_;
+    std::vector<RunSeen> runs_;
+  };
+
   // Of cores [0, `cores`), those that `watched` names.
   TraceRecorder(std::vector<Watched> watched, CoreIndex cores);
 
-  // Begin() forgets the trace before.
-  void Begin();
+  // Forgets the trace before, whose memory goes into `room`.
+  void Begin(Room& room) noexcept;
   void End() { recording_ = false; }
   bool recording() const noexcept { return recording_; }
 

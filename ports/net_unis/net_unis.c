@@ -300,6 +300,8 @@ port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 		.link_autoneg = RTE_ETH_LINK_FIXED,
 		.link_status = RTE_ETH_LINK_DOWN,
 	};
+	/* What a process before this one left. */
+	__atomic_store_n(&port->shm->polling_tid, 0, __ATOMIC_RELEASE);
 	dev->dev_ops = &port_ops;
 	dev->rx_pkt_burst = port_rx;
 	dev->tx_pkt_burst = port_tx;

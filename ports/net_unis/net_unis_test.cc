@@ -207,6 +207,15 @@ TEST_F(NetUnisTest, TellsWhichThreadPolls) {
   EXPECT_EQ(shm()->polling_tid, tid);
 }
 
+TEST_F(NetUnisTest, AThreadOfAProcessBeforeDoesNotPollAnyMore) {
+  shm()->polling_tid = 4711;
+  Open();
+  EXPECT_EQ(shm()->polling_tid, 0);
+  rte_mbuf* packet = nullptr;
+  rte_eth_rx_burst(port_, 0, &packet, 1);
+  EXPECT_EQ(shm()->polling_tid, static_cast<std::int32_t>(syscall(SYS_gettid)));
+}
+
 TEST_F(NetUnisTest, StatisticsAreTheCounters) {
   Open();
   *shm() = {.polls = 1,

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.leaves import leaves
 from unis.cli.plain import as_dict
 from unis.engine import names
 from unis.engine.client import EngineClient
-from unis.runtime import cgroup, kernel_settings
+from unis.runtime import kernel_settings
 from unis.runtime.directory import run_directory
 
 UNIS = str(Path(sys.executable).with_name("unis"))
@@ -154,8 +155,7 @@ class Machine:
         folder = run_directory(self.name).path
         left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *folder.glob("*.sock")]
         left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
-        if mount := cgroup.mount():
-            left += mount.glob("unis-*")
+        left += leaves()
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
         left += kernel_settings.ledger().glob("*")
         assert left == []

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,28 @@ def test_a_killed_process_takes_the_run_with_it(machine: Machine, victim: str) -
     machine.kill(machine.pid_of(victim))
     machine.wait_for(lambda: not machine.processes(), f"left after {victim} was killed")
     machine.assert_clean()
+
+
+@pytest.mark.parametrize("controller", ["cgroup", "signal"])
+def test_functions_that_an_engine_held_back_do_not_stay(machine: Machine, controller: str) -> None:
+    """Killed, it can let go of nobody: all functions but one are frozen or stopped."""
+    file = machine.chain_file({"a": macswap(), "b": macswap(), "c": macswap()})
+    machine.up(file, "--controller", controller)
+    functions = machine.ps()["functions"].values()
+    if controller == "cgroup":
+        assert {cgroup_of(pid) for pid in functions} == {
+            f"/unis-{machine.name}/{name}" for name in machine.ps()["functions"]
+        }
+    machine.kill(machine.pid_of("unisd"))
+    machine.wait_for(lambda: not machine.processes(), f"left by controller {controller}")
+    machine.assert_clean()
+
+
+def cgroup_of(pid: int) -> str:
+    """Where a process is among the freezer's cgroups."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    places = {name: place for _, names, place in lines for name in names.split(",")}
+    return places.get("freezer", places[""])
 
 
 def test_ctrl_c_takes_a_foreground_run_down(machine: Machine) -> None:
@@ -88,6 +111,8 @@ def test_two_at_once(machine: Machine, same_name: bool) -> None:
     names = [machine.name, machine.name if same_name else f"{machine.name}-2"]
     both = [machine.start("up", str(file), "-d", "--name", name) for name in names]
     said = [process.communicate(timeout=90)[0] for process in both]
-    machine.unis("down", "--all")
+    for name in dict.fromkeys(names):
+        if run_directory(name).path.exists():
+            machine.unis("down", name)
     assert sorted(process.returncode for process in both) == [0, 1], said
     assert "Traceback" not in "".join(said)

@@ -17,9 +17,11 @@ def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
         assert set(policy["mpps"]) == {"median", "q1", "q3"}
         assert {"p5", "p50", "p95", "p99"} <= set(policy["latency_us"])
         assert "drops" in policy
-    # Far from what is claimed (docs/measuring.md), and far from chance: windows of one round.
-    assert policies["rr"]["ratio_of_unis"]["median"] > 3
-    assert policies["unis"]["ratio_to_cooperative"]["median"] > 0.4
+    # What is claimed (docs/measuring.md), with the margin that is stated there.
+    assert policies["unis"]["ratio_to_cooperative"]["median"] > 0.6
+    assert policies["other"]["ratio_of_unis"]["median"] > 10
+    assert policies["rr"]["ratio_of_unis"]["median"] > 100
+    assert "slices of" in summary["tuning"]["rr"]
     page = (out / "report.html").read_text()
     assert "<svg" in page
     assert 'src="http' not in page
@@ -41,7 +43,7 @@ def test_simulator_and_machine_are_held_against_each_other(machine: Machine) -> 
     said, _ = process.communicate(timeout=180)
     found = json.loads(out.read_text())
     assert [chain["functions"] for chain in found] == [2, 3], said
-    # The verdict is the benchmark's: so few rounds on a shared machine may go either way.
+    # That they are compared is tested, not what comes of it: so few rounds may go either way.
     assert process.returncode == (0 if all(chain["agrees"] for chain in found) else 1), said
     for chain in found:
         assert set(chain["machine_mpps"]) == set(chain["simulator_mpps"])

@@ -171,7 +171,7 @@ def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
     with EngineClient(run_directory(machine.name).socket) as client:
         for policy in ("unis", "other"):
             machine.set_policy(policy)
-            estimates = {of.function: of.ns for of in client.estimate(["heavy", "light"], [], 100)}
+            estimates = {of.function: of.ns for of in client.estimate(["heavy", "light"], {}, 100)}
             assert 0 < estimates["light"] < estimates["heavy"] < 1_000_000
             run = machine.ps()
             assert run["policy"] == policy

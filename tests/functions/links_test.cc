@@ -205,10 +205,10 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
       Primary("macswap", {first.config().Device("net_memif0", MemifRole::kClient),
                           between.config().Device("net_memif1", MemifRole::kServer)});
   ASSERT_TRUE(Eventually([&] { return macswap->Polls() && monitor->Polls(); }));
-  ASSERT_TRUE(Eventually([&] { return first.Connected() && last.Connected(); }));
-  ASSERT_TRUE(Eventually([&] { return between.Locate(macswap->pid()).ok(); }));
-  ASSERT_TRUE(between.Locate(monitor->pid()).ok()) << "either of the two will do";
-  ASSERT_TRUE(first.Locate(getpid()).ok() && last.Locate(getpid()).ok());
+  ASSERT_TRUE(Eventually([&] { return first.port()->LinkUp() && last.port()->LinkUp(); }));
+  ASSERT_TRUE(Eventually([&] { return Locate(between, macswap->pid()); }));
+  ASSERT_TRUE(Locate(between, monitor->pid())) << "either of the two will do";
+  ASSERT_TRUE(Locate(first) && Locate(last));
   using enum MemifDirection;
   // In the order in which packets pass.
   const std::array<Link, 3> there = {first.link(kToClient), between.link(kToClient),
@@ -261,8 +261,8 @@ TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
     Memif memif = MakeMemif("both", 2048, MemifRole::kServer);
     const auto nf =
         Primary(name, {memif.config().Device("net_memif0", MemifRole::kClient)}, options);
-    EXPECT_TRUE(Eventually([&] { return nf->Polls() && memif.Connected(); }));
-    EXPECT_TRUE(memif.Locate(getpid()).ok());
+    EXPECT_TRUE(Eventually([&] { return nf->Polls() && memif.port()->LinkUp(); }));
+    EXPECT_TRUE(Locate(memif));
     const sched_param alone{.sched_priority = 1};
     EXPECT_EQ(sched_setscheduler(nf->pid(), SCHED_FIFO, &alone), 0);
     const Link to_function = memif.link(MemifDirection::kToClient);
@@ -274,10 +274,11 @@ TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
     const auto status = estimator.Run(
         MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = 64}, {}), 20, samples);
     EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(Eventually([&] { return estimator.Settle(); }));
     nf->Stop();
     EXPECT_TRUE(estimator.Finish().ok());
     EXPECT_EQ(nf->End(), 0);
-    return status.ok() ? samples.Estimate().ns : 0;
+    return status.ok() ? samples.Estimate()->ns : 0;
   };
   const double cheap = cost("macswap", {"--cost", "200"});
   const double dear = cost("macswap", {"--cost", "5000"});

@@ -1,6 +1,20 @@
 """No test asserts how long something takes: machines differ, and others work on them too."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("unis", deadline=None)
 settings.load_profile("unis")
+
+
+@pytest.fixture
+def own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield
+    os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs

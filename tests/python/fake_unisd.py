@@ -1,7 +1,7 @@
 """An engine that carries no packets: the calls of the contract, and no DPDK. Run as `unisd`.
 
 FAKE_HANG names a call that is never answered, FAKE_DIE one on which it dies, FAKE_STUBBORN makes it
-ignore SIGTERM. Each call is noted in the file FAKE_CALLS.
+ignore SIGTERM. Each call is noted in the file FAKE_CALLS, and a Stop that hung till its deadline.
 """
 
 import os
@@ -25,10 +25,13 @@ class Fake(engine_pb2_grpc.EngineServicer):
         self.end = end
         self.stats = pb.Stats()
 
-    def called(self, name: str) -> None:
+    def note(self, word: str) -> None:
         if calls := os.environ.get("FAKE_CALLS"):
             with Path(calls).open("a") as stream:
-                stream.write(f"{name}\n")
+                stream.write(f"{word}\n")
+
+    def called(self, name: str) -> None:
+        self.note(name)
         if os.environ.get("FAKE_DIE") == name:
             os._exit(1)
         if os.environ.get("FAKE_HANG") == name:
@@ -83,7 +86,12 @@ class Fake(engine_pb2_grpc.EngineServicer):
         self.called("Settle")
         return pb.Account(offered=7, delivered=7, exact=True)
 
-    def Stop(self, _request: Any, _context: Any) -> pb.Account:  # noqa: N802
+    def Stop(self, _request: Any, context: Any) -> pb.Account:  # noqa: N802
+        if os.environ.get("FAKE_HANG") == "Stop":
+            self.note("Stop")
+            time.sleep(context.time_remaining())
+            self.note("StopWaitedFor")
+            time.sleep(1000)
         self.called("Stop")
         self.end.set()
         return pb.Account(offered=7, delivered=7, exact=True)

@@ -1,9 +1,9 @@
 """Several runs on one machine: what one has, another does not get, also when both come at once."""
 
-import dataclasses
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,66 +12,39 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.claiming import claimed, own_runs, plan, taken
 from unis import built
-from unis.chain.load import load
 from unis.cli.app import app
-from unis.plan.machine import Machine
 from unis.plan.model import Plan
-from unis.plan.planner import make_plan
 from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
 from unis.runtime import run as run_module
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError
+from unis.runtime.errors import (
+    InterruptedRunError,
+    LaunchError,
+    NotAllowedError,
+    RunFailedError,
+)
 from unis.runtime.files import appending
 from unis.runtime.interrupts import interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.options import Options
-from unis.runtime.planning import others, places
+from unis.runtime.planning import others
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RUN_MARK, Phase, RunState
-
-FILE = """
-apiVersion: unis/v1
-name: {name}
-platform: {{cpus: [{platform}]}}
-functions:
-  a: {{program: /bin/true, cpu: {cpu}}}
-chains:
-  c: {{path: [a]}}
-"""
 
 
 @pytest.fixture(autouse=True)
 def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _own_runs_here(monkeypatch, tmp_path)
-
-
-def _own_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    if os.geteuid() != 0:
-        if os.environ.get("CI") == "true":
-            pytest.fail("needs root")
-        pytest.skip("needs root")
-    monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 1000)
-
-
-def plan(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> Plan:
-    file = tmp_path / f"{name}.yaml"
-    file.write_text(FILE.format(name=name, cpu=cpu, platform=platform))
-    return make_plan(load(file), Machine(frozenset(range(8))), [], places)
-
-
-def taken(tmp_path: Path, name: str, cpu: int, platform: int = 0) -> RunState:
-    return claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+    own_runs(monkeypatch, tmp_path)
 
 
 def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
     with pytest.raises(LaunchError) as caught:
-        claim(plan(tmp_path, name, cpu, platform), run_directory(name), None, None, print)
+        claimed(plan(tmp_path, name, cpu, platform))
     assert caught.value.exit_code == code
     return str(caught.value)
 
@@ -130,7 +103,7 @@ def test_a_full_disk_is_told_and_leaves_no_run(
             start(plan(tmp_path, "one", 1))
         assert caught.value.exit_code == 1
         monkeypatch.undo()
-        _own_runs_here(monkeypatch, tmp_path)
+        own_runs(monkeypatch, tmp_path)
         assert [state.phase for _, state in all_runs() if not state.undone()] == []
 
 
@@ -156,23 +129,43 @@ def start(plan: Plan) -> None:
         pass
 
 
-def test_a_user_that_is_not_there_is_told_before(tmp_path: Path) -> None:
-    run = plan(tmp_path, "one", 1)
-    functions = (dataclasses.replace(run.functions[0], user="nobody-here"),)
-    run = dataclasses.replace(run, functions=functions)
-    with pytest.raises(LaunchError, match="not there yet"):
-        claim(run, run_directory("one"), None, None, print)
-    assert all_runs() == []
-
-
 def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     state = taken(tmp_path, "one", 1)
     dead = ProcessId(os.getpid(), 1)
     run_directory("one").write(state.with_changes(launcher=dead))
     told: list[str] = []
-    claim(plan(tmp_path, "two", 1), run_directory("two"), None, None, told.append)
+    claimed(plan(tmp_path, "two", 1), told.append)
     assert told == ["cleaning up after run `one`, whose launcher was killed"]
     assert [state.name for _, state in all_runs()] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(signal.SIGTERM, InterruptedRunError), (signal.SIGALRM, RunFailedError)],
+)
+def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[BaseException]
+) -> None:
+    """A step that was taken for one that failed would be left, and the new run come up."""
+    run_directory("one").write(
+        taken(tmp_path, "one", 1).with_changes(launcher=ProcessId(os.getpid(), 1))
+    )
+    finished: list[bool] = []
+
+    def undo(*_: object) -> list[str]:
+        monkeypatch.setattr(steps.Traffic, "undo", lambda *_: [])
+        signal.raise_signal(number)
+        finished.append(True)
+        return []
+
+    monkeypatch.setattr(steps.Traffic, "undo", undo)
+    told: list[str] = []
+    two = plan(tmp_path, "two", 1)
+    with interrupts() as switch, switch.within(60, "it did not run"), pytest.raises(error):
+        claim(two, run_directory("two"), Options(), told.append, switch)
+    assert finished
+    assert told == ["cleaning up after run `one`, whose launcher was killed"]
+    assert all_runs() == [], "the old one is undone, the new one not begun"
 
 
 def test_the_logs_of_a_start_that_failed_are_kept(tmp_path: Path) -> None:
@@ -209,9 +202,10 @@ def test_a_run_whose_notes_are_damaged_keeps_its_name(tmp_path: Path) -> None:
 CLAIM = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-import test_claim
+sys.path.insert(0, {clone!r})
+from tests.python import claiming
 from unis.runtime import claim as module, hugepages
+from unis.runtime.errors import LaunchError
 hugepages.directory = lambda: Path("/dev/hugepages")
 hugepages.free_mb = lambda: 1000
 original = module._require_no_clash
@@ -219,13 +213,13 @@ def slowly(*arguments):
     original(*arguments)
     time.sleep(0.3)
 module._require_no_clash = slowly
-plan = test_claim.plan(Path({folder!r}), sys.argv[1], 1)
+plan = claiming.plan(Path({folder!r}), sys.argv[1], 1)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    module.claim(plan, test_claim.run_directory(plan.name), None, None, print)
+    claiming.claimed(plan)
     print("claimed", flush=True)
-except test_claim.LaunchError as error:
+except LaunchError as error:
     print(error, flush=True)
 sys.stdin.readline()
 """
@@ -234,7 +228,7 @@ sys.stdin.readline()
 @pytest.mark.parametrize("names", [("one", "one"), ("one", "two")])
 def test_of_two_at_once_one_is_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     """Each finds the CPU free, had it not to wait for the other."""
-    code = CLAIM.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    code = CLAIM.format(clone=str(Path(__file__).parents[2]), folder=str(tmp_path))
     claimants = [
         subprocess.Popen(
             [sys.executable, "-c", code, name],

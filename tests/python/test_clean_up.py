@@ -251,10 +251,35 @@ def test_a_cgroup_ends_what_shook_off_its_mark(tmp_path: Path) -> None:
         leaf.remove()
 
 
+def test_what_left_the_cgroup_is_known_by_its_mark(tmp_path: Path) -> None:
+    """As a function does, and what it starts, that the engine's controller has moved."""
+    leaf = need_leaf("pytest")
+    try:
+        with process(SPIN, run_id="pytest") as child:
+            name = cgroup.leaf_name("pytest")
+            assert clean_up(make_run(tmp_path, run_id="pytest", leaf=name), "pytest") == []
+            assert child.wait(1) == -signal.SIGTERM
+    finally:
+        leaf.remove()
+
+
 @pytest.mark.parametrize("name", ["/etc", "../unis-one", "a/../../unis-one", "unis-two", ""])
 def test_only_the_leaf_of_the_run_itself_is_touched(name: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         cgroup.Leaf(name, "one")
+
+
+@pytest.mark.parametrize(
+    ("own", "name"), [("/", "unis-one"), ("/../x", None), ("/a", "a/unis-one")]
+)
+def test_there_is_no_leaf_outside_what_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, name: str | None
+) -> None:
+    """In a cgroup namespace that was made elsewhere."""
+    monkeypatch.setattr(cgroup, "mount", lambda: tmp_path)
+    monkeypatch.setattr(cgroup, "_OWN", tmp_path / "cgroup")
+    (tmp_path / "cgroup").write_text(f"1:cpu:/\n0::{own}\n")
+    assert cgroup.leaf_name("one") == name
 
 
 def ledger_of(tmp_path: Path, *holders: ProcessId) -> Path:
@@ -279,6 +304,14 @@ def test_a_setting_that_another_run_holds_stays(tmp_path: Path) -> None:
     setting = ledger_of(tmp_path, ProcessId(os.getpid(), 1), ProcessId.me())
     assert kernel_settings.restore() == []
     assert setting.read_text().strip() == "-1"
+
+
+def test_a_setting_that_somebody_else_has_set_since_stays(tmp_path: Path) -> None:
+    setting = ledger_of(tmp_path)
+    setting.write_text("3\n")
+    assert kernel_settings.restore() == []
+    assert setting.read_text() == "3\n"
+    assert list(kernel_settings.ledger().iterdir()) == [], "it is nobody's any more"
 
 
 def test_a_setting_that_cannot_be_put_back_is_told(tmp_path: Path) -> None:

@@ -5,54 +5,22 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.python.commands import busy_file, json_of, run, stale_run
 from unis import built
 from unis.cli import run_commands
-from unis.cli.app import app
 from unis.runtime import doctor, steps, supervisor
-from unis.runtime.directory import RunDirectory
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
 from unis.runtime.process import ProcessId
-from unis.runtime.state import Phase, RunState
+from unis.runtime.state import Phase
 
-RUNNER = CliRunner()
+pytestmark = pytest.mark.usefixtures("own_runs")
 SIMULATED = built.clone() / "examples" / "two-cores.yaml"
 DEMO = built.clone() / "examples" / "demo.yaml"
-
-
-@pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    before = os.sched_getaffinity(0)
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield
-    os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
-
-
-def stale_run(tmp_path: Path, name: str = "ghost", **more: Any) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run" / "runs" / name)
-    directory.make()
-    state = RunState(
-        run_id="one", name=name, chain_file=str(tmp_path / f"{name}.yaml"),
-        groups=[f"unis-pytest-{name}"], cpus=[1], platform_cpus=[0], hugepages_mb=256,
-        launcher=ProcessId(pid=os.getpid(), start_time=1),
-    )  # fmt: skip
-    directory.write(state.with_changes(**more))
-    directory.event_log.write_text("2026-01-01 it ran\n")
-    return directory
-
-
-def run(*args: str | Path) -> tuple[int, str]:
-    result = RUNNER.invoke(app, [str(arg) for arg in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.output
 
 
 @pytest.mark.parametrize(
@@ -105,7 +73,7 @@ def test_a_stale_run_is_told_and_removed(tmp_path: Path) -> None:
     assert code == 0
     assert "its launcher was killed" in text
     assert json.loads(run("ps", "--json")[1])[0]["phase"] == "stale"
-    assert run("top")[0] == 2
+    assert run("top")[0] == 1, "no fault of what was typed"
     assert run("down")[0] == 0
     assert not directory.path.exists()
 
@@ -138,17 +106,6 @@ def test_a_run_is_known_by_its_file_too(tmp_path: Path) -> None:
     assert run("down", tmp_path / "three.yaml")[0] == 2
     assert run("down", tmp_path / "two.yaml")[0] == 0
     assert [state["name"] for state in json.loads(run("ps", "--json")[1])] == ["one"]
-
-
-def test_logs_outlast_the_run(tmp_path: Path) -> None:
-    directory = stale_run(tmp_path)
-    directory.function_log("fw").write_text("hello\n")
-    assert run("logs", "ghost", "fw") == (0, "hello\n")
-    assert run("logs") == (0, "unis | 2026-01-01 it ran\nfw | hello\n")
-    assert run("down", "ghost")[0] == 0
-    assert run("logs", "ghost", "fw") == (0, "hello\n")
-    assert run("logs", "ghost", "nat")[0] == 2
-    assert json.loads(run("logs", "--list", "--json")[1])[0]["name"] == "ghost"
 
 
 def test_what_clean_up_left_is_told_till_it_is_gone(tmp_path: Path) -> None:
@@ -219,6 +176,9 @@ def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     assert code == 1
     assert "the notes of run `ghost`" in text
     assert "no chain is running" not in text
+    (row,) = json.loads(json_of("ps", "--json"))
+    assert (row["name"], row["phase"]) == ("ghost", "damaged")
+    assert "the notes of run `ghost`" in row["reason"]
     code, text = run("down", "ghost")
     assert code == 1
     assert "the notes of run `ghost`" in text
@@ -244,6 +204,13 @@ def test_mistyped_options_are_refused() -> None:
     assert "--no-cash" in text
 
 
+def test_a_path_is_no_markup(tmp_path: Path) -> None:
+    file = tmp_path / "[red]" / "ghost.yaml"
+    file.parent.mkdir()
+    busy_file(tmp_path).rename(file)
+    assert str(file) in run("config", file)[1]
+
+
 def test_the_plan_is_printed(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(
@@ -260,15 +227,6 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
-def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:
-    file = tmp_path / "ghost.yaml"
-    file.write_text(
-        f"apiVersion: unis/v1\nname: ghost\nfunctions: {{a: {{program: {program}, cpu: 1}}}}\n"
-        "chains: {c: {path: [a]}}\n"
-    )
-    return file
-
-
 def test_a_file_that_runs_can_be_planned(tmp_path: Path) -> None:
     stale_run(tmp_path, launcher=ProcessId.me())
     assert "CPU 1" in run("config", busy_file(tmp_path))[1]
@@ -280,14 +238,6 @@ def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
     assert code == 1
     assert "CPU 1 is in use by run `ghost`" in text
     assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
-
-
-def test_restart_ends_no_chain_for_one_that_cannot_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stale_run(tmp_path, chain_file=str(busy_file(tmp_path, "/no/such")))
-    monkeypatch.setattr(run_commands, "_down", lambda *_: pytest.fail("it was ended"))
-    assert run("restart")[0] == 2
 
 
 @pytest.mark.parametrize("command", [["doctor"], ["logs"], ["ps"]])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from unis import links, workload
+from unis.chain import defaults
 from unis.engine import names
 from unis.engine.limits import broken, limit
 from unis.links.kind import LinkKind, LinkPlan, MemifPlan, PortEnds
@@ -23,9 +24,9 @@ def test_there_is_a_module_for_every_kind_of_the_contract() -> None:
 @pytest.mark.parametrize("kind", links.KINDS.values(), ids=lambda kind: kind.name)
 def test_kind_of_link(kind: LinkKind) -> None:
     bound = limit("LinkConfig.slots")
-    assert (bound.min or 0) <= kind.default_slots <= kind.most_slots <= (bound.max or 0)
-    assert kind.default_slots - 1 <= kind.capacity(kind.default_slots) <= kind.default_slots
-    for slots in (64, kind.default_slots, kind.most_slots):
+    assert (bound.min or 0) <= kind.most_slots <= (bound.max or 0)
+    for slots in (64, defaults.MEMIF, kind.most_slots):
+        assert slots - 1 <= kind.capacity(slots) <= slots
         link = a_link(kind, slots)
         assert broken(link.message()) == []
         assert kind.memory_bytes(link) >= 0

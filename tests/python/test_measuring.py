@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.agreement import macswap_chain, reversed_pairs
+from unis.bench.agreement import macswap_chain
+from unis.chain.model import PcapSource, SyntheticSource
+from unis.chain.sizes import mean_cost
 from unis.engine.histogram import Latency
 from unis.plan.machine import Machine
 from unis.plan.model import FunctionPlan
-from unis.runtime.costs import Cost, CostCache, cost_key, sizes_of
+from unis.runtime.costs import Cost, CostCache, cost_key, shares_of
 from unis.v1 import common_pb2 as common
 
 
@@ -31,27 +33,29 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
     rules.write_text("one")
     base = function(tmp_path)
     keys = [
-        cost_key(base, [64]),
-        cost_key(base, [1500]),
-        cost_key(function(tmp_path, argv=("--", "--rules", "x")), [64]),
-        cost_key(function(tmp_path, argv=("--", "--rules=rules")), [64]),
-        cost_key(function(tmp_path, yield_every=8), [64]),
-        cost_key(function(tmp_path, env={"DEPTH": "2"}), [64]),
-        cost_key(function(tmp_path, user="nobody"), [64]),
+        cost_key(base, {64: 1}),
+        cost_key(base, {1500: 1}),
+        cost_key(base, {64: 1, 1500: 1}),
+        cost_key(base, {64: 7, 1500: 1}),
+        cost_key(function(tmp_path, argv=("--", "--rules", "x")), {64: 1}),
+        cost_key(function(tmp_path, argv=("--", "--rules=rules")), {64: 1}),
+        cost_key(function(tmp_path, yield_every=8), {64: 1}),
+        cost_key(function(tmp_path, env={"DEPTH": "2"}), {64: 1}),
+        cost_key(function(tmp_path, user="nobody"), {64: 1}),
     ]
     rules.write_text("two")
-    keys.append(cost_key(base, [64]))
+    keys.append(cost_key(base, {64: 1}))
     program.write_text("two")
-    keys.append(cost_key(base, [64]))
+    keys.append(cost_key(base, {64: 1}))
     assert len(set(keys)) == len(keys)
     elsewhere = function(tmp_path, cpu=2, name="b", argv=("--lcores", "2@2", *base.argv[2:]))
-    assert cost_key(elsewhere, [64]) == keys[-1]
+    assert cost_key(elsewhere, {64: 1}) == keys[-1]
 
 
 @pytest.mark.parametrize("argument", ["x" * 5000, "a\0b"])
 def test_an_argument_that_can_name_no_file(tmp_path: Path, argument: str) -> None:
     (tmp_path / "p").write_text("one")
-    keys = {cost_key(function(tmp_path, argv=("--", it)), [64]) for it in ("x", argument)}
+    keys = {cost_key(function(tmp_path, argv=("--", it)), {64: 1}) for it in ("x", argument)}
     assert len(keys) == 2
 
 
@@ -96,19 +100,21 @@ def test_no_packet_has_no_latency() -> None:
 
 def test_sizes_that_costs_are_taken_over() -> None:
     chain = macswap_chain(2, "light", Machine(frozenset({0, 1})))
-    assert sizes_of(chain.file.traffic) == [64]
+    traffic = chain.file.traffic
+    assert shares_of(traffic) == {64: 1}
+    assert shares_of(traffic, [512, 1500]) == {512: 1, 1500: 1}
+    mixed = traffic.model_copy(update={"source": SyntheticSource(kind="synthetic", size="imix")})
+    assert shares_of(mixed) == {64: 7, 594: 4, 1518: 1}
+    capture = traffic.model_copy(update={"source": PcapSource(kind="pcap", file="x.pcap")})
+    assert shares_of(capture) == {64: 1, 512: 1, 1024: 1, 1500: 1}
 
 
-def test_order_of_policies() -> None:
-    machine = [{"unis": 4.0, "cooperative": 4.1, "rr": 0.01}]
-    assert reversed_pairs(machine, [{"unis": 9, "cooperative": 8, "rr": 1}]) == []  # too close
-    assert reversed_pairs(machine, [{"unis": 1, "cooperative": 1, "rr": 9}]) == [
-        ("unis", "rr"),
-        ("cooperative", "rr"),
-    ]
-
-
-def test_policies_are_compared_within_a_round() -> None:
-    drifting = [{"unis": 4.0, "rr": 2.0}, {"unis": 1.0, "rr": 0.5}, {"unis": 0.2, "rr": 0.1}]
-    assert reversed_pairs(drifting, [{"unis": 2, "rr": 1}]) == []
-    assert reversed_pairs(drifting, [{"unis": 1, "rr": 2}]) == [("unis", "rr")]
+def test_a_mean_cost_is_that_of_the_packets_that_come() -> None:
+    by_size = {64: 10.0, 594: 40.0, 1518: 100.0}
+    imix = {64: 7, 594: 4, 1518: 1}
+    assert mean_cost(by_size, imix) == pytest.approx((7 * 10 + 4 * 40 + 100) / 12)
+    assert mean_cost(by_size, {}) == 50
+    assert mean_cost(7.0, imix) == 7
+    table = {128: 45.0, 512: 70.0, 1024: 100.0}  # linear in between, flat beyond
+    assert mean_cost(table, {320: 1}) == pytest.approx(57.5)
+    assert mean_cost(table, {64: 1, 1518: 3}) == pytest.approx((45 + 3 * 100) / 4)

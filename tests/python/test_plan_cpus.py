@@ -66,7 +66,6 @@ def test_stated_platform_cpus() -> None:
     ("cpu", "cpus", "sentence"),
     [
         (2, {0, 1}, "CPU 2 does not exist here (0-1); choose from 1, or try the chain with"),
-        (0, {0, 1}, "CPU 0 is for traffic and the scheduler; choose from 1"),
         (1, {0}, "this machine has one CPU"),
         (1, {2, 3}, "CPU 1 does not exist here (2-3); choose from 3"),  # a container
     ],
@@ -74,6 +73,11 @@ def test_stated_platform_cpus() -> None:
 def test_cpu_that_cannot_be_used(cpu: int, cpus: set[int], sentence: str) -> None:
     sentences = told(small(defaults={"cpu": cpu}), Machine(frozenset(cpus)))
     assert sum(sentence in row for row in sentences) == 1
+
+
+def test_a_function_may_have_any_cpu_that_the_platform_can_do_without() -> None:
+    plan = planned(small(defaults={"cpu": 0}), Machine(frozenset({0, 1})))
+    assert (plan.cpus, plan.platform_cpus) == ((0,), (1,))
 
 
 def test_the_machine_is_what_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,15 @@ def test_a_missing_program_is_told_once_with_what_to_write(tmp_path: Path) -> No
 
 def test_user_and_environment() -> None:
     functions = small()["functions"] | {"monitor": {"program": "sh", "user": "nobody"}}
-    assert "only root may open" in told(small(functions=functions))[0]
     memif = [{"from": "nat", "to": "monitor", "kind": "memif"}]
+    for links in ([], memif):
+        (sentence,) = told(small(functions=functions, links=links))
+        assert "user') a user other than root is planned for `monitor`" in sentence
+    functions["monitor"]["user"] = "root"
     defaults = {"cpu": 1, "env": {"A": 1, "B": "2"}}
     functions["nat"] = {"program": "sh", "env": {"B": "3"}, "args": ["-x", 5], "yield_every": 4}
     plan = planned(small(functions=functions, links=memif, defaults=defaults))
-    assert plan.function("monitor").user == "nobody"
+    assert plan.function("monitor").user == "root"
     assert plan.function("nat").env == {"A": "1", "B": "3"}
     argv = plan.function("nat").argv
     assert argv[argv.index("--") :] == ("--", "-x", "5", "--yield-every", "4")
@@ -68,9 +71,12 @@ def test_defaults_are_the_papers() -> None:
 
 def test_costs_of_the_file_come_before_measured_ones() -> None:
     costs = {"fw": 33.0, "nat": 44.0}
-    functions = small()["functions"] | {"fw": {"program": "sh", "cost_ns": {64: 10, 1500: 30}}}
-    request = planned(small(functions=functions)).deploy(costs, "")
-    assert [function.cost_ns for function in request.functions] == [20.0, 44.0, 0.0]
+    functions = small()["functions"] | {"fw": {"program": "sh", "cost_ns": {64: 10, 1400: 30}}}
+    for size, cost in ((64, 10.0), (1500, 30.0), ("datacenter", (10 + 20 * 136 / 1336 + 30) / 2)):
+        traffic = {"source": {"kind": "synthetic", "size": size}}
+        request = planned(small(functions=functions, traffic=traffic)).deploy(costs, "")
+        found = [function.cost_ns for function in request.functions]
+        assert found == pytest.approx([cost, 44.0, 0.0])
 
 
 def test_traffic() -> None:

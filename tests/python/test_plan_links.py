@@ -53,6 +53,7 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
     plan = planned(small(links=links, functions=functions))
     direct = [link for link in plan.links if link.memif and link.memif.engine_end == "none"]
     assert len(direct) == 1
+    assert [function.name for function in plan.measurable()] == ["fw"]
     nat, monitor = plan.function("nat"), plan.function("monitor")
     assert nat.ports[1].rx == monitor.ports[0].rx == direct[0].name
     assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)

@@ -35,3 +35,5 @@ def test_last_lines(tmp_path: Path) -> None:
     log.write_text("\n".join(map(str, range(20))))
     assert last_lines(log, 2) == "    18\n    19"
     assert last_lines(tmp_path / "none") == ""
+    log.write_bytes(b"x" * 10**6)
+    assert len(last_lines(log)) < 10**4, "it is for a message"

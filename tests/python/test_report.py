@@ -9,22 +9,26 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from tests.python import measured
+from unis.bench import demo
 from unis.bench.view import print_result
+from unis.cli.app import app
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, Summary, ratio, summarise
 from unis.measure.windows import mpps
 from unis.report import colours, plots
 from unis.report.page import headline, notes_of_bars, report_page
 
+TUNING = {"rr": "slices of 100 ms", "cooperative": "a yield every 8 bursts"}
 MACHINE = MachineSummary(cpu_model="A <fast> CPU", cpus=2, kernel="6.18", dpdk="22.11.11")
 
 
 def summary(unaccounted: int = 0) -> Summary:
     return summarise(
         measured.rounds(), measured.POLICIES, measured.account(unaccounted),
-        {"firewall": 61.0, "nat": 55.5, "monitor": 40.25}, MACHINE, {"γ": 0.75},
+        {"firewall": 61.0, "nat": 55.5, "monitor": 40.25}, MACHINE, {"γ": 0.75}, TUNING,
     )  # fmt: skip
 
 
@@ -128,6 +132,23 @@ def test_one_figure_for_one_claim() -> None:
     assert notes_of_bars(whole)["rr"] == f"unis: {said} times as much"
 
 
+def test_the_result_says_how_its_baselines_were_set() -> None:
+    """A slice of 100 ms is the kernel's default, and no good one for rings of 2048."""
+    whole = summary()
+    shown = io.StringIO()
+    print_result(whole, Console(file=shown, width=200))
+    table, told = shown.getvalue(), headline(whole)
+    assert "times the kernel's rr (slices of 100 ms)" in told
+    assert "rewritten to co-operate (a yield every 8 bursts)" in told
+    row = table[table.index("\nrr") :].splitlines()[2]
+    assert row.strip() == "slices of 100 ms"
+    assert whole.tuning_of("rr/signal") == "slices of 100 ms"
+    assert whole.tuning_of("other") == ""
+    cells = Page(page(whole)).text
+    assert "rr slices of 100 ms" in cells
+    assert json.loads(whole.model_dump_json())["tuning"] == TUNING
+
+
 def test_the_heading_depends_on_the_account() -> None:
     assert "Every packet is accounted for" in page(summary())
     for account, told in (
@@ -135,7 +156,7 @@ def test_the_heading_depends_on_the_account() -> None:
         (measured.account(exact=False), "did not drain"),
     ):
         whole = summarise(
-            measured.rounds(), measured.POLICIES, account, {}, MACHINE, {}
+            measured.rounds(), measured.POLICIES, account, {}, MACHINE, {}, {}
         )  # fmt: skip
         text = Page(page(whole)).text
         assert "Every packet is accounted for" not in text
@@ -186,7 +207,7 @@ def test_nothing_delivered_is_shown_as_that() -> None:
     for windows in rounds:
         windows["rr"].delivered = 0
         windows["rr"].ClearField("latency")
-    whole = summarise(rounds, measured.POLICIES, measured.account(), {}, MACHINE, {})
+    whole = summarise(rounds, measured.POLICIES, measured.account(), {}, MACHINE, {}, {})
     assert whole.times("rr") is None
     assert whole.policies["rr"].latency_us["p50"] is None
     text = Page(report_page("x", whole, rounds, {}, 20.0, [])).text
@@ -213,7 +234,18 @@ def test_plots_are_well_formed() -> None:
 def test_the_terminal_too_tells_of_rounds_that_were_left_out() -> None:
     rounds = measured.rounds()
     rounds[0]["rr"].delivered = 0
-    whole = summarise(rounds, measured.POLICIES, measured.account(0), {}, MACHINE, {})
+    whole = summarise(rounds, measured.POLICIES, measured.account(0), {}, MACHINE, {}, {})
     shown = io.StringIO()
-    print_result(whole, Path("out"), Console(file=shown, width=200))
+    print_result(whole, Console(file=shown, width=200))
     assert "rr: in 1 of its windows (0.2 s each) no packet arrived" in shown.getvalue()
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "run_demo", lambda *_: demo.DemoResult(summary(), "a page"))
+    (tmp_path / "summary.json").symlink_to("/dev/full")
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code == 1
+    assert "summary.json: No space left on device" in result.output
+    assert "UNiS delivers" in result.output, "what was measured is told all the same"
+    assert (tmp_path / "report.html").read_text() == "a page"

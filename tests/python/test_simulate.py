@@ -85,6 +85,14 @@ def test_functions_of_two_chains_stand_once() -> None:
     assert [list(part.path) for part in wire.chains] == [["a", "b", "c"], ["c", "b", "a"]]
 
 
+def test_the_scheduler_reckons_with_the_packets_that_come() -> None:
+    costs: dict[str, float | dict[int, float]] = dict.fromkeys("bc", 10.0)
+    costs["a"] = {64: 10.0, 594: 40.0, 1518: 100.0}
+    chain = loaded(a_chain(traffic={"source": {"kind": "synthetic", "size": "imix"}}))
+    function = scenario(chain, costs, "unis", 1, MachineCosts()).functions[0]
+    assert function.scheduled_cost_ns == pytest.approx((7 * 10 + 4 * 40 + 100) / 12)
+
+
 def test_a_missing_cost_is_told() -> None:
     with pytest.raises(ScenarioError, match="the cost of b, c is not known: add cost_ns to"):
         scenario(loaded(a_chain()), {"a": 1.0}, "unis", 1, MachineCosts())

@@ -6,9 +6,10 @@ first those of the functions are measured, then each policy in a window, then th
 simulated. What a switch costs is measured once, before the rounds: while a chain runs, the CPU is
 not free.
 
-The verdict is on the order of the policies, whose throughputs lie far apart. How far UNiS is from
-co-operative, some hundredths, is less than what caches may change, which the simulator does not
-know: that difference is told with its interval, and not judged.
+The verdict is on the order of the policies, but for UNiS and co-operative: how far those are apart,
+some hundredths, is less than what caches may change, which the simulator does not know. That
+difference is told with its interval, and not judged. The pairs that are judged lie far apart, so
+the verdict is coarse: it finds a simulator that is wrong, and does not show one that is exact.
 """
 
 import itertools
@@ -36,6 +37,7 @@ from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
 
 _SAME = 0.05  # policies whose throughputs are this close (relative) have no order
+_NOT_JUDGED = {"unis", "cooperative"}
 _SWITCH_ROUNDS = 2000
 _SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
 _SIMULATED_SECONDS_ELSE = 0.5
@@ -53,33 +55,38 @@ class Comparison(BaseModel):
     machine_ratio: Paired | None  # unis / cooperative, windows of one round
     simulator_ratio: Paired | None  # of the same rounds
     difference: Paired | None  # simulator's ratio less the machine's, round by round
-    reversed: list[tuple[str, str]]  # policies that are the other way round in the simulator
+    judged: dict[str, bool]  # "unis, rr": whether both order these two alike
 
     @property
     def agrees(self) -> bool:
-        """Whether machine and simulator order the policies alike."""
-        return not self.reversed
+        """Whether machine and simulator order the policies alike; not if no two can be told apart.
+
+        Then nothing was shown.
+        """
+        return bool(self.judged) and all(self.judged.values())
 
 
-def reversed_pairs(
+def judged_pairs(
     machine: Sequence[Mapping[str, float]], simulator: Sequence[Mapping[str, float]]
-) -> list[tuple[str, str]]:
-    """Pairs of policies that both sides tell apart, in opposite order.
+) -> dict[str, bool]:
+    """The pairs of policies that both sides tell apart, and whether in the same order.
 
     Throughput of each policy, round by round; compared within the rounds.
     """
-
-    def lead(rounds: Sequence[Mapping[str, float]], first: str, second: str) -> int:
-        # Not a / b: one of the two may have delivered nothing.
-        shares = [of[first] / ((of[first] + of[second]) or 1) for of in rounds]
-        by = 2 * statistics.median(shares) - 1
-        return 0 if abs(by) <= _SAME / 2 else 1 if by > 0 else -1
-
-    return [
-        (first, second)
+    leads = {
+        f"{first}, {second}": _lead(machine, first, second) * _lead(simulator, first, second)
         for first, second in itertools.combinations(machine[0], 2)
-        if lead(machine, first, second) * lead(simulator, first, second) < 0
-    ]
+        if {first, second} != _NOT_JUDGED
+    }
+    return {pair: lead > 0 for pair, lead in leads.items() if lead}
+
+
+def _lead(rounds: Sequence[Mapping[str, float]], first: str, second: str) -> int:
+    """Which of two is ahead: 1 the first, -1 the second, 0 neither."""
+    # Not a / b: one of the two may have delivered nothing.
+    sums = [(of[first], of[first] + of[second]) for of in rounds]
+    by = 2 * statistics.median(one / both if both else 0.5 for one, both in sums) - 1
+    return 0 if abs(by) <= _SAME / 2 else 1 if by > 0 else -1
 
 
 def macswap_chain(count: int, cost: str, machine: Machine) -> LoadedChain:
@@ -158,7 +165,7 @@ def _compare(
         machine_ratio=_ratio(measured),
         simulator_ratio=_ratio(simulated),
         difference=difference(measured, simulated),
-        reversed=reversed_pairs(measured, simulated),
+        judged=judged_pairs(measured, simulated),
     )
 
 

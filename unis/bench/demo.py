@@ -38,10 +38,21 @@ class DemoOptions:
     """What the command line says."""
 
     pcap: Path | None
-    out: Path
     rounds: int  # at least; whole squares are measured
     window: float  # seconds
     arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What was found, and a page that shows it."""
+
+    summary: Summary
+    page: str
+
+    def json(self) -> str:
+        """The summary, for programs."""
+        return json.dumps(self.summary.model_dump(), indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,8 @@ def demo_chain(pcap: Path | None) -> LoadedChain:
     return LoadedChain(chain.path, file, chain.document)
 
 
-def run_demo(options: DemoOptions, console: Console) -> Summary:
-    """Brings the chain up, measures, takes it down, writes the report."""
+def run_demo(options: DemoOptions, console: Console) -> DemoResult:
+    """Brings the chain up, measures, takes it down, makes the report."""
     machine = Machine.this()
     plan = plan_chain(demo_chain(options.pcap))
     spans_of = spans(options.arms, plan, options.window)
@@ -81,9 +92,9 @@ def run_demo(options: DemoOptions, console: Console) -> Summary:
     summary = summarise(
         measured.rounds, [str(arm) for arm in options.arms], measured.account, measured.costs_ns,
         this_machine(len(machine.cpus)), _settings(plan, options, len(measured.rounds)),
+        _tuning(plan),
     )  # fmt: skip
-    _write(options.out, plan, summary, measured)
-    return summary
+    return DemoResult(summary, _page(plan, summary, measured))
 
 
 def _measure(
@@ -139,14 +150,19 @@ def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | 
     }
 
 
+def _tuning(plan: Plan) -> dict[str, str]:
+    return {
+        "rr": f"slices of {rr_slice(plan) * 1000:g} ms",
+        "cooperative": f"a yield every {plan.functions[0].yield_every} bursts",
+    }
+
+
 def _path(plan: Plan) -> str:
     return " → ".join(hop.function for hop in plan.chains[0].hops)
 
 
-def _write(out: Path, plan: Plan, summary: Summary, measured: _Measured) -> None:
-    text = json.dumps(summary.model_dump(), indent=2, ensure_ascii=False)
-    (out / "summary.json").write_text(text + "\n")
-    page = report_page(
+def _page(plan: Plan, summary: Summary, measured: _Measured) -> str:
+    return report_page(
         f"{_path(plan)} on one CPU",
         summary,
         measured.rounds,
@@ -154,4 +170,3 @@ def _write(out: Path, plan: Plan, summary: Summary, measured: _Measured) -> None
         _TRACE_SECONDS * 1000,
         [function.name for function in plan.functions],
     )
-    (out / "report.html").write_text(page)

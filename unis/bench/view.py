@@ -1,7 +1,6 @@
 """The demo on the terminal: live, and its result."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -46,7 +45,7 @@ def result_table(summary: Summary) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for name, arm in summary.policies.items():
         table.add_row(
-            Text(name, "bold" if name == "unis" else ""),
+            _row_name(name, summary.tuning_of(name)),
             f"{arm.mpps.median:.3f}",
             f"{arm.mpps.q1:.3f}–{arm.mpps.q3:.3f}",
             _median(arm.ratio_to_cooperative),
@@ -57,7 +56,7 @@ def result_table(summary: Summary) -> Table:
     return table
 
 
-def print_result(summary: Summary, out: Path, console: Console) -> None:
+def print_result(summary: Summary, console: Console) -> None:
     """The end of the demo."""
     console.print(result_table(summary))
     for remark in remarks(summary):
@@ -68,7 +67,11 @@ def print_result(summary: Summary, out: Path, console: Console) -> None:
         console.print("Every packet is accounted for.")
     else:
         console.print(missing(summary), style="red", markup=False)
-    console.print(f"{out / 'report.html'}  {out / 'summary.json'}", markup=False, style="bold")
+
+
+def _row_name(arm: str, tuning: str) -> Text:
+    name = Text(arm, "bold" if arm == "unis" else "")
+    return name + Text(f"\n  {tuning}", "dim") if tuning else name
 
 
 def _median(ratio: Paired | None) -> str:

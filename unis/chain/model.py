@@ -207,13 +207,6 @@ class Function(_Part):
     restart: Restart | None = None
     """What happens when it ends: `never`, the run ends too."""
 
-    @property
-    def mean_cost_ns(self) -> float | None:
-        """What the scheduler reckons with; over several sizes, their mean (section 5.1.2)."""
-        if isinstance(self.cost_ns, dict):
-            return sum(self.cost_ns.values()) / len(self.cost_ns)
-        return self.cost_ns
-
 
 class Chain(_Part):
     """A service function chain (SFC): either a path, or the way back of another chain."""

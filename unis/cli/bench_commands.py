@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.cli.numbers import between
+from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.engine import names
+from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
@@ -31,7 +33,7 @@ def demo(
     rounds: Annotated[
         int, typer.Option(min=2, help="At least; a whole number of balanced squares.")
     ] = 12,
-    window: Annotated[float, typer.Option(min=0.02, help="Seconds measured.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
     arms: Annotated[
         str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
     ] = ",".join(names.COMPARED),
@@ -53,11 +55,13 @@ def demo(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--arms") from None
     with errors_told():
-        for file in ("report.html", "summary.json"):
-            writable(output / file)
-        summary = run_demo(DemoOptions(pcap, output, rounds, window, compared), err)
-    print_result(summary, output, out)
-    if not summary.accounted:
+        page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
+        result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
+    print_result(result.summary, out)
+    for file, text in ((page, result.page), (numbers, result.json())):
+        write_result(file, text)
+    out.print(f"{page}  {numbers}", markup=False, style="bold")
+    if not result.summary.accounted:
         raise typer.Exit(1)
 
 
@@ -66,39 +70,49 @@ def agreement(
     functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
     cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
     rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, typer.Option(min=0.02, help="Seconds.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
     output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
         "build/agreement.json"
     ),
 ) -> None:
     """Compare the machine with the simulator, which is fed with costs measured in between.
 
-    Exit code 1 if they differ in the order of the policies. By how much they differ in UNiS's
-    share of co-operative is told with its interval; that is not judged.
+    Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
+    by how much machine and simulator differ in the ratio of those two is told with its interval.
 
     Example: unis bench agreement --functions 2,5 --cost medium
     """
     from unis.bench import agreement as agreement_bench
 
-    try:
-        lengths = [int(part) for part in functions.split(",")]
-    except ValueError:
-        raise typer.BadParameter("write lengths as 2,3,4,5") from None
+    lengths = _lengths(functions)
     with errors_told():
         writable(output)
         results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
     out.print(_agreement_table(results))
     data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
-    output.write_text(json.dumps(data, indent=2) + "\n")
+    write_result(output, json.dumps(data, indent=2) + "\n")
     if not all(result.agrees for result in results):
         say("the simulator and the machine do not agree")
         raise typer.Exit(1)
 
 
+def _lengths(text: str) -> list[int]:
+    most = limit("ChainConfig.hops").max_items
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        lengths = [0]
+    if not all(1 <= length <= most for length in lengths):
+        raise typer.BadParameter(
+            f"`{text}`: write lengths from 1 to {most}, as 2,3,4,5", param_hint="--functions"
+        )
+    return lengths
+
+
 def _agreement_table(results: list[Comparison]) -> Table:
     table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
     table.add_column("functions")
-    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "order")
+    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "same order")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for result in results:
@@ -110,10 +124,17 @@ def _agreement_table(results: list[Comparison]) -> Table:
             ),
             f"{_median(result.machine_ratio)} / {_median(result.simulator_ratio)}",
             _difference(result.difference),
-            "differs" if result.reversed else "same",
+            _order(result),
             style="" if result.agrees else "red",
         )
     return table
+
+
+def _order(result: Comparison) -> str:
+    if not result.judged:
+        return "not told apart"
+    same = sum(result.judged.values())
+    return f"{same} of {len(result.judged)} pairs"
 
 
 def _median(ratio: Paired | None) -> str:

@@ -37,7 +37,7 @@ def config(
 
 
 def _print(plan: Plan) -> None:
-    out.print(f"{plan.name} ({plan.chain_file})", style="bold", soft_wrap=True)
+    out.print(f"{plan.name} ({plan.chain_file})", style="bold", markup=False, soft_wrap=True)
     out.print(
         f"policy {plan.policy}, controller {plan.controller}; functions on CPU "
         f"{_listed(plan.cpus)}, traffic and scheduler on CPU {_listed(plan.platform_cpus)}; "

@@ -1,11 +1,13 @@
 """`unis logs`: what processes of a run said, also when it is down."""
 
+import contextlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -15,6 +17,7 @@ from unis.runtime import logs as kept
 from unis.runtime.directory import RunDirectory, keep_off_functions
 
 _LOOK_SECONDS = 0.2
+_TRIES, _MOVED_SECONDS = 10, 0.02
 
 
 def logs(
@@ -38,7 +41,8 @@ def logs(
 ) -> None:
     """Show what the launcher, the engine and the functions of a run said.
 
-    The logs of the last runs that are down are kept too.
+    The logs of the last runs that are down are kept too. Of one that grows beyond 4 MB only the
+    last part is.
 
     Examples: unis logs  |  unis logs demo firewall -f
     """
@@ -47,14 +51,13 @@ def logs(
         if listing:
             _list(as_json)
             return
-        directory = _directory(name)
-        chosen = _chosen(directory, function)
-        for log, line in _lines(directory, chosen, follow):
+        directory, streams = _open(name, function)
+        for log, line in _lines(directory, streams, follow):
             who = _who(log)
             if as_json:
                 typer.echo(json.dumps({"who": who, "line": line}))
             else:
-                typer.echo(line if len(chosen) == 1 else f"{who} | {line}")
+                typer.echo(line if len(streams) == 1 else f"{who} | {line}")
 
 
 def _list(as_json: bool) -> None:
@@ -74,11 +77,20 @@ def _list(as_json: bool) -> None:
         typer.echo(f"{when}  {run.name}  {run.directory.path}")
 
 
-def _directory(name: str | None) -> RunDirectory:
-    directory = kept.latest(name)
-    if directory is None:
-        raise fail("no logs are kept" + (f" of a run `{name}`" if name else ""))
-    return directory
+def _open(name: str | None, function: str | None) -> tuple[RunDirectory, dict[Path, TextIO]]:
+    """The logs of the run that is meant; looked for again when they move, as the run ends."""
+    for _ in range(_TRIES):
+        if (directory := kept.latest(name)) is None:
+            break
+        with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):
+            streams: dict[Path, TextIO] = {
+                log: stack.enter_context(log.open(errors="replace"))
+                for log in _chosen(directory, function)
+            }
+            stack.pop_all()
+            return directory, streams
+        time.sleep(_MOVED_SECONDS)
+    raise fail("no logs are kept" + (f" of a run `{name}`" if name else ""))
 
 
 def _who(log: Path) -> str:
@@ -87,6 +99,8 @@ def _who(log: Path) -> str:
 
 def _chosen(directory: RunDirectory, function: str | None) -> list[Path]:
     found = directory.logs()
+    if not found:
+        raise FileNotFoundError
     if function is None:
         return found
     if chosen := [log for log in found if _who(log) == function]:
@@ -94,13 +108,16 @@ def _chosen(directory: RunDirectory, function: str | None) -> list[Path]:
     raise fail(f"there is no log of `{function}`; there are {', '.join(map(_who, found))}")
 
 
-def _lines(directory: RunDirectory, logs: list[Path], follow: bool) -> Iterator[tuple[Path, str]]:
-    streams = {log: log.open(errors="replace") for log in logs}
+def _lines(
+    directory: RunDirectory, streams: dict[Path, TextIO], follow: bool
+) -> Iterator[tuple[Path, str]]:
     try:
         while True:
             # Looked at before reading: what is said last must not be missed.
             goes_on = follow and (state := directory.read()) is not None and state.live()
             for log, stream in streams.items():
+                if os.fstat(stream.fileno()).st_size < stream.buffer.tell():  # it was shortened
+                    stream.seek(0, os.SEEK_END)
                 for line in stream:
                     yield log, line.rstrip("\n")
             if not goes_on:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unis.cli.numbers import between
 from unis.cli.plain import as_dict
 from unis.cli.ps_command import as_json_row, look
 from unis.cli.select import JsonOption, NameArgument, choose, connect
@@ -15,7 +16,7 @@ from unis.errors import EXIT_FAILED
 
 def top(
     name: NameArgument = None,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, between(0.1, 3600, "Seconds between two looks.")] = 1.0,
     count: Annotated[int, typer.Option(min=0, help="Looks, then end; 0: until Ctrl-C.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="For programs: the counters, a line a look.")
@@ -87,6 +88,7 @@ def account(
     else:
         out.print(account_text(counted), soft_wrap=True)
     if not counted.exact:
-        raise fail("the chains did not drain, so the count is not exact", code=1)
+        why = counted.doubt or "the chains did not drain"
+        raise fail(f"{why}, so the count is not exact", code=1)
     if counted.unaccounted:
         raise typer.Exit(1)

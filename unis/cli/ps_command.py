@@ -39,15 +39,16 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
     """
     found = [choose(name)] if name else runs()
     rows = [look(*run) for run in found]
-    damaged = [] if name else damages()
+    damaged = {} if name else damages()
     if as_json:
-        out.print_json(json.dumps([as_json_row(row) for row in rows]))
+        unread = [{"name": of, "phase": "damaged", "reason": why} for of, why in damaged.items()]
+        out.print_json(json.dumps([*map(as_json_row, rows), *unread]))
     else:
         for row in rows:
             show(row)
         if not rows and not damaged:
             say("no chain is running: start one with `unis up FILE`")
-    for damage in damaged:
+    for damage in damaged.values():
         err.print(damage, style="red", markup=False, soft_wrap=True)
     if damaged or any(row.silence or row.state.problems for row in rows):
         raise typer.Exit(EXIT_FAILED)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.numbers import between
 from unis.cli.select import ChainFileArgument, NameArgument, NameOption, choose, connect, runs
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
-from unis.runtime.process import keep_to, wait_gone
+from unis.runtime.process import ProcessId, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
+_MOST_SECONDS = 86400.0
 _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 
@@ -68,9 +70,10 @@ def up(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=0.1,
-            help="Seconds after which a chain that does not run is given up; with --wait, 60.",
+        between(
+            0.1,
+            _MOST_SECONDS,
+            "Seconds after which a chain that does not run is given up; with --wait, 60.",
         ),
     ] = None,
     policy: PolicyOption = None,
@@ -89,16 +92,18 @@ def up(
     """
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
-    from unis.runtime.planning import plan_file
+    from unis.runtime.planning import look, plan_file
     from unis.runtime.run import running
     from unis.runtime.supervisor import Request, start_detached
 
     with errors_told():
-        plan = plan_file(file, name)
+        machine = look()
+        plan = plan_file(file, name, machine)
         if wait and timeout is None:
             timeout = _WAIT_SECONDS
         if detach or wait:
-            request = Request(str(file.resolve()), name, policy, controller, wait, timeout)
+            cpus = sorted(machine.cpus)
+            request = Request(str(file.resolve()), cpus, name, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(request, say))
         with interrupts() as switch, contextlib.ExitStack() as stack:
             options = Options(policy=policy, controller=controller)
@@ -180,17 +185,20 @@ def _down(directory: RunDirectory, state: RunState) -> list[str]:
 
 
 def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
+    def ask() -> list[ProcessId]:
+        state.launcher.send(signal.SIGTERM)
+        state.launcher.send(signal.SIGCONT)  # it may be stopped, by Ctrl-Z
+        return wait_gone([state.launcher], _DOWN_SECONDS)
+
     try:
         # The log moves away with the run; a file that is open can still be read.
         with directory.event_log.open() as log:
             log.seek(0, 2)
-            state.launcher.send(signal.SIGTERM)
-            left = wait_gone([state.launcher], _DOWN_SECONDS)
+            left = ask()
             for line in log:
                 say(f"{state.name}: {line.rstrip().partition(' ')[2]}")
     except FileNotFoundError:  # it is so young
-        state.launcher.send(signal.SIGTERM)
-        left = wait_gone([state.launcher], _DOWN_SECONDS)
+        left = ask()
     if left:
         say(f"{state.name}: its launcher does not end; killing it")
         state.launcher.send(signal.SIGKILL)
@@ -205,6 +213,7 @@ def restart(name: NameArgument = None) -> None:
     Example: unis restart demo
     """
     from unis.plan.machine import Machine
+    from unis.runtime.claim import require_room
     from unis.runtime.planning import plan_file
     from unis.runtime.supervisor import Request, start_detached
 
@@ -212,11 +221,12 @@ def restart(name: NameArgument = None) -> None:
     directory, state = choose(name)
     with errors_told():
         # No chain is ended for one that cannot run in its place.
-        plan_file(Path(state.chain_file), state.name, machine)
+        require_room(plan_file(Path(state.chain_file), state.name, machine), state)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        keep_to(machine.cpus)  # there is no function to keep off from any more
-        request = Request(state.chain_file, state.name, state.policy, state.controller)
+        request = Request(
+            state.chain_file, sorted(machine.cpus), state.name, state.policy, state.controller
+        )
         raise typer.Exit(start_detached(request, say))
 
 

@@ -69,7 +69,8 @@ def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
     if state.phase == Phase.FAILED:
         raise fail(f"`{state.name}` failed: {state.reason}", code=1)
     if not state.live():
-        raise fail(f"the launcher of `{state.name}` was killed: run `unis down {state.name}`")
+        killed = f"the launcher of `{state.name}` was killed: run `unis down {state.name}`"
+        raise fail(killed, code=1)
     from unis.engine.client import EngineClient
 
     return directory, state, EngineClient(directory.socket)

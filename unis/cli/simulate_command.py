@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,12 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from unis.cli.numbers import between
 from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import err, errors_told, out, say, writable
+from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
+from unis.engine.limits import limit
 from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 # A function of which nothing is known: about a hash look-up a packet.
 ASSUMED_COST_NS = 60.0
+_MOST_NS = limit("SimFunction.cost_ns").max or math.inf
+_MOST_US = 1e6
 _ANY_CPU = frozenset(range(1024))  # the simulator has them all
 
 
@@ -36,8 +41,8 @@ def _stated_costs(values: list[str]) -> dict[str, float]:
             costs[name] = float(number_text)
         except ValueError:
             raise typer.BadParameter(f"`{value}`: write NAME=NS, as fw=60") from None
-        if not costs[name] > 0:
-            raise typer.BadParameter(f"`{value}`: a cost is above 0 ns")
+        if not 0 < costs[name] <= _MOST_NS:
+            raise typer.BadParameter(f"`{value}`: a cost is above 0 and up to {_MOST_NS:g} ns")
     return costs
 
 
@@ -83,7 +88,7 @@ def simulate(
         list[str] | None,
         typer.Option(help=f"One or more of {', '.join(names.policies())}."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.001, max=3600, help="Of virtual time.")] = 1.0,
+    seconds: Annotated[float, between(0.001, 3600, "Of virtual time.")] = 1.0,
     cost: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=NS", help="What a packet costs a function, ns."),
@@ -93,21 +98,16 @@ def simulate(
     ] = None,
     switch_us: Annotated[
         float | None,
-        typer.Option(
-            min=0.01,
-            help="From the scheduler's decision till the next one runs; in the second half of it "
+        between(
+            0.01,
+            _MOST_US,
+            "From the scheduler's decision till the next one runs; in the second half of it "
             "nobody runs.",
         ),
     ] = None,
-    yield_us: Annotated[
-        float | None, typer.Option(min=0.01, help="One co-operative yield.")
-    ] = None,
-    source_ns: Annotated[
-        float, typer.Option(min=0, max=1e6, help="What a packet costs the source, ns.")
-    ] = 0,
-    sink_ns: Annotated[
-        float, typer.Option(min=0, max=1e6, help="What a packet costs the sink, ns.")
-    ] = 0,
+    yield_us: Annotated[float | None, between(0.01, _MOST_US, "One co-operative yield.")] = None,
+    source_ns: Annotated[float, between(0, 1e6, "What a packet costs the source, ns.")] = 0,
+    sink_ns: Annotated[float, between(0, 1e6, "What a packet costs the sink, ns.")] = 0,
     three_cpus: Annotated[
         bool,
         typer.Option(
@@ -115,7 +115,7 @@ def simulate(
             help="Source, sink and scheduler have a CPU each; else, where they take time, one.",
         ),
     ] = False,
-    seed: int = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1)] = 1,
     as_json: JsonOption = False,
     trace_file: Annotated[
         Path | None, typer.Option("--trace", help="Write who ran when (of the first policy).")
@@ -177,7 +177,8 @@ def simulate(
         first = results[0]
         from unis.report.trace import chrome_trace
 
-        trace_file.write_text(json.dumps(chrome_trace(first.policy, first.runs, first.events)))
+        trace = chrome_trace(first.policy, first.runs, first.events)
+        write_result(trace_file, json.dumps(trace))
         say(f"{trace_file}: open it with ui.perfetto.dev")
 
 

@@ -57,6 +57,14 @@ def errors_told() -> Iterator[None]:
         raise typer.Exit(EXIT_FAILED) from None
 
 
+def write_result(file: Path, text: str) -> None:
+    """Writes what was measured; exits with a sentence where there is no room for it."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise fail(f"cannot write {file}: {error.strerror}", EXIT_FAILED) from None
+
+
 def writable(file: Path) -> Path:
     """Sees to it, before any work is done, that a result can be written there; else exits."""
     try:

@@ -1,7 +1,7 @@
 """A typed client of `unisd`, over gRPC on a Unix socket."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -99,10 +99,15 @@ class EngineClient:
         return self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive)
 
     def estimate(
-        self, functions: Sequence[str], sizes: Sequence[int], rounds: int
+        self, functions: Sequence[str], shares: Mapping[int, int], rounds: int
     ) -> Sequence[costs_pb2.FunctionEstimate]:
-        """Measures what a packet costs functions, which take turns (Cycle Estimator)."""
-        request = costs_pb2.EstimateRequest(functions=functions, sizes=sizes, rounds=rounds)
+        """Measures what a packet costs functions, which take turns (Cycle Estimator).
+
+        `shares`: bytes, and how many of the packets have so many; empty: the smallest size.
+        """
+        request = costs_pb2.EstimateRequest(
+            functions=functions, sizes=shares.keys(), shares=shares.values(), rounds=rounds
+        )
         seconds = 60.0 * len(functions)
         return self._call("Estimate", request, costs_pb2.EstimateReply, seconds).functions
 

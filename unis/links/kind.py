@@ -57,7 +57,6 @@ class LinkKind(Protocol):
     """A kind of link; its module decides nothing about a run, only how the kind is put in words."""
 
     name: str
-    default_slots: int
     most_slots: int
 
     def capacity(self, slots: int) -> int:

@@ -1,6 +1,5 @@
 """memif: shared memory between two DPDK groups, both ways, packets are copied."""
 
-from unis.chain import defaults
 from unis.links.kind import LinkPlan, PortEnds
 
 _LOG2_MOST = 14  # of DPDK's net_memif, ETH_MEMIF_MAX_LOG2_RING_SIZE
@@ -12,7 +11,6 @@ class Memif:
     """
 
     name = "memif"
-    default_slots = defaults.MEMIF
     most_slots = 1 << _LOG2_MOST
 
     def capacity(self, slots: int) -> int:

@@ -1,6 +1,5 @@
 """rte_ring of the engine's DPDK group: one way, zero copy, no file of its own."""
 
-from unis.chain import defaults
 from unis.engine.limits import limit
 from unis.links.kind import LinkPlan, PortEnds
 
@@ -11,7 +10,6 @@ class Ring:
     """Ports on it are net_unis, our driver, which a secondary process loads by EAL's -d."""
 
     name = "ring"
-    default_slots = defaults.RING
     most_slots = int(limit("LinkConfig.slots").max or 0)
 
     def capacity(self, slots: int) -> int:

@@ -54,6 +54,11 @@ class Summary(BaseModel):
     costs_ns: dict[str, float]
     machine: MachineSummary
     settings: dict[str, str | int | float]
+    tuning: dict[str, str]  # by policy: how it was set, which its figures depend on
+
+    def tuning_of(self, arm: str) -> str:
+        """How the policy of an arm was set; empty if there is nothing to tell."""
+        return self.tuning.get(arm.partition("/")[0], "")
 
     def times(self, other: str) -> Paired | None:
         """How many times what `other` delivers UNiS does: of windows of the same round."""
@@ -95,7 +100,11 @@ def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:
 
 def account_dict(account: pb.Account) -> dict[str, int | bool]:
     """Every number of an account."""
-    return {field.name: getattr(account, field.name) for field in account.DESCRIPTOR.fields}
+    return {
+        field.name: getattr(account, field.name)
+        for field in account.DESCRIPTOR.fields
+        if field.name != "doubt"
+    }
 
 
 def summarise(
@@ -105,6 +114,7 @@ def summarise(
     costs_ns: Mapping[str, float],
     machine: MachineSummary,
     settings: Mapping[str, str | int | float],
+    tuning: Mapping[str, str],
 ) -> Summary:
     """All of a comparison."""
     return Summary(
@@ -114,4 +124,5 @@ def summarise(
         costs_ns=dict(costs_ns),
         machine=machine,
         settings=dict(settings),
+        tuning=dict(tuning),
     )

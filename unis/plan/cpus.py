@@ -10,13 +10,15 @@ _PLATFORM_PARTS = 3  # of the engine, that poll: source, sink, scheduler
 
 
 def function_problems(
-    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun], platform_cpus: Sequence[int]
 ) -> list[Problem]:
-    """CPUs of functions that are not here, or not free; each said once."""
+    """CPUs of functions that are not here, or not free; each said once, with those that are."""
+    # Where the file does not state them it has more than one only while they are to spare.
+    reserved = frozenset(platform_cpus if file.platform else platform_cpus[:1])
     found: dict[str, Problem] = {}
     for name in file.functions:
         cpu = file.function(name).cpu
-        if cpu is not None and (sentence := _function_sentence(file, cpu, machine, others)):
+        if cpu is not None and (sentence := _function_sentence(cpu, machine, others, reserved)):
             stated = file.functions[name].cpu is not None
             where: Location = ("functions", name, "cpu") if stated else ("defaults", "cpu")
             found.setdefault(sentence, Problem(where, sentence))
@@ -24,14 +26,13 @@ def function_problems(
 
 
 def _function_sentence(
-    file: ChainFile, cpu: int, machine: Machine, others: Sequence[OtherRun]
+    cpu: int, machine: Machine, others: Sequence[OtherRun], reserved: frozenset[int]
 ) -> str | None:
     if len(machine.cpus) == 1:
         return (
             "this machine has one CPU, and functions need another than the scheduler; "
             "try the chain with `unis simulate`"
         )
-    reserved = set(file.platform.cpus) if file.platform else {min(machine.cpus)}
     taken = {used for other in others for used in other.cpus | other.platform_cpus}
     free = machine.cpus - reserved - taken
     advice = f"choose from {format_cpu_list(free)}" if free else "none is free"
@@ -46,8 +47,6 @@ def _function_sentence(
                 f"CPU {cpu} is in use by run `{other.name}`: run `unis down {other.name}` first; "
                 f"{advice}"
             )
-    if cpu in reserved:
-        return f"CPU {cpu} is for traffic and the scheduler; {advice}"
     return None
 
 

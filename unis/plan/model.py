@@ -140,6 +140,17 @@ class Plan:
                 return function
         raise KeyError(name)
 
+    def measurable(self) -> tuple[FunctionPlan, ...]:
+        """The functions that the engine can estimate: those without a memif to one another."""
+        direct = {
+            link.name for link in self.links if link.memif and link.memif.engine_end == "none"
+        }
+        return tuple(
+            function
+            for function in self.functions
+            if not any({port.rx, port.tx} & direct for port in function.ports)
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         plain: dict[str, Any] = _plain(self)

@@ -8,6 +8,7 @@ from unis import links, workload
 from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
+from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, wiring
@@ -46,7 +47,7 @@ def make_plan(
     here = places(chain.file.name)
     wired = wiring.wire(chain.file, here.directory)
     platform, notes, problems = cpus.platform(chain.file, machine, others)
-    problems += cpus.function_problems(chain.file, machine, others)
+    problems += cpus.function_problems(chain.file, machine, others, platform)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)
@@ -160,10 +161,16 @@ class _Planner:
             env=dict(function.env),
             user=function.user,
             cwd=self._chain.directory,
-            cost_ns=function.mean_cost_ns,
+            cost_ns=self._cost(function),
             yield_every=function.yield_every or 0,
             ports=tuple(ports),
         )
+
+    def _cost(self, function: Function) -> float | None:
+        """What the scheduler reckons with, in the mean over this traffic (section 5.1.2)."""
+        if function.cost_ns is None:
+            return None
+        return mean_cost(function.cost_ns, shares(self._file.traffic))
 
     def _ports(self, name: str, kind: str) -> list[PortPlan]:
         ports: list[PortPlan] = []

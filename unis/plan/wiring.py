@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unis import links
+from unis.chain import defaults
 from unis.chain.model import Chain, ChainFile, Link
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS
@@ -94,11 +95,11 @@ def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
     found = [
         Problem(
             ("functions", name, "user") if file.functions[name].user else ("defaults", "user"),
-            f"`{name}` is on rings, in the engine's packet memory, which only root may open; make "
-            "the link to it a memif, or leave user out",
+            # Tried with a memif: the socket of root's engine let the user in, and broke under it.
+            f"a user other than root is planned for `{name}` and not there yet; leave it out",
         )
         for name in file.functions
-        if file.function(name).user not in (None, "root") and name not in wiring.own
+        if file.function(name).user not in (None, "root")
     ]
     found += [
         Problem(
@@ -186,7 +187,7 @@ class _Weaver:
         direct = {before, behind} <= self._wiring.own
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
-        name = self._add("memif", slots or links.KINDS["memif"].default_slots,
+        name = self._add("memif", slots or defaults.MEMIF,
                          end="none" if direct else "server")  # fmt: skip
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)

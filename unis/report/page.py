@@ -63,16 +63,21 @@ def headline(summary: Summary) -> str:
     if unis.ratio_to_cooperative:
         sentence += (
             f", {ratio_text(unis.ratio_to_cooperative.median)} of what functions reach that are "
-            "rewritten to co-operate"
+            f"rewritten to co-operate{_in_brackets(summary.tuning_of(BASELINE))}"
         )
     kernels = [
         f"{_times(times.median)} times the kernel's {policy}"
+        f"{_in_brackets(summary.tuning_of(policy))}"
         for policy in ("rr", "other")
         if (times := summary.times(policy))
     ]
     if kernels:
         sentence += f", and {' and '.join(kernels)}"
     return sentence + "."
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
 def missing(summary: Summary) -> str:

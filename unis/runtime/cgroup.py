@@ -13,6 +13,7 @@ from pathlib import Path
 from unis.runtime.process import ProcessId
 
 _EMPTY_SECONDS = 2.0
+_OWN = Path("/proc/self/cgroup")
 
 
 def mount() -> Path | None:
@@ -21,7 +22,10 @@ def mount() -> Path | None:
 
 
 def freezers() -> list[Path]:
-    """Where freezers are mounted, of cgroup version 1 and 2: the engine's controller uses them."""
+    """Where freezers are mounted, of cgroup version 1 and 2.
+
+    The engine's controller freezes functions in one of them, below a group named as its DPDK group.
+    """
     return [*_mounts("cgroup2"), *_mounts("cgroup", "freezer")]
 
 
@@ -36,12 +40,16 @@ def _mounts(kind: str, option: str | None = None) -> list[Path]:
 
 
 def leaf_name(run_id: str) -> str | None:
-    """Where the leaf of a run would be, below the mount; None where there is no cgroup v2."""
+    """Where the leaf of a run would be, below the mount; None where none can be.
+
+    That is without cgroup v2, and where we are outside what of it is mounted, as in a namespace.
+    """
     if mount() is None:
         return None
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in _OWN.read_text().splitlines():
         if line.startswith("0::/"):
-            return str(Path(line.removeprefix("0::/")) / f"unis-{run_id}")
+            own = Path(line.removeprefix("0::/"))
+            return None if ".." in own.parts else str(own / f"unis-{run_id}")
     return None
 
 
@@ -102,21 +110,28 @@ class Leaf:
         return []
 
     def remove(self) -> list[str]:
-        """Once it is empty: a process that was killed is in it for a moment yet."""
-        end = time.monotonic() + _EMPTY_SECONDS
-        while (problems := remove_groups(self.path)) and time.monotonic() < end:
-            time.sleep(0.01)
-        return problems
+        """Once it is empty."""
+        return remove_groups(self.path)
 
 
 def remove_groups(*paths: Path) -> list[str]:
-    """Removes cgroups, those below them first; what could not be, as sentences."""
+    """Removes cgroups, those below them first; what could not be, as sentences.
+
+    Waits till they are empty: a process that was killed is in its group for a moment yet.
+    """
+    end = time.monotonic() + _EMPTY_SECONDS
+    while (problems := _remove(*paths)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return problems
+
+
+def _remove(*paths: Path) -> list[str]:
     problems: list[str] = []
     for path in paths:
         if not path.is_dir():
             continue
         below = [child for child in path.iterdir() if child.is_dir()]
-        problems += remove_groups(*below)
+        problems += _remove(*below)
         try:
             path.rmdir()
         except OSError as error:

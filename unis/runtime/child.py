@@ -14,7 +14,7 @@ from unis.runtime.files import appending, written
 from unis.runtime.state import RUN_MARK
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong
+_BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Child:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def check(self) -> None:
-        """Raises RunFailedError if it has ended."""
+    def check(self, *, starting: bool = True) -> None:
+        """Raises RunFailedError if it has ended; only while `starting` can that be bad input."""
         code = self.process.poll()
         if code is None:
             return
@@ -34,7 +34,7 @@ class Child:
         sentence = f"{self.what} (pid {self.process.pid}) {how}"
         if lines := last_lines(self.log):
             sentence += f"; the end of {self.log}:\n{lines}"
-        raise RunFailedError(sentence, bad_input=code == _BAD_USAGE)
+        raise RunFailedError(sentence, bad_input=starting and code == _BAD_USAGE)
 
 
 def start(

@@ -4,13 +4,16 @@ import os
 import uuid
 from collections.abc import Callable
 
+from unis import built
 from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import written
+from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import machine_lock
+from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
 
@@ -20,9 +23,9 @@ Report = Callable[[str], None]
 def claim(
     plan: Plan,
     directory: RunDirectory,
-    policy: str | None,
-    controller: str | None,
+    options: Options,
     report: Report,
+    switch: Interrupts,
     taken: Callable[[RunState], None] = lambda _: None,
 ) -> RunState:
     """Notes that `plan` runs, or raises LaunchError; of two at once the second is refused.
@@ -30,9 +33,9 @@ def claim(
     `taken` hears of it before it is on disk: a signal may keep this from returning.
     """
     _require_permission()
-    _refuse_users(plan)
     with machine_lock():
-        _clear_stale_runs(report)
+        with switch.deferred():
+            _clear_stale_runs(report, switch.forced)
         others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
         _require_hugepages(plan.hugepages_mb, others)
@@ -45,8 +48,8 @@ def claim(
             platform_cpus=list(plan.platform_cpus),
             hugepages_mb=plan.hugepages_mb,
             launcher=ProcessId.me(),
-            policy=policy,
-            controller=controller,
+            policy=options.policy,
+            controller=options.controller,
         )
         _put_away_failed(directory, report)
         taken(state)
@@ -54,6 +57,15 @@ def claim(
             directory.make()
             directory.write(state)
         return state
+
+
+def require_room(plan: Plan, old: RunState) -> None:
+    """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
+    for part in (built.unisd, built.port_driver):
+        part()
+    there = [state for _, state in all_runs() if not state.undone()]
+    others = [state for state in there if state.run_id != old.run_id]
+    _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)
 
 
 def _put_away_failed(directory: RunDirectory, report: Report) -> None:
@@ -76,17 +88,7 @@ def _require_permission() -> None:
         )
 
 
-def _refuse_users(plan: Plan) -> None:
-    """Tried with a memif: the socket of root's engine let the user in, and broke under it."""
-    for function in plan.functions:
-        if function.user not in (None, "root"):
-            raise LaunchError(
-                f"function `{function.name}`: a `user` other than root is planned and not there "
-                "yet; leave it out"
-            )
-
-
-def _clear_stale_runs(report: Report) -> None:
+def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
     for directory, state in all_runs():
         if state.live() or state.undone():
             continue
@@ -94,7 +96,7 @@ def _clear_stale_runs(report: Report) -> None:
             f"cleaning up after run `{state.name}`, "
             + ("which left something" if state.problems else "whose launcher was killed")
         )
-        for problem in clean_up(directory, state.run_id):
+        for problem in clean_up(directory, state.run_id, hurry=hurry):
             report(problem)
 
 
@@ -123,7 +125,8 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
             )
 
 
-def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
+def _require_hugepages(needed_mb: int, others: list[RunState], more_mb: int = 0) -> None:
+    """`more_mb` will be free by then."""
     if hugepages.directory() is None:
         size = hugepages.default_page_kb()
         raise LaunchError(
@@ -133,7 +136,7 @@ def _require_hugepages(needed_mb: int, others: list[RunState]) -> None:
         )
     # Those that start have not taken theirs yet, or not all of it.
     promised = sum(other.hugepages_mb for other in others if other.phase == Phase.STARTING)
-    free = hugepages.free_mb()
+    free = hugepages.free_mb() + more_mb
     if free - promised < needed_mb:
         but = f", {promised} MB of them promised to runs that are starting," if promised else ""
         short_pages = -(-(needed_mb - free + promised) * 1024 // hugepages.default_page_kb())

@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unis.chain import defaults
+from unis.chain.sizes import shares
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
-# Packet sizes for a function whose cost depends on them (section 5.1.2): smallest to MTU.
-MTU_SIZES = [64, 512, 1024, 1500]
+# Where the traffic is not known beforehand (section 5.1.2): smallest to MTU.
+_MTU_SIZES = (64, 512, 1024, 1500)
 # A machine that others share may run at another speed tomorrow.
 _DAYS = 1
 _LARGEST_FILE = 64 << 20  # bytes of an argument's file that are hashed
@@ -40,7 +40,7 @@ class SizeCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a packet costs, the mean over the sizes."""
+    """What a packet costs, the mean over the sizes, each as often as it comes."""
 
     ns: float
     ns_q1: float
@@ -70,12 +70,13 @@ class Cost:
         return cls(**{**data, "sizes": sizes})
 
 
-def sizes_of(traffic: Traffic) -> list[int]:
-    """The packet sizes that a function's cost is taken over: those that it will see."""
-    size = getattr(traffic.source, "size", None)
-    if isinstance(size, str):
-        return list(defaults.MIXES[size])
-    return [size] if isinstance(size, int) else MTU_SIZES
+def shares_of(traffic: Traffic, sizes: Sequence[int] = ()) -> dict[int, int]:
+    """The packet sizes that a function's cost is taken over, and how often each counts.
+
+    Those of synthetic traffic are the ones that it will see. For a capture and for a port, which
+    nobody looks into beforehand, four sizes up to the MTU stand alike. `sizes` instead, if any.
+    """
+    return dict.fromkeys(sizes, 1) or shares(traffic) or dict.fromkeys(_MTU_SIZES, 1)
 
 
 def cpu_model() -> str:
@@ -86,14 +87,14 @@ def cpu_model() -> str:
     return "unknown CPU"
 
 
-def cost_key(function: FunctionPlan, sizes: Sequence[int]) -> str:
+def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
     """Changes with anything that may change the cost: program, arguments, their files, CPU."""
     digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
     # EAL's arguments carry names of the run, but for the kind of the ports.
     own = function.argv[function.argv.index("--") + 1 :] if "--" in function.argv else ()
     kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
     around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
-    parts = [*own, *kinds, *around, str(function.yield_every), str(list(sizes)), cpu_model()]
+    parts = [*own, *kinds, *around, str(function.yield_every), str(dict(shares)), cpu_model()]
     for part in parts:
         digest.update(f"\0{part}".encode())
     for argument in own:

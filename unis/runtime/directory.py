@@ -12,6 +12,7 @@ from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
 _STATE = "state.json"
+_TAIL_BYTES = 8192  # of a log, for an error message
 
 
 class RunDirectory:
@@ -148,9 +149,11 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return list(_runs())
 
 
-def damages() -> list[str]:
-    """A sentence on each run whose state cannot be read."""
-    return [damage for directory in _directories() if (damage := directory.damage())]
+def damages() -> dict[str, str]:
+    """A sentence on each run whose state cannot be read, by its name."""
+    return {
+        directory.name: damage for directory in _directories() if (damage := directory.damage())
+    }
 
 
 def keep_off_functions() -> None:
@@ -177,7 +180,9 @@ def _directories() -> list[RunDirectory]:
 def last_lines(log: Path, count: int = 8) -> str:
     """The end of a log, for an error message."""
     try:
-        lines = log.read_text(errors="replace").splitlines()
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            lines = stream.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
     return "\n".join(f"    {line}" for line in lines[-count:])

@@ -18,5 +18,5 @@ class NotAllowedError(UnisError):
     """Something that only root, or another user, may look at."""
 
 
-class InterruptedRunError(Exception):
-    """Ctrl-C or SIGTERM."""
+class InterruptedRunError(BaseException):
+    """Ctrl-C or SIGTERM: no `except Exception` may take it for a fault."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,19 @@ def appending(file: Path) -> BinaryIO:
     return os.fdopen(os.open(file, flags, 0o600), "ab")
 
 
+def remove_tree(directory: Path) -> list[str]:
+    """Removes a folder and all that is in it, if it is there; what could not be, as sentences."""
+    problems: list[str] = []
+
+    def note(_call: object, path: str, info: tuple[object, BaseException, object]) -> None:
+        error = info[1]
+        if not isinstance(error, FileNotFoundError):  # another was faster
+            problems.append(f"cannot remove {path}: {getattr(error, 'strerror', None) or error}")
+
+    shutil.rmtree(directory, onerror=note)
+    return problems
+
+
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[None]:
     """Makes a sentence of an OSError: without its notes no run is started."""
@@ -53,8 +67,8 @@ def own_directory(path: Path, mode: int) -> None:
         raise LaunchError(f"cannot make {path}: {error.strerror}") from None
     if trouble := _trouble(found):
         raise LaunchError(
-            f"{path} {trouble}, and UNiS runs as root what is noted there: remove it, or set "
-            "UNIS_RUN_DIR to a folder of your own"
+            f"{path} {trouble}, and UNiS runs as root what is noted there: find out who made it, "
+            "and remove it"
         )
 
 

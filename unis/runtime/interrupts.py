@@ -16,6 +16,8 @@ class Interrupts:
     def __init__(self) -> None:
         self._armed = True
         self._count = 0
+        self._deferring = False
+        self._late: BaseException | None = None
 
     def hold(self) -> None:
         """From now on signals are only counted."""
@@ -26,12 +28,23 @@ class Interrupts:
         return self._count > 1
 
     @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """What would be raised while this lasts is raised at its end: what was begun is done."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+        if self._late:
+            raise self._late
+
+    @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:
         """Raises RunFailedError "`what` within … s" if the block takes longer; None: never."""
 
         def expire(_number: int, _frame: FrameType | None) -> None:
             if self._armed:
-                raise RunFailedError(f"{what} within {seconds:g} s")
+                self._raise(RunFailedError(f"{what} within {seconds:g} s"))
 
         before = signal.signal(signal.SIGALRM, expire)
         signal.setitimer(signal.ITIMER_REAL, seconds or 0)
@@ -45,14 +58,27 @@ class Interrupts:
         self._count += 1
         if self._armed:
             self._armed = False
-            raise InterruptedRunError(signal.Signals(number).name)
+            self._raise(InterruptedRunError(signal.Signals(number).name))
+
+    def _raise(self, error: BaseException) -> None:
+        if not self._deferring:
+            raise error
+        self._late = self._late or error
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """While this lasts, the first of SIGINT, SIGTERM and SIGHUP raises InterruptedRunError."""
+    """While this lasts, the first of SIGINT, SIGTERM and SIGHUP raises InterruptedRunError.
+
+    Not those that `nohup`, or `&` in a script, has us ignore; but SIGTERM is how a run is ended.
+    """
     switch = Interrupts()
-    before = {number: signal.signal(number, switch._on_signal) for number in _SIGNALS}  # noqa: SLF001
+    heard = [
+        number
+        for number in _SIGNALS
+        if number == signal.SIGTERM or signal.getsignal(number) != signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, switch._on_signal) for number in heard}  # noqa: SLF001
     try:
         yield switch
     finally:

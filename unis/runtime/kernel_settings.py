@@ -76,7 +76,8 @@ def _restore(file: Path) -> list[str]:
     if changed.held():
         return []
     try:
-        if changed.path.read_text().strip() != changed.before:
+        # Another number than the run's: somebody has set it since, and it stays.
+        if changed.path.read_text().strip() == changed.value:
             changed.path.write_text(changed.before)
         file.unlink()
     except OSError as error:

@@ -1,6 +1,7 @@
 """The logs of runs that have ended: the last few are kept, for `unis logs`."""
 
 import contextlib
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import own_directory
+from unis.runtime.files import appending, own_directory, remove_tree
 
 KEPT = 10  # runs
+LOG_BYTES = 4 << 20  # of one log: they are in memory, where most have /run
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,13 @@ class EndedRun:
     """The logs of one run that is down."""
 
     name: str
-    ended: int  # seconds since 1970
+    ended_ns: int  # since 1970
     directory: RunDirectory
+
+    @property
+    def ended(self) -> int:
+        """Seconds since 1970."""
+        return self.ended_ns // 10**9
 
 
 def keep(directory: RunDirectory) -> None:
@@ -37,18 +44,44 @@ def keep(directory: RunDirectory) -> None:
         shutil.rmtree(old.directory.path, ignore_errors=True)
 
 
+def shorten(log: Path, most: int = LOG_BYTES) -> None:
+    """Leaves the last quarter of `most` of a log that has more, and says so in its first line.
+
+    Who writes on it appends, and goes on at its new end; what is written meanwhile may be lost.
+    """
+    with contextlib.suppress(OSError):
+        size = log.stat().st_size
+        if size <= most:
+            return
+        with log.open("rb") as stream:
+            stream.seek(size - most // 4)
+            end = stream.read(most // 4)
+        os.truncate(log, 0)
+        with appending(log) as shorter:
+            shorter.write(b"unis: %d bytes before this were left out\n%s" % (size - len(end), end))
+
+
 def put_away(directory: RunDirectory) -> list[str]:
     """Removes the folder of a run that is undone, but for its logs; what could not be done."""
-    problems: list[str] = []
     try:
         keep(directory)
-    except (OSError, LaunchError) as error:
-        problems.append(f"cannot keep the logs of {directory.path}: {error}")
-    if directory.path.exists():
-        shutil.rmtree(
-            directory.path,
-            onerror=lambda _call, path, info: problems.append(f"cannot remove {path}: {info[1]}"),
-        )
+    except (OSError, LaunchError) as error:  # nobody may have read them yet
+        problem = f"cannot keep the logs of `{directory.name}`, which stay in {directory.path}"
+        return [f"{problem}: {error}", *_remove_but_logs(directory)]
+    return remove_tree(directory.path)
+
+
+def _remove_but_logs(directory: RunDirectory) -> list[str]:
+    """Without its state it is no run any more."""
+    problems: list[str] = []
+    try:
+        for path in {*directory.path.iterdir()} - {*directory.logs()}:
+            if path.is_dir() and not path.is_symlink():
+                problems += remove_tree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        problems.append(f"cannot remove {error.filename}: {error.strerror}")
     return problems
 
 
@@ -59,21 +92,34 @@ def ended() -> list[EndedRun]:
         for path in _kept().iterdir():
             nanoseconds, _, name = path.name.partition(".")
             if nanoseconds.isdigit():
-                found.append(EndedRun(name, int(nanoseconds) // 10**9, RunDirectory(path)))
+                found.append(EndedRun(name, int(nanoseconds), RunDirectory(path)))
     return sorted(found, key=lambda run: run.directory.name, reverse=True)
 
 
 def latest(name: str | None) -> RunDirectory | None:
     """The logs of the run called `name`, else of the one that runs, or ended last, if any."""
     here = [run_directory(name)] if name else [directory for directory, _ in all_runs()]
-    written = [
-        (max(log.stat().st_mtime for log in logs), directory.name)
+    found = [
+        ((_is_live(directory), written), directory)
         for directory in here
-        if (logs := directory.logs())
+        if (written := _last_written(directory))
     ]
-    if written:
-        return run_directory(max(written)[1])
-    return next((run.directory for run in ended() if name in (None, run.name)), None)
+    found += [((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _is_live(directory: RunDirectory) -> bool:
+    state = directory.read()
+    return state is not None and state.live()
+
+
+def _last_written(directory: RunDirectory) -> int:
+    """When, in ns since 1970; 0 where there are no logs."""
+    times = [0]
+    for log in directory.logs():
+        with contextlib.suppress(FileNotFoundError):  # the run ends just now
+            times.append(log.stat().st_mtime_ns)
+    return max(times)
 
 
 def _kept() -> Path:

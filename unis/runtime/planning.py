@@ -1,5 +1,6 @@
 """A plan for this machine as it is now, with the runs that are on it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
@@ -9,6 +10,7 @@ from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
 from unis.runtime import hugepages
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
+from unis.runtime.errors import NotAllowedError
 
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
@@ -20,13 +22,24 @@ def plan_file(path: Path, name: str | None = None, machine: Machine | None = Non
 def plan_chain(chain: LoadedChain, machine: Machine | None = None) -> Plan:
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
     machine = machine or look()
-    # Not the run of the same name, in whose place this one would be: `claim` refuses the name.
-    there = [run for run in others() if run.name != chain.file.name]
+    there, notes = _beside(chain.file.name)
     try:
-        return make_plan(chain, machine, there, places)
+        plan = make_plan(chain, machine, there, places)
+        return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
         error.bad_input = not (there and _fits(chain, machine))
         raise
+
+
+def _beside(name: str) -> tuple[list[OtherRun], list[str]]:
+    """The runs beside one called `name`, in whose place it would be: `claim` refuses the name.
+
+    And what the user should know where he may not look at them.
+    """
+    try:
+        return [run for run in others() if run.name != name], []
+    except NotAllowedError as error:
+        return [], [f"CPUs that other runs have are not known here: {error}"]
 
 
 def look() -> Machine:

@@ -1,6 +1,7 @@
 """`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -22,11 +23,13 @@ from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
-from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, sizes_of
+from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, shares_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.lock import locked
+from unis.runtime.logs import shorten
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -34,13 +37,14 @@ from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
+_LOOK_SECONDS = 1.0  # between looks at how long logs have become
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
 class Run:
     """A chain that is coming up or running. Made by `running()`."""
 
-    def __init__(self, plan: Plan, options: Options, report: Report):
+    def __init__(self, plan: Plan, options: Options, report: Report, switch: Interrupts):
         self.plan = plan
         self.options = options
         self.directory: RunDirectory = run_directory(plan.name)
@@ -50,6 +54,7 @@ class Run:
         self.guard: subprocess.Popen[bytes] | None = None
         self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
         self._report = report
+        self._switch = switch
         self._children: dict[str, Child] = {}
         self._state: RunState | None = None
 
@@ -60,10 +65,7 @@ class Run:
         keep_off_functions()
         driver = built.port_driver()
         options = self.options
-        claim(
-            self.plan, self.directory, options.policy, options.controller, self._report,
-            self._taken,
-        )  # fmt: skip
+        claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
         with written(self.directory.path):
             # EAL loads no driver from below a folder that everybody may write, such as /tmp.
             shutil.copy(driver, self.directory.port_driver)
@@ -86,10 +88,15 @@ class Run:
         return self._state
 
     def record(self, **changes: Any) -> None:
-        """Notes what is going to be done, or was."""
-        self._state = self.state.with_changes(**changes)
-        with written(self.directory.path):
-            self.directory.write(self._state)
+        """Notes what is going to be done, or was. LaunchError: others have undone the run."""
+        changed = self.state.with_changes(**changes)
+        with written(self.directory.path), locked(self.directory.lock):
+            # While we were stopped the guard may have: then the name is free, or another's.
+            noted = self.directory.read()
+            if noted and (noted.run_id != changed.run_id or noted.undone()):
+                raise LaunchError(f"`{changed.name}` was undone meanwhile", bad_input=False)
+            self.directory.write(changed)
+        self._state = changed
 
     def tell(self, line: str) -> None:
         """To the user and to the log."""
@@ -98,9 +105,18 @@ class Run:
 
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
+        if self._is_replaced():
+            return
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with contextlib.suppress(OSError), appending(self.directory.event_log) as stream:
             stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
+
+    def _is_replaced(self) -> bool:
+        """Whether the folder is that of a later run of this name."""
+        with contextlib.suppress(NotAllowedError):
+            noted = self.directory.read()
+            return noted is not None and (self._state is None or noted.run_id != self._state.run_id)
+        return True
 
     def tell_guard(self, line: str) -> None:
         """`unisd PID` or `down`."""
@@ -151,10 +167,10 @@ class Run:
         """Measures what a packet costs each function, and remembers it in `costs`."""
         self.tell(f"measuring what a packet costs {', '.join(functions)}")
         self._measure_costs(functions, ESTIMATE_ROUNDS)
-        sizes = self._sizes()
+        shares = self._shares()
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
-            CostCache().put(cost_key(self.plan.function(name), sizes), self.costs[name])
+            CostCache().put(cost_key(self.plan.function(name), shares), self.costs[name])
 
     def estimate_again(self, rounds: int = 200) -> None:
         """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
@@ -163,11 +179,11 @@ class Run:
         """
         self._measure_costs([function.name for function in self.plan.functions], rounds)
 
-    def _sizes(self) -> list[int]:
-        return self.options.sizes or sizes_of(self.plan.traffic)
+    def _shares(self) -> dict[int, int]:
+        return shares_of(self.plan.traffic, self.options.sizes)
 
     def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
-        for estimate in self.client.estimate(functions, self._sizes(), rounds):
+        for estimate in self.client.estimate(functions, self._shares(), rounds):
             self.costs[estimate.function] = Cost.of(estimate)
 
     # ------------------------------------------------------------------ watch
@@ -194,6 +210,15 @@ class Run:
 
     def wait(self, seconds: float | None = None) -> None:
         """Sleeps; raises RunFailedError as soon as a process of the run dies. None: for ever."""
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._wait_for_a_death(min(left, _LOOK_SECONDS))
+            for one in self._children.values():
+                shorten(one.log)
+            self.check()
+        self.check()
+
+    def _wait_for_a_death(self, seconds: float) -> None:
         with contextlib.ExitStack() as stack:
             poll = select.poll()
             for process in self._processes():
@@ -204,8 +229,7 @@ class Run:
                     continue
                 stack.callback(os.close, descriptor)
                 poll.register(descriptor, select.POLLIN)
-            poll.poll(None if seconds is None else seconds * 1000)
-        self.check()
+            poll.poll(seconds * 1000)
 
     def _processes(self) -> list[subprocess.Popen[bytes]]:
         guard = [self.guard] if self.guard else []
@@ -214,7 +238,7 @@ class Run:
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
         for one in self._children.values():
-            one.check()
+            one.check(starting=self.state.phase == Phase.STARTING)
         if self.guard and self.guard.poll() is not None:
             raise RunFailedError("the guard that cleans up after a crash died")
 
@@ -274,9 +298,13 @@ class Run:
 def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
     cache = CostCache()
-    wanted = sizes or sizes_of(plan.traffic)
-    found = {function.name: cache.get(cost_key(function, wanted)) for function in plan.functions}
-    return {name: cost for name, cost in found.items() if cost}
+    wanted = shares_of(plan.traffic, sizes)
+    found: dict[str, Cost] = {}
+    for function in plan.functions:
+        with contextlib.suppress(OSError):  # of a program that we may execute and not read
+            if cost := cache.get(cost_key(function, wanted)):
+                found[function.name] = cost
+    return found
 
 
 @contextlib.contextmanager
@@ -285,7 +313,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    run = Run(plan, options, report)
+    run = Run(plan, options, report, switch)
     reason: str | None = None
     failed = True
     try:

@@ -21,7 +21,7 @@ from unis import built
 from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
-from unis.runtime.files import appending, written
+from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
@@ -164,7 +164,7 @@ class Engine:
                 for file in _packet_memory(mount.path, prefix):
                     problems += _unlink(file)
         for prefix in state.groups:
-            problems += _remove_tree(_DPDK_RUNTIME / prefix)
+            problems += remove_tree(_DPDK_RUNTIME / prefix)
         return problems
 
 
@@ -208,8 +208,9 @@ class Functions:
         # before the search, which waits for what a starved process has locked.
         problems += _calm(recorded)
         leaf = leaf_of(state)
-        found = leaf.members() if leaf else marked(RUN_MARK, state.run_id)
-        others = [process for process in found if process not in recorded]
+        # The engine's controller moves functions out of the leaf; what shook off its mark is in it.
+        found = [*(leaf.members() if leaf else []), *marked(RUN_MARK, state.run_id)]
+        others = [process for process in dict.fromkeys(found) if process not in recorded]
         problems += _calm(others)
         problems += _end([*recorded, *others], "function", leaf, hurry)
         groups = [mount / prefix for mount in cgroup.freezers() for prefix in state.groups]
@@ -294,16 +295,3 @@ def _unlink(file: Path) -> list[str]:
     except OSError as error:
         return [f"cannot remove {file}: {error.strerror}"]
     return []
-
-
-def _remove_tree(directory: Path) -> list[str]:
-    if not directory.is_dir():
-        return []
-    problems: list[str] = []
-    for path in directory.iterdir():
-        problems += _remove_tree(path) if path.is_dir() and not path.is_symlink() else _unlink(path)
-    try:
-        directory.rmdir()
-    except OSError as error:
-        problems.append(f"cannot remove {directory}: {error.strerror}")
-    return problems

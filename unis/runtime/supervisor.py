@@ -15,6 +15,7 @@ from unis.runtime.errors import InterruptedRunError
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_file
+from unis.runtime.process import keep_to
 from unis.runtime.run import running
 
 
@@ -23,6 +24,7 @@ class Request:
     """What shall run."""
 
     file: str
+    cpus: list[int]  # those that we may use; who asks has kept off some already
     name: str | None = None
     policy: str | None = None
     controller: str | None = None
@@ -96,6 +98,7 @@ class _Parent:
 
 def _run(request: Request, parent: _Parent) -> None:
     with interrupts() as switch, contextlib.ExitStack() as stack:
+        keep_to(request.cpus)  # not the rest that the parent has kept to
         plan = plan_file(Path(request.file), request.name)
         options = Options(policy=request.policy, controller=request.controller)
         with switch.within(request.timeout, f"`{plan.name}` did not run"):

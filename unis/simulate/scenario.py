@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unis import links
-from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Function, PcapSource, SyntheticSource, Traffic
+from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
 from unis.errors import UnisError
@@ -78,7 +78,10 @@ def scenario(
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
-        functions=[_function(name, file.function(name), costs[name]) for name in file.functions],
+        functions=[
+            _function(name, file.function(name), costs[name], shares(file.traffic))
+            for name in file.functions
+        ],
         chains=[
             pb.SimChain(
                 name=name,
@@ -104,7 +107,9 @@ def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
     return min(links.KINDS[link.kind].capacity(link.slots) for link in there)
 
 
-def _function(name: str, function: Function, cost: CostOf) -> pb.SimFunction:
+def _function(
+    name: str, function: Function, cost: CostOf, shares: Mapping[int, int]
+) -> pb.SimFunction:
     simulated = pb.SimFunction(
         name=name,
         cpu=function.cpu or 0,
@@ -113,7 +118,7 @@ def _function(name: str, function: Function, cost: CostOf) -> pb.SimFunction:
     if isinstance(cost, dict):
         simulated.size.extend(sorted(cost))
         simulated.size_cost_ns.extend(cost[size] for size in sorted(cost))
-        simulated.cost_ns = simulated.scheduled_cost_ns = sum(cost.values()) / len(cost)
+        simulated.cost_ns = simulated.scheduled_cost_ns = mean_cost(cost, shares)
     else:
         simulated.cost_ns = cost
     return simulated
@@ -123,8 +128,8 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
     arrivals = pb.SimArrivals(kind=pb.ARRIVAL_SATURATING)
     match traffic.source:
         case SyntheticSource(size=str(mix)):
-            arrivals.mix, weights = SIZE_MIXES[mix], defaults.MIXES[mix]
-            size = sum(each * weight for each, weight in weights.items()) / sum(weights.values())
+            arrivals.mix, of_size = SIZE_MIXES[mix], shares(traffic)
+            size = sum(each * share for each, share in of_size.items()) / sum(of_size.values())
         case SyntheticSource(size=int(fixed)):
             arrivals.size = fixed
             size = fixed

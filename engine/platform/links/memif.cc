@@ -8,20 +8,17 @@
 namespace unis {
 namespace {
 
-constexpr std::uint32_t kMaxSlots = 1U << 14;  // as DPDK's net_memif has it
-constexpr std::uint32_t kMaxBufferBytes = 0xffff;
-
 absl::Status Check(const MemifConfig& config) {
   if (!std::has_single_bit(config.shape.slots) || config.shape.slots < 2 ||
-      config.shape.slots > kMaxSlots) {
+      config.shape.slots > MemifShape::kMaxSlots) {
     return absl::InvalidArgumentError(
         fmt::format("link {}: a memif has a power of two of slots, at most {}, not {}", config.name,
-                    kMaxSlots, config.shape.slots));
+                    MemifShape::kMaxSlots, config.shape.slots));
   }
-  if (config.shape.buffer_bytes == 0 || config.shape.buffer_bytes > kMaxBufferBytes) {
+  if (config.shape.buffer_bytes == 0 || config.shape.buffer_bytes > MemifShape::kMaxBufferBytes) {
     return absl::InvalidArgumentError(
         fmt::format("link {}: a memif has buffers of at most {} bytes, not {}", config.name,
-                    kMaxBufferBytes, config.shape.buffer_bytes));
+                    MemifShape::kMaxBufferBytes, config.shape.buffer_bytes));
   }
   return absl::OkStatus();
 }
@@ -51,8 +48,6 @@ absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole>
   return memif;
 }
 
-bool Memif::Connected() const { return port_ && port_->LinkUp(); }
-
 absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
   auto region = MemifRegion::Find(pid, config_.shape);
   if (region.ok()) return region;
@@ -60,16 +55,8 @@ absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
                                                           std::string(region.status().message())));
 }
 
-absl::Status Memif::Locate(pid_t pid) {
-  auto region = Find(pid);
-  if (!region.ok()) return region.status();
-  Take(*std::move(region));
-  return absl::OkStatus();
-}
-
 Link Memif::link(MemifDirection direction) const {
-  return region_ ? region_->link(direction)
-                 : Link::Unreadable(LinkKind::kMemif, config_.shape.slots);
+  return region_ ? region_->link(direction) : Link::Unreadable(config_.shape.slots);
 }
 
 }  // namespace unis

@@ -2,7 +2,6 @@
 // engine has one of its ends, or none.
 #pragma once
 
-#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <rte_mempool.h>
 #include <sys/types.h>
@@ -37,7 +36,6 @@ class Memif {
 
   const MemifConfig& config() const { return config_; }
   EthPort* port() { return port_ ? &*port_ : nullptr; }  // the engine's end; null: it has none
-  bool Connected() const;                                // the engine's end is
 
   // The shared memory among the open files of a program that has an end; of the engine's own with
   // getpid().
@@ -45,7 +43,6 @@ class Memif {
   // The links are read there from now on; until then they cannot be read. Again after a
   // reconnection: what link() gave before is void then, and nobody may read it any more.
   void Take(MemifRegion region) { region_.emplace(std::move(region)); }
-  absl::Status Locate(pid_t pid);  // both
   bool located() const { return region_.has_value(); }
   const MemifRegion& region() const { return *region_; }  // only where located
   Link link(MemifDirection direction) const;

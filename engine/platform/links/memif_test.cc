@@ -58,13 +58,12 @@ TEST_F(MemifTest, WithoutAnEndOfTheEnginesItIsReadThroughTheProgram) {
   auto memif = Memif::Create(config, std::nullopt, memory_->pool());
   ASSERT_TRUE(memif.ok()) << memif.status();
   EXPECT_EQ(memif->port(), nullptr);
-  EXPECT_FALSE(memif->Connected());
-  EXPECT_EQ(memif->Locate(getpid()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(memif->Find(getpid()).status().code(), absl::StatusCode::kNotFound);
   EXPECT_FALSE(memif->link(MemifDirection::kToServer).readable());
   EXPECT_EQ(memif->link(MemifDirection::kToServer).capacity(), 256U);
   const auto programs = Connect(config, MemifRole::kServer);
   ASSERT_NE(programs, nullptr);
-  ASSERT_TRUE(memif->Locate(getpid()).ok());
+  ASSERT_TRUE(Locate(*memif));
   ASSERT_EQ(Send(programs->program, 5), 5U);
   EXPECT_EQ(memif->link(MemifDirection::kToServer).Packets(), 5U);
 }

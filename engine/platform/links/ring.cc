@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <rte_errno.h>
+#include <rte_mbuf.h>
 
 namespace unis {
 
@@ -11,6 +12,12 @@ absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) 
   if (ring != nullptr) return Ring(ring);
   return absl::ResourceExhaustedError(
       fmt::format("cannot make ring {} of {} slots: {}", name, slots, rte_strerror(rte_errno)));
+}
+
+void Ring::Empty() noexcept {
+  void* packet = nullptr;
+  while (rte_ring_sc_dequeue(ring_.get(), &packet) == 0)
+    rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
 }
 
 }  // namespace unis

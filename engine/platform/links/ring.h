@@ -18,15 +18,19 @@ class Ring {
   static absl::StatusOr<Ring> Create(const std::string& name, std::uint32_t slots);
 
   rte_ring* get() const noexcept { return ring_.get(); }
-  Link link() const { return Link::OfRing(*ring_); }
+  const Link& link() const { return link_; }
+  // Frees the packets that wait; nobody else takes from the ring. Before it goes while the packet
+  // memory stays.
+  void Empty() noexcept;
 
  private:
   struct Deleter {
     void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
   };
-  explicit Ring(rte_ring* ring) : ring_(ring) {}
+  explicit Ring(rte_ring* ring) : ring_(ring), link_(Link::OfRing(*ring)) {}
 
   std::unique_ptr<rte_ring, Deleter> ring_;
+  Link link_;  // made while no function knows the ring: later it may say anything
 };
 
 }  // namespace unis

@@ -26,9 +26,7 @@ TEST_F(RingTest, ItsLinkCountsItsPackets) {
   ASSERT_TRUE(ring.ok()) << ring.status();
   const Link link = ring->link();
   const Ring moved = *std::move(ring);  // the link is of the ring, wherever its owner is
-  EXPECT_EQ(link.kind(), LinkKind::kRing);
   EXPECT_EQ(link.capacity(), 63U);
-  EXPECT_EQ(link.freshness(), 0);
   EXPECT_TRUE(link.readable());
   const std::uint8_t byte = 0;
   for (std::uint32_t sent = 0; sent < 63; ++sent) {
@@ -38,6 +36,23 @@ TEST_F(RingTest, ItsLinkCountsItsPackets) {
   EXPECT_EQ(link.Packets(), 63U);
   EXPECT_EQ(Discard(moved.get()), 63U);
   EXPECT_EQ(link.Packets(), 0U);
+}
+
+// A function of the group can write all of it.
+TEST_F(RingTest, ItsLinkIsAsItWasMadeWhateverStandsInItsMemory) {
+  const auto ring = Ring::Create("ring", 64);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  ring->get()->capacity = 1U << 30;
+  EXPECT_EQ(ring->link().capacity(), 63U);
+}
+
+TEST_F(RingTest, EmptyFreesWhatWaits) {
+  auto ring = Ring::Create("ring", 64);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  const std::uint8_t byte = 0;
+  for (int i = 0; i < 5; ++i) rte_ring_sp_enqueue(ring->get(), Packet(std::span(&byte, 1)));
+  ring->Empty();
+  EXPECT_EQ(memory_->InUse(), 0U);
 }
 
 TEST_F(RingTest, SaysWhatItCannotMake) {

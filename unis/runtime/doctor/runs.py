@@ -17,7 +17,7 @@ def runs() -> Iterator[Finding]:
     except NotAllowedError as error:
         yield Finding("runs", Level.NOTE, "not ours to see", str(error), "sudo unis doctor")
         return
-    for damage in damaged:
+    for damage in damaged.values():
         yield Finding("runs", Level.NOTE, "notes are damaged", damage, "pgrep -af unis-")
     if not found and not damaged:
         yield fine("runs", "none")

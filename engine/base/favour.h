@@ -1,0 +1,27 @@
+// The engine's threads that spin for the functions come before its others, which answer calls, and
+// before the command line. Not in a real-time class: nothing else would ever run on their CPU.
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace unis {
+
+// Two thirds of a contended CPU are enough to schedule by, and leave the command line usable on
+// two cores.
+constexpr int kFavouredNice = -3;
+
+inline void FavourThread() { (void)setpriority(PRIO_PROCESS, 0, kFavouredNice); }
+
+// Where the kernel shares the CPU among sessions first (autogroup), the nice value of a thread
+// counts only within its own. Only for a session that this process began, and that goes with it:
+// that of whoever started it by hand would keep the value.
+inline void FavourSession() {
+  if (getsid(0) != getpid()) return;
+  std::ofstream autogroup("/proc/self/autogroup");
+  if (autogroup) autogroup << kFavouredNice;
+}
+
+}  // namespace unis

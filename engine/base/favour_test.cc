@@ -1,0 +1,50 @@
+#include "engine/base/favour.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "engine/base/machine_for_test.h"
+#include "engine/base/process_for_test.h"
+
+namespace unis {
+namespace {
+
+std::string Autogroup() {
+  std::string line;
+  std::getline(std::ifstream("/proc/self/autogroup") >> std::ws, line);
+  return line;
+}
+
+// Of a process in a session of its own that has begun it, or has a child that has not.
+std::string AutogroupAfterFavouring(bool began) {
+  std::array<int, 2> answer{};
+  if (pipe(answer.data()) != 0) return "no pipe";
+  const ChildProcess child([&] {
+    setsid();
+    if (!began) {
+      const ChildProcess by_hand([&answer] {
+        FavourSession();
+        (void)!write(answer[1], Autogroup().data(), Autogroup().size());
+      });
+      pause();
+    }
+    FavourSession();
+    (void)!write(answer[1], Autogroup().data(), Autogroup().size());
+  });
+  std::array<char, 256> line{};
+  const ssize_t size = read(answer[0], line.data(), line.size());
+  for (const int fd : answer) close(fd);
+  return {line.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+TEST(FavourTest, OnlyASessionThatThisProcessBegan) {
+  UNIS_NEED_ROOT();  // to lower a nice value
+  if (Autogroup().empty()) GTEST_SKIP() << "this kernel does not share the CPU among sessions";
+  EXPECT_TRUE(AutogroupAfterFavouring(true).ends_with("nice -3")) << AutogroupAfterFavouring(true);
+  EXPECT_TRUE(AutogroupAfterFavouring(false).ends_with("nice 0")) << AutogroupAfterFavouring(false);
+}
+
+}  // namespace
+}  // namespace unis

@@ -1,0 +1,61 @@
+"""`unis estimate`, but for the estimating."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from unis.cli.app import app
+from unis.runtime import run
+from unis.runtime.costs import Cost
+
+FUNCTION = {"program": "/bin/true", "cpu": 1, "cost_ns": 50}
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """The functions that the engine was asked for; the machine is let be."""
+    asked: list[str] = []
+    costs: dict[str, Cost] = {}
+
+    def estimate(names: list[str]) -> None:
+        asked.extend(names)
+        costs.update(dict.fromkeys(names, Cost(ns=7, ns_q1=7, ns_q3=7, cycles=7)))
+
+    @contextmanager
+    def running(*_: object) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(estimate=estimate, costs=costs)
+
+    before = os.sched_getaffinity(0)
+    monkeypatch.setattr(run, "running", running)
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield asked
+    os.sched_setaffinity(0, before)
+
+
+def test_functions_that_cannot_be_measured_are_left_out_and_named(
+    tmp_path: Path, measured: list[str]
+) -> None:
+    """The engine refuses what has a memif to another function, and all others with it."""
+    file = tmp_path / "x.yaml"
+    ends = ("a", "b"), ("b", "c")
+    content = {
+        "apiVersion": "unis/v1",
+        "name": "x",
+        "functions": dict.fromkeys("abc", FUNCTION),
+        "links": [{"from": origin, "to": to, "kind": "memif"} for origin, to in ends],
+        "chains": {"c": {"path": ["a", "b", "c"]}},
+    }
+    file.write_text(json.dumps(content))
+    result = CliRunner().invoke(app, ["estimate", str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    assert measured == ["a"]
+    assert list(json.loads(result.stdout)) == ["a"]
+    for name in "bc":
+        assert f"{name}: left out" in result.stderr

@@ -1,0 +1,43 @@
+"""Folders that are removed, cgroups that are looked for."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.leaves import leaves
+from unis.runtime import cgroup
+from unis.runtime.files import remove_tree
+
+
+def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    (deep / "link").symlink_to(tmp_path)
+    assert remove_tree(tmp_path / "a") == []
+    assert remove_tree(tmp_path / "a") == [], "it is gone already"
+    assert tmp_path.exists()
+
+
+def test_what_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(os, "rmdir", busy)
+    assert remove_tree(tmp_path / "a") == [
+        f"cannot remove {tmp_path / 'a'}: Device or resource busy"
+    ]
+
+
+def test_leaves_are_looked_for_where_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a session of systemd that is far below the mount."""
+    monkeypatch.setattr(cgroup, "mount", lambda: tmp_path)
+    monkeypatch.setattr(cgroup, "leaf_name", lambda run_id: f"user.slice/unis-{run_id}")
+    left = tmp_path / "user.slice" / "unis-1"
+    left.mkdir(parents=True)
+    assert leaves() == [left]
