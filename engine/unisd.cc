@@ -29,6 +29,7 @@ constexpr int kBadUsage = 2;
 
 constexpr const char* kHelp =
     R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
+             [--held FILE]
 
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
@@ -39,6 +40,7 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
                        they take turns on it
   --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
   --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
+  --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
   --help               this text
 )";
 
@@ -48,6 +50,7 @@ struct Options {
   std::vector<unsigned> cpus = {0};
   std::string hugepage_dir;
   std::vector<std::string> pci;
+  std::string held;  // empty: nobody guards
 };
 
 [[noreturn]] void Refuse(const std::string& why) {
@@ -75,6 +78,7 @@ Options ParseOptions(int argc, char** argv) {
                                  {"cpus", required_argument, nullptr, 'c'},
                                  {"hugepage-dir", required_argument, nullptr, 'd'},
                                  {"pci", required_argument, nullptr, 'p'},
+                                 {"held", required_argument, nullptr, 'g'},
                                  {"help", no_argument, nullptr, 'h'},
                                  {}};
   Options options;
@@ -94,6 +98,9 @@ Options ParseOptions(int argc, char** argv) {
         break;
       case 'p':
         options.pci.emplace_back(optarg);
+        break;
+      case 'g':
+        options.held = optarg;
         break;
       case 'h':
         fmt::print("{}", kHelp);
@@ -170,13 +177,28 @@ std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu
   return cpus;
 }
 
+int WaitForSignal(const sigset_t& signals, Run& run) {
+  constexpr timespec kLookEvery{.tv_sec = 0, .tv_nsec = 20'000'000};
+  for (;;) {
+    const int signal = sigtimedwait(&signals, nullptr, &kLookEvery);
+    if (signal > 0) return signal;
+    run.TakeBack();
+  }
+}
+
 int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allowed) {
   std::vector<unsigned> lcores;
   for (unsigned i = 0; i < options.cpus.size(); ++i) lcores.push_back(i + 1);
+  auto held = options.held.empty() ? HeldFile() : HeldFile::Create(options.held);
+  if (!held.ok()) {
+    spdlog::error("{}", std::string(held.status().message()));
+    return 1;
+  }
   Run run({.service_lcores = lcores,
            .function_cpus = FunctionCpus(options.cpus, allowed),
            .group = options.file_prefix,
-           .end = [] { kill(getpid(), SIGTERM); }});
+           .end = [] { kill(getpid(), SIGTERM); },
+           .held = *std::move(held)});
   EngineService service(run);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + options.socket, grpc::InsecureServerCredentials());
@@ -187,8 +209,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
     return 1;
   }
   spdlog::info("listening on {}, CPUs {}", options.socket, fmt::join(options.cpus, ","));
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = WaitForSignal(signals, run);
   spdlog::info("ending on signal {}", signal);
   // First of all, for handlers may be under way, and shutting down waits for them.
   run.Release();

@@ -36,6 +36,12 @@ struct SchedulingClass {
 
 class HeldThread {
  public:
+  struct Original {
+    SchedulingClass kernel_class;
+    int nice = 0;
+    cpu_set_t affinity = {};
+  };
+
   // `name` is the function's, for messages. Changes nothing yet.
   static absl::StatusOr<HeldThread> Take(std::string name, pid_t pid, pid_t tid);
   ~HeldThread();  // restores
@@ -46,6 +52,7 @@ class HeldThread {
   pid_t pid() const { return pid_; }
   pid_t tid() const { return tid_; }
   std::uint64_t start_time() const { return start_time_; }  // see ProcStat
+  const Original& before() const { return before_; }        // when it was taken
 
   bool alive() const noexcept;                                        // neither gone nor a zombie
   bool stopped() const;                                               // by a signal
@@ -79,12 +86,6 @@ class HeldThread {
   absl::Status Restore();
 
  private:
-  struct Original {
-    SchedulingClass kernel_class;
-    int nice = 0;
-    cpu_set_t affinity = {};
-  };
-
   HeldThread(std::string name, pid_t pid, pid_t tid, Pidfd process, UniqueFd task)
       : name_(std::move(name)),
         pid_(pid),

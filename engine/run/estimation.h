@@ -48,8 +48,7 @@ class Estimation {
   absl::Status Finish(HeldThread& thread, CycleEstimator& estimator);
   absl::StatusOr<v1::EstimateReply> Reply(std::vector<Subject>& subjects,
                                           const std::vector<std::uint32_t>& sizes,
-                                           const std::vector<double>& weights,
-                                          Costs& costs) const;
+                                          const std::vector<double>& weights, Costs& costs) const;
 
   Deployment& deployment_;
   const Members& members_;

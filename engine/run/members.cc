@@ -95,13 +95,16 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   return tids->front();
 }
 
-absl::StatusOr<std::unique_ptr<HeldThread>> Members::Hold(std::size_t index, pid_t pid, pid_t tid) {
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(std::size_t index, pid_t pid,
+                                                               pid_t tid) {
   const auto& config = deployment_.topology().functions[index].config;
   auto held = HeldThread::Take(config.name(), pid, tid);
   if (!held.ok()) return held.status();
+  auto note = held_.Add(*held);
+  if (!note.ok()) return note.status();
   if (auto status = held->Pin(config.cpu()); !status.ok()) return status;
   if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
-  return std::make_unique<HeldThread>(*std::move(held));
+  return std::make_unique<Member>(*std::move(note), *std::move(held));
 }
 
 absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
@@ -118,21 +121,20 @@ absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
   for (auto& [attached, census] : censuses) {
     const std::vector<pid_t> pollers = census.Pollers();
     if (pollers.empty()) continue;  // stopped, or gone: somebody else will tell
-    std::vector<std::unique_ptr<HeldThread>> threads;
+    const auto polls = [&pollers](const auto& member) {
+      return std::find(pollers.begin(), pollers.end(), member->thread.tid()) != pollers.end();
+    };
+    std::vector<std::unique_ptr<Member>> late;
     for (const pid_t tid : pollers) {
-      const auto known =
-          std::find_if(attached->threads.begin(), attached->threads.end(),
-                       [tid](const auto& held) { return held && held->tid() == tid; });
-      if (known != attached->threads.end()) {
-        threads.push_back(std::move(*known));
-        continue;
-      }
-      auto held = Hold(attached->function, attached->pid, tid);
-      if (!held.ok()) return held.status();
-      threads.push_back(*std::move(held));
+      const auto is_it = [tid](const auto& member) { return member->thread.tid() == tid; };
+      if (std::any_of(attached->threads.begin(), attached->threads.end(), is_it)) continue;
+      auto member = Hold(attached->function, attached->pid, tid);
+      if (!member.ok()) return member.status();
+      late.push_back(*std::move(member));
     }
     const std::lock_guard lock(state);
-    attached->threads = std::move(threads);  // the others are put back
+    std::erase_if(attached->threads, [&](const auto& member) { return !polls(member); });
+    std::move(late.begin(), late.end(), std::back_inserter(attached->threads));
   }
   return absl::OkStatus();
 }
@@ -200,7 +202,7 @@ std::vector<HeldThread*> Members::threads(const std::string& function) const {
   std::vector<HeldThread*> found;
   for (const Attached& attached : attached_) {
     if (attached.name != function) continue;
-    for (const auto& held : attached.threads) found.push_back(held.get());
+    for (const auto& member : attached.threads) found.push_back(&member->thread);
   }
   return found;
 }
@@ -229,8 +231,13 @@ void Members::Detach(const std::string& function, std::mutex& state) {
 
 absl::Status Members::Release() {
   absl::Status status;
-  for (const Attached& attached : attached_)
-    for (const auto& held : attached.threads) status.Update(held->Restore());
+  for (const Attached& attached : attached_) {
+    for (const auto& member : attached.threads) {
+      const auto restored = member->thread.Restore();
+      if (restored.ok()) member->note = {};  // else the guard may have more luck
+      status.Update(restored);
+    }
+  }
   return status;
 }
 

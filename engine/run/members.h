@@ -13,6 +13,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/controller/held_thread.h"
 #include "engine/run/deployment.h"
+#include "engine/run/held_file.h"
 #include "engine/trace/activity.h"
 #include "unis/v1/engine.pb.h"
 
@@ -20,8 +21,8 @@ namespace unis {
 
 class Members {
  public:
-  // In the order of the topology's functions.
-  explicit Members(Deployment& deployment) : deployment_(deployment) {}
+  // In the order of the topology's functions. The guard learns from `held` who is taken hold of.
+  Members(Deployment& deployment, HeldFile& held) : deployment_(deployment), held_(held) {}
 
   // Waits until the function polls, pins each thread that does to its CPU and lets it wait in
   // SCHED_IDLE, so that those that come after it on this CPU go first. The first of them; a second
@@ -44,21 +45,26 @@ class Members {
   absl::StatusOr<std::vector<HeldThread*>> All() const;
 
  private:
+  struct Member {
+    HeldFile::Note note;  // outlives the thread, which is put back first
+    HeldThread thread;
+  };
   struct Attached {
     std::size_t function;  // in the topology
     std::string name;
     pid_t pid;
-    std::vector<std::unique_ptr<HeldThread>> threads;
+    std::vector<std::unique_ptr<Member>> threads;
   };
 
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);
-  absl::StatusOr<std::unique_ptr<HeldThread>> Hold(std::size_t function, pid_t pid, pid_t tid);
+  absl::StatusOr<std::unique_ptr<Member>> Hold(std::size_t function, pid_t pid, pid_t tid);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
                              Interrupt& interrupt, std::mutex& state);
 
   Deployment& deployment_;
+  HeldFile& held_;
   std::vector<Attached> attached_;
 };
 

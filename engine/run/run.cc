@@ -61,7 +61,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
   if (ending_.raised()) return Ending();
   const std::lock_guard lock(state_);
   deployment_ = *std::move(deployment);
-  members_ = std::make_unique<Members>(*deployment_);
+  members_ = std::make_unique<Members>(*deployment_, options_.held);
   phase_ = v1::RUN_PHASE_DEPLOYED;
   MakeCounters();
   return absl::OkStatus();
@@ -184,6 +184,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (!status.ok()) {
     {
       const std::lock_guard lock(state_);
+      options_.held.Watch(0);
       control_.reset();
       schedulers_.clear();
       activities_.clear();
@@ -247,12 +248,12 @@ absl::Status Run::MakeControl() {
 absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
   const std::size_t cores = deployment_->topology().cpus.size();
   const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
-  const std::size_t count = lcores.size();
+  const std::size_t count = std::min(lcores.size(), HeldLayout::kBeats);
   std::vector<std::unique_ptr<SchedulerComponent>> components;
   std::vector<std::unique_ptr<Activity>> activities;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
-    components.push_back(std::make_unique<SchedulerComponent>(name, timer_));
+    components.push_back(std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i)));
     std::vector<TraceRecorder::Watched> watched;
     for (TaskIndex task = 0; task < tasks.set.tasks.size(); ++task) {
       const CoreIndex core = tasks.set.tasks[task].core;
@@ -267,6 +268,7 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
   const std::lock_guard lock(state_);
   schedulers_ = std::move(components);
   activities_ = std::move(activities);
+  options_.held.Watch(count);
   return absl::OkStatus();
 }
 
@@ -289,7 +291,7 @@ absl::Status Run::ChooseLead(SchedulerSettings& settings) {
 }
 
 Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind controller) const {
-  const auto now = control_->decision();
+  const auto now = Decided();
   return {.policy = policy != v1::POLICY_UNSPECIFIED ? policy
                     : now                            ? now->policy
                                                      : v1::POLICY_UNIS,
@@ -298,10 +300,34 @@ Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind control
                                                                  : v1::CONTROLLER_PRIORITY};
 }
 
-absl::Status Run::Change(const Control::Decision& wanted) {
-  if (control_->decision() == wanted) return absl::OkStatus();
+std::optional<Control::Decision> Run::Decided() const {
   const std::lock_guard lock(state_);
+  return control_ ? control_->decision() : std::nullopt;
+}
+
+absl::Status Run::Change(const Control::Decision& wanted) {
+  const std::lock_guard lock(state_);
+  if (control_->decision() == wanted) return absl::OkStatus();
+  const HeldFile::Changing changing(options_.held);
   return control_->Change(wanted);
+}
+
+// Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
+void Run::TakeBack() {
+  if (!options_.held.TakeReturned()) return;
+  const std::lock_guard lock(state_);
+  const auto decision = control_ ? control_->decision() : std::nullopt;
+  if (!decision) return;
+  const HeldFile::Changing changing(options_.held);
+  const auto status = control_->Change(*decision);
+  if (status.ok()) {
+    spdlog::warn(
+        "the scheduler stood still, and the guard had put every function back into its old "
+        "scheduling class: took them again");
+  } else {
+    spdlog::error("cannot take the functions again that the guard has put back: {}",
+                  std::string(status.message()));
+  }
 }
 
 absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
@@ -322,7 +348,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     deployment_->source().SetPaused(true);
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
-      const auto kernel = Change({v1::POLICY_OTHER, control_->decision()->controller});
+      const auto kernel = Change({v1::POLICY_OTHER, Decided()->controller});
       Log(kernel);
       exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
     }
@@ -343,6 +369,7 @@ void Run::Release() {
 void Run::PutBack() {
   {
     const std::lock_guard lock(state_);
+    const HeldFile::Changing changing(options_.held);
     if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
     if (control_) Log(control_->Release());
     if (members_) Log(members_->Release());

@@ -20,6 +20,7 @@
 #include "engine/controller/switch_cost.h"
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
+#include "engine/run/held_file.h"
 #include "engine/run/members.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/run/turnstile.h"
@@ -37,6 +38,7 @@ class Run {
     std::set<unsigned> function_cpus;      // those that functions may be put on
     std::string group;                     // name of the cgroup for functions, should one be made
     std::function<void()> end;             // asks the process to end, once Stop() has answered
+    HeldFile held = {};                    // tells the guard who is held
   };
 
   // Whether the caller still waits for the answer; none: for ever.
@@ -63,6 +65,9 @@ class Run {
   absl::StatusOr<v1::TraceReply> Trace(const v1::TraceRequest& request, const Wanted& wanted = {});
   absl::StatusOr<v1::Account> Stop(const v1::SettleRequest& request);
 
+  // Where the guard has put all threads back, because the engine stood still: takes them again. To
+  // be called every few milliseconds.
+  void TakeBack();
   // Whatever the run is doing: breaks that off, stops the traffic and puts every thread and setting
   // back to how it was found. Any number of times.
   void Release();
@@ -81,6 +86,8 @@ class Run {
   absl::Status ChooseLead(SchedulerSettings& settings);
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status Change(const Control::Decision& wanted);
+  // The last decision; not between two.
+  std::optional<Control::Decision> Decided() const;
   Control::Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
   // OK: slept the whole time.
   absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);

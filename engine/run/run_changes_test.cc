@@ -53,6 +53,33 @@ TEST_F(RunTest, EveryPacketIsAccountedFor) {
   EXPECT_GT(after->delivered(), 0U);
 }
 
+TEST_F(RunTest, TakesBackWhatTheGuardHasReturned) {
+  BringUp();
+  EXPECT_EQ(ThreadsNoted(), 2U);
+  const auto scheduling = [this](int function) { return Stats().functions(function).scheduling(); };
+  PutBackAsTheGuard();
+  EXPECT_EQ(scheduling(0), "other");
+  run_->TakeBack();
+  for (const int function : {0, 1}) EXPECT_EQ(scheduling(function).substr(0, 2), "rr");
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  const auto window = Measure(200);
+  ASSERT_TRUE(window.ok());
+  EXPECT_GT(window->delivered(), 0U);
+  EXPECT_GT(window->switches(), 0U);
+}
+
+TEST_F(RunTest, TakesNothingBackUnasked) {
+  BringUp();
+  const auto switches = Stats().cores(0).switches();
+  run_->TakeBack();
+  EXPECT_TRUE(Eventually([&] { return Stats().cores(0).switches() > switches; }));
+  PutBackAsTheGuard();
+  run_->Release();
+  EXPECT_EQ(ThreadsNoted(), 0U);
+  run_->TakeBack();  // too late: nobody is held any more
+  EXPECT_EQ(Stats().functions(0).scheduling(), "other");
+}
+
 TEST_F(RunTest, AnEstimateWeighsSizesAsTheyCome) {
   ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
   ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());

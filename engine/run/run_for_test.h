@@ -1,12 +1,15 @@
 // A run for tests: functions are child processes that forward from ring to ring, on the last CPU.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rte_memzone.h>
 #include <rte_ring.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,10 +53,13 @@ class RunTest : public testing::Test {
     UNIS_NEED_TWO_CPUS();
     ASSERT_TRUE(StartTestEal());
     LeaveLastCpu();
+    auto held = HeldFile::Create(held_);
+    ASSERT_TRUE(held.ok()) << held.status();
     run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = {kPlatformLcore},
                                                           .function_cpus = {LastCpu()},
                                                           .group = group_,
-                                                          .end = {}});
+                                                          .end = {},
+                                                          .held = *std::move(held)});
   }
   // The run first: it puts back the processes that go then.
   void TearDown() override {
@@ -61,6 +67,7 @@ class RunTest : public testing::Test {
     for (const ChildProcess& function : functions_) function.Kill();
     functions_.clear();
     run_.reset();
+    std::filesystem::remove(held_);
   }
 
   v1::DeployRequest Chain(const std::vector<std::string>& names) {
@@ -131,6 +138,25 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
+  // As a guard does that saw the scheduler stand still.
+  void PutBackAsTheGuard() {
+    const sched_param none{};
+    for (const ChildProcess& function : functions_)
+      ASSERT_EQ(sched_setscheduler(function.pid(), SCHED_OTHER, &none), 0);
+    const std::uint32_t yes = 1;
+    const UniqueFd file(open(held_.c_str(), O_WRONLY));
+    ASSERT_EQ(pwrite(file.get(), &yes, sizeof(yes), offsetof(HeldLayout, returned)), sizeof(yes));
+  }
+  std::size_t ThreadsNoted() const {
+    HeldLayout layout;
+    const UniqueFd file(open(held_.c_str(), O_RDONLY));
+    EXPECT_EQ(pread(file.get(), static_cast<void*>(&layout), sizeof(layout), 0), sizeof(layout));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        layout.threads, [](const auto& thread) { return thread.tid.load() != 0; }));
+  }
+
+  const std::filesystem::path held_ =
+      std::filesystem::temp_directory_path() / ("held" + std::to_string(getpid()));
   const std::string group_ = "unis-run-test-" + std::to_string(getpid());
   std::vector<ChildProcess> functions_;
   std::unique_ptr<unis::Run> run_;

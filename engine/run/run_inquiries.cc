@@ -136,8 +136,9 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   const Snapshot begin = snapshot();
   if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
   v1::MeasureReply reply = Difference(begin, snapshot());
-  reply.set_policy(control_->decision()->policy);
-  reply.set_controller(control_->decision()->controller);
+  const auto decision = Decided();
+  reply.set_policy(decision->policy);
+  reply.set_controller(decision->controller);
   return reply;
 }
 
@@ -146,7 +147,7 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
-  reply.set_policy(control_->decision()->policy);
+  reply.set_policy(Decided()->policy);
   for (const auto& component : schedulers_) {
     TraceRecorder::Room room;
     component->Do([&] { component->trace()->Begin(room); });
@@ -164,7 +165,7 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
 
 absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
                               const std::function<void(bool)>& work) {
-  const Control::Decision before = *control_->decision();
+  const Control::Decision before = *Decided();
   deployment_->source().SetPaused(true);
   const absl::Cleanup go_on = [this, &interrupt] {
     if (!interrupt.raised()) deployment_->source().SetPaused(false);

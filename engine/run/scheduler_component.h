@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/counter.h"
 #include "engine/platform/component.h"
 #include "engine/scheduler/core_set.h"
 #include "engine/timer/tsc_timer.h"
@@ -16,9 +17,9 @@ namespace unis {
 
 class SchedulerComponent final : public Component {
  public:
-  // `timer` outlives the component.
-  SchedulerComponent(const std::string& name, const TscTimer& timer)
-      : Component(name), timer_(timer) {}
+  // `timer` and `beat`, which counts the ticks, outlive the component.
+  SchedulerComponent(const std::string& name, const TscTimer& timer, Counter& beat)
+      : Component(name), timer_(timer), beat_(beat) {}
   ~SchedulerComponent() override { Halt(); }
 
   // Only inside Do(). Null: the kernel decides.
@@ -29,6 +30,7 @@ class SchedulerComponent final : public Component {
 
  private:
   std::uint32_t Iterate() noexcept override {
+    beat_.Add(1);
     const std::uint32_t switches = cores_ ? cores_->Tick() : 0;
     if (trace_ && trace_->recording()) [[unlikely]]
       trace_->Sample(timer_.Now());
@@ -36,6 +38,7 @@ class SchedulerComponent final : public Component {
   }
 
   const TscTimer& timer_;
+  Counter& beat_;
   std::unique_ptr<CoreSet> cores_;
   std::unique_ptr<TraceRecorder> trace_;
 };

@@ -46,6 +46,11 @@ class RunDirectory:
         return self.path / f"function.{function}.log"
 
     @property
+    def held(self) -> Path:
+        """Which threads unisd holds, for the guard."""
+        return self.path / "held"
+
+    @property
     def lock(self) -> Path:
         """Held by whoever undoes the run."""
         return self.path / "lock"
@@ -82,6 +87,7 @@ class RunDirectory:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""
         self.socket.unlink(missing_ok=True)
         self.port_driver.unlink(missing_ok=True)
+        self.held.unlink(missing_ok=True)
         shutil.rmtree(self.links, ignore_errors=True)
 
     def read(self) -> RunState | None:

@@ -1,22 +1,35 @@
-"""Undoes a run whose launcher was killed, or whose engine died and nobody minds.
+"""Gives functions back when nobody else can, and undoes a run that nobody minds.
 
 A process of its own in a session of its own. It sleeps till its standard input closes (the
-launcher has died) or unisd dies. The launcher writes `unisd PID` once and `down` at the end.
+launcher has died) or unisd dies; then it undoes the run. The launcher writes `unisd PID` once and
+`down` at the end.
+
+Meanwhile it looks, fifty times a second, whether unisd's schedulers go on. Where one stands
+still, or unisd has died, every thread that unisd holds is back in its old scheduling class within
+100 ms; a unisd that goes on takes them again.
 """
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
+from unis.runtime import cgroup
 from unis.runtime.clean_up import clean_up
 from unis.runtime.directory import RunDirectory, keep_off_functions
+from unis.runtime.held import HeldFile, Stillness
 from unis.runtime.state import Phase, RunState
 
 # The launcher sees unisd die too, and takes the run down with a better account of it.
 _LAUNCHER_SECONDS = 5.0
+
+_LOOK_EVERY_MS = 20
+_PATIENCE = 3  # looks; with what passes before the first of them, at most 80 ms
+_PATIENCE_WHILE_CHANGING = 75  # the kernel may take long to move processes between cgroups
 
 
 class _Guard:
@@ -25,13 +38,16 @@ class _Guard:
         self._run_id = run_id
         self._poll = select.poll()
         self._unisd: int | None = None
+        self._held: HeldFile | None = None
+        self._unreadable = False
+        self._stillness = Stillness(_PATIENCE, _PATIENCE_WHILE_CHANGING)
 
     def watch(self) -> str | None:
         """Sleeps till something happens; why the run must be undone, None if it was."""
         self._poll.register(0, select.POLLIN | select.POLLHUP)
         unread = b""
         while True:
-            for descriptor, _ in self._poll.poll():
+            for descriptor, _ in self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS):
                 if descriptor == self._unisd:
                     return "unisd died"
                 received = os.read(0, 4096)
@@ -43,6 +59,7 @@ class _Guard:
                         return None
                     if not self._watch_unisd(int(line.split()[1])):
                         return "unisd died"
+            self._look()
 
     def _watch_unisd(self, pid: int) -> bool:
         try:
@@ -51,6 +68,36 @@ class _Guard:
             return False
         self._poll.register(self._unisd, select.POLLIN)
         return True
+
+    def _look(self) -> None:
+        """Gives the functions back if a scheduler of unisd stands still."""
+        held = self._open()
+        if held and self._stillness.look(held.pulse()):
+            self.put_back("a scheduler of unisd stands still")
+            held.tell_returned()  # only now: from here on unisd may take them again
+
+    def _open(self) -> HeldFile | None:
+        if self._held is None and not self._unreadable:
+            try:
+                self._held = HeldFile.open(self._directory.held)
+            except ValueError as error:
+                self._unreadable = True
+                _note(str(error))
+        return self._held
+
+    def put_back(self, reason: str) -> None:
+        """Returns every thread that unisd holds to its class before, and lets it go on."""
+        held = self._open()
+        threads = held.threads() if held else []
+        problems = [problem for it in threads if (problem := it.put_back())]
+        state = self.state()
+        for mount in cgroup.freezers():
+            for prefix in state.groups if state else []:
+                problems += cgroup.thaw(mount / prefix)
+        if threads:
+            _note(f"{reason}: the functions have their old scheduling classes again")
+        for problem in problems:
+            _note(problem)
 
     def state(self) -> RunState | None:
         """The state of the run that is guarded; None once it is undone."""
@@ -66,7 +113,20 @@ class _Guard:
             reason = state.reason or reason
         keep_off_functions()  # also of runs that came later
         for problem in clean_up(self._directory, self._run_id, reason):
-            sys.stderr.write(f"{problem}\n")
+            _note(problem)
+
+
+def _note(line: str) -> None:
+    """Adds to the event log, which is our standard error."""
+    now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    sys.stderr.write(f"{now} guard: {line}\n")
+
+
+def _hurry(wanted: bool) -> None:
+    """Goes before all ordinary processes of its CPU, where it may; it never runs for long."""
+    policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK if wanted else os.SCHED_OTHER
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, policy, os.sched_param(1 if wanted else 0))
 
 
 def main() -> None:
@@ -75,7 +135,12 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     keep_off_functions()
     guard = _Guard(RunDirectory(Path(sys.argv[1])), sys.argv[2])
-    if reason := guard.watch():
+    _hurry(True)
+    reason = guard.watch()
+    if reason:
+        guard.put_back(reason)
+    _hurry(False)
+    if reason:
         guard.undo(reason)
 
 

@@ -49,16 +49,45 @@ class ProcessId:
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal, if it still runs."""
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except OSError:
-            return
-        try:
-            if self.alive():
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
+        _send(self.pid, self.alive, number)
+
+
+@dataclass(frozen=True)
+class ThreadId:
+    """A thread for good, as `ProcessId` is a process."""
+
+    pid: int
+    tid: int
+    start_time: int  # of the thread
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return (stat := self._own_stat()) is not None and stat.state not in "ZX"
+
+    def stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        return (stat := self._own_stat()) is not None and stat.state == "T"
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends its process a signal, if it still runs."""
+        _send(self.pid, self.alive, number)
+
+    def _own_stat(self) -> "_Stat | None":
+        stat = _stat(Path(f"/proc/{self.pid}/task/{self.tid}/stat"))
+        return stat if stat and stat.start_time == self.start_time else None
+
+
+def _send(pid: int, alive: Callable[[], bool], number: signal.Signals) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if alive():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True)

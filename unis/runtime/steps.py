@@ -148,7 +148,7 @@ class Engine:
     def do(self, run: Launch) -> None:
         """Starts it and tells it what shall run."""
         run.tell("starting unisd")
-        argv = [str(built.unisd()), *run.plan.engine.argv]
+        argv = [str(built.unisd()), *run.plan.engine.argv, "--held", str(run.directory.held)]
         child = run.start("unisd", argv, run.directory.unisd_log)
         run.record(unisd=ProcessId.of(child.process.pid))
         run.tell_guard(f"unisd {child.process.pid}")

@@ -1,0 +1,153 @@
+"""The file `held` of a run: which threads unisd holds, what they were before, and that it goes on.
+
+unisd writes it (engine/run/held_file.h); a guard reads it, also after unisd's death, and puts the
+threads back. A thread is touched only if it is still the one that was taken.
+"""
+
+import contextlib
+import os
+import signal
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from unis.runtime.process import ThreadId
+
+_MAGIC = 0x444C4548
+_VERSION = 1
+_HEADER = struct.Struct("=5I44x")
+_BEATS, _BEAT = 32, struct.Struct("=Q56x")
+_THREADS, _THREAD = 256, struct.Struct("=iiQiii4x")
+_RETURNED, _RETURNED_AT = struct.Struct("=I"), 16
+_PULSE_BYTES = _HEADER.size + _BEATS * _BEAT.size
+_CLASSES = {
+    os.SCHED_OTHER: range(1),
+    os.SCHED_BATCH: range(1),
+    os.SCHED_IDLE: range(1),
+    os.SCHED_FIFO: range(1, 100),
+    os.SCHED_RR: range(1, 100),
+}
+_NICE = range(-20, 20)
+
+
+class Pulse(NamedTuple):
+    """How the loops of the engine are."""
+
+    beats: tuple[int, ...]  # of each loop that must go on, how often it has
+    changing: bool  # a policy changes: a loop may wait for that
+    returned: bool  # all threads were put back, and unisd has not taken them again
+
+
+@dataclass(frozen=True)
+class HeldThread:
+    """A thread that unisd holds, and its class before."""
+
+    thread: ThreadId
+    policy: int
+    priority: int
+    nice: int
+
+    def put_back(self) -> str | None:
+        """Gives it its class again and lets it go on; a sentence where that failed."""
+        tid = self.thread.tid
+        if not self.thread.alive():
+            return None
+        try:
+            os.sched_setscheduler(tid, self.policy, os.sched_param(self.priority))
+            os.setpriority(os.PRIO_PROCESS, tid, self.nice)
+        except ProcessLookupError:
+            return None
+        except OSError as error:
+            return (
+                f"cannot put thread {tid} of {self.thread.pid} back into its scheduling class: "
+                f"{error.strerror}"
+            )
+        if self.thread.stopped():
+            self.thread.send(signal.SIGCONT)
+        return None
+
+
+class HeldFile:
+    """The file, open."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, path: Path) -> "HeldFile | None":
+        """None: unisd has not written it yet. ValueError: it is of another version."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        file = cls(descriptor)
+        data = os.pread(descriptor, _HEADER.size, 0)
+        magic, version, *_ = _HEADER.unpack(data) if len(data) == _HEADER.size else (0, 0)
+        if (magic, version) == (_MAGIC, _VERSION):
+            return file
+        file.close()
+        if magic == _MAGIC:
+            raise ValueError(
+                f"{path} has layout {version}, and this guard knows {_VERSION}: `make build`"
+            )
+        return None
+
+    def close(self) -> None:
+        """Once."""
+        os.close(self._descriptor)
+
+    def pulse(self) -> Pulse:
+        """How the loops are now."""
+        data = os.pread(self._descriptor, _PULSE_BYTES, 0)
+        if len(data) < _PULSE_BYTES:
+            return Pulse((), changing=False, returned=False)
+        _, _, beating, changing, returned = _HEADER.unpack_from(data)
+        end = _HEADER.size + _BEAT.size * min(beating, _BEATS)
+        beats = tuple(count for (count,) in _BEAT.iter_unpack(data[_HEADER.size : end]))
+        return Pulse(beats, bool(changing), bool(returned))
+
+    def threads(self) -> list[HeldThread]:
+        """Those that are held; what nobody can have written is left out."""
+        data = os.pread(self._descriptor, _THREADS * _THREAD.size, _PULSE_BYTES)
+        whole = len(data) // _THREAD.size * _THREAD.size
+        return [
+            HeldThread(ThreadId(pid, tid, start_time), policy, priority, nice)
+            for tid, pid, start_time, policy, priority, nice in _THREAD.iter_unpack(data[:whole])
+            if tid > 0 and pid > 0 and nice in _NICE and _is_class(policy, priority)
+        ]
+
+    def tell_returned(self) -> None:
+        """unisd takes the threads again when it goes on."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, _RETURNED.pack(1), _RETURNED_AT)
+
+
+class Stillness:
+    """Sees by looks, some milliseconds apart, whether a loop stands still.
+
+    Looks, not time: where nobody gets the CPU, no time passes for those who look either.
+    """
+
+    def __init__(self, looks: int, looks_while_changing: int) -> None:
+        self._patience = looks
+        self._patience_while_changing = looks_while_changing
+        self._beats: tuple[int, ...] = ()
+        self._still: list[int] = []  # looks in which that loop has not moved
+
+    def look(self, pulse: Pulse) -> bool:
+        """Whether any loop has stood still for too many looks."""
+        before, self._beats = self._beats, pulse.beats
+        if len(before) != len(pulse.beats) or pulse.returned:
+            self._still = [0] * len(pulse.beats)
+            return False
+        self._still = [
+            still + 1 if now == then else 0
+            for still, now, then in zip(self._still, pulse.beats, before, strict=True)
+        ]
+        patience = self._patience_while_changing if pulse.changing else self._patience
+        return any(still >= patience for still in self._still)
+
+
+def _is_class(policy: int, priority: int) -> bool:
+    return priority in _CLASSES.get(policy & ~os.SCHED_RESET_ON_FORK, ())
