@@ -46,6 +46,10 @@ inline void Forward(rte_ring* from, rte_ring* to, unis_port_shm* shm) {
   }
 }
 
+inline bool Says(const absl::Status& status, const std::string& words) {
+  return status.message().find(words) != std::string::npos;
+}
+
 class RunTest : public testing::Test {
  protected:
   void SetUp() override {
