@@ -129,6 +129,20 @@ def start(plan: Plan) -> None:
         pass
 
 
+def test_a_fault_of_ours_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("in a step")
+
+    monkeypatch.setattr(run_module, "STEPS", [type("Broken", (), {"do": broken})()])
+    monkeypatch.setattr(built, "port_driver", lambda: Path(__file__))
+    with pytest.raises(ZeroDivisionError):
+        start(plan(tmp_path, "one", 1))
+    ((directory, state),) = all_runs()
+    assert (state.phase, state.undone()) == (Phase.FAILED, True)
+    assert "unis itself failed: ZeroDivisionError('in a step')" in state.reason
+    assert "Traceback" in directory.event_log.read_text()
+
+
 def test_a_stale_run_makes_room(tmp_path: Path) -> None:
     state = taken(tmp_path, "one", 1)
     dead = ProcessId(os.getpid(), 1)

@@ -10,10 +10,12 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, wrpcap
 
 from tests.python.strategies import Data, chain_files
+from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
+from unis.simulate import run
 from unis.simulate.capture import CaptureError, mean_size, packet_sizes
 from unis.simulate.scenario import MachineCosts, ScenarioError, scenario, shortened
 from unis.v1 import simulator_pb2 as pb
@@ -158,3 +160,15 @@ def test_any_bytes_end(data: bytes) -> None:
         except CaptureError as error:
             assert str(path) in str(error)  # noqa: PT017
         path.unlink()
+
+
+def test_a_simulator_that_does_not_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "unis-sim"
+    stuck.write_text("#!/bin/sh\nexec sleep 60\n")
+    stuck.chmod(0o755)
+    monkeypatch.setattr(built, "simulator", lambda: stuck)
+    monkeypatch.setattr(run, "_SECONDS", 0.2)
+    with pytest.raises(ScenarioError, match=r"has not ended after .* simulate fewer"):
+        run.simulate(pb.Scenario())
