@@ -51,6 +51,8 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
     nat, monitor = plan.function("nat"), plan.function("monitor")
     assert nat.ports[1].rx == monitor.ports[0].rx == direct[0].name
     assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)
+    served = [socket.name for socket in plan.served_by(nat)]
+    assert (served, plan.served_by(monitor)) == ([f"{direct[0].name}.sock"], [])
     # The server is the one that is started first.
     turned = planned(small(links=links, functions=dict(reversed(small()["functions"].items()))))
     assert [function.name for function in turned.functions] == ["monitor", "nat", "fw"]

@@ -144,6 +144,15 @@ class Plan:
                 return function
         raise KeyError(name)
 
+    def served_by(self, function: FunctionPlan) -> list[Path]:
+        """The sockets of memifs to other functions, which connect to this one."""
+        sockets = {link.name: link.memif.socket for link in self.links if link.memif}
+        return [
+            sockets[port.rx]
+            for port in function.ports
+            if port.rx in sockets and not port.memif_client
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         plain: dict[str, Any] = _plain(self)
