@@ -102,6 +102,7 @@ tsan: $(TSAN_BUILD)/build.ninja
 # stop others.
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/e2e
 e2e: build
+	@tools/strangers testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 	uv run pytest $(SPINNING)
 

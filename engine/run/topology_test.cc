@@ -63,6 +63,23 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
   EXPECT_NE(tasks.set.paths[0].in, tasks.set.paths[1].in);
 }
 
+TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
+  const Topology topology = Resolved(RingChain({"fw", "nat", "ids"}));
+  const auto tasks = topology.TasksOf({1, 3, 1});
+  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1, 1, 1, 2}));
+  EXPECT_EQ(tasks.thread_of, (std::vector<std::size_t>{0, 0, 1, 2, 0}));
+  ASSERT_EQ(tasks.set.tasks.size(), 5U);
+  const auto path_of = [&](std::size_t task) {
+    return tasks.set.paths[tasks.set.tasks[task].first_path];
+  };
+  for (const std::size_t task : {1U, 2U, 3U}) {
+    EXPECT_EQ(tasks.set.tasks[task].paths, 1U);
+    EXPECT_EQ(path_of(task).in, topology.paths[1].in);
+    EXPECT_EQ(path_of(task).out, topology.paths[1].out);
+  }
+  EXPECT_EQ(path_of(4).in, topology.paths[2].in);
+}
+
 TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {
   auto request = RingChain({"fw"});
   request.clear_chains();

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import UNIS, Machine
+from tests.e2e.strangers import stranger
 from unis import built
 from unis.chain.load import load
 
 EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 ENOUGH_CPUS = {"two-cores": 3}
+FETCHED = {"unmodified": "dpdk-testpmd"}
 
 
 def simulate(*words: str | Path) -> str:
@@ -32,6 +34,8 @@ def mpps(table: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_runs_here_or_says_why_not(machine: Machine, example: Path) -> None:
+    if program := FETCHED.get(example.stem):
+        stranger(program)
     needed = ENOUGH_CPUS.get(example.stem, 2)
     if len(os.sched_getaffinity(0)) < needed:
         told = machine.unis("up", str(example), "--name", machine.name, "--detach", code=2)

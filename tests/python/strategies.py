@@ -74,7 +74,7 @@ MATCHES = merged(
     st.builds(lambda port: {"src_port": port}, st.integers(0, 65535)),
 )
 # Programs of every machine, and on PATH.
-FUNCTIONS = merged(
+_PROGRAMS = merged(
     st.fixed_dictionaries({"program": st.just("sh")}),
     maybe(
         cpu=st.integers(1, 6),
@@ -83,12 +83,24 @@ FUNCTIONS = merged(
         env=st.dictionaries(st.sampled_from(["LANG", "A_1"]), st.just("x"), max_size=2),
         restart=st.just("never"),
     ),
-    # Always, as functions that are neighbours over memif need one.
+    maybe(cost_ns=st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1))),
+)
+_COMMANDS = merged(
     st.builds(
-        lambda cost: {"cost_ns": cost},
-        st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1)),
+        lambda words: {"command": ["sh", *words]},
+        st.one_of(
+            st.lists(st.sampled_from(["--", "--own", "-x"]), max_size=4),
+            st.permutations(["{eal}", "-c", "{cpu}"]),
+        ),
+    ),
+    maybe(
+        cpu=st.integers(1, 6),
+        lcores=st.integers(1, 4),
+        stdin=st.just("start\n"),
+        cost_ns=COSTS,
     ),
 )
+FUNCTIONS = st.one_of(_PROGRAMS, _COMMANDS)
 
 
 @st.composite

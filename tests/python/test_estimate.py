@@ -39,23 +39,24 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[s
     os.sched_setaffinity(0, before)
 
 
-def test_functions_that_cannot_be_measured_are_left_out_and_named(
+def test_functions_with_a_memif_to_another_are_measured_alone(
     tmp_path: Path, measured: list[str]
 ) -> None:
-    """The engine refuses what has a memif to another function, and all others with it."""
+    """The engine refuses them, and all others with them. Those that are alike share a run."""
     file = tmp_path / "x.yaml"
     ends = ("a", "b"), ("b", "c")
     content = {
         "apiVersion": "unis/v1",
         "name": "x",
-        "functions": dict.fromkeys("abc", FUNCTION),
-        "links": [{"from": origin, "to": to, "kind": "memif"} for origin, to in ends],
-        "chains": {"c": {"path": ["a", "b", "c"]}},
+        "functions": {**dict.fromkeys("abd", FUNCTION), "c": {**FUNCTION, "args": ["-x"]}},
+        "links": [
+            {"from": origin, "to": to, "kind": "memif"} for origin, to in (*ends, ("c", "d"))
+        ],
+        "chains": {"c": {"path": ["a", "b", "c", "d"]}},
     }
     file.write_text(json.dumps(content))
     result = CliRunner().invoke(app, ["estimate", str(file), "--json"])
     assert result.exit_code == 0, result.output
-    assert measured == ["a"]
-    assert list(json.loads(result.stdout)) == ["a"]
-    for name in "bc":
-        assert f"{name}: left out" in result.stderr
+    assert sorted(measured) == ["a", "b", "c"]  # and d as b, whose ends are alike
+    assert sorted(json.loads(result.stdout)) == ["a", "b", "c", "d"]
+    assert "b has a memif to another function" in result.stderr

@@ -21,8 +21,9 @@ from unis.v1 import common_pb2 as common
 def function(directory: Path, **parts: object) -> FunctionPlan:
     plan = FunctionPlan(
         name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
-        stdin=None, cpu=1, lcores="1@1", group="engine", file_prefix="unis-a", env={}, user=None,
-        cwd=directory, cost_ns=None, yield_every=0, ports=(),
+        words=("--rules", "rules"), stdin=None, cpu=1, lcores="1@1", group="engine",
+        file_prefix="unis-a", env={}, user=None, cwd=directory, cost_ns=None, yield_every=0,
+        ports=(),
     )  # fmt: skip
     return dataclasses.replace(plan, **parts)  # type: ignore[arg-type]
 
@@ -37,8 +38,10 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(base, {1500: 1}),
         cost_key(base, {64: 1, 1500: 1}),
         cost_key(base, {64: 7, 1500: 1}),
-        cost_key(function(tmp_path, argv=("--", "--rules", "x")), {64: 1}),
-        cost_key(function(tmp_path, argv=("--", "--rules=rules")), {64: 1}),
+        cost_key(function(tmp_path, words=("--rules", "x")), {64: 1}),
+        cost_key(function(tmp_path, words=("--rules=rules",)), {64: 1}),
+        cost_key(function(tmp_path, lcores="1@1,2@1"), {64: 1}),
+        cost_key(function(tmp_path, stdin="start\n"), {64: 1}),
         cost_key(function(tmp_path, yield_every=8), {64: 1}),
         cost_key(function(tmp_path, env={"DEPTH": "2"}), {64: 1}),
         cost_key(function(tmp_path, user="nobody"), {64: 1}),
@@ -55,8 +58,24 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
 @pytest.mark.parametrize("argument", ["x" * 5000, "a\0b"])
 def test_an_argument_that_can_name_no_file(tmp_path: Path, argument: str) -> None:
     (tmp_path / "p").write_text("one")
-    keys = {cost_key(function(tmp_path, argv=("--", it)), {64: 1}) for it in ("x", argument)}
+    keys = {cost_key(function(tmp_path, words=(it,)), {64: 1}) for it in ("x", argument)}
     assert len(keys) == 2
+
+
+def test_the_key_of_a_cost_follows_what_a_program_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "real"
+    wrapper = tmp_path / "p"
+    wrapper.write_text('#!/bin/sh\nexec "./real" "$@"\n')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    by_env = function(tmp_path, program=Path("/usr/bin/env"), words=("A=1", "real"))
+    keys = set()
+    for content in ("one", "two"):
+        real.write_text(content)
+        real.chmod(0o755)
+        keys |= {cost_key(function(tmp_path, words=()), {64: 1}), cost_key(by_env, {64: 1})}
+    assert len(keys) == 4
 
 
 def test_costs_are_remembered(tmp_path: Path) -> None:

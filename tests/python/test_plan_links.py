@@ -44,21 +44,17 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
         {"from": "fw", "to": "nat", "kind": "memif"},
         {"from": "nat", "to": "monitor", "kind": "memif"},
     ]
-    assert told(small(links=links)) == [
-        f"('functions', '{name}') has a memif to another function, where the engine cannot "
-        "measure it; add its cost_ns"
-        for name in ("nat", "monitor")
-    ]
-    functions = {name: {"program": "sh", "cost_ns": 50} for name in ("fw", "nat", "monitor")}
-    plan = planned(small(links=links, functions=functions))
+    plan = planned(small(links=links))
     direct = [link for link in plan.links if link.memif and link.memif.engine_end == "none"]
     assert len(direct) == 1
-    assert [function.name for function in plan.measurable()] == ["fw"]
+    assert list(plan.alone) == ["nat", "monitor"]
     nat, monitor = plan.function("nat"), plan.function("monitor")
     assert nat.ports[1].rx == monitor.ports[0].rx == direct[0].name
     assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)
+    served = [socket.name for socket in plan.served_by(nat)]
+    assert (served, plan.served_by(monitor)) == ([f"{direct[0].name}.sock"], [])
     # The server is the one that is started first.
-    turned = planned(small(links=links, functions=dict(reversed(functions.items()))))
+    turned = planned(small(links=links, functions=dict(reversed(small()["functions"].items()))))
     assert [function.name for function in turned.functions] == ["monitor", "nat", "fw"]
     assert turned.function("nat").ports[1].memif_client
     assert not turned.function("monitor").ports[0].memif_client

@@ -79,4 +79,4 @@ def test_the_file_of_the_docs_is_valid(tmp_path: Path) -> None:
     (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     data = json.loads(json.dumps(YAML(typ="safe").load(tmp_path / "docs.yaml")))
     assert not list(VALIDATOR.iter_errors(data))
-    assert load(tmp_path / "docs.yaml").file.path("back") == ["count", "nat", "fw"]
+    assert load(tmp_path / "docs.yaml").file.path("back") == ["pmd", "count", "nat", "fw"]

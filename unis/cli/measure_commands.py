@@ -79,7 +79,7 @@ def estimate(
     Each function runs alone while bursts go through it. The cost is the mean over the sizes, as
     often as the traffic has them; that of a capture or a port is not looked at: 64, 512, 1024 and
     1500 bytes stand alike. It is remembered for a day, for this program, its arguments, the files
-    that they name and this CPU. Functions with a memif to one another are left out.
+    that they name and this CPU. One with a memif to another function has a short run of its own.
 
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """
@@ -87,7 +87,7 @@ def estimate(
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
-    from unis.runtime.run import known_costs, running
+    from unis.runtime.run import known_costs, measure_alone, running
 
     measured_sizes = _sizes(sizes)
     is_file = target.endswith((".yaml", ".yml"))
@@ -100,22 +100,20 @@ def estimate(
         plan = plan_chain(chain)
         options = Options(start=False, use_cache=not no_cache, estimate=False, sizes=measured_sizes)
         costs = {} if no_cache else known_costs(plan, measured_sizes)
-        measurable = [function.name for function in plan.measurable()]
-        for function in plan.functions:
-            if function.name not in measurable:
-                say(
-                    f"{function.name}: left out, for it has a memif to another function, where it "
-                    f"cannot be measured; the file states {function.cost_ns:g} ns"
-                )
-        wanted = [name for name in measurable if name not in costs]
-        if wanted:
-            with interrupts() as switch, running(plan, options, say, switch) as run:
-                run.estimate(wanted)
-                costs.update(run.costs)
+        names = [function.name for function in plan.functions]
+        wanted = [name for name in names if name not in costs]
+        together = [name for name in wanted if name not in plan.alone]
+        with interrupts() as switch:
+            alone = [name for name in wanted if name in plan.alone]
+            costs.update(measure_alone(plan, alone, options, say, switch))
+            if together:
+                with running(plan, options, say, switch) as run:
+                    run.estimate(together)
+                    costs.update(run.costs)
     if as_json:
         out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in costs.items()}))
         return
-    for name in measurable:
+    for name in names:
         _print_cost(name, costs[name])
 
 

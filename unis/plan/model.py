@@ -1,7 +1,7 @@
 """What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class FunctionPlan:
     name: str
     program: Path
     argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
+    words: tuple[str, ...]  # of these, what the file says
     stdin: str | None  # said to it, and then kept open; None: it has none
     cpu: int
     lcores: str  # as EAL has it
@@ -133,6 +134,8 @@ class Plan:
     controller: str
     hugepages_mb: int  # of the whole run
     notes: tuple[str, ...] = ()  # sentences that the user should read
+    # Functions with a memif to another are measured each in a run of its own, before this one.
+    alone: Mapping[str, "Plan"] = field(default_factory=dict)
 
     def function(self, name: str) -> FunctionPlan:
         """The function called `name`; KeyError if there is none."""
@@ -141,21 +144,19 @@ class Plan:
                 return function
         raise KeyError(name)
 
-    def measurable(self) -> tuple[FunctionPlan, ...]:
-        """The functions that the engine can estimate: those without a memif to one another."""
-        direct = {
-            link.name for link in self.links if link.memif and link.memif.engine_end == "none"
-        }
-        return tuple(
-            function
-            for function in self.functions
-            if not any({port.rx, port.tx} & direct for port in function.ports)
-        )
+    def served_by(self, function: FunctionPlan) -> list[Path]:
+        """The sockets of memifs to other functions, which connect to this one."""
+        sockets = {link.name: link.memif.socket for link in self.links if link.memif}
+        return [
+            sockets[port.rx]
+            for port in function.ports
+            if port.rx in sockets and not port.memif_client
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         plain: dict[str, Any] = _plain(self)
-        return plain
+        return {key: part for key, part in plain.items() if key != "alone"}
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
         """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""

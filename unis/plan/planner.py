@@ -1,7 +1,7 @@
 """File and machine become a plan. Whatever is decided about a run is decided from here."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from unis import links, workload
@@ -12,6 +12,7 @@ from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, wiring
+from unis.plan.alone import alone
 from unis.plan.arguments import arguments
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
@@ -55,7 +56,13 @@ def make_plan(
     problems += _file_problems(chain)
     if problems:
         raise chain.error(problems)
-    plan = _Planner(chain, wired, here, platform).plan(notes)
+    # In the order of the file; alone, a function has no memif to another.
+    measured = {
+        name: make_plan(alone(chain, name), machine, others, places)
+        for name in chain.file.functions
+        if name in wired.direct
+    }
+    plan = _Planner(chain, wired, here, platform).plan(notes, measured)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -103,7 +110,7 @@ class _Planner:
         self._next_lcore = 1 + len(platform)
         self._ring_ports = 0  # so far: devices of a DPDK group have distinct names
 
-    def plan(self, notes: Sequence[str]) -> Plan:
+    def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
         functions = tuple(map(self._function, self._file.functions))
         return Plan(
             name=self._file.name,
@@ -121,6 +128,7 @@ class _Planner:
             controller=self._file.scheduler.controller,
             hugepages_mb=self._hugepages_mb(functions),
             notes=tuple(notes),
+            alone=measured,
         )
 
     def _engine(self) -> EnginePlan:
@@ -155,6 +163,7 @@ class _Planner:
             name=name,
             program=_stated(program),
             argv=tuple(arguments(function, kind.eal(start), start, cpu)),
+            words=tuple(function.args if function.command is None else function.command[1:]),
             stdin=None if function.command is None else function.stdin or "",
             cpu=cpu,
             lcores=start.lcores,

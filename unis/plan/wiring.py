@@ -111,14 +111,6 @@ def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
         for name in file.functions
         if file.function(name).user not in (None, "root")
     ]
-    found += [
-        Problem(
-            ("functions", name),
-            "has a memif to another function, where the engine cannot measure it; add its cost_ns",
-        )
-        for name, function in file.functions.items()
-        if name in wiring.direct and function.cost_ns is None
-    ]
     return [*found, *_too_many_ports(file, wiring)]
 
 

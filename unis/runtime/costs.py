@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -90,16 +91,30 @@ def cpu_model() -> str:
 def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
     """Changes with anything that may change the cost: program, arguments, their files, CPU."""
     digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
-    # EAL's arguments carry names of the run, but for the kind of the ports.
-    own = function.argv[function.argv.index("--") + 1 :] if "--" in function.argv else ()
+    own = function.words  # EAL's carry names of the run, but for the kind of the ports
     kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
     around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
+    lcores = str(function.lcores.count(",") + 1)
     parts = [*own, *kinds, *around, str(function.yield_every), str(dict(shares)), cpu_model()]
+    parts += [lcores, function.stdin or ""]
     for part in parts:
         digest.update(f"\0{part}".encode())
-    for argument in own:
+    for argument in [*own, *_followed(function)]:
         digest.update(_content(function.cwd / argument.rpartition("=")[2]))
     return digest.hexdigest()
+
+
+def _followed(function: FunctionPlan) -> list[str]:
+    """What runs where the program only starts another: the files that a script names, and what a
+    word is on PATH, as in `env NAME=1 program`. Not what a script puts together.
+    """
+    found = [shutil.which(word) or "" for word in function.words if "/" not in word]
+    if function.program.is_file() and _is_small(function.program):
+        content = function.program.read_bytes()
+        if content.startswith(b"#!"):
+            words = content.decode(errors="replace").replace('"', " ").split()
+            found += [str(function.program.parent / word) for word in words if "/" in word]
+    return found
 
 
 def _content(file: Path) -> bytes:

@@ -23,6 +23,12 @@ class Interrupts:
         """From now on signals are only counted."""
         self._armed = False
 
+    def resume(self) -> None:
+        """They are heard again; what came meanwhile is raised."""
+        if self._count:
+            raise InterruptedRunError("a signal")
+        self._armed = True
+
     def forced(self) -> bool:
         """Whether somebody insists: nothing is asked to end politely any more."""
         return self._count > 1

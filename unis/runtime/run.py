@@ -44,12 +44,19 @@ _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 class Run:
     """A chain that is coming up or running. Made by `running()`."""
 
-    def __init__(self, plan: Plan, options: Options, report: Report, switch: Interrupts):
+    def __init__(
+        self,
+        plan: Plan,
+        options: Options,
+        report: Report,
+        switch: Interrupts,
+        costs: Mapping[str, Cost] | None = None,  # just measured
+    ):
         self.plan = plan
         self.options = options
         self.directory: RunDirectory = run_directory(plan.name)
         self.client = EngineClient(self.directory.socket)
-        self.costs: dict[str, Cost] = {}
+        self.costs: dict[str, Cost] = dict(costs or {})
         self.leaf: Leaf | None = None
         self.guard: subprocess.Popen[bytes] | None = None
         self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
@@ -72,7 +79,7 @@ class Run:
         for note in self.plan.notes:
             self.tell(note)
         if options.use_cache:
-            self.costs = known_costs(self.plan, options.sizes)
+            self.costs = known_costs(self.plan, options.sizes) | self.costs
         for step in STEPS:
             step.do(self)
         self.record(phase=Phase.RUNNING)
@@ -309,13 +316,48 @@ def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     return found
 
 
+def measure_alone(
+    plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
+) -> dict[str, Cost]:
+    """What a packet costs functions with a memif to another: each has a short run of its own.
+
+    Those that are alike in all that may change the cost share one.
+    """
+    shares = shares_of(plan.traffic, options.sizes)
+    measured: dict[str, Cost] = {}
+    keys = {name: cost_key(plan.function(name), shares) for name in functions}
+    for name, key in keys.items():
+        if key in measured:
+            continue
+        report(f"{name} has a memif to another function, so it is measured in a run of its own")
+        only = Options(start=False, use_cache=False, estimate=False, sizes=options.sizes)
+        with running(plan.alone[name], only, report, switch) as run:
+            run.estimate([name])
+            measured[key] = run.costs[name]
+        switch.resume()
+    return {name: measured[key] for name, key in keys.items()}
+
+
+def _missing_alone(
+    plan: Plan, options: Options, report: Report, switch: Interrupts
+) -> dict[str, Cost]:
+    if not options.estimate or not plan.alone:
+        return {}
+    known = known_costs(plan, options.sizes) if options.use_cache else {}
+    missing = [
+        name for name in plan.alone if plan.function(name).cost_ns is None and name not in known
+    ]
+    return measure_alone(plan, missing, options, report, switch)
+
+
 @contextlib.contextmanager
 def running(plan: Plan, options: Options, report: Report, switch: Interrupts) -> Iterator[Run]:
     """Brings `plan` up; takes it down when the block ends, however it ends.
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    run = Run(plan, options, report, switch)
+    costs = _missing_alone(plan, options, report, switch)
+    run = Run(plan, options, report, switch, costs)
     reason: str | None = None
     failed = True
     try:

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 Hurry = Callable[[], bool]
 
 _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory first
+_SOCKET_SECONDS = 5.0  # until a function serves its memifs
 _GENTLE_SECONDS = 2.0
 _KILLED_SECONDS = 3.0
 _DPDK_RUNTIME = Path("/var/run/dpdk")
@@ -191,6 +193,7 @@ class Functions:
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
                 run.record(functions=[*run.state.functions, started])
+                _wait_for(run.plan.served_by(function), child.check)
                 if function.group == "engine":
                     run.attach(started)
         # From here on functions may spin; children, who may need their CPUs, are started.
@@ -252,6 +255,14 @@ class Traffic:
 
 
 STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
+
+
+def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
+    """A program that comes to a memif before its other end is there may give up."""
+    end = time.monotonic() + _SOCKET_SECONDS
+    while not all(socket.exists() for socket in sockets) and time.monotonic() < end:
+        check()
+        time.sleep(0.01)
 
 
 def leaf_of(state: RunState) -> Leaf | None:

@@ -1,0 +1,102 @@
+#include "engine/run/pollers.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "engine/base/process_for_test.h"
+
+namespace unis {
+namespace {
+
+using namespace std::chrono_literals;
+
+[[noreturn]] void Spin() {
+  for (std::atomic<unsigned> turns = 0;; ++turns) {
+  }
+}
+
+// Works most of the time, and sleeps now and then.
+[[noreturn]] void Nap() {
+  for (;;) {
+    const auto until = std::chrono::steady_clock::now() + 5ms;
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+std::vector<pid_t> After(PollerCensus& census, int looks) {
+  for (int look = 0; look < looks; ++look) {
+    std::this_thread::sleep_for(PollerCensus::kEvery);
+    census.Look();
+  }
+  return census.Pollers();
+}
+
+TEST(PollerCensusTest, WhoSpinsPollsAndWhoSleepsDoesNot) {
+  const ChildProcess spinner(Spin), sleeper, napper(Nap);
+  PollerCensus of_spinner(spinner.pid()), of_sleeper(sleeper.pid()), of_napper(napper.pid());
+  EXPECT_EQ(After(of_spinner, PollerCensus::kLooks + 1), (std::vector<pid_t>{spinner.pid()}));
+  EXPECT_TRUE(After(of_sleeper, PollerCensus::kLooks + 1).empty());
+  EXPECT_TRUE(After(of_napper, 2 * PollerCensus::kLooks).empty());
+}
+
+TEST(PollerCensusTest, IsNotSureBeforeItHasLookedOftenEnough) {
+  const ChildProcess spinner(Spin);
+  PollerCensus census(spinner.pid());
+  EXPECT_TRUE(After(census, PollerCensus::kLooks - 1).empty());
+}
+
+TEST(PollerCensusTest, FindsEachOfTwoThreadsAndNotTheOneThatWaitsForThem) {
+  const ChildProcess child([] {
+    std::jthread one(Spin), other(Spin);
+    pause();
+  });
+  PollerCensus census(child.pid());
+  const auto pollers = After(census, 2 * PollerCensus::kLooks);
+  ASSERT_EQ(pollers.size(), 2U);
+  for (const pid_t poller : pollers) EXPECT_NE(poller, child.pid());
+}
+
+TEST(PollerCensusTest, AThreadThatSpinsLateIsFoundThen) {
+  int start[2];
+  ASSERT_EQ(pipe(start), 0);
+  const ChildProcess child([&] {
+    std::jthread late([&] {
+      char word = 0;
+      (void)!read(start[0], &word, 1);
+      Spin();
+    });
+    Spin();
+  });
+  PollerCensus census(child.pid());
+  EXPECT_EQ(After(census, 2 * PollerCensus::kLooks), (std::vector<pid_t>{child.pid()}));
+  ASSERT_EQ(write(start[1], "x", 1), 1);
+  EXPECT_EQ(After(census, 2 * PollerCensus::kLooks).size(), 2U);
+  close(start[0]);
+  close(start[1]);
+}
+
+TEST(FindPollersTest, SaysWhyThereAreNone) {
+  Interrupt interrupt;
+  const ChildProcess ended([] {}), sleeper;
+  EXPECT_NE(FindPollers("fw", ended.pid(), 5s, interrupt)
+                .status()
+                .message()
+                .find("function fw ended before it polled"),
+            std::string::npos);
+  EXPECT_NE(FindPollers("fw", sleeper.pid(), 100ms, interrupt)
+                .status()
+                .message()
+                .find("no thread of function fw polls"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace unis

@@ -1,0 +1,34 @@
+"""Programs that the project did not write, for chains of end-to-end tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.machine import Json
+from unis import built
+
+TESTPMD = ["--forward-mode=macswap", "--auto-start", "--rxd=1024", "--txd=1024",
+           "--total-num-mbufs=16384", "--no-flush-rx", "--no-lsc-interrupt"]  # fmt: skip
+
+
+def stranger(name: str) -> Path:
+    """A program that `tools/strangers` fetches, which continuous integration must have done."""
+    program = built.clone() / "build" / "strangers" / "bin" / name
+    if not program.exists():
+        reason = f"needs {name}: run tools/strangers testpmd examples"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return program
+
+
+def a_testpmd(**more: object) -> Json:
+    """A function for `Machine.chain_file`."""
+    command = [str(stranger("dpdk-testpmd")), *TESTPMD]
+    return {"command": command, "lcores": 2, "cpu": 1, "cost_ns": 60, **more}
+
+
+def a_skeleton(**more: object) -> Json:
+    """Another: DPDK's basicfwd, of one lcore."""
+    return {"command": [str(stranger("skeleton"))], "cpu": 1, "cost_ns": 60, **more}

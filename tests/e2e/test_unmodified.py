@@ -1,0 +1,45 @@
+"""Programs of other people, without a changed line, are members of chains."""
+
+import json
+
+from tests.e2e.machine import Machine
+from tests.e2e.strangers import a_skeleton, a_testpmd, stranger
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from unis import built
+
+
+def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:
+    """Its file states no cost: each is measured alone first."""
+    stranger("dpdk-testpmd")
+    example = built.clone() / "examples" / "unmodified.yaml"
+    said = machine.unis("up", str(example), "--name", machine.name, "--detach")
+    assert "running under policy unis" in said
+    first = machine.ps()
+    assert_delivers_more_than(machine, delivered(first) + 100_000)
+    for function in machine.ps()["stats"]["functions"]:
+        assert function["cost_ns"] > 0
+        assert function["switched_in"] > 0
+    assert_whole(machine.exact_account())
+    shown = machine.unis("ps")
+    assert machine.name in shown
+    (run,) = [it for it in json.loads(machine.unis("ps", "--json")) if it["name"] == machine.name]
+    assert {"first", "second", "third"} <= set(first["functions"])
+    assert run["functions"]
+    machine.down()
+    machine.assert_clean()
+
+
+def test_two_programs_of_different_people_s_hands_are_one_chain(machine: Machine) -> None:
+    """A thread that only serves a console is none that is scheduled."""
+    machine.up(machine.chain_file({"pmd": a_testpmd(), "basic": a_skeleton()}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+
+
+def test_a_program_that_ends_at_once_shows_its_last_words(machine: Machine) -> None:
+    broken = ["sh", "-c", "echo not with these ports; exit 3", "{eal}"]
+    functions = {"pmd": a_testpmd(), "broken": {"command": broken, "cpu": 1, "cost_ns": 60}}
+    said = machine.unis("up", str(machine.chain_file(functions)), "--detach", code=1)
+    assert "function broken" in said
+    assert "exited with code 3" in said
+    assert "not with these ports" in said

@@ -1,0 +1,159 @@
+"""Any DPDK program by its command line: EAL's arguments, lcores, links, and what it costs."""
+
+import json
+import os
+import select
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.python.planned import EIGHT_CPUS, places, planned, small, told
+from tests.python.strategies import Data, chain_files
+from tests.python.test_plan import plan_or_none
+from unis import built
+from unis.chain.load import load
+from unis.plan.model import FunctionPlan, Plan
+from unis.plan.planner import make_plan
+from unis.runtime.child import start
+from unis.runtime.costs import cost_key
+
+
+def only(command: list[str], **more: object) -> FunctionPlan:
+    """The plan of a chain of one function."""
+    functions = {"fw": {"command": command, **more}}
+    return planned(small(functions=functions, chains={"c": {"path": ["fw"]}})).function("fw")
+
+
+def eal_of(function: FunctionPlan) -> list[str]:
+    """EAL's arguments of a command that leaves their place to us."""
+    words = list(function.argv)
+    return words[: words.index("--")]
+
+
+@pytest.mark.parametrize(
+    ("words", "behind"),
+    [
+        ([], ["--"]),
+        (["--own"], ["--", "--own"]),
+        (["--log-level=5", "--", "--own"], ["--log-level=5", "--", "--own"]),
+        (["--", "--own", "--", "more"], ["--", "--own", "--", "more"]),
+    ],
+)
+def test_eal_s_arguments_go_before_the_program_s(words: list[str], behind: list[str]) -> None:
+    eal = eal_of(only(["sh"]))
+    assert "--proc-type=primary" in eal
+    assert list(only(["sh", *words]).argv) == [*eal, *behind]
+
+
+def test_eal_s_arguments_go_where_the_command_wants_them() -> None:
+    eal = eal_of(only(["sh"]))
+    function = only(["sh", "-c", "x", "{eal}", "--mine"])
+    assert list(function.argv) == ["-c", "x", *eal, "--mine"]
+    devices = [port.device for port in function.ports]
+    words = ["--set", "vdev={vdev0}", "{vdev1}", "{file_prefix}", "{cpu}", "{lcores}", "{other}"]
+    parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "4@1", "{other}"]
+    assert list(only(["sh", *words]).argv) == parts
+
+
+def test_a_command_is_on_memif_unless_the_file_says_otherwise() -> None:
+    assert (only(["sh"]).group, len(only(["sh"]).ports)) == ("own", 2)
+    functions = {"fw": {"command": ["sh"]}}
+    ring = [{"from": "ingress", "to": "fw", "kind": "ring"}]
+    plan = planned(small(functions=functions, chains={"c": {"path": ["fw"]}}, links=ring))
+    assert plan.function("fw").group == "engine"
+
+
+def test_its_first_lcore_is_beside_the_platform_and_the_others_on_its_cpu() -> None:
+    assert only(["sh"], lcores=3).lcores == "4@0,5@1,6@1"
+    assert only(["sh"]).lcores == "4@1"
+
+
+def test_a_command_that_lacks_its_program_says_how_to_get_it() -> None:
+    for name, wanted in {"dpdk-testpmd": "tools/strangers testpmd", "x": "tools/strangers"}.items():
+        functions = {"fw": {"command": [f"build/strangers/bin/{name}"]}}
+        sentences = told(small(functions=functions, chains={"c": {"path": ["fw"]}}))
+        assert sentences == [
+            f"('functions', 'fw', 'command') {name} is not fetched yet; run `{wanted}`"
+        ]
+
+
+def test_a_function_between_two_others_is_measured_alone_with_as_many_ports() -> None:
+    functions = {name: {"command": ["sh", "{eal}"]} for name in ("a", "b")}
+    chains = {
+        "there": {"path": ["a", "b"], "match": [{"dst_port": 1}], "ring": 64},
+        "back": {"reverse_of": "there"},
+    }
+    plan = planned(small(functions=functions, chains=chains, scheduler={"theta_min": 8}))
+    assert list(plan.alone) == ["a", "b"]
+    for name, alone in plan.alone.items():
+        (only_one,) = alone.functions
+        assert (alone.name, only_one.name, alone.alone) == (plan.name, name, {})
+        assert all(link.memif.engine_end == "server" for link in alone.links if link.memif)
+        assert len(only_one.ports) == len(plan.function(name).ports)
+        # What is found there is what is looked for here.
+        assert cost_key(only_one, {64: 1}) == cost_key(plan.function(name), {64: 1})
+    assert "alone" not in plan.as_dict()
+
+
+def test_the_cost_of_a_command_is_kept_by_the_words_of_the_file() -> None:
+    one, other = (only(["sh", "{eal}", word]) for word in ("--one", "--other"))
+    assert cost_key(one, {64: 1}) != cost_key(other, {64: 1})
+
+
+@settings(max_examples=120)
+@given(chain_files())
+def test_every_command_has_its_own_group_its_devices_and_an_open_input(data: Data) -> None:
+    plan = plan_or_none(data)
+    if plan is None:
+        return
+    rings = {link["to"] for link in data.get("links", []) if link.get("kind", "ring") == "ring"}
+    for function in plan.functions:
+        stated = data["functions"][function.name]
+        lcores = function.lcores.split(",")
+        assert len(lcores) == stated.get("lcores", 1)
+        assert lcores[-1].endswith(f"@{function.cpu}")
+        assert all(f"--vdev={port.device}" in function.argv for port in function.ports)
+        assert (function.stdin is None) == ("command" not in stated)
+        if "command" in stated:
+            assert function.yield_every == 0
+            assert (function.group == "engine") == (function.name in rings)
+
+
+def test_its_input_has_what_the_file_says_and_stays_open(tmp_path: Path) -> None:
+    script = "read first; echo $first; read more; echo it was closed"
+    child = start("x", ["/bin/sh", "-c", script], tmp_path / "log", "id", stdin="hello\n")
+    try:
+        while "hello" not in (tmp_path / "log").read_text():
+            child.check()
+        with pytest.raises(TimeoutError):
+            _wait(child.process.pid)
+        assert "closed" not in (tmp_path / "log").read_text()
+    finally:
+        child.process.kill()
+        child.process.wait()
+
+
+def _wait(pid: int) -> None:
+    """Raises TimeoutError if the process is still there in a while."""
+    poll = select.poll()
+    descriptor = os.pidfd_open(pid)
+    poll.register(descriptor, select.POLLIN)
+    ended = poll.poll(200)
+    os.close(descriptor)
+    if not ended:
+        raise TimeoutError
+
+
+def test_the_example_says_no_cost_and_measures_each_alone(tmp_path: Path) -> None:
+    program = tmp_path / "build" / "strangers" / "bin" / "dpdk-testpmd"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    example = tmp_path / "examples" / "unmodified.yaml"
+    example.parent.mkdir()
+    example.write_text((built.clone() / "examples" / "unmodified.yaml").read_text())
+    plan: Plan = make_plan(load(example), EIGHT_CPUS, [], places)
+    assert list(plan.alone) == ["first", "second", "third"]
+    assert [function.lcores for function in plan.functions] == ["4@0,5@1", "6@0,7@1", "8@0,9@1"]
+    assert json.dumps(plan.as_dict())
