@@ -1,0 +1,117 @@
+"""Chains with programs in them that the project did not write, and what they are compared with.
+
+`tools/strangers` fetches the programs. The reference is a chain of our macswap, which yields by
+itself, with the same links and at as much work a packet as the strangers do.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unis import built
+from unis.chain.load import LoadedChain
+from unis.chain.model import API_VERSION, ChainFile
+from unis.runtime.errors import LaunchError
+
+_SLOTS = 1024  # of each memif, each way
+_TESTPMD_NS = 60.0  # a packet: both memifs and the MAC addresses, as for our macswap
+_TESTPMD_ARGUMENTS = (
+    "--forward-mode=macswap",
+    "--auto-start",
+    "--burst=64",
+    f"--rxd={_SLOTS}",
+    f"--txd={_SLOTS}",
+    "--total-num-mbufs=16384",
+    "--no-flush-rx",
+    "--no-lsc-interrupt",
+)
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A program as one starts it by hand, and what the scheduler is told of it."""
+
+    program: str
+    part: str  # of tools/strangers
+    arguments: tuple[str, ...]
+    lcores: int
+    cost_ns: float
+
+    def function(self) -> dict[str, Any]:
+        """As it stands in a chain file."""
+        return {
+            "command": [str(_found(self)), *self.arguments],
+            "lcores": self.lcores,
+            "cost_ns": self.cost_ns,
+        }
+
+
+_TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
+
+# By name: the functions of each chain, in order. The names are those of `--only`.
+CHAINS: dict[str, tuple[Stranger, ...]] = {
+    "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
+}
+
+
+def _found(stranger: Stranger) -> Path:
+    path = built.build_directory() / "strangers" / "bin" / stranger.program
+    if not path.exists():
+        raise LaunchError(f"{path} is missing: run `tools/strangers {stranger.part}`")
+    return path
+
+
+def check(name: str) -> None:
+    """Raises LaunchError, which says how to get it, where a program of the chain is missing."""
+    for stranger in CHAINS[name]:
+        _found(stranger)
+
+
+def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
+    """The chain called `name`; its programs run in `directory`."""
+    functions = [stranger.function() for stranger in CHAINS[name]]
+    return _chain(f"bench-{name}", functions, cpu, directory)
+
+
+def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
+    """Functions of ours in the places of the strangers, which yield every so many bursts."""
+    functions = [
+        {
+            "program": "macswap",
+            "args": ["--cost", str(imitated_cycles(stranger.cost_ns, cpu_mhz()))],
+            "cost_ns": stranger.cost_ns,
+            "yield_every": yield_every,
+        }
+        for stranger in CHAINS[name]
+    ]
+    return _chain("bench-reference", functions, cpu, directory)
+
+
+def imitated_cycles(cost_ns: float, mhz: float) -> int:
+    """The work that macswap adds to what it does anyhow."""
+    return round(max(0.0, cost_ns - _TESTPMD_NS) * mhz / 1000)
+
+
+def cpu_mhz() -> float:
+    """The clock rate of the first CPU, as the kernel tells it; 0 where it does not."""
+    found = re.search(r"^cpu MHz\s*: ([\d.]+)", _CPUINFO.read_text(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _chain(name: str, functions: list[dict[str, Any]], cpu: int, directory: Path) -> LoadedChain:
+    named = {f"f{at}": function for at, function in enumerate(functions, 1)}
+    path = list(named)
+    data = {
+        "apiVersion": API_VERSION,
+        "name": name,
+        "defaults": {"cpu": cpu},
+        "functions": named,
+        "chains": {"chain": {"path": path}},
+        "links": [
+            {"from": origin, "to": to, "kind": "memif", "slots": _SLOTS}
+            for origin, to in zip(["ingress", *path], [*path, "egress"], strict=True)
+        ],
+    }
+    return LoadedChain(directory / f"{name}.yaml", ChainFile.model_validate(data))
