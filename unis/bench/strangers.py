@@ -37,22 +37,27 @@ class Stranger:
     part: str  # of tools/strangers
     arguments: tuple[str, ...]
     lcores: int
-    cost_ns: float
+    cost_ns: float  # a packet, all its threads together
+    pollers: int = 1  # threads
 
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
         return {
             "command": [str(_found(self)), *self.arguments],
             "lcores": self.lcores,
-            "cost_ns": self.cost_ns,
+            # Each thread that polls has a slice of its own, and does its part of the work.
+            "cost_ns": self.cost_ns / self.pollers,
         }
 
 
 _TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
+# Main serves the console; the others receive and distribute, work, and send. They talk over rings.
+_DISTRIBUTOR = Stranger("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
 
 # By name: the functions of each chain, in order. The names are those of `--only`.
 CHAINS: dict[str, tuple[Stranger, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
+    "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
 }
 
 
@@ -69,10 +74,15 @@ def check(name: str) -> None:
         _found(stranger)
 
 
+def most_pollers(name: str) -> int:
+    """Threads of the function that has most: they wait for one another, so less passes."""
+    return max(stranger.pollers for stranger in CHAINS[name])
+
+
 def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
     functions = [stranger.function() for stranger in CHAINS[name]]
-    return _chain(f"bench-{name}", functions, cpu, directory)
+    return _chain(name, f"bench-{name}", functions, cpu, directory)
 
 
 def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
@@ -86,7 +96,7 @@ def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> L
         }
         for stranger in CHAINS[name]
     ]
-    return _chain("bench-reference", functions, cpu, directory)
+    return _chain(name, "bench-reference", functions, cpu, directory)
 
 
 def imitated_cycles(cost_ns: float, mhz: float) -> int:
@@ -100,18 +110,22 @@ def cpu_mhz() -> float:
     return float(found[1]) if found else 0.0
 
 
-def _chain(name: str, functions: list[dict[str, Any]], cpu: int, directory: Path) -> LoadedChain:
-    named = {f"f{at}": function for at, function in enumerate(functions, 1)}
-    path = list(named)
+def _chain(
+    chain: str, run: str, functions: list[dict[str, Any]], cpu: int, directory: Path
+) -> LoadedChain:
+    path = [f"f{at}" for at in range(1, len(functions) + 1)]
+    # Of two functions the one that comes first in the file is the server of their memif. A client
+    # whose server has not started its port is turned away for good, so slow starters come last.
+    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at] is not _TESTPMD)
     data = {
         "apiVersion": API_VERSION,
-        "name": name,
+        "name": run,
         "defaults": {"cpu": cpu},
-        "functions": named,
+        "functions": {path[at]: functions[at] for at in started},
         "chains": {"chain": {"path": path}},
         "links": [
             {"from": origin, "to": to, "kind": "memif", "slots": _SLOTS}
             for origin, to in zip(["ingress", *path], [*path, "egress"], strict=True)
         ],
     }
-    return LoadedChain(directory / f"{name}.yaml", ChainFile.model_validate(data))
+    return LoadedChain(directory / f"{run}.yaml", ChainFile.model_validate(data))

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from unis.bench import strangers
 from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
+from unis.engine.client import EngineError
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
@@ -33,6 +34,7 @@ REFERENCE = (Arm("cooperative"),)
 YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts: what the reference is tried with
 _TRIAL = (Arm("cooperative"), Arm("unis"))  # of the reference: by unis the machine's speed is known
 _TRIAL_ROUNDS = 4  # for each of these
+_BRING_UPS = 3  # tries, of which one must succeed
 _POLICIES = ("unis", "cooperative", "rr", "other")
 
 
@@ -73,7 +75,7 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
     """Measures the chain called `name`. LaunchError where a program of it is missing."""
     strangers.check(name)
     # Looked at before we keep ourselves off the CPU of the functions.
-    bench = _Bench(name, Machine.this(), settings.window)
+    bench = _Bench(name, Machine.this(), settings.window * strangers.most_pollers(name), report)
     tried: dict[int, Rounds] = {}
     for yield_every in YIELD_EVERY:
         report(f"{name}: the reference, a yield every {yield_every} bursts")
@@ -98,11 +100,14 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
 class _Bench:
     """Brings the two chains up, one at a time."""
 
-    def __init__(self, name: str, machine: Machine, window: float) -> None:
+    def __init__(
+        self, name: str, machine: Machine, window: float, report: Callable[[str], None]
+    ) -> None:
         self._name = name
         self._machine = machine
         self._cpu = max(machine.cpus)
         self._window = window
+        self._report = report
 
     def strangers(self, rounds: int) -> Rounds:
         return self._measured(
@@ -121,6 +126,19 @@ class _Bench:
         )
 
     def _measured(
+        self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
+    ) -> Rounds:
+        # net_memif does not come back to a server that had not started its port yet.
+        for left in reversed(range(_BRING_UPS)):
+            try:
+                return self._once(make, arms, rounds)
+            except EngineError as error:
+                if not left:
+                    raise
+                self._report(f"{self._name}: once more, for {error}")
+        raise AssertionError
+
+    def _once(
         self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
     ) -> Rounds:
         with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:
