@@ -5,6 +5,7 @@ itself, with the same links and at as much work a packet as the strangers do.
 """
 
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _TESTPMD_ARGUMENTS = (
     "--no-flush-rx",
     "--no-lsc-interrupt",
 )
+_DATA = Path(__file__).parent / "data"
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -39,11 +41,15 @@ class Stranger:
     lcores: int
     cost_ns: float  # a packet, all its threads together
     pollers: int = 1  # threads
+    files: tuple[str, ...] = ()  # of data/, that lie where it runs
 
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
         return {
-            "command": [str(_found(self)), *self.arguments],
+            "command": [
+                str(_found(self)),
+                *(word.replace("{root}", str(_strangers() / "root")) for word in self.arguments),
+            ],
             "lcores": self.lcores,
             # Each thread that polls has a slice of its own, and does its part of the work.
             "cost_ns": self.cost_ns / self.pollers,
@@ -54,15 +60,40 @@ _TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_N
 # Main serves the console; the others receive and distribute, work, and send. They talk over rings.
 _DISTRIBUTOR = Stranger("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
 
+_ETC = "{root}/etc/suricata"
+_SURICATA = Stranger(
+    "suricata",
+    "suricata",
+    (
+        *("-c", "suricata.yaml", "--dpdk"),
+        *("--set", f"classification-file={_ETC}/classification.config"),
+        *("--set", f"reference-config-file={_ETC}/reference.config"),
+        *("--set", f"threshold-file={_ETC}/threshold.config"),
+        *("--set", "dpdk.eal-params.lcores={lcores}"),
+        *("--set", "dpdk.eal-params.file-prefix={file_prefix}"),
+        *("--set", "dpdk.eal-params.vdev.0={vdev0}"),
+        *("--set", "dpdk.eal-params.vdev.1={vdev1}"),
+    ),
+    lcores=2,
+    cost_ns=1000.0,
+    pollers=2,  # one for each direction
+    files=("suricata.yaml", "suricata.rules"),
+)
+
 # By name: the functions of each chain, in order. The names are those of `--only`.
 CHAINS: dict[str, tuple[Stranger, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
     "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
+    "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
 }
 
 
+def _strangers() -> Path:
+    return built.build_directory() / "strangers"
+
+
 def _found(stranger: Stranger) -> Path:
-    path = built.build_directory() / "strangers" / "bin" / stranger.program
+    path = _strangers() / "bin" / stranger.program
     if not path.exists():
         raise LaunchError(f"{path} is missing: run `tools/strangers {stranger.part}`")
     return path
@@ -81,6 +112,8 @@ def most_pollers(name: str) -> int:
 
 def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
+    for file in {file for stranger in CHAINS[name] for file in stranger.files}:
+        shutil.copy(_DATA / file, directory)
     functions = [stranger.function() for stranger in CHAINS[name]]
     return _chain(name, f"bench-{name}", functions, cpu, directory)
 
