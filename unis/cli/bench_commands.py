@@ -16,6 +16,7 @@ from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
+    from unis.bench.unmodified import ChainResult
     from unis.measure.paired import Paired
 
 _WINDOW = 0.2
@@ -94,6 +95,76 @@ def agreement(
     if not all(result.agrees for result in results):
         say("the simulator and the machine do not agree")
         raise typer.Exit(1)
+
+
+@bench.command()
+def unmodified(
+    only: Annotated[
+        str | None, typer.Option(help="Chains by their strangers, with commas; absent: all.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="At least; a whole number of balanced squares.")
+    ] = 24,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result to this file.")
+    ] = None,
+) -> None:
+    """Compare policies on chains of programs that the project did not write, over memif.
+
+    unis, rr and other in alternating windows, and functions of ours that co-operate, each with its
+    best distance between yields, on the same links; the two chains alternate in blocks. The
+    programs are fetched by `tools/strangers`.
+
+    Example: unis bench unmodified --only testpmd --json unmodified.json
+    """
+    from unis.bench import unmodified as unmodified_bench
+    from unis.bench.strangers import CHAINS, check
+
+    names_of = [name.strip() for name in only.split(",")] if only else list(CHAINS)
+    if unknown := [name for name in names_of if name not in CHAINS]:
+        raise typer.BadParameter(
+            f"there is no chain {unknown[0]!r}: {', '.join(CHAINS)}", param_hint="--only"
+        )
+    settings = unmodified_bench.Settings(rounds, window)
+    results: dict[str, ChainResult] = {}
+    with errors_told():
+        if file:
+            writable(file)
+        for name in names_of:
+            check(name)
+        for name in dict.fromkeys(names_of):
+            results[name] = unmodified_bench.compare(name, settings, say)
+            out.print(_unmodified_table(name, results[name]))
+            if file:  # what there is, if a later one fails
+                result = unmodified_bench.Result(chains=results)
+                write_result(file, result.model_dump_json(indent=2) + "\n")
+
+
+def _unmodified_table(name: str, result: ChainResult) -> Table:
+    title = f"{name}: {' → '.join(result.programs)}, {result.windows} windows"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("policy")
+    for column in ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for policy, of in result.policies.items():
+        told = f" (a yield every {result.yield_every})" if policy == "cooperative" else ""
+        table.add_row(
+            policy + told,
+            f"{of.mpps.median:.3f}",
+            f"{of.mpps.q1:.3f}–{of.mpps.q3:.3f}",
+            *_ratio(of.ratio_to_other),
+            *_ratio(of.ratio_to_cooperative),
+        )
+    return table
+
+
+def _ratio(ratio: Paired | None) -> tuple[str, str]:
+    from unis.measure.paired import ratio_text
+
+    if ratio is None:
+        return "–", "–"
+    return ratio_text(ratio.median), f"{ratio_text(ratio.low)}–{ratio_text(ratio.high)}"
 
 
 def _lengths(text: str) -> list[int]:

@@ -33,6 +33,10 @@ class Interrupts:
         """Whether somebody insists: nothing is asked to end politely any more."""
         return self._count > 1
 
+    def heard(self) -> bool:
+        """Whether there was a signal, also one that came too late to raise anything."""
+        return self._count > 0
+
     @contextmanager
     def deferred(self) -> Iterator[None]:
         """What would be raised while this lasts is raised at its end: what was begun is done."""

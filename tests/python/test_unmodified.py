@@ -1,0 +1,99 @@
+"""`unis bench unmodified`, without a machine: its chains, the reference, what it writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unis.bench import strangers
+from unis.bench.unmodified import Result, best_yield_every, summarise, trial_ratios
+from unis.plan import wiring
+from unis.runtime.errors import LaunchError
+from unis.v1 import engine_pb2 as pb
+
+TRIALS = {8: 0.9, 64: 1.1}
+
+
+def window(mpps: float) -> pb.MeasureReply:
+    return pb.MeasureReply(delivered=round(mpps * 1e6), window_ns=1_000_000_000)
+
+
+def rounds(**mpps: float) -> list[dict[str, pb.MeasureReply]]:
+    return [{policy: window(of) for policy, of in mpps.items()} for _ in range(6)]
+
+
+def test_the_result_has_each_policy_with_its_ratio_to_other() -> None:
+    measured = rounds(unis=4.0, rr=0.0, other=0.1, cooperative=5.0)
+    chain = summarise(measured, ["a", "b"], TRIALS, blocks=1)
+    data = json.loads(Result(chains={"testpmd": chain}).model_dump_json())
+    policies = data["chains"]["testpmd"]["policies"]
+    assert set(policies) == {"unis", "cooperative", "rr", "other"}
+    assert policies["unis"]["mpps"] == {"median": 4.0, "q1": 4.0, "q3": 4.0}
+    assert policies["unis"]["ratio_to_other"]["median"] == pytest.approx(40)
+    assert {"low", "high", "q1", "q3"} <= policies["unis"]["ratio_to_other"].keys()
+    assert policies["unis"]["ratio_to_cooperative"]["median"] == pytest.approx(0.8)
+    assert policies["rr"]["ratio_to_other"]["median"] == 0
+    assert data["chains"]["testpmd"]["yield_every"] == 64
+
+
+def test_a_kernel_under_which_nothing_passes_is_no_base() -> None:
+    chain = summarise(rounds(unis=4.0, rr=0.0, other=0.0, cooperative=5.0), ["a"], TRIALS, blocks=1)
+    assert chain.policies["unis"].ratio_to_other is None
+
+
+def test_a_faster_machine_is_no_better_distance() -> None:
+    slow = rounds(cooperative=3.0, unis=3.0)
+    fast = rounds(cooperative=5.0, unis=6.0)
+    assert best_yield_every(trial_ratios({8: slow, 16: fast})) == 8
+
+
+def test_the_best_distance_has_the_most_and_of_equals_yields_most_often() -> None:
+    assert best_yield_every({8: 1.0, 16: 3.0, 32: 2.0}) == 16
+    assert best_yield_every({64: 3.0, 16: 3.0, 32: 3.0}) == 16
+
+
+def test_a_trial_in_which_nothing_passes_is_the_worst() -> None:
+    nothing = rounds(cooperative=0.0, unis=0.0)
+    assert trial_ratios({8: nothing, 16: rounds(cooperative=1.0, unis=2.0)}) == {8: 0.0, 16: 0.5}
+
+
+@given(st.floats(1, 1000), st.floats(500, 5000))
+def test_our_function_imitates_what_the_stranger_costs_beyond_testpmd(
+    cost_ns: float, mhz: float
+) -> None:
+    cycles = strangers.imitated_cycles(60 + cost_ns, mhz)
+    assert cycles == pytest.approx(cost_ns * mhz / 1000, abs=1)
+    assert strangers.imitated_cycles(60, mhz) == 0
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "strangers" / "bin"
+    folder.mkdir(parents=True)
+    for stranger in {one for chain in strangers.CHAINS.values() for one in chain}:
+        (folder / stranger.program).touch()
+    monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
+    return folder
+
+
+@pytest.mark.parametrize("name", strangers.CHAINS)
+def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -> None:
+    theirs = strangers.stranger_chain(name, 1, fetched).file
+    ours = strangers.reference_chain(name, 1, fetched, 16).file
+    assert wiring.wire(theirs, fetched).links == wiring.wire(ours, fetched).links
+    assert {theirs.function(one).cpu for one in theirs.functions} == {1}
+    assert {ours.function(one).yield_every for one in ours.functions} == {16}
+    assert list(theirs.functions) == list(ours.functions)
+    assert theirs.path("chain") == ours.path("chain") == sorted(ours.functions)
+
+
+@pytest.mark.parametrize("name", strangers.CHAINS)
+def test_a_missing_program_is_told_with_its_cure(name: str, fetched: Path) -> None:
+    for stranger in {*strangers.CHAINS[name]}:
+        file = fetched / stranger.program
+        file.unlink()
+        with pytest.raises(LaunchError, match=f"{file.name} is missing.*strangers {stranger.part}"):
+            strangers.check(name)
+        file.touch()

@@ -1,0 +1,164 @@
+"""Chains with programs in them that the project did not write, and what they are compared with.
+
+`tools/strangers` fetches the programs. The reference is a chain of our macswap, which yields by
+itself, with the same links and at as much work a packet as the strangers do.
+"""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unis import built
+from unis.chain.load import LoadedChain
+from unis.chain.model import API_VERSION, ChainFile
+from unis.runtime.errors import LaunchError
+
+_SLOTS = 1024  # of each memif, each way
+_TESTPMD_NS = 60.0  # a packet: both memifs and the MAC addresses, as for our macswap
+_TESTPMD_ARGUMENTS = (
+    "--forward-mode=macswap",
+    "--auto-start",
+    "--burst=64",
+    f"--rxd={_SLOTS}",
+    f"--txd={_SLOTS}",
+    "--total-num-mbufs=16384",
+    "--no-flush-rx",
+    "--no-lsc-interrupt",
+)
+_DATA = Path(__file__).parent / "data"
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A program as one starts it by hand, and what the scheduler is told of it."""
+
+    program: str
+    part: str  # of tools/strangers
+    arguments: tuple[str, ...]
+    lcores: int
+    cost_ns: float  # a packet, all its threads together
+    pollers: int = 1  # threads
+    files: tuple[str, ...] = ()  # of data/, that lie where it runs
+
+    def function(self) -> dict[str, Any]:
+        """As it stands in a chain file."""
+        return {
+            "command": [
+                str(_found(self)),
+                *(word.replace("{root}", str(_strangers() / "root")) for word in self.arguments),
+            ],
+            "lcores": self.lcores,
+            # Each thread that polls has a slice of its own, and does its part of the work.
+            "cost_ns": self.cost_ns / self.pollers,
+        }
+
+
+_TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
+# Main serves the console; the others receive and distribute, work, and send. They talk over rings.
+_DISTRIBUTOR = Stranger("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
+
+_ETC = "{root}/etc/suricata"
+_SURICATA = Stranger(
+    "suricata",
+    "suricata",
+    (
+        *("-c", "suricata.yaml", "--dpdk"),
+        *("--set", f"classification-file={_ETC}/classification.config"),
+        *("--set", f"reference-config-file={_ETC}/reference.config"),
+        *("--set", f"threshold-file={_ETC}/threshold.config"),
+        *("--set", "dpdk.eal-params.lcores={lcores}"),
+        *("--set", "dpdk.eal-params.file-prefix={file_prefix}"),
+        *("--set", "dpdk.eal-params.vdev.0={vdev0}"),
+        *("--set", "dpdk.eal-params.vdev.1={vdev1}"),
+    ),
+    lcores=2,
+    cost_ns=1000.0,
+    pollers=2,  # one for each direction
+    files=("suricata.yaml", "suricata.rules"),
+)
+
+# By name: the functions of each chain, in order. The names are those of `--only`.
+CHAINS: dict[str, tuple[Stranger, ...]] = {
+    "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
+    "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
+    "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
+}
+
+
+def _strangers() -> Path:
+    return built.build_directory() / "strangers"
+
+
+def _found(stranger: Stranger) -> Path:
+    path = _strangers() / "bin" / stranger.program
+    if not path.exists():
+        raise LaunchError(f"{path} is missing: run `tools/strangers {stranger.part}`")
+    return path
+
+
+def check(name: str) -> None:
+    """Raises LaunchError, which says how to get it, where a program of the chain is missing."""
+    for stranger in CHAINS[name]:
+        _found(stranger)
+
+
+def most_pollers(name: str) -> int:
+    """Threads of the function that has most: they wait for one another, so less passes."""
+    return max(stranger.pollers for stranger in CHAINS[name])
+
+
+def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
+    """The chain called `name`; its programs run in `directory`."""
+    for file in {file for stranger in CHAINS[name] for file in stranger.files}:
+        shutil.copy(_DATA / file, directory)
+    functions = [stranger.function() for stranger in CHAINS[name]]
+    return _chain(name, f"bench-{name}", functions, cpu, directory)
+
+
+def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
+    """Functions of ours in the places of the strangers, which yield every so many bursts."""
+    functions = [
+        {
+            "program": "macswap",
+            "args": ["--cost", str(imitated_cycles(stranger.cost_ns, cpu_mhz()))],
+            "cost_ns": stranger.cost_ns,
+            "yield_every": yield_every,
+        }
+        for stranger in CHAINS[name]
+    ]
+    return _chain(name, "bench-reference", functions, cpu, directory)
+
+
+def imitated_cycles(cost_ns: float, mhz: float) -> int:
+    """The work that macswap adds to what it does anyhow."""
+    return round(max(0.0, cost_ns - _TESTPMD_NS) * mhz / 1000)
+
+
+def cpu_mhz() -> float:
+    """The clock rate of the first CPU, as the kernel tells it; 0 where it does not."""
+    found = re.search(r"^cpu MHz\s*: ([\d.]+)", _CPUINFO.read_text(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _chain(
+    chain: str, run: str, functions: list[dict[str, Any]], cpu: int, directory: Path
+) -> LoadedChain:
+    path = [f"f{at}" for at in range(1, len(functions) + 1)]
+    # Of two functions the one that comes first in the file is the server of their memif. A client
+    # whose server has not started its port is turned away for good, so slow starters come last.
+    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at] is not _TESTPMD)
+    data = {
+        "apiVersion": API_VERSION,
+        "name": run,
+        "defaults": {"cpu": cpu},
+        "functions": {path[at]: functions[at] for at in started},
+        "chains": {"chain": {"path": path}},
+        "links": [
+            {"from": origin, "to": to, "kind": "memif", "slots": _SLOTS}
+            for origin, to in zip(["ingress", *path], [*path, "egress"], strict=True)
+        ],
+    }
+    return LoadedChain(directory / f"{run}.yaml", ChainFile.model_validate(data))

@@ -1,0 +1,205 @@
+"""`unis bench unmodified`: programs that the project did not write, under UNiS and the kernel.
+
+The strangers' chain and the reference cannot have one CPU at the same time, so they alternate in
+blocks: each is brought up, measured in windows and taken down, the strangers first in one block
+and the reference first in the next. Within the strangers' half unis, rr and other alternate as in
+every comparison; a window of the reference is held against the strangers' windows of its block.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from unis.bench import strangers
+from unis.bench.spans import spans
+from unis.chain.load import LoadedChain
+from unis.engine.client import EngineError
+from unis.measure import order
+from unis.measure.paired import Paired, Quartiles
+from unis.measure.summary import ratio
+from unis.measure.windows import Arm, Rounds, alternate, throughput
+from unis.plan.machine import Machine
+from unis.runtime.errors import InterruptedRunError
+from unis.runtime.interrupts import interrupts
+from unis.runtime.options import Options
+from unis.runtime.planning import plan_chain
+from unis.runtime.run import running
+
+STRANGERS = (Arm("unis"), Arm("rr"), Arm("other"))
+REFERENCE = (Arm("cooperative"),)
+YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts: what the reference is tried with
+_TRIAL = (Arm("cooperative"), Arm("unis"))  # of the reference: by unis the machine's speed is known
+_TRIAL_ROUNDS = 4  # for each of these
+_BRING_UPS = 3  # tries, of which one must succeed
+_POLICIES = ("unis", "cooperative", "rr", "other")
+
+
+class PolicyResult(BaseModel):
+    """A policy over all its windows."""
+
+    mpps: Quartiles
+    ratio_to_other: Paired | None  # None: `other` delivered nothing
+    ratio_to_cooperative: Paired | None
+
+
+class ChainResult(BaseModel):
+    """What was found of one chain."""
+
+    programs: list[str]
+    policies: dict[str, PolicyResult]
+    yield_every: int  # of the reference: the best of those tried
+    tried: dict[int, float]  # cooperative ÷ unis, both of the reference, medians, by yield_every
+    blocks: int  # times that each of the two chains was brought up
+    windows: int  # of each policy
+
+
+class Result(BaseModel):
+    """All chains, by name."""
+
+    chains: dict[str, ChainResult]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    rounds: int  # at least, over all blocks; whole squares are measured
+    window: float  # seconds
+
+
+def compare(name: str, settings: Settings, report: Callable[[str], None]) -> ChainResult:
+    """Measures the chain called `name`. LaunchError where a program of it is missing."""
+    strangers.check(name)
+    # Looked at before we keep ourselves off the CPU of the functions.
+    bench = _Bench(name, Machine.this(), settings.window * strangers.most_pollers(name), report)
+    tried: dict[int, Rounds] = {}
+    for yield_every in YIELD_EVERY:
+        report(f"{name}: the reference, a yield every {yield_every} bursts")
+        tried[yield_every] = bench.reference(yield_every, _TRIAL, _TRIAL_ROUNDS)
+    trials = trial_ratios(tried)
+    best = best_yield_every(trials)
+    square = len(order.square(STRANGERS))
+    blocks = order.balanced_rounds(len(STRANGERS), settings.rounds) // square
+    rounds: Rounds = []
+    for block in range(blocks):
+        report(_so_far(name, block, blocks, rounds))
+        if block % 2:
+            reference = bench.reference(best, REFERENCE, square)
+            measured = bench.strangers(square)
+        else:
+            measured = bench.strangers(square)
+            reference = bench.reference(best, REFERENCE, square)
+        rounds += [one | other for one, other in zip(measured, reference, strict=True)]
+    return summarise(rounds, [one.program for one in strangers.CHAINS[name]], trials, blocks)
+
+
+class _Bench:
+    """Brings the two chains up, one at a time."""
+
+    def __init__(
+        self, name: str, machine: Machine, window: float, report: Callable[[str], None]
+    ) -> None:
+        self._name = name
+        self._machine = machine
+        self._cpu = max(machine.cpus)
+        self._window = window
+        self._report = report
+
+    def strangers(self, rounds: int) -> Rounds:
+        return self._measured(
+            lambda directory: strangers.stranger_chain(self._name, self._cpu, directory),
+            STRANGERS,
+            rounds,
+        )
+
+    def reference(self, yield_every: int, arms: Sequence[Arm], rounds: int) -> Rounds:
+        return self._measured(
+            lambda directory: strangers.reference_chain(
+                self._name, self._cpu, directory, yield_every
+            ),
+            arms,
+            rounds,
+        )
+
+    def _measured(
+        self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
+    ) -> Rounds:
+        # net_memif does not come back to a server that had not started its port yet.
+        for left in reversed(range(_BRING_UPS)):
+            try:
+                return self._once(make, arms, rounds)
+            except EngineError as error:
+                if not left:
+                    raise
+                self._report(f"{self._name}: once more, for {error}")
+        raise AssertionError
+
+    def _once(
+        self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
+    ) -> Rounds:
+        with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:
+            plan = plan_chain(make(Path(directory)), self._machine)
+            with interrupts() as switch:
+                with running(plan, Options(), _quiet, switch) as run:
+                    measured = alternate(
+                        run.client, order.rounds(arms, rounds),
+                        spans(arms, plan, self._window), plan.controller,
+                        lambda *_: run.check(),
+                    )  # fmt: skip
+                if switch.heard():  # while the run was undone: no other is brought up
+                    raise InterruptedRunError("interrupted")
+        return measured
+
+
+def _quiet(_line: str) -> None:
+    """Of runs that come and go by the dozen; each keeps its log."""
+
+
+def trial_ratios(tried: Mapping[int, Rounds]) -> dict[int, float]:
+    """Co-operative by unis in the rounds of each bring-up; 0 where unis delivered nothing.
+
+    Not Mpps: between two bring-ups the machine may have changed its speed by more than yields do.
+    """
+    ratios = {every: ratio(rounds, "cooperative", "unis") for every, rounds in tried.items()}
+    return {every: found.median if found else 0.0 for every, found in ratios.items()}
+
+
+def best_yield_every(trials: Mapping[int, float]) -> int:
+    """The one with the most throughput; of equals the one that yields most often."""
+    return max(trials, key=lambda every: (trials[every], -every))
+
+
+def summarise(
+    rounds: Rounds, programs: Sequence[str], trials: Mapping[int, float], blocks: int
+) -> ChainResult:
+    """Windows of all blocks, those of the reference beside those of the strangers."""
+    return ChainResult(
+        programs=list(programs),
+        policies={
+            policy: PolicyResult(
+                mpps=Quartiles.of(throughput(rounds, policy)),
+                ratio_to_other=ratio(rounds, policy, "other"),
+                ratio_to_cooperative=ratio(rounds, policy, "cooperative"),
+            )
+            for policy in _POLICIES
+        },
+        yield_every=best_yield_every(trials),
+        tried=dict(trials),
+        blocks=blocks,
+        windows=len(rounds),
+    )
+
+
+def _so_far(name: str, block: int, blocks: int, rounds: Rounds) -> str:
+    medians = [
+        f"{policy} {statistics.median(throughput(rounds, policy)):.3f}"
+        for policy in _POLICIES
+        if rounds
+    ]
+    return f"{name}: block {block + 1} of {blocks}" + (
+        f"; Mpps so far: {', '.join(medians)}" if medians else ""
+    )
