@@ -3,6 +3,7 @@
 #   make build    the engine, the functions, `uv run unis …`; no tests
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
 #   make test     lint, unit tests, the same under sanitizers, end-to-end tests
+#   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
 #   make bench    cost of a decision; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
@@ -30,9 +31,9 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build setup test compiled unit sanitize tsan e2e demo bench lint format docs wheel install strangers clean
+.PHONY: help build setup test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
-	@sed -n '3,12s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,13s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 setup:
 	@tools/packages
@@ -105,6 +106,13 @@ e2e: build
 	@tools/strangers testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 	uv run pytest $(SPINNING)
+
+SECONDS ?= 60
+fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
+fuzz: build $(ASAN_BUILD)/build.ninja
+	@ninja -C $(ASAN_BUILD) engine/monitor/monitor_test
+	$(ASAN_BUILD)/engine/monitor/monitor_test --gtest_filter='Hostile*'
+	uv run pytest -o timeout=0 tests/fuzz
 
 bench: build
 	@ninja -C $(BUILD)

@@ -80,14 +80,15 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
       return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
     const File file(path);
+    // A file that may shrink would take our mapping, and with the next look us, along. Asked
+    // before its size: it could shrink and be sealed in between.
+    const int seals = fcntl(file.fd(), F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return true;
     // What was opened need not be what was looked at: the number may be another file's by now.
     struct stat opened {};
     if (fstat(file.fd(), &opened) != 0 || opened.st_dev != status.st_dev ||
         opened.st_ino != status.st_ino || opened.st_size != status.st_size)
       return true;
-    // A file that may shrink would take our mapping, and with the next look us, along.
-    const int seals = fcntl(file.fd(), F_GET_SEALS);
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return true;
     void* const memory = mmap(nullptr, rings, PROT_READ, MAP_SHARED, file.fd(), 0);
     if (memory == MAP_FAILED) return true;
     MemifRegion region(static_cast<const std::byte*>(memory), shape, status.st_dev, status.st_ino);

@@ -73,12 +73,12 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   if (exact) dropped += foreign - waiting;
   account.set_dropped_by_function(dropped);
   account.set_in_flight(in_memory + (exact ? waiting : foreign));
-  account.set_unaccounted(static_cast<std::int64_t>(account.offered()) -
-                          static_cast<std::int64_t>(account.delivered() + account.unclassified() +
-                                                    account.dropped_ingress_full() +
-                                                    account.dropped_egress_full() +
-                                                    account.dropped_by_function() +
-                                                    account.dropped_sink() + account.in_flight()));
+  // Without signs: what functions count is theirs to write, and must not overflow.
+  account.set_unaccounted(static_cast<std::int64_t>(
+      account.offered() -
+      (account.delivered() + account.unclassified() + account.dropped_ingress_full() +
+       account.dropped_egress_full() + account.dropped_by_function() + account.dropped_sink() +
+       account.in_flight())));
   account.set_exact(exact);
   return account;
 }

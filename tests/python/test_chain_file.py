@@ -3,6 +3,7 @@
 import copy
 import io
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +338,15 @@ def test_too_many_functions(tmp_path: Path) -> None:
 def test_a_chain_that_never_gets_a_packet(tmp_path: Path) -> None:
     told = problems(tmp_path, VALID.replace("links:", "  rest: {path: [c]}\nlinks:"))
     assert told[0].startswith("chain.yaml:21: chains.rest: never gets a packet, for `edge`")
+
+
+def test_a_file_of_very_many_values_is_given_up_while_it_is_read(tmp_path: Path) -> None:
+    assert problems(tmp_path, "- a\n" * 30_000) == [
+        "chain.yaml:20000: has more than 20000 values; use fewer"
+    ]
+
+
+def test_an_anchor_that_stands_twice_warns_of_nothing(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(write(tmp_path, VALID + "x-one: &a 1\nx-two: &a 2\n"))

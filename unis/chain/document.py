@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -47,6 +48,27 @@ class Document:
         return LocatedProblem(self.file, self.line(problem.location), problem)
 
 
+class _TooManyNodesError(Exception):
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+
+class _BoundedComposer(Composer):
+    """Gives up while it reads: a file of the permitted size could take minutes."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False  # YAML allows them
+        self.nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node with all that is in it."""
+        self.nodes += 1
+        if self.nodes > _MOST_NODES:
+            raise _TooManyNodesError(self.parser.peek_event().start_mark.line + 1)
+        return super().compose_node(parent, index)
+
+
 def _fail(file: Path, line: int, sentence: str) -> ChainFileError:
     return ChainFileError([LocatedProblem(file, line, Problem((), sentence))])
 
@@ -58,11 +80,18 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     """
     text = _text(file)
     yaml = YAML(typ="safe", pure=True)
+    yaml.max_depth = _DEEPEST  # while it is read: the time grows with the square of the depth
+    yaml.Composer = _BoundedComposer
     try:
         node = yaml.compose(text)
         reader = _Reader(yaml, Document(file), os.environ if variables is None else variables)
         if node is not None:
             reader.document.data = reader.plain(node, ())
+    except _TooManyNodesError as error:
+        raise _fail(file, error.line, f"has more than {_MOST_NODES} values; use fewer") from None
+    except MaxDepthExceededError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _fail(file, line, "is nested too deeply to be read") from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _fail(
