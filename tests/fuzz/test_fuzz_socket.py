@@ -53,7 +53,8 @@ def engine(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     if os.geteuid() != 0 and not os.environ.get("CI"):
         pytest.skip("needs root and hugepages")
     path = tmp_path / "engine.sock"
-    arguments = [built.unisd(), "--socket", path, "--file-prefix", f"fuzz{os.getpid()}"]
+    prefix = f"fuzz{os.getpid()}"
+    arguments = [str(built.unisd()), "--socket", str(path), "--file-prefix", prefix]
     with subprocess.Popen(arguments) as unisd:
         try:
             end = time.monotonic() + 60
@@ -100,7 +101,7 @@ def say_message(dice: random.Random, channel: grpc.Channel) -> None:
     name = f"/unis.v1.Engine/{method}"
     try:
         if method == "Watch":
-            watch = channel.unary_stream(name)(message, timeout=1)
+            watch: Any = channel.unary_stream(name)(message, timeout=1)
             next(iter(watch), None)
             watch.cancel()
         else:
