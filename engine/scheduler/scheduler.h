@@ -39,8 +39,8 @@ struct SchedulerSettings {
   // packets in front that has neither run nor been seen without any for so long counts as having
   // work. 0: as printed, and 1 ms on cores that have a task with several paths.
   Nanoseconds max_wait = 0;
-  // Looks again no sooner than the current task can have got through half of the work it was seen
-  // with. False: every T.
+  // Looks again no sooner than a quarter of the time that the current task's work takes by its
+  // cost. False: every T.
   bool lazy = false;
   // Publishes Next for a hand-over by the tasks themselves.
   bool publish_next = false;
