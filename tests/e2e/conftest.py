@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine
+from tests.needs import need
 from unis import built
 
 
@@ -32,10 +33,8 @@ def _lacking() -> str | None:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """This machine, which a test must leave as it found it."""
-    if reason := _lacking():
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    lacking = _lacking()
+    need(lacking is None, lacking or "")
     machine = Machine(tmp_path)
     yield machine
     machine.down()

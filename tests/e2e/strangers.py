@@ -1,11 +1,9 @@
 """Programs that the project did not write, for chains of end-to-end tests."""
 
-import os
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.machine import Json
+from tests.needs import need
 from unis import built
 
 TESTPMD = ["--forward-mode=macswap", "--auto-start", "--rxd=1024", "--txd=1024",
@@ -15,11 +13,7 @@ TESTPMD = ["--forward-mode=macswap", "--auto-start", "--rxd=1024", "--txd=1024",
 def stranger(name: str) -> Path:
     """A program that `tools/strangers` fetches, which continuous integration must have done."""
     program = built.clone() / "build" / "strangers" / "bin" / name
-    if not program.exists():
-        reason = f"needs {name}: run tools/strangers testpmd examples"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    need(program.exists(), f"needs {name}: run tools/strangers testpmd examples")
     return program
 
 

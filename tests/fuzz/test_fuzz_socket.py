@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from tests.fuzz.mutation import rounds, spoiled
+from tests.needs import need_root
 from unis import built
 from unis.engine.client import EngineClient
 from unis.v1 import costs_pb2
@@ -50,8 +51,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    if os.geteuid() != 0 and not os.environ.get("CI"):
-        pytest.skip("needs root and hugepages")
+    need_root()
     path = tmp_path / "engine.sock"
     prefix = f"fuzz{os.getpid()}"
     arguments = [str(built.unisd()), "--socket", str(path), "--file-prefix", prefix]

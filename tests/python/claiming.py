@@ -1,10 +1,10 @@
 """Runs that are claimed on a machine of eight CPUs with hugepages, in a folder of their own."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.needs import need_root
 from unis.chain.load import load
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
@@ -30,10 +30,7 @@ chains:
 
 def own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    if os.geteuid() != 0:
-        if os.environ.get("CI") == "true":
-            pytest.fail("needs root")
-        pytest.skip("needs root")
+    need_root()
     monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
     monkeypatch.setattr(hugepages, "free_mb", lambda: 1000)
 

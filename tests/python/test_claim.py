@@ -297,7 +297,7 @@ def test_root_sees_nothing_of_the_environment_that_is_for_a_user(
     monkeypatch.setenv("SECRET", "of root")
     log = tmp_path / "log"
     env = {"LD_PRELOAD": "/no/such.so", "DEPTH": "2"}
-    one = child.start("it", ["/usr/bin/env"], log, "one", env=env, user="nobody")
+    one = child.start("it", child.Command(["/usr/bin/env"], env=env, user="nobody"), log, "one")
     assert one.process.wait(10) == 0
     said = log.read_text()
     assert said.count("cannot be preloaded") == 1, "by the program itself alone"

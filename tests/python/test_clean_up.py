@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.needs import need, need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime import cgroup, hugepages, kernel_settings, lock, steps
 from unis.runtime import clean_up as clean_up_module
@@ -34,14 +35,6 @@ def _fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     keep_off({CPU})
     yield
     os.sched_setaffinity(0, before)
-
-
-def need_real_time() -> None:
-    if os.geteuid() == 0 and (os.cpu_count() or 1) > 1:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail("needs root and two CPUs")
-    pytest.skip("needs root and two CPUs")
 
 
 def make_run(
@@ -225,11 +218,9 @@ def test_logs_are_kept_of_the_last_runs(tmp_path: Path) -> None:
 def need_leaf(run_id: str) -> cgroup.Leaf:
     name = cgroup.leaf_name(run_id)
     leaf = cgroup.Leaf(name, run_id) if name else None
-    if leaf and leaf.make():
-        return leaf
-    if os.environ.get("CI") == "true":
-        pytest.fail("needs a cgroup v2 that we may write")
-    pytest.skip("needs a cgroup v2 that we may write")
+    need(leaf is not None and leaf.make(), "needs a cgroup v2 that we may write")
+    assert leaf
+    return leaf
 
 
 def test_a_cgroup_ends_what_shook_off_its_mark(tmp_path: Path) -> None:

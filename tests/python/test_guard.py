@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.needs import need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime.directory import RunDirectory
 from unis.runtime.held import HeldFile, Pulse, Stillness
@@ -55,10 +56,7 @@ def returned(path: Path) -> int:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunDirectory]:
     """A run whose launcher, we, lives and minds nothing."""
-    if os.geteuid() != 0 or (os.cpu_count() or 1) < 2:
-        if os.environ.get("CI") == "true":
-            pytest.fail("needs root and two CPUs")
-        pytest.skip("needs root and two CPUs")
+    need_real_time()
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     before = os.sched_getaffinity(0)
     keep_off({CPU})

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.leaves import leaves
+from tests.needs import need
 from unis.runtime.state import RUN_MARK
 
 UNIS = str(Path(sys.executable).with_name("unis"))
@@ -110,10 +111,7 @@ def wait_for(condition: Callable[[], bool], complaint: Callable[[], str] = str) 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     fit = os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1
-    if not fit or not Path("/dev/hugepages").exists():
-        if os.environ.get("CI") == "true":
-            pytest.fail("needs root, two CPUs and hugepages")
-        pytest.skip("needs root, two CPUs and hugepages")
+    need(fit and Path("/dev/hugepages").exists(), "needs root, two CPUs and hugepages")
     place = Place(tmp_path)
     yield place
     place.unis("down", "--all")

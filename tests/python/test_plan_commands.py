@@ -15,7 +15,7 @@ from unis import built
 from unis.chain.load import load
 from unis.plan.model import FunctionPlan, Plan
 from unis.plan.planner import make_plan
-from unis.runtime.child import start
+from unis.runtime.child import Command, start
 from unis.runtime.costs import cost_key
 
 
@@ -122,7 +122,8 @@ def test_every_command_has_its_own_group_its_devices_and_an_open_input(data: Dat
 
 def test_its_input_has_what_the_file_says_and_stays_open(tmp_path: Path) -> None:
     script = "read first; echo $first; read more; echo it was closed"
-    child = start("x", ["/bin/sh", "-c", script], tmp_path / "log", "id", stdin="hello\n")
+    command = Command(["/bin/sh", "-c", script], stdin="hello\n")
+    child = start("x", command, tmp_path / "log", "id")
     try:
         while "hello" not in (tmp_path / "log").read_text():
             child.check()
