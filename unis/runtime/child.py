@@ -5,7 +5,7 @@ import os
 import pwd
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unis.runtime.cgroup import Leaf
@@ -16,6 +16,17 @@ from unis.runtime.state import RUN_MARK
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is started, and how."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)  # beside our own
+    cwd: Path | None = None
+    user: str | None = None
+    stdin: str | None = None  # said to it, and then kept open; None: it has none
 
 
 @dataclass(frozen=True)
@@ -39,40 +50,32 @@ class Child:
 
 
 def start(
-    what: str,
-    argv: Sequence[str],
-    log: Path,
-    run_id: str,
-    *,
-    leaf: Leaf | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    user: str | None = None,
-    stdin: str | None = None,
+    what: str, command: Command, log: Path, run_id: str, *, leaf: Leaf | None = None
 ) -> Child:
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
-    own = {**(env or {}), RUN_MARK: run_id}
+    own = {**command.env, RUN_MARK: run_id}
     enter = leaf.enter() if leaf else []
-    whole = [*enter, *(_as_user(user, own) if user else []), *argv]
+    as_user = _as_user(command.user, own) if command.user else []
+    whole = [*enter, *as_user, *command.argv]
     with written(log):
         stream = appending(log)
     with stream:
         try:
             process = subprocess.Popen(
                 whole,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                cwd=cwd,
+                cwd=command.cwd,
                 # As long as it is root, nothing of what the user may say reaches it.
-                env={"PATH": _PATH, RUN_MARK: run_id} if user else {**os.environ, **own},
+                env={"PATH": _PATH, RUN_MARK: run_id} if as_user else {**os.environ, **own},
                 start_new_session=True,
             )
         except OSError as error:
-            raise LaunchError(f"cannot start {what}, {argv[0]}: {error.strerror}") from None
-    if process.stdin and stdin:
+            raise LaunchError(f"cannot start {what}, {command.argv[0]}: {error.strerror}") from None
+    if process.stdin and command.stdin:
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
-            process.stdin.write(stdin.encode())
+            process.stdin.write(command.stdin.encode())
             process.stdin.flush()
     return Child(what, process, log)
 

@@ -20,7 +20,7 @@ from unis.plan.model import Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
-from unis.runtime.child import Child
+from unis.runtime.child import Child, Command
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, shares_of
@@ -50,7 +50,7 @@ class Run:
         options: Options,
         report: Report,
         switch: Interrupts,
-        costs: Mapping[str, Cost] | None = None,  # just measured
+        costs: Mapping[str, Cost] | None = None,  # known before, by function
     ):
         self.plan = plan
         self.options = options
@@ -78,8 +78,6 @@ class Run:
             shutil.copy(driver, self.directory.port_driver)
         for note in self.plan.notes:
             self.tell(note)
-        if options.use_cache:
-            self.costs = known_costs(self.plan, options.sizes) | self.costs
         for step in STEPS:
             step.do(self)
         self.record(phase=Phase.RUNNING)
@@ -132,22 +130,9 @@ class Run:
                 self.guard.stdin.write(f"{line}\n".encode())
                 self.guard.stdin.flush()
 
-    def start(
-        self,
-        what: str,
-        argv: Sequence[str],
-        log: Path,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        user: str | None = None,
-        stdin: str | None = None,
-    ) -> Child:
+    def start(self, what: str, command: Command, log: Path) -> Child:
         """Starts a process of the run; its death ends the run."""
-        started = child.start(
-            what, argv, log, self.state.run_id, leaf=self.leaf, env=env, cwd=cwd, user=user,
-            stdin=stdin,
-        )  # fmt: skip
+        started = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
         self._children[what] = started
         return started
 
@@ -339,11 +324,14 @@ def measure_alone(
 
 
 def _missing_alone(
-    plan: Plan, options: Options, report: Report, switch: Interrupts
+    plan: Plan,
+    options: Options,
+    known: Mapping[str, Cost],
+    report: Report,
+    switch: Interrupts,
 ) -> dict[str, Cost]:
-    if not options.estimate or not plan.alone:
+    if not options.estimate:
         return {}
-    known = known_costs(plan, options.sizes) if options.use_cache else {}
     missing = [
         name for name in plan.alone if plan.function(name).cost_ns is None and name not in known
     ]
@@ -356,8 +344,9 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    costs = _missing_alone(plan, options, report, switch)
-    run = Run(plan, options, report, switch, costs)
+    known = known_costs(plan, options.sizes) if options.use_cache else {}
+    alone = _missing_alone(plan, options, known, report, switch)
+    run = Run(plan, options, report, switch, known | alone)
     reason: str | None = None
     failed = True
     try:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from unis import built
 from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
+from unis.runtime.child import Command
 from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
@@ -67,17 +68,7 @@ class Launch(Protocol):
     def tell_guard(self, line: str) -> None:
         """`unisd PID` or `down`."""
 
-    def start(
-        self,
-        what: str,
-        argv: Sequence[str],
-        log: Path,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        user: str | None = None,
-        stdin: str | None = None,
-    ) -> Child:
+    def start(self, what: str, command: Command, log: Path) -> Child:
         """Starts a process of the run; its death ends the run."""
 
     def attach(self, function: FunctionProcess) -> None:
@@ -151,7 +142,7 @@ class Engine:
         """Starts it and tells it what shall run."""
         run.tell("starting unisd")
         argv = [str(built.unisd()), *run.plan.engine.argv, "--held", str(run.directory.held)]
-        child = run.start("unisd", argv, run.directory.unisd_log)
+        child = run.start("unisd", Command(argv), run.directory.unisd_log)
         run.record(unisd=ProcessId.of(child.process.pid))
         run.tell_guard(f"unisd {child.process.pid}")
         run.client.wait_ready(_UNISD_SECONDS, child.check)
@@ -183,12 +174,14 @@ class Functions:
             run.tell(f"starting {function.name} on CPU {function.cpu}")
             child = run.start(
                 f"function {function.name}",
-                [str(function.program), *function.argv],
+                Command(
+                    [str(function.program), *function.argv],
+                    env=function.env,
+                    cwd=function.cwd,
+                    user=function.user,
+                    stdin=function.stdin,
+                ),
                 run.directory.function_log(function.name),
-                env=function.env,
-                cwd=function.cwd,
-                user=function.user,
-                stdin=function.stdin,
             )
             if identity := ProcessId.of(child.process.pid):
                 started = FunctionProcess(function.name, function.cpu, identity)
