@@ -55,6 +55,20 @@ class Fake(engine_pb2_grpc.EngineServicer):
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
         return pb.AttachReply(tid=request.pid)
 
+    def Detach(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Detach")
+        self.note(f"Detach-{request.function}")
+        return pb.Empty()
+
+    def Apply(self, request: Any, context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Apply")
+        for refused in os.environ.get("FAKE_REFUSE", "").split():
+            if refused in {function.name for function in request.functions}:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"no room for {refused}")
+        del self.stats.chains[:]
+        del self.stats.functions[:]
+        return self.Deploy(request, context)
+
     def Estimate(self, request: Any, _context: Any) -> costs_pb2.EstimateReply:  # noqa: N802
         self.called("Estimate")
         functions = [costs_pb2.FunctionEstimate(function=name, ns=42) for name in request.functions]

@@ -98,6 +98,14 @@ class EngineClient:
         request = pb.AttachRequest(function=function, pid=pid, timeout_ns=round(seconds * 1e9))
         return self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive)
 
+    def detach(self, function: str) -> None:
+        """Lets go of the function's threads; its chains are down till another is attached."""
+        self._call("Detach", pb.DetachRequest(function=function), pb.Empty)
+
+    def apply(self, request: pb.DeployRequest) -> None:
+        """Brings the run, which may be running, to what `request` says: all of it or none."""
+        self._call("Apply", request, pb.Empty, seconds=30)
+
     def estimate(
         self, functions: Sequence[str], shares: Mapping[int, int], rounds: int
     ) -> Sequence[costs_pb2.FunctionEstimate]:
