@@ -147,6 +147,8 @@ class _Change:
             self._say(f"starting {_listed(wanted)}")
         functions = [one for one in self._run.plan.functions if one.name in wanted]
         start_functions(self._run, functions, beside=True)
+        for name in wanted:  # it may have died since
+            self._run.functions[name].check(starting=False)
 
     def _set_policy(self, plan: Plan) -> None:
         """What the command line of `unis up` said goes before any file."""
