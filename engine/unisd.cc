@@ -182,7 +182,7 @@ int WaitForSignal(const sigset_t& signals, Run& run) {
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &kLookEvery);
     if (signal > 0) return signal;
-    run.TakeBack();
+    run.Look();
   }
 }
 

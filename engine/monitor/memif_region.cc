@@ -166,6 +166,12 @@ void MemifProgress::Follow(const MemifRegion& region, MemifDirection direction) 
   last_received_ = Read(received_at_);
 }
 
+void MemifProgress::Leave() noexcept {
+  Sample();
+  sent_at_ = &last_sent_;
+  received_at_ = &last_received_;
+}
+
 std::uint16_t MemifProgress::Read(const std::uint16_t* position) noexcept {
   return __atomic_load_n(position, __ATOMIC_ACQUIRE);
 }

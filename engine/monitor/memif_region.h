@@ -65,6 +65,8 @@ class MemifProgress {
   void Sample() noexcept;
   // From now on in another region: that of a client that connected again.
   void Follow(const MemifRegion& region, MemifDirection direction);
+  // The region goes: counts stay as they are until the next Follow().
+  void Leave() noexcept;
   // Put into the ring, and taken out of it. From any thread.
   std::uint64_t sent() const noexcept { return __atomic_load_n(&sent_, __ATOMIC_RELAXED); }
   std::uint64_t received() const noexcept { return __atomic_load_n(&received_, __ATOMIC_RELAXED); }

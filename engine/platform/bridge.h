@@ -25,7 +25,11 @@ class Bridges final : public Component {
   explicit Bridges(const PacketMemory& memory) : Component("unis_bridges"), memory_(memory) {}
   ~Bridges() override { Halt(); }
 
-  // Before it runs. Rings and ports outlive it.
+  // Before it runs, or while it rests. Rings and ports outlive it, or are taken off before they go.
+  void Clear() {
+    into_.clear();
+    out_of_.clear();
+  }
   void Into(rte_ring* from, const EthPort& to) { into_.push_back({from, &to}); }
   void OutOf(const EthPort& from, rte_ring* to) { out_of_.push_back({to, &from}); }
   bool empty() const { return into_.empty() && out_of_.empty(); }

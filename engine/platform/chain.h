@@ -4,6 +4,7 @@
 
 #include <rte_ring.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,9 +27,14 @@ class Chain {
   rte_ring* ingress() const { return ingress_; }
   rte_ring* egress() const { return egress_; }
 
+  // False: a function of it is not there, and what comes is dropped.
+  std::atomic<bool> up{true};
   // Written by the traffic source.
   Counter offered;
   Counter dropped_ingress_full;
+  Counter dropped_down;
+  // Written by whoever takes what waits for a function that is not there.
+  Counter dropped_waiting;
   // Written by the sink.
   Counter delivered;
   Counter delivered_bytes;

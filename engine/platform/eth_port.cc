@@ -35,6 +35,16 @@ absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* p
   return absl::OkStatus();
 }
 
+// Not by rte_dev_probe where that can be helped: it has every process of the group open the device
+// too, and functions may run already.
+int Probe(const std::string& device) {
+  const std::size_t comma = device.find(',');
+  const bool virtual_device = device.starts_with("net_") || device.starts_with("eth_");
+  if (!virtual_device) return rte_dev_probe(device.c_str());
+  const std::string arguments = comma == std::string::npos ? "" : device.substr(comma + 1);
+  return rte_vdev_init(device.substr(0, comma).c_str(), arguments.c_str());
+}
+
 absl::Status Own(std::uint16_t port) {
   const auto owner = NewPortOwner();
   if (!owner.ok()) return owner.status();
@@ -58,7 +68,7 @@ absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* po
     return absl::InvalidArgumentError(fmt::format(
         "device {} is used twice; name it once, with both rx and tx, or use two devices", name));
   }
-  if (int code = rte_dev_probe(device.c_str())) {
+  if (int code = Probe(device)) {
     return absl::InvalidArgumentError(
         fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
                     std::strerror(-code)));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ports/net_unis/port_shm.h"
@@ -19,6 +20,7 @@ struct PortCounters {
   std::uint64_t tx_packets = 0;
   std::uint64_t tx_refused = 0;
   std::int32_t polling_tid = 0;
+  std::optional<unsigned> polling_lcore;  // none: unknown
 };
 
 class PortShm {
@@ -28,6 +30,9 @@ class PortShm {
 
   std::uint64_t Polls() const noexcept { return Load(shm().polls); }
   PortCounters Read() const noexcept;
+  // For one whose process has died: packets that it had taken, or put, and not counted yet; and it
+  // polls no more.
+  void Vacate(std::int32_t rx_uncounted, std::int32_t tx_uncounted) noexcept;
 
  private:
   struct ZoneDeleter {

@@ -26,7 +26,7 @@ TEST_F(PortShmTest, ReadsWhatThePortTells) {
                    .tx_bytes = 5,
                    .tx_refused = 6,
                    .polling_tid = 7,
-                   .reserved = 0};
+                   .polling_lcore = 9};
   const PortCounters counters = one->Read();
   EXPECT_EQ(one->Polls(), 1U);
   EXPECT_EQ(counters.polls, 1U);
@@ -34,7 +34,20 @@ TEST_F(PortShmTest, ReadsWhatThePortTells) {
   EXPECT_EQ(counters.tx_packets, 4U);
   EXPECT_EQ(counters.tx_refused, 6U);
   EXPECT_EQ(counters.polling_tid, 7);
+  EXPECT_EQ(counters.polling_lcore, 8U);
   EXPECT_EQ(two->Polls(), 0U) << "each port has its own";
+}
+
+TEST_F(PortShmTest, ADeadProcessHasItsLastBurstCountedAndPollsNoMore) {
+  auto port = PortShm::Create("one");
+  ASSERT_TRUE(port.ok());
+  Shared("one").rx_packets = 100;
+  Shared("one").tx_packets = 90;
+  Shared("one").polling_tid = 7;
+  port->Vacate(64, -3);
+  EXPECT_EQ(port->Read().rx_packets, 164U);
+  EXPECT_EQ(port->Read().tx_packets, 87U);
+  EXPECT_EQ(port->Read().polling_tid, 0);
 }
 
 // Memory that an earlier port used must not tell of it.

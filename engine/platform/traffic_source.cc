@@ -20,12 +20,8 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
     : Component("unis_source"),
       memory_(memory),
       chains_(chains),
-      classifier_(std::move(classifier)),
-      rate_(rate) {
-  for (Frames& frames : lists) {
-    auto chain = ClassifyFrames(frames);
-    lists_.push_back({.frames = std::move(frames), .chain = std::move(chain)});
-  }
+      classifier_(std::move(classifier)) {
+  Take(std::move(classifier_), std::move(lists), rate);
 }
 
 TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
@@ -35,6 +31,17 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
       chains_(chains),
       classifier_(std::move(classifier)),
       port_(std::move(port)) {}
+
+void TrafficSource::Take(Classifier classifier, std::vector<Frames> lists, Rate rate) {
+  classifier_ = std::move(classifier);
+  rate_ = rate;
+  lists_.clear();
+  next_list_ = 0;
+  for (Frames& frames : lists) {
+    auto chain = ClassifyFrames(frames);
+    lists_.push_back({.frames = std::move(frames), .chain = std::move(chain)});
+  }
+}
 
 std::vector<std::int32_t> TrafficSource::ClassifyFrames(const Frames& frames) const {
   std::vector<std::int32_t> chain(frames.size(), Classifier::kNone);
@@ -69,9 +76,10 @@ std::uint32_t TrafficSource::ReceivePackets() noexcept {
 
 std::uint32_t TrafficSource::SendFrames() noexcept {
   const std::uint32_t allowance = rate_.limited() ? Allowance() : kBurst;
-  if (allowance == 0) return 0;
+  if (allowance == 0 || lists_.empty()) return 0;
   List& list = lists_[next_list_];
   next_list_ = next_list_ + 1 == lists_.size() ? 0 : next_list_ + 1;
+  if (!rate_.limited() && IsDown(list)) return Skip(list);
   const std::uint32_t limit = rate_.limited() ? allowance : RoomFor(list, allowance);
   if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
@@ -92,6 +100,21 @@ std::uint32_t TrafficSource::Allowance() noexcept {
   credit_ = std::min(credit_ + seconds * per_second, most);
   if (rate_.pps > 0) return static_cast<std::uint32_t>(std::min<double>(credit_, kBurst));
   return credit_ > 0 ? kBurst : 0;  // TakeFrames pays the bits and stops when they are spent
+}
+
+bool TrafficSource::IsDown(const List& list) const noexcept {
+  const std::int32_t chain = list.chain[list.next];
+  return chain != Classifier::kNone && !chains_[static_cast<std::size_t>(chain)]->up;
+}
+
+// A frame for a chain that is down, without the work of making a packet of it. One at a time, so
+// that a source without a rate does not drop faster than any chain could be.
+std::uint32_t TrafficSource::Skip(List& list) noexcept {
+  Chain& chain = *chains_[static_cast<std::size_t>(list.chain[list.next])];
+  chain.offered.Add(1);
+  chain.dropped_down.Add(1);
+  list.next = list.next + 1 == list.frames.size() ? 0 : list.next + 1;
+  return 1;
 }
 
 // How many of the next frames of a list find room in their rings.
@@ -160,6 +183,11 @@ void TrafficSource::Steer(std::span<rte_mbuf*> packets) noexcept {
 void TrafficSource::Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept {
   const auto count = static_cast<unsigned>(packets.size());
   chain.offered.Add(count);
+  if (!chain.up.load(std::memory_order_relaxed)) [[unlikely]] {
+    rte_pktmbuf_free_bulk(packets.data(), count);
+    chain.dropped_down.Add(count);
+    return;
+  }
   const unsigned taken = rte_ring_sp_enqueue_burst(
       chain.ingress(), reinterpret_cast<void**>(packets.data()), count, nullptr);
   if (taken == count) return;

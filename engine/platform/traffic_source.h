@@ -37,6 +37,10 @@ class TrafficSource final : public Component {
                 std::shared_ptr<EthPort> port);
   ~TrafficSource() override { Halt(); }
 
+  // Other chains, or other frames for them; counters go on. Never for a port's frames: no lists.
+  // The source rests meanwhile. A list for each chain, or one for all.
+  void Take(Classifier classifier, std::vector<Frames> lists, Rate rate);
+
   void SetPaused(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   std::uint64_t unclassified() const noexcept { return unclassified_.value(); }
 
@@ -55,6 +59,8 @@ class TrafficSource final : public Component {
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;
   void Steer(std::span<rte_mbuf*> packets) noexcept;
   void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
+  std::uint32_t Skip(List& list) noexcept;
+  bool IsDown(const List& list) const noexcept;
   std::vector<std::int32_t> ClassifyFrames(const Frames& frames) const;
 
   const PacketMemory& memory_;

@@ -29,40 +29,47 @@ std::string Doubt(const Deployment& deployment, bool drained) {
   if (!drained) return "the chains did not drain";
   if (!deployment.spoilt().empty()) return deployment.spoilt();
   const bool can_free = deployment.FreeSent();
-  const std::uint64_t explained = deployment.held_by_ports() + deployment.InRings();
+  const std::uint64_t explained = deployment.kept() + deployment.InRings();
   const std::uint32_t in_use = deployment.memory().InUse();
   if (!can_free && in_use > explained)
     return fmt::format(
         "{} packets are in functions or in the queue of the sink's port, whose driver "
         "does not tell",
         in_use - explained);
-  if (in_use < deployment.held_by_ports())
+  if (in_use < deployment.kept())
     return fmt::format(
         "the source's port holds {} packets fewer than when it was opened, or the "
         "sink's does",
-        deployment.held_by_ports() - in_use);
+        deployment.kept() - in_use);
   return "";
 }
 
 v1::Account Take(const Deployment& deployment, bool exact) {
+  const Deployment::Gone& gone = deployment.gone();
   v1::Account account;
   account.set_unclassified(deployment.source().unclassified());
-  account.set_offered(account.unclassified());
+  account.set_offered(account.unclassified() + gone.offered);
+  account.set_delivered(gone.delivered);
+  account.set_dropped_ingress_full(gone.dropped_ingress_full);
+  account.set_dropped_sink(gone.dropped_sink);
+  account.set_dropped_down(gone.dropped_down);
   for (const auto& chain : deployment.chains()) {
     account.set_offered(account.offered() + chain->offered.value());
     account.set_dropped_ingress_full(account.dropped_ingress_full() +
                                      chain->dropped_ingress_full.value());
     account.set_delivered(account.delivered() + chain->delivered.value());
     account.set_dropped_sink(account.dropped_sink() + chain->dropped_sink.value());
+    account.set_dropped_down(account.dropped_down() + chain->dropped_down.value() +
+                             chain->dropped_waiting.value());
   }
-  std::uint64_t refused = 0;
-  for (const auto& path : deployment.topology().paths)
-    refused += CountPath(deployment, path).refused;
+  std::uint64_t refused = gone.dropped_egress_full;
+  for (std::size_t i = 0; i < deployment.topology().functions.size(); ++i)
+    refused += CountFunction(deployment, i).refused;
   const std::uint64_t of_all = TakenByFunctions(deployment);
   const std::uint64_t taken = of_all - std::min(of_all, deployment.probes_kept());
   account.set_dropped_egress_full(refused);
   const std::uint32_t in_use = deployment.memory().InUse();
-  const std::uint64_t in_memory = in_use - std::min(in_use, deployment.held_by_ports());
+  const std::uint64_t in_memory = in_use - std::min(in_use, deployment.kept());
   const std::uint64_t in_rings = deployment.InRings();
   // What functions took and neither sent nor were refused, they hold or have dropped by themselves.
   const std::uint64_t held = in_memory > in_rings ? in_memory - in_rings : 0;
@@ -78,7 +85,7 @@ v1::Account Take(const Deployment& deployment, bool exact) {
       account.offered() -
       (account.delivered() + account.unclassified() + account.dropped_ingress_full() +
        account.dropped_egress_full() + account.dropped_by_function() + account.dropped_sink() +
-       account.in_flight())));
+       account.dropped_down() + account.in_flight())));
   account.set_exact(exact);
   return account;
 }
@@ -97,11 +104,26 @@ PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
           .counted = true};
 }
 
+FunctionCounts CountFunction(const Deployment& deployment, std::size_t function) {
+  FunctionCounts counts;
+  const std::size_t ports = deployment.topology().functions[function].ports.size();
+  for (std::size_t i = 0; i < ports; ++i) {
+    const PortShm* port = deployment.port(function, i);
+    if (port == nullptr) return {};
+    // What was sent had been received before.
+    const PortCounters sent = port->Read();
+    counts.tx += sent.tx_packets;
+    counts.refused += sent.tx_refused;
+  }
+  for (std::size_t i = 0; i < ports; ++i)
+    counts.rx += deployment.port(function, i)->Read().rx_packets;
+  return counts;
+}
+
 std::uint64_t TakenByFunctions(const Deployment& deployment) {
-  std::uint64_t taken = 0;
-  for (const auto& path : deployment.topology().paths)
-    if (const PathCounts counts = CountPath(deployment, path); counts.counted)
-      taken += counts.taken();
+  std::uint64_t taken = deployment.gone().taken;
+  for (std::size_t i = 0; i < deployment.topology().functions.size(); ++i)
+    taken += CountFunction(deployment, i).taken();
   return taken;
 }
 
@@ -122,12 +144,13 @@ std::uint64_t Movement(const Deployment& deployment) {
   }
   moved += deployment.IntoMemifs() + deployment.OutOfMemifs();
   for (const auto& chain : deployment.chains())
-    moved += chain->delivered.value() + chain->dropped_sink.value();
+    moved +=
+        chain->delivered.value() + chain->dropped_sink.value() + chain->dropped_waiting.value();
   return moved;
 }
 
 bool Drained(const Deployment& deployment) {
-  return deployment.memory().InUse() <= deployment.held_by_ports() && deployment.InMemifs() == 0;
+  return deployment.memory().InUse() <= deployment.kept() && deployment.InMemifs() == 0;
 }
 
 }  // namespace unis

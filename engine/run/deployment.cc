@@ -4,10 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/base/proc.h"
 #include "engine/platform/own_ports.h"
+#include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/placement.h"
 #include "engine/run/services.h"
@@ -64,6 +66,27 @@ absl::Status OpenPort(const std::string& device, const PacketMemory& memory,
 
 }  // namespace
 
+// As long as it lives no component of the deployment does anything.
+class Deployment::Standstill {
+ public:
+  explicit Standstill(Deployment& deployment)
+      : components_{deployment.source_.get(), deployment.bridges_.get(), deployment.sink_.get(),
+                    deployment.sampler_.get()} {
+    Rest(true);
+  }
+  ~Standstill() { Rest(false); }
+  Standstill(const Standstill&) = delete;
+  Standstill& operator=(const Standstill&) = delete;
+
+ private:
+  void Rest(bool rests) const {
+    for (Component* component : components_)
+      if (component != nullptr) component->Rest(rests);
+  }
+
+  const std::array<Component*, 4> components_;
+};
+
 absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployRequest& config,
                                                                Options options) {
   if (!config.has_scheduler())
@@ -100,7 +123,7 @@ absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
   } else if (!sink.empty()) {
     if (auto status = OpenPort(sink, memory_, sink_port_); !status.ok()) return status;
   }
-  held_by_ports_ = memory_.InUse() - before;
+  kept_ = memory_.InUse() - before;
   return absl::OkStatus();
 }
 
@@ -110,14 +133,19 @@ absl::Status Deployment::Apply(const v1::DeployRequest& config) {
   auto traffic = PrepareTraffic(config);
   if (!traffic.ok()) return traffic.status();
   if (const std::uint32_t packets = PacketsFor(config); packets > memory_.size())
-    return absl::ResourceExhaustedError(
-        fmt::format("{} packet buffers are needed and {} are there: deploy all in one call",
-                    packets, memory_.size()));
+    return absl::ResourceExhaustedError(fmt::format(
+        "{} packet buffers are needed, and {} were made when the run began: with shorter "
+        "rings or fewer functions they suffice, else begin a run anew",
+        packets, memory_.size()));
   auto additions = Make(*topology);
   if (!additions.ok()) return additions.status();
-  Take(*std::move(additions), *std::move(topology));
-  config_ = config;
-  MakeTraffic(*std::move(traffic));
+  {
+    const Standstill standstill(*this);
+    Take(*std::move(additions), *std::move(topology));
+    config_ = config;
+    TakeChains(*std::move(traffic));
+    LayBridges();
+  }
   return RunComponents();
 }
 
@@ -150,18 +178,16 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
 }
 
 void Deployment::Take(Additions additions, Topology topology) {
-  source_.reset();
-  sink_.reset();
-  sampler_.reset();
-  bridges_.reset();
-  chains_.clear();
-  topology_ = std::move(topology);
+  CountGone(topology);
+  if (bridges_) bridges_->Clear();
+  std::swap(topology_, topology);
   std::set<std::string> links, ports;
   for (const auto& link : topology_.links) links.insert(link.config.name());
   for (const auto& function : topology_.functions)
     for (const auto& port : function.ports) ports.insert(port.name);
   for (const auto& [name, ring] : rings_)
-    if (!links.contains(name)) ring->Empty();
+    if (!links.contains(name)) gone_.dropped_down += ring->Empty();
+  Renumber(topology);
   KeepOnly(rings_, links);
   KeepOnly(memifs_, links);
   KeepOnly(ports_, ports);
@@ -169,6 +195,40 @@ void Deployment::Take(Additions additions, Topology topology) {
   memifs_.merge(additions.memifs);
   ports_.merge(additions.ports);
   ReadLinksAnew();
+}
+
+// Before what `topology` has no longer goes. A chain stays where its ends do.
+void Deployment::CountGone(const Topology& topology) {
+  const auto stays = [&topology](const std::string& name) {
+    return std::ranges::any_of(topology.chains,
+                               [&](const auto& chain) { return chain.config.name() == name; });
+  };
+  for (const auto& chain : chains_) {
+    if (stays(chain->name())) continue;
+    gone_.offered += chain->offered.value();
+    gone_.delivered += chain->delivered.value();
+    gone_.dropped_ingress_full += chain->dropped_ingress_full.value();
+    gone_.dropped_sink += chain->dropped_sink.value();
+    gone_.dropped_down += chain->dropped_down.value() + chain->dropped_waiting.value();
+  }
+  for (std::size_t i = 0; i < topology_.functions.size(); ++i) {
+    if (topology.FindFunction(topology_.functions[i].config.name())) continue;
+    const FunctionCounts counts = CountFunction(*this, i);
+    gone_.dropped_egress_full += counts.refused;
+    gone_.taken += counts.taken();
+  }
+}
+
+// What the sampler has counted stays with the memif, whatever its number is now.
+void Deployment::Renumber(const Topology& before) {
+  if (!sampler_) return;
+  sampler_->Renumber([&](LinkIndex link) -> std::optional<LinkIndex> {
+    const Topology::Link& was = before.link_of(link);
+    const auto is = std::ranges::find_if(
+        topology_.links, [&](const auto& now) { return now.config.name() == was.config.name(); });
+    if (is == topology_.links.end()) return std::nullopt;
+    return is->first + (link - was.first);
+  });
 }
 
 void Deployment::ReadLinksAnew() {
@@ -207,33 +267,41 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
   return traffic;
 }
 
-void Deployment::MakeTraffic(Traffic traffic) {
-  for (const auto& chain : topology_.chains) {
-    chains_.push_back(
-        std::make_unique<Chain>(chain.config.name(), ring(chain.ingress), ring(chain.egress)));
+void Deployment::TakeChains(Traffic traffic) {
+  Chains before = std::exchange(chains_, {});
+  for (const auto& wanted : topology_.chains) {
+    const auto same = std::ranges::find_if(
+        before, [&](const auto& chain) { return chain && chain->name() == wanted.config.name(); });
+    if (same != before.end() && (*same)->ingress() == ring(wanted.ingress) &&
+        (*same)->egress() == ring(wanted.egress)) {
+      chains_.push_back(std::move(*same));
+    } else {
+      chains_.push_back(
+          std::make_unique<Chain>(wanted.config.name(), ring(wanted.ingress), ring(wanted.egress)));
+    }
   }
-  MakeBridges();
-  if (chains_.empty()) return;
-  sink_ = std::make_unique<Sink>(memory_, chains_, sink_port_);
-  if (source_port_) {
+  if (!sink_) sink_ = std::make_unique<Sink>(memory_, chains_, sink_port_);
+  const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
+  if (source_) {
+    source_->Take(std::move(traffic.classifier), std::move(traffic.frames), rate);
+  } else if (source_port_) {
     source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
                                               source_port_);
-    return;
+  } else {
+    source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
+                                              std::move(traffic.frames), rate);
   }
-  const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
-  source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
-                                            std::move(traffic.frames), rate);
 }
 
-void Deployment::MakeBridges() {
-  if (!memifs_.empty()) sampler_ = std::make_unique<MemifSampler>();
+void Deployment::LayBridges() {
+  if (!memifs_.empty() && !sampler_) sampler_ = std::make_unique<MemifSampler>();
   for (const auto& link : topology_.links) {
     if (!link.is_memif()) continue;
     const Memif& memif = *memifs_.at(link.config.name());
     if (memif.located()) sampler_->Watch(link.first, memif.region());
   }
   if (topology_.bridges.empty()) return;
-  bridges_ = std::make_unique<Bridges>(memory_);
+  if (!bridges_) bridges_ = std::make_unique<Bridges>(memory_);
   for (const auto& bridge : topology_.bridges) {
     if (rte_ring* from = ring(bridge.from); from != nullptr) {
       bridges_->Into(from, *memif(bridge.to)->port());
@@ -251,7 +319,9 @@ absl::Status Deployment::RunComponents() {
   if (bridges_) places.emplace_back(bridges_.get(), on.sink);
   if (sampler_) places.emplace_back(sampler_.get(), on.sampler);
   for (const auto& [component, lcore] : places) {
+    if (run_.contains(component)) continue;
     if (auto status = RunFavoured(*component, lcore); !status.ok()) return status;
+    run_.insert(component);
   }
   return absl::OkStatus();
 }
@@ -309,7 +379,6 @@ bool Deployment::FindMemifs(std::size_t function, pid_t pid) {
       sampler_->Watch(topology_.link_of(*port.rx).first, link.region());
     });
   }
-  ReadLinksAnew();
   return all;
 }
 

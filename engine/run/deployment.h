@@ -1,5 +1,4 @@
 // Links, chains, traffic and packet memory of one run: everything that needs no function to run.
-// What belongs to it can be added and removed until the chains start.
 #pragma once
 
 #include <absl/status/status.h>
@@ -39,15 +38,28 @@ class Deployment {
                                                             Options options);
   ~Deployment();
 
-  // Brings what is there to `config`: makes what is new, drops what is gone. Not while packets are
-  // under way. An error changes nothing.
+  // Packets of chains and ports that are no more.
+  struct Gone {
+    std::uint64_t offered = 0;
+    std::uint64_t delivered = 0;
+    std::uint64_t dropped_ingress_full = 0;
+    std::uint64_t dropped_egress_full = 0;
+    std::uint64_t dropped_sink = 0;
+    std::uint64_t dropped_down = 0;
+    std::uint64_t taken = 0;  // by functions, and neither passed on nor refused
+  };
+
+  // Brings what is there to `config`: makes what is new, drops what is gone, with the packets that
+  // still wait there. Meanwhile no packet moves, and no scheduler may read the links; what stays
+  // goes on counting from where it was. An error changes nothing.
   absl::Status Apply(const v1::DeployRequest& config);
 
   const v1::DeployRequest& config() const { return config_; }
   const Topology& topology() const { return topology_; }
   const PacketMemory& memory() const { return memory_; }
   const Chains& chains() const { return chains_; }  // in the order of the topology's
-  TrafficSource& source() { return *source_; }      // there is one where there are chains
+  const Gone& gone() const { return gone_; }
+  TrafficSource& source() { return *source_; }
   const TrafficSource& source() const { return *source_; }
   Sink& sink() { return *sink_; }
   const LinkMonitor& monitor() const { return monitor_; }
@@ -64,9 +76,24 @@ class Deployment {
   // Finds the memory of a function's memifs among its open files: until then nobody knows how full
   // they are. To be called again and again while it connects; true when all are found.
   bool FindMemifs(std::size_t function, pid_t pid);
+  // monitor() reads the memifs that were found since. No scheduler may read it meanwhile.
+  void ReadLinksAnew();
 
-  // mbufs that ports of the platform keep, as measured when they were opened.
-  std::uint32_t held_by_ports() const { return held_by_ports_; }
+  // A function over rings rests between two bursts: what it has counted and what its rings say is
+  // the same from here on, until it dies.
+  void NotePositions(std::size_t function);
+  // After the death of a function's process: what it left half-done in its rings is put right, what
+  // it had not counted yet is counted, and its ports make room for the process that comes after.
+  // Nobody tells how full its memifs are. No scheduler may read the links meanwhile.
+  void Bury(std::size_t function);
+  // Drops what waits for a function that is not there: counted.
+  void EmptyBefore(std::size_t function);
+  // Nothing moves: buffers that are neither free nor in a link went with processes that died.
+  void WriteOff();
+
+  // mbufs that are not under way though they are in use: kept by ports of the platform since they
+  // were opened, or written off.
+  std::uint32_t kept() const { return kept_; }
   std::uint64_t InRings() const;   // packets that wait in rings
   std::uint64_t InMemifs() const;  // packets that wait in memifs
   // What the engine has carried into memifs, and taken out of them.
@@ -102,14 +129,22 @@ class Deployment {
   Deployment(PacketMemory memory, Options options)
       : memory_(std::move(memory)), options_(std::move(options)) {}
 
+  struct Positions {
+    std::uint32_t taken = 0, put = 0;  // of the rings, less what the port has counted
+  };
+  class Standstill;
+
   absl::StatusOr<Additions> Make(const Topology& topology) const;
   void Take(Additions additions, Topology topology);
+  void CountGone(const Topology& topology);
+  void Renumber(const Topology& before);
+  void TakeChains(Traffic traffic);
   absl::Status OpenPorts(const v1::TrafficConfig& traffic);
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
-  void MakeTraffic(Traffic traffic);
-  void MakeBridges();
+  void LayBridges();
+  void BuryPort(const Topology::Port& at, PortShm& shm);
+  Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponents();
-  void ReadLinksAnew();
 
   PacketMemory memory_;  // goes last: links and ports hold its packets
   Options options_;
@@ -121,13 +156,16 @@ class Deployment {
   LinkMonitor monitor_{std::vector<Link>{}};
   Chains chains_;
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
-  std::uint32_t held_by_ports_ = 0;
+  std::uint32_t kept_ = 0;
+  Gone gone_;
+  std::map<std::string, Positions> positions_;  // by name of the port
   std::uint64_t probes_kept_ = 0;
   std::string spoilt_;
-  std::unique_ptr<Bridges> bridges_;
-  std::unique_ptr<MemifSampler> sampler_;  // null: no memifs
+  std::unique_ptr<Bridges> bridges_;       // null: none were needed yet
+  std::unique_ptr<MemifSampler> sampler_;  // null: no memifs yet
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
+  std::set<const Component*> run_;  // those that a service lcore runs
 };
 
 }  // namespace unis

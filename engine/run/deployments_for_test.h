@@ -73,16 +73,22 @@ inline v1::DeployRequest Empty() {
   return request;
 }
 
-// chain.0 → first function → chain.1 → …
-inline v1::DeployRequest RingChain(const std::vector<std::string>& functions) {
-  v1::DeployRequest request = Empty();
-  const auto link = [](std::size_t i) { return "chain." + std::to_string(i); };
+// NAME.0 → first function → NAME.1 → …
+inline v1::ChainConfig* AddRingChain(v1::DeployRequest& request, const std::string& name,
+                                     const std::vector<std::string>& functions) {
+  const auto link = [&name](std::size_t i) { return name + "." + std::to_string(i); };
   for (std::size_t i = 0; i <= functions.size(); ++i) AddRing(request, link(i));
-  auto* chain = AddChain(request, "chain", link(0), link(functions.size()));
+  auto* chain = AddChain(request, name, link(0), link(functions.size()));
   for (std::size_t i = 0; i < functions.size(); ++i) {
     AddPort(*AddFunction(request, functions[i]), link(i), link(i + 1));
     AddHop(*chain, functions[i]);
   }
+  return chain;
+}
+
+inline v1::DeployRequest RingChain(const std::vector<std::string>& functions) {
+  v1::DeployRequest request = Empty();
+  AddRingChain(request, "chain", functions);
   return request;
 }
 

@@ -75,8 +75,7 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
                     request.sizes_size(), request.shares_size()));
   }
   if (sizes.empty()) sizes.push_back(kMinFrame);
-  const auto threads = members_.All();
-  if (!threads.ok()) return threads.status();
+  const std::vector<HeldThread*> threads = members_.AllLiving();
   std::vector<Subject> subjects;
   for (const std::string& name : request.functions()) {
     auto subject = SubjectOf(name, sizes.size());
@@ -87,10 +86,10 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
   // Nobody else takes the CPU, nor the packets.
   const absl::Cleanup as_before = [this, &threads] {
     deployment_.Rest(false);
-    for (HeldThread* thread : *threads) (void)thread->Signal(SIGCONT);
+    for (HeldThread* thread : threads) (void)thread->Signal(SIGCONT);
   };
   deployment_.Rest(true);
-  for (HeldThread* thread : *threads)
+  for (HeldThread* thread : threads)
     if (auto status = StopAndWait(*thread); !status.ok()) return status;
   for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
     for (Subject& subject : subjects) {
@@ -113,13 +112,16 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
   const auto function = deployment_.topology().FindFunction(name);
   if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
   if (auto injector = InjectorOf(*function); !injector.ok()) return injector.status();
-  if (const std::size_t threads = members_.threads(name).size(); threads > 1)
+  const auto threads = members_.Living(name);
+  if (threads.empty())
+    return absl::FailedPreconditionError(fmt::format(
+        "function {} {}", name, members_.threads(name).empty() ? "is not attached" : "has ended"));
+  if (threads.size() > 1)
     return absl::FailedPreconditionError(
         fmt::format("{} threads of function {} poll, and take turns alone too; state its cost_ns",
-                    threads, name));
-  return Subject{.function = *function,
-                 .thread = members_.thread(name),
-                 .samples = std::vector<CostSamples>(sizes)};
+                    threads.size(), name));
+  return Subject{
+      .function = *function, .thread = threads.front(), .samples = std::vector<CostSamples>(sizes)};
 }
 
 // By its first path.

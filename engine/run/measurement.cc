@@ -10,7 +10,7 @@ namespace {
 
 std::uint64_t DroppedOf(const v1::Account& account) {
   return account.unclassified() + account.dropped_ingress_full() + account.dropped_egress_full() +
-         account.dropped_by_function() + account.dropped_sink();
+         account.dropped_by_function() + account.dropped_sink() + account.dropped_down();
 }
 
 // Counters only grow; those that are read one after the other may seem not to.
@@ -20,7 +20,7 @@ std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& control,
+Snapshot TakeSnapshot(Deployment& deployment, const Members& members, std::uint64_t switches,
                       const TscTimer& timer) {
   Snapshot snapshot;
   for (const auto& function : deployment.topology().functions) {
@@ -28,7 +28,7 @@ Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& c
     for (const HeldThread* thread : members.threads(name))
       snapshot.cpu_ns[name] += thread->CpuTimeNs();
   }
-  for (const auto& core : control.counts().cores) snapshot.switches += core.switches;
+  snapshot.switches = switches;
   snapshot.latency.resize(deployment.chains().size());
   deployment.sink().Do([&] {
     for (std::size_t i = 0; i < snapshot.latency.size(); ++i)

@@ -26,7 +26,8 @@ struct Snapshot {
   std::vector<LatencyHistogram> latency;        // per chain
 };
 
-Snapshot TakeSnapshot(Deployment& deployment, const Members& members, Control& control,
+// `switches`: of all cores so far.
+Snapshot TakeSnapshot(Deployment& deployment, const Members& members, std::uint64_t switches,
                       const TscTimer& timer);
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 

@@ -76,28 +76,30 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   const auto index = deployment_.topology().FindFunction(request.function());
   if (!index)
     return absl::NotFoundError(fmt::format("there is no function {}", request.function()));
-  if (thread(request.function()) != nullptr)
+  if (!Living(request.function()).empty())
     return absl::FailedPreconditionError(
         fmt::format("function {} is attached already", request.function()));
   const nanoseconds timeout =
       request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
   const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
   if (!tids.ok()) return tids.status();
-  Attached attached{
-      .function = *index, .name = request.function(), .pid = request.pid(), .threads = {}};
+  Attached attached{.name = request.function(), .pid = request.pid(), .threads = {}};
   for (const pid_t tid : *tids) {
-    auto held = Hold(*index, request.pid(), tid);
+    auto held = Hold(request.function(), request.pid(), tid);
     if (!held.ok()) return held.status();
     attached.threads.push_back(*std::move(held));
   }
   const std::lock_guard lock(state);
+  std::erase_if(attached_,
+                [&](const Attached& dead) { return dead.name == attached.name && !dead.let_go; });
   attached_.push_back(std::move(attached));
   return tids->front();
 }
 
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(std::size_t index, pid_t pid,
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(const std::string& name, pid_t pid,
                                                                pid_t tid) {
-  const auto& config = deployment_.topology().functions[index].config;
+  const auto& config =
+      deployment_.topology().functions[*deployment_.topology().FindFunction(name)].config;
   auto held = HeldThread::Take(config.name(), pid, tid);
   if (!held.ok()) return held.status();
   auto note = held_.Add(*held);
@@ -110,7 +112,8 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(std::size_t index
 absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
   std::vector<std::pair<Attached*, PollerCensus>> censuses;
   for (Attached& attached : attached_) {
-    if (!deployment_.topology().functions[attached.function].counts())
+    const auto function = deployment_.topology().FindFunction(attached.name);
+    if (!attached.let_go && function && !deployment_.topology().functions[*function].counts())
       censuses.emplace_back(&attached, PollerCensus(attached.pid));
   }
   if (censuses.empty()) return absl::OkStatus();
@@ -128,7 +131,7 @@ absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
     for (const pid_t tid : pollers) {
       const auto is_it = [tid](const auto& member) { return member->thread.tid() == tid; };
       if (std::any_of(attached->threads.begin(), attached->threads.end(), is_it)) continue;
-      auto member = Hold(attached->function, attached->pid, tid);
+      auto member = Hold(attached->name, attached->pid, tid);
       if (!member.ok()) return member.status();
       late.push_back(*std::move(member));
     }
@@ -198,10 +201,14 @@ absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds ti
   return absl::OkStatus();
 }
 
+bool Members::Attached::lives() const {
+  return std::ranges::any_of(threads, [](const auto& member) { return member->thread.alive(); });
+}
+
 std::vector<HeldThread*> Members::threads(const std::string& function) const {
   std::vector<HeldThread*> found;
   for (const Attached& attached : attached_) {
-    if (attached.name != function) continue;
+    if (attached.name != function || attached.let_go) continue;
     for (const auto& member : attached.threads) found.push_back(&member->thread);
   }
   return found;
@@ -212,21 +219,75 @@ HeldThread* Members::thread(const std::string& function) const {
   return found.empty() ? nullptr : found.front();
 }
 
-absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
+std::vector<HeldThread*> Members::Living(const std::string& function) const {
+  std::vector<HeldThread*> found = threads(function);
+  std::erase_if(found, [](const HeldThread* thread) { return !thread->alive(); });
+  return found;
+}
+
+std::vector<HeldThread*> Members::AllLiving() const {
   std::vector<HeldThread*> all;
   for (const auto& function : deployment_.topology().functions) {
-    const auto of_function = threads(function.config.name());
-    if (of_function.empty())
-      return absl::FailedPreconditionError(
-          fmt::format("function {} is not attached", function.config.name()));
-    all.insert(all.end(), of_function.begin(), of_function.end());
+    const auto living = Living(function.config.name());
+    all.insert(all.end(), living.begin(), living.end());
   }
   return all;
 }
 
-void Members::Detach(const std::string& function, std::mutex& state) {
-  const std::lock_guard lock(state);
-  std::erase_if(attached_, [&](const Attached& attached) { return attached.name == function; });
+absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
+  for (const auto& function : deployment_.topology().functions) {
+    const std::string& name = function.config.name();
+    if (!Living(name).empty()) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "function {} {}", name, threads(name).empty() ? "is not attached" : "has ended"));
+  }
+  return AllLiving();
+}
+
+absl::Status Members::LetGo(const std::string& function) {
+  absl::Status status;
+  for (Attached& attached : attached_) {
+    if (attached.name != function || attached.let_go) continue;
+    attached.let_go = true;
+    for (const auto& member : attached.threads) {
+      status.Update(member->thread.Restore());
+      member->note = {};
+    }
+  }
+  return status;
+}
+
+void Members::ForgetOthers() {
+  std::erase_if(attached_, [this](const Attached& attached) {
+    return !deployment_.topology().FindFunction(attached.name);
+  });
+}
+
+absl::Status Members::Pin(const std::string& function) {
+  const auto at = deployment_.topology().FindFunction(function);
+  for (HeldThread* thread : Living(function)) {
+    auto status = thread->Pin(deployment_.topology().functions[*at].config.cpu());
+    if (!status.ok() && thread->alive()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Members::TakeDead() {
+  std::vector<std::string> dead;
+  for (Attached& attached : attached_) {
+    if (attached.told_dead || attached.lives()) continue;
+    attached.told_dead = true;
+    for (const auto& member : attached.threads) member->note = {};
+    dead.push_back(attached.name);
+  }
+  std::erase_if(attached_,
+                [](const Attached& attached) { return attached.let_go && attached.told_dead; });
+  return dead;
+}
+
+bool Members::HasDead() const {
+  return std::ranges::any_of(
+      attached_, [](const Attached& attached) { return !attached.told_dead && !attached.lives(); });
 }
 
 absl::Status Members::Release() {

@@ -26,23 +26,34 @@ class Members {
 
   // Waits until the function polls, pins each thread that does to its CPU and lets it wait in
   // SCHED_IDLE, so that those that come after it on this CPU go first. The first of them; a second
-  // time: an error, and nothing changes. `state` guards the list of threads against those that
-  // look.
+  // time, while it lives: an error, and nothing changes. `state` guards the list of threads against
+  // those that look.
   absl::StatusOr<pid_t> Attach(const v1::AttachRequest& request, Interrupt& interrupt,
                                std::mutex& state);
   // Programs may start to poll late, or from other threads than at first: looks again which do,
   // over some looks, and takes hold of those alone. Functions on net_unis name theirs.
   absl::Status Recount(Interrupt& interrupt, std::mutex& state);
-  // Puts its threads back as they were found; nothing where none is attached.
-  void Detach(const std::string& function, std::mutex& state);
+  // The calls from here on change the list: whoever makes them guards it.
+  //
+  // Puts a function's threads back as they were found: it goes on without us.
+  absl::Status LetGo(const std::string& function);
+  // Forgets functions that the topology no longer has.
+  void ForgetOthers();
+  // To the CPU that the topology has for it now.
+  absl::Status Pin(const std::string& function);
+  // Functions whose process has ended since the last call, attached or let go.
+  std::vector<std::string> TakeDead();
+  bool HasDead() const;  // whether it would name one
   // Puts all back; what could not be.
   absl::Status Release();
-  bool empty() const { return attached_.empty(); }
 
-  std::vector<HeldThread*> threads(const std::string& function) const;  // none: not attached
+  // Also of one that has died, until it is attached anew. None: not attached.
+  std::vector<HeldThread*> threads(const std::string& function) const;
   HeldThread* thread(const std::string& function) const;  // the first; null: not attached
-  // All threads, or the first function that is not attached, as an error.
+  std::vector<HeldThread*> Living(const std::string& function) const;
+  // All that live; or an error with the first function that has none.
   absl::StatusOr<std::vector<HeldThread*>> All() const;
+  std::vector<HeldThread*> AllLiving() const;
 
  private:
   struct Member {
@@ -50,16 +61,18 @@ class Members {
     HeldThread thread;
   };
   struct Attached {
-    std::size_t function;  // in the topology
     std::string name;
     pid_t pid;
     std::vector<std::unique_ptr<Member>> threads;
+    bool let_go = false;
+    bool told_dead = false;
+    bool lives() const;
   };
 
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);
-  absl::StatusOr<std::unique_ptr<Member>> Hold(std::size_t function, pid_t pid, pid_t tid);
+  absl::StatusOr<std::unique_ptr<Member>> Hold(const std::string& function, pid_t pid, pid_t tid);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
                              Interrupt& interrupt, std::mutex& state);
 

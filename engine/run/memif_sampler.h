@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/monitor/memif_region.h"
@@ -24,6 +25,24 @@ class MemifSampler final : public Component {
       const auto [at, fresh] = progress_.try_emplace(link, region, direction);
       if (!fresh) at->second.Follow(region, direction);
     }
+  }
+  // The region of a memif goes; counts stay.
+  void Leave(LinkIndex to_server) {
+    for (const LinkIndex link : {to_server, to_server + 1})
+      if (const auto found = progress_.find(link); found != progress_.end()) found->second.Leave();
+  }
+  // Links have other numbers now; those that `now_at` gives none for are gone.
+  template <typename NowAt>
+  void Renumber(const NowAt& now_at) {
+    std::map<LinkIndex, MemifProgress> renumbered;
+    while (!progress_.empty()) {
+      auto node = progress_.extract(progress_.begin());
+      const std::optional<LinkIndex> at = now_at(node.key());
+      if (!at) continue;
+      node.key() = *at;
+      renumbered.insert(std::move(node));
+    }
+    progress_ = std::move(renumbered);
   }
   // As last sampled; null: the link is no memif, or not found yet. Read from other threads: each
   // count is one number that only grows.

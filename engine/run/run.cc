@@ -76,86 +76,6 @@ void Run::MakeCounters() {
   work_ = std::make_unique<WorkCounter>(functions.size());
 }
 
-absl::Status Run::Add(const v1::AddRequest& request) {
-  const auto pass = turnstile_.Enter("adding to the deployment");
-  if (!pass.ok()) return pass.status();
-  if (auto status = RequireNotRunning(); !status.ok()) return status;
-  for (const auto& link : request.links()) {
-    if (members_->empty() || link.memif().engine_end() == v1::MEMIF_END_NONE) continue;
-    return absl::FailedPreconditionError(
-        fmt::format("link {} needs a port of the engine's, which DPDK opens only before the first "
-                    "function runs",
-                    link.name()));
-  }
-  v1::DeployRequest config = deployment_->config();
-  config.mutable_links()->MergeFrom(request.links());
-  config.mutable_functions()->MergeFrom(request.functions());
-  config.mutable_chains()->MergeFrom(request.chains());
-  return Reconfigure(config);
-}
-
-absl::Status Run::Remove(const v1::RemoveRequest& request) {
-  const auto pass = turnstile_.Enter("removing from the deployment");
-  if (!pass.ok()) return pass.status();
-  if (auto status = RequireNotRunning(); !status.ok()) return status;
-  v1::DeployRequest config = deployment_->config();
-  const auto remove = [](auto& items, const auto& names, const char* what) -> absl::Status {
-    for (const std::string& name : names) {
-      const auto named = [&name](const auto& item) { return item.name() == name; };
-      const auto at = std::find_if(items.begin(), items.end(), named);
-      if (at == items.end())
-        return absl::NotFoundError(fmt::format("there is no {} {}", what, name));
-      items.erase(at);
-    }
-    return absl::OkStatus();
-  };
-  for (const std::string& name : request.functions()) {
-    const HeldThread* thread = members_->thread(name);
-    if (thread != nullptr && thread->alive())
-      return absl::FailedPreconditionError(fmt::format(
-          "function {} runs and polls its links: end process {} first", name, thread->pid()));
-    // Also where it is not attached, or no more: its memory must not go under it.
-    if (const pid_t tid = deployment_->PolledBy(name); tid != 0)
-      return absl::FailedPreconditionError(fmt::format(
-          "thread {} still polls the ports of function {}: end its process first", tid, name));
-  }
-  auto status = remove(*config.mutable_chains(), request.chains(), "chain");
-  if (status.ok()) status = remove(*config.mutable_functions(), request.functions(), "function");
-  if (status.ok()) status = remove(*config.mutable_links(), request.links(), "link");
-  if (status.ok()) status = Reconfigure(config);
-  if (!status.ok()) return status;
-  for (const std::string& name : request.functions()) members_->Detach(name, state_);
-  return absl::OkStatus();
-}
-
-absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
-  const std::lock_guard lock(state_);
-  std::map<std::string, double> known;  // also those that were estimated
-  for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
-    known[deployment_->topology().functions[i].config.name()] =
-        costs_->Ns(static_cast<FunctionIndex>(i));
-  }
-  if (auto status = CheckLimits(config); !status.ok()) return status;
-  const auto status = deployment_->Apply(config);
-  MakeCounters();
-  for (const auto& [name, cost] : known) {
-    if (const auto function = deployment_->topology().FindFunction(name); function)
-      costs_->Set(static_cast<FunctionIndex>(*function), cost);
-  }
-  return status;
-}
-
-absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
-  const auto pass = turnstile_.Enter("attaching a function");
-  if (!pass.ok()) return pass.status();
-  if (auto status = RequireNotRunning(); !status.ok()) return status;
-  const auto tid = members_->Attach(request, ending_, state_);
-  if (!tid.ok()) return tid.status();
-  v1::AttachReply reply;
-  reply.set_tid(*tid);
-  return reply;
-}
-
 // ------------------------------------------------------------------ policies
 
 absl::Status Run::Start(const v1::PolicyRequest& request) {
@@ -178,7 +98,12 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   }
   auto status = members_->Recount(ending_, state_);
   if (status.ok()) status = TakeLeases();
-  if (status.ok()) status = MakeControl();
+  if (status.ok()) status = MeasureLead();
+  if (status.ok()) {
+    const std::lock_guard lock(state_);
+    for (std::size_t i = 0; i < costs_->size(); ++i) deployment_->NotePositions(i);
+    status = MakeControl();
+  }
   if (status.ok() && ending_.raised()) status = Ending();
   if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
   if (!status.ok()) {
@@ -192,8 +117,9 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
     ReleaseLeases();
     return status;
   }
-  deployment_->source().SetPaused(false);
   const std::lock_guard lock(state_);
+  RaiseChains();
+  deployment_->source().SetPaused(false);
   phase_ = v1::RUN_PHASE_RUNNING;
   return absl::OkStatus();
 }
@@ -215,15 +141,41 @@ absl::Status Run::TakeLeases() {
   return absl::OkStatus();
 }
 
-absl::Status Run::MakeControl() {
+absl::Status Run::MeasureLead() {
+  const auto cost = SwitchCostOn(deployment_->topology().cpus.front(), 0);
+  if (!cost.ok()) return cost.status();
+  spdlog::info(
+      "a switch: {:.1f} µs of system call, {:.1f} µs until the function stops, {:.1f} µs until the "
+      "next one runs; yield {:.1f} µs",
+      cost->call_ns / 1e3, cost->until_preempted_ns / 1e3, cost->until_running_ns / 1e3,
+      cost->yield_ns / 1e3);
+  const std::lock_guard lock(state_);
+  switch_cost_ = *cost;
+  return absl::OkStatus();
+}
+
+SchedulerSettings Run::Settings() const {
   SchedulerSettings settings = FromProto(deployment_->config().scheduler());
   settings.lazy = true;
-  if (auto status = ChooseLead(settings); !status.ok()) return status;
+  if (!deployment_->config().scheduler().has_lead_ns()) {
+    settings.lead = static_cast<Nanoseconds>(switch_cost_->until_preempted_ns);
+    settings.switch_time = static_cast<Nanoseconds>(switch_cost_->until_running_ns);
+  }
+  return settings;
+}
+
+absl::Status Run::MakeControl() {
+  const SchedulerSettings settings = Settings();
+  lead_ = settings.lead;
   const auto& functions = deployment_->topology().functions;
-  std::vector<std::size_t> threads;
-  for (const auto& function : functions)
-    threads.push_back(members_->threads(function.config.name()).size());
-  const Topology::Tasks tasks = deployment_->topology().TasksOf(threads);
+  std::vector<std::vector<HeldThread*>> threads;
+  std::vector<std::size_t> counts;
+  for (const auto& function : functions) {
+    const std::string& name = function.config.name();
+    threads.push_back(Ready(name) ? members_->Living(name) : std::vector<HeldThread*>());
+    counts.push_back(threads.back().size());
+  }
+  const Topology::Tasks tasks = deployment_->topology().TasksOf(counts);
   if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
   Control::Parts parts{.group = options_.group,
                        .set = tasks.set,
@@ -234,12 +186,11 @@ absl::Status Run::MakeControl() {
                        .timer = &timer_,
                        .components = {}};
   for (std::size_t task = 0; task < tasks.function_of.size(); ++task) {
-    const auto& config = functions[tasks.function_of[task]].config;
+    const std::size_t function = tasks.function_of[task];
     parts.tasks.push_back(
-        {members_->threads(config.name())[tasks.thread_of[task]], config.cooperates()});
+        {threads[function][tasks.thread_of[task]], functions[function].config.cooperates()});
   }
   for (const auto& component : schedulers_) parts.components.push_back(component.get());
-  const std::lock_guard lock(state_);
   function_of_ = tasks.function_of;
   control_ = std::make_unique<Control>(std::move(parts), settings);
   return absl::OkStatus();
@@ -249,11 +200,18 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
   const std::size_t cores = deployment_->topology().cpus.size();
   const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
   const std::size_t count = std::min(lcores.size(), HeldLayout::kBeats);
-  std::vector<std::unique_ptr<SchedulerComponent>> components;
+  if (schedulers_.size() != count) {
+    options_.held.Watch(0);
+    schedulers_.clear();
+  }
   std::vector<std::unique_ptr<Activity>> activities;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
-    components.push_back(std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i)));
+    if (schedulers_.size() == i) {
+      const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
+      auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i));
+      if (auto status = RunFavoured(*made, lcores[i]); !status.ok()) return status;
+      schedulers_.push_back(std::move(made));
+    }
     std::vector<TraceRecorder::Watched> watched;
     for (TaskIndex task = 0; task < tasks.set.tasks.size(); ++task) {
       const CoreIndex core = tasks.set.tasks[task].core;
@@ -261,32 +219,11 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
       activities.push_back(ActivityOf(*deployment_, tasks.function_of[task]));
       watched.push_back({.activity = activities.back().get(), .task = task, .core = core});
     }
-    components.back()->set_trace(
-        std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores)));
-    if (auto status = RunFavoured(*components.back(), lcores[i]); !status.ok()) return status;
+    auto trace = std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores));
+    schedulers_[i]->Do([&] { schedulers_[i]->set_trace(std::move(trace)); });
   }
-  const std::lock_guard lock(state_);
-  schedulers_ = std::move(components);
   activities_ = std::move(activities);
   options_.held.Watch(count);
-  return absl::OkStatus();
-}
-
-absl::Status Run::ChooseLead(SchedulerSettings& settings) {
-  const auto cost = SwitchCostOn(deployment_->topology().cpus.front(), 0);
-  if (!cost.ok()) return cost.status();
-  if (!deployment_->config().scheduler().has_lead_ns()) {
-    settings.lead = static_cast<Nanoseconds>(cost->until_preempted_ns);
-    settings.switch_time = static_cast<Nanoseconds>(cost->until_running_ns);
-  }
-  spdlog::info(
-      "a switch: {:.1f} µs of system call, {:.1f} µs until the function stops, {:.1f} µs until the "
-      "next one runs; yield {:.1f} µs",
-      cost->call_ns / 1e3, cost->until_preempted_ns / 1e3, cost->until_running_ns / 1e3,
-      cost->yield_ns / 1e3);
-  const std::lock_guard lock(state_);
-  switch_cost_ = *cost;
-  lead_ = settings.lead;
   return absl::OkStatus();
 }
 
@@ -307,27 +244,15 @@ std::optional<Control::Decision> Run::Decided() const {
 
 absl::Status Run::Change(const Control::Decision& wanted) {
   const std::lock_guard lock(state_);
-  if (control_->decision() == wanted) return absl::OkStatus();
-  const HeldFile::Changing changing(options_.held);
-  return control_->Change(wanted);
+  return ChangeTo(wanted);
 }
 
-// Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
-void Run::TakeBack() {
-  if (!options_.held.TakeReturned()) return;
-  const std::lock_guard lock(state_);
-  const auto decision = control_ ? control_->decision() : std::nullopt;
-  if (!decision) return;
+absl::Status Run::ChangeTo(const Control::Decision& wanted) {
+  if (control_->decision() == wanted) return absl::OkStatus();
   const HeldFile::Changing changing(options_.held);
-  const auto status = control_->Change(*decision);
-  if (status.ok()) {
-    spdlog::warn(
-        "the scheduler stood still, and the guard had put every function back into its old "
-        "scheduling class: took them again");
-  } else {
-    spdlog::error("cannot take the functions again that the guard has put back: {}",
-                  std::string(status.message()));
-  }
+  auto status = control_->Change(wanted);
+  if (status.ok()) wanted_ = wanted;
+  return status;
 }
 
 absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
@@ -344,11 +269,16 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   const auto pass = turnstile_.EnterLast();
   if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
   v1::Account account;
+  const std::lock_guard arrangement(arrangement_);
   if (deployment_ && !deployment_->chains().empty()) {
     deployment_->source().SetPaused(true);
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
-      const auto kernel = Change({v1::POLICY_OTHER, Decided()->controller});
+      {
+        const std::lock_guard lock(state_);
+        BuryDead();
+      }
+      const auto kernel = Change(DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED));
       Log(kernel);
       exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
     }
@@ -370,7 +300,7 @@ void Run::PutBack() {
   {
     const std::lock_guard lock(state_);
     const HeldFile::Changing changing(options_.held);
-    if (deployment_ && !deployment_->chains().empty()) deployment_->source().SetPaused(true);
+    if (deployment_) deployment_->source().SetPaused(true);
     if (control_) Log(control_->Release());
     if (members_) Log(members_->Release());
     phase_ = v1::RUN_PHASE_RELEASED;

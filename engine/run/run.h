@@ -1,6 +1,11 @@
 // The life of one run as a state machine: empty → deployed → running → released. Operations that
 // change, measure or estimate go one at a time (Turnstile); looking is always possible. Messages
 // come with their limits checked; calls may come from any thread.
+//
+// A running run changes by being arranged anew: its schedulers go, links, threads or settings
+// change, and schedulers for what there is then take over, with the policy of before. It takes
+// milliseconds, in which nothing is lost that the source could have kept back. A chain is up while
+// all of its functions are there.
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,6 +27,7 @@
 #include "engine/run/deployment.h"
 #include "engine/run/held_file.h"
 #include "engine/run/members.h"
+#include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/run/turnstile.h"
 #include "engine/run/work_counter.h"
@@ -50,9 +56,9 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   absl::Status Deploy(const v1::DeployRequest& request);
-  absl::Status Add(const v1::AddRequest& request);
-  absl::Status Remove(const v1::RemoveRequest& request);
+  absl::Status Apply(const v1::DeployRequest& request);
   absl::StatusOr<v1::AttachReply> Attach(const v1::AttachRequest& request);
+  absl::Status Detach(const v1::DetachRequest& request);
   absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request,
                                              const Wanted& wanted = {});
   absl::StatusOr<v1::SwitchCostReply> MeasureSwitchCost(const v1::SwitchCostRequest& request);
@@ -65,9 +71,10 @@ class Run {
   absl::StatusOr<v1::TraceReply> Trace(const v1::TraceRequest& request, const Wanted& wanted = {});
   absl::StatusOr<v1::Account> Stop(const v1::SettleRequest& request);
 
-  // Where the guard has put all threads back, because the engine stood still: takes them again. To
-  // be called every few milliseconds.
-  void TakeBack();
+  // To be called every few milliseconds. Where the guard has put all threads back, because the
+  // engine stood still, takes them again. Where a function has died, its chains go down and the
+  // others go on.
+  void Look();
   // Whatever the run is doing: breaks that off, stops the traffic and puts every thread and setting
   // back to how it was found. Any number of times.
   void Release();
@@ -78,12 +85,25 @@ class Run {
   absl::Status RequireDeployed() const;
   absl::Status RequireNotRunning() const;
   absl::Status RequireRunning() const;
+  absl::Status MayBecome(const v1::DeployRequest& config) const;
+  absl::Status MayGo(const v1::FunctionConfig& function) const;
+  void LetRunEmpty(const v1::DeployRequest& config);
   absl::Status Reconfigure(const v1::DeployRequest& config);
   void MakeCounters();
   absl::Status TakeLeases();
+  absl::Status MeasureLead();
+  // From here on state_ is held.
   absl::Status MakeControl();
   absl::Status MakeSchedulerComponents(const Topology::Tasks& tasks);
-  absl::Status ChooseLead(SchedulerSettings& settings);
+  SchedulerSettings Settings() const;
+  bool Ready(const std::string& function) const;  // it lives, and what a packet costs it is known
+  void RaiseChains();
+  absl::Status Arrange(const std::function<absl::Status()>& change);
+  absl::Status ChangeTo(const Control::Decision& wanted);
+  void TakeBack();
+  void BuryDead();
+  ScheduleCounts Counts() const;
+  // To here.
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status Change(const Control::Decision& wanted);
   // The last decision; not between two.
@@ -104,7 +124,11 @@ class Run {
   Turnstile turnstile_;
   Interrupt ending_;    // raised by Stop() and Release()
   Interrupt released_;  // raised by Release()
-  // Guards what follows against those that look; whoever changes it has passed the turnstile too.
+  // Held by whoever counts on links and threads to stay as they are for longer than state_ is held.
+  // Before state_.
+  std::mutex arrangement_;
+  // Guards what follows against those that look; whoever changes it has passed the turnstile too,
+  // or holds arrangement_.
   mutable std::mutex state_;
   v1::RunPhase phase_ = v1::RUN_PHASE_EMPTY;
   std::unique_ptr<Deployment> deployment_;
@@ -115,6 +139,11 @@ class Run {
   std::unique_ptr<Control> control_;
   std::unique_ptr<WorkCounter> work_;
   std::vector<std::size_t> function_of_;  // per task
+  std::optional<Control::Decision> wanted_;
+  ScheduleCounts before_;         // of schedulers that are gone
+  std::uint64_t arranged_ = 0;    // times
+  bool deaths_ = false;           // since all packets were last accounted for
+  std::set<std::string> absent_;  // they died, and what waits for them is dropped
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
   std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them

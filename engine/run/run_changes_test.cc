@@ -55,7 +55,7 @@ TEST_F(RunTest, TakesBackWhatTheGuardHasReturned) {
   const auto scheduling = [this](int function) { return Stats().functions(function).scheduling(); };
   PutBackAsTheGuard();
   EXPECT_EQ(scheduling(0), "other");
-  run_->TakeBack();
+  run_->Look();
   for (const int function : {0, 1}) EXPECT_EQ(scheduling(function).substr(0, 2), "rr");
   EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
   const auto window = Measure(200);
@@ -67,19 +67,19 @@ TEST_F(RunTest, TakesBackWhatTheGuardHasReturned) {
 TEST_F(RunTest, TakesNothingBackUnasked) {
   BringUp();
   const auto switches = Stats().cores(0).switches();
-  run_->TakeBack();
+  run_->Look();
   EXPECT_TRUE(Eventually([&] { return Stats().cores(0).switches() > switches; }));
   PutBackAsTheGuard();
   run_->Release();
   EXPECT_EQ(ThreadsNoted(), 0U);
-  run_->TakeBack();  // too late: nobody is held any more
+  run_->Look();  // too late: nobody is held any more
   EXPECT_EQ(Stats().functions(0).scheduling(), "other");
 }
 
 TEST_F(RunTest, ASecondAttachChangesNothing) {
   BringUp();
   const std::string scheduling = Stats().functions(0).scheduling();
-  EXPECT_TRUE(Says(Attach("a", functions_[0].pid()), "run already")) << "while running";
+  EXPECT_TRUE(Says(Attach("a", functions_[0].pid()), "attached already"));
   run_->Release();
   EXPECT_TRUE(Says(Attach("a", functions_[0].pid()), "ending"));
 }
@@ -190,99 +190,6 @@ TEST_F(RunTest, ACallerThatHasGoneKeepsNobodyWaiting) {
   const auto window = run_->Measure(request, [] { return false; });
   EXPECT_EQ(window.status().code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(SetPolicy(v1::POLICY_RR).ok());
-}
-
-TEST_F(RunTest, ADeadFunctionIsNamedAndTheSourceGoesOn) {
-  BringUp();
-  functions_[1].End();
-  v1::SettleRequest request;
-  request.set_timeout_ns(100'000'000);
-  EXPECT_TRUE(Says(run_->Settle(request).status(), "function b has ended"));
-  EXPECT_TRUE(Says(SetPolicy(v1::POLICY_RR), "function b has ended"));
-  EXPECT_EQ(Stats().functions(1).state(), v1::FUNCTION_STATE_EXITED);
-  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
-  // Paused for ever, nothing more would be offered.
-  const std::uint64_t offered = Stats().account().offered();
-  rte_ring* first = rte_ring_lookup("chain.0");
-  void* packet = nullptr;
-  while (rte_ring_sc_dequeue(first, &packet) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
-  EXPECT_TRUE(Eventually([&] { return Stats().account().offered() > offered; }));
-}
-
-TEST_F(RunTest, FunctionsAndChainsAreAddedAndRemovedOneByOne) {
-  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
-  v1::AddRequest more;
-  auto other = Chain({"c"});
-  for (auto* link : {other.mutable_links(0), other.mutable_links(1)})
-    link->set_name("more." + link->name().substr(6));
-  other.mutable_functions(0)->mutable_ports(0)->set_rx("more.0");
-  other.mutable_functions(0)->mutable_ports(0)->set_tx("more.1");
-  other.mutable_chains(0)->set_name("more");
-  other.mutable_chains(0)->set_ingress("more.0");
-  other.mutable_chains(0)->set_egress("more.1");
-  other.mutable_chains(0)->add_match()->set_dst_port(53);
-  *more.mutable_links() = other.links();
-  *more.mutable_functions() = other.functions();
-  *more.mutable_chains() = other.chains();
-  ASSERT_TRUE(run_->Add(more).ok()) << run_->Add(more);
-  EXPECT_EQ(Stats().chains_size(), 2);
-  EXPECT_FALSE(run_->Add(more).ok()) << "twice";
-  EXPECT_EQ(Stats().chains_size(), 2);
-  v1::RemoveRequest function;
-  function.add_functions("c");
-  EXPECT_TRUE(Says(run_->Remove(function), "passes through c")) << "a chain needs it";
-  EXPECT_EQ(Stats().functions_size(), 2);
-  function.add_chains("more");
-  function.add_links("more.0");
-  function.add_links("more.1");
-  ASSERT_TRUE(run_->Remove(function).ok());
-  EXPECT_EQ(Stats().functions_size(), 1);
-  EXPECT_EQ(rte_ring_lookup("more.0"), nullptr);
-  function.clear_chains();
-  EXPECT_TRUE(Says(run_->Remove(function), "there is no function c"));
-  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
-  v1::RemoveRequest attached;
-  attached.add_chains("chain");
-  attached.add_functions("a");
-  EXPECT_TRUE(Says(run_->Remove(attached), "function a runs and polls its links"));
-  functions_[0].End();
-  EXPECT_TRUE(run_->Remove(attached).ok());
-  EXPECT_EQ(Stats().functions_size(), 0);
-}
-
-// Somebody else's ring has the name: DPDK says so when the first of the two is made already.
-TEST_F(RunTest, WhatCannotBeMadeChangesNothing) {
-  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
-  rte_ring* const foreign = rte_ring_create("foreign", 64, SOCKET_ID_ANY, 0);
-  ASSERT_NE(foreign, nullptr);
-  v1::AddRequest request;
-  for (const char* name : {"fresh", "foreign"}) {
-    *request.add_links() = Chain({"a"}).links(0);
-    request.mutable_links()->rbegin()->set_name(name);
-  }
-  EXPECT_TRUE(Says(run_->Add(request), "cannot make ring foreign"));
-  EXPECT_EQ(rte_ring_lookup("fresh"), nullptr);
-  EXPECT_EQ(Stats().chains_size(), 1);
-  rte_ring_free(foreign);
-  EXPECT_TRUE(run_->Add(request).ok());
-  EXPECT_NE(rte_ring_lookup("fresh"), nullptr);
-}
-
-// It polls, and nobody has attached it: its rings must not go.
-TEST_F(RunTest, AFunctionThatPollsIsNotRemovedThoughItIsNotAttached) {
-  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
-  const pid_t a = Spawn("a", 0);
-  ASSERT_TRUE(Eventually([&] { return PortOf("a")->polling_tid == a; }));
-  v1::RemoveRequest request;
-  request.add_chains("chain");
-  request.add_functions("a");
-  request.add_links("chain.0");
-  request.add_links("chain.1");
-  EXPECT_TRUE(Says(run_->Remove(request), "thread " + std::to_string(a) + " still polls"));
-  EXPECT_NE(rte_ring_lookup("chain.0"), nullptr);
-  functions_[0].End();
-  EXPECT_TRUE(run_->Remove(request).ok());
-  EXPECT_EQ(rte_ring_lookup("chain.0"), nullptr);
 }
 
 TEST_F(RunTest, OnlyCpusOfFunctionsAreTaken) {

@@ -83,12 +83,17 @@ class RunTest : public testing::Test {
     return static_cast<unis_port_shm*>(rte_memzone_lookup((function + ".0").c_str())->addr);
   }
   // The i-th function of Chain().
-  pid_t Spawn(const std::string& name, std::size_t i) {
-    rte_ring* from = rte_ring_lookup(("chain." + std::to_string(i)).c_str());
-    rte_ring* to = rte_ring_lookup(("chain." + std::to_string(i + 1)).c_str());
+  pid_t Spawn(const std::string& name, std::size_t i, const std::string& chain = "chain") {
+    rte_ring* from = rte_ring_lookup((chain + "." + std::to_string(i)).c_str());
+    rte_ring* to = rte_ring_lookup((chain + "." + std::to_string(i + 1)).c_str());
     unis_port_shm* shm = PortOf(name);
     functions_.emplace_back([=] { Forward(from, to, shm); });
     return functions_.back().pid();
+  }
+  absl::Status Detach(const std::string& name) {
+    v1::DetachRequest request;
+    request.set_function(name);
+    return run_->Detach(request);
   }
   absl::Status Attach(const std::string& name, pid_t pid) {
     v1::AttachRequest request;

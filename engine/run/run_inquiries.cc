@@ -1,6 +1,8 @@
 // What a run is asked while it lives: costs, statistics, windows, traces, accounts.
 #include <absl/cleanup/cleanup.h>
 
+#include <utility>
+
 #include "engine/run/account.h"
 #include "engine/run/estimation.h"
 #include "engine/run/measurement.h"
@@ -37,7 +39,9 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
     const std::uint64_t after = TakenByFunctions(*deployment_);
     const std::lock_guard lock(state_);
     deployment_->AddProbesKept(after > before ? after - before : 0);
+    for (std::size_t i = 0; i < costs_->size(); ++i) deployment_->NotePositions(i);
   };
+  const std::lock_guard arrangement(arrangement_);
   if (phase_ == v1::RUN_PHASE_RUNNING) {
     auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) {
       if (Drained(*deployment_)) return estimate();
@@ -46,6 +50,10 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
           "cost_ns");
     });
     if (!status.ok()) return status;
+    // Those whose cost was not known before are scheduled from now on.
+    const std::lock_guard lock(state_);
+    if (const auto arranged = Arrange([] { return absl::OkStatus(); }); !arranged.ok())
+      return arranged;
     return reply;
   }
   const auto throttle = Lease::Take(RtRuntime(), -1);
@@ -100,10 +108,10 @@ absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
   }
   FillStats({.deployment = *deployment_,
              .members = *members_,
-             .control = control_.get(),
+             .decision = control_ ? control_->decision() : std::nullopt,
+             .counts = Counts(),
              .work = *work_,
              .costs = *costs_,
-             .function_of = function_of_,
              .schedulers = schedulers_,
              .timer = timer_},
             request.latency(), stats);
@@ -131,7 +139,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
     const std::lock_guard lock(state_);
-    return TakeSnapshot(*deployment_, *members_, *control_, timer_);
+    return TakeSnapshot(*deployment_, *members_, Counts().Switches(), timer_);
   };
   const Snapshot begin = snapshot();
   if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
@@ -148,15 +156,23 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
   reply.set_policy(Decided()->policy);
-  for (const auto& component : schedulers_) {
-    TraceRecorder::Room room;
-    component->Do([&] { component->trace()->Begin(room); });
+  std::uint64_t arranged = 0;
+  {
+    const std::lock_guard lock(state_);
+    arranged = arranged_;
+    for (const auto& component : schedulers_) {
+      TraceRecorder::Room room;
+      component->Do([&] { component->trace()->Begin(room); });
+    }
   }
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
+  const std::lock_guard lock(state_);
   for (const auto& component : schedulers_) component->Do([&] { component->trace()->End(); });
   if (!slept.ok()) return slept;
+  if (arranged != arranged_)
+    return absl::AbortedError("a function came or went while the trace was taken: take another");
   FillTrace(*deployment_, function_of_, schedulers_, reply);
   return reply;
 }
@@ -165,7 +181,11 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
 
 absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
                               const std::function<void(bool)>& work) {
-  const Control::Decision before = *Decided();
+  {
+    const std::lock_guard lock(state_);
+    BuryDead();
+  }
+  const Control::Decision before = DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED);
   deployment_->source().SetPaused(true);
   const absl::Cleanup go_on = [this, &interrupt] {
     if (!interrupt.raised()) deployment_->source().SetPaused(false);
@@ -188,10 +208,15 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   int still = 0;
   while (std::chrono::steady_clock::now() < deadline) {
     (void)deployment_->FreeSent();
+    for (const std::string& name : absent_)
+      deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
     const std::uint64_t moved = Movement(*deployment_);
     still = moved == last ? still + 1 : 0;
     last = moved;
-    if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) return true;
+    if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) {
+      if (std::exchange(deaths_, false)) deployment_->WriteOff();
+      return true;
+    }
     if (!interrupt.SleepFor(kDrainLookEvery)) return false;
   }
   return false;
@@ -202,6 +227,7 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
   v1::Account account;
+  const std::lock_guard arrangement(arrangement_);
   const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
     account = TakeAccountAtRest(*deployment_, drained);
   });

@@ -3,6 +3,7 @@
 #include <rte_lcore.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <string>
 
 #include "engine/contract/to_proto.h"
@@ -28,7 +29,8 @@ void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats
 }
 
 // Histograms are copied on the sink's thread, and become messages on ours.
-void FillChains(Deployment& deployment, bool latency, v1::Stats& stats) {
+void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
+  Deployment& deployment = run.deployment;
   std::vector<LatencyHistogram> histograms(latency ? deployment.chains().size() : 0);
   if (!histograms.empty()) {
     deployment.sink().Do([&] {
@@ -46,6 +48,10 @@ void FillChains(Deployment& deployment, bool latency, v1::Stats& stats) {
     out.set_delivered(chain.delivered.value());
     out.set_delivered_bytes(chain.delivered_bytes.value());
     out.set_dropped_ingress_full(chain.dropped_ingress_full.value());
+    out.set_dropped_down(chain.dropped_down.value() + chain.dropped_waiting.value());
+    for (const std::string& name : out.functions())
+      if (run.decision && out.down().empty() && run.members.Living(name).empty())
+        out.set_down(name);
     if (latency) *out.mutable_latency() = ToProto(histograms[i]);
   }
 }
@@ -76,7 +82,9 @@ void FillThreads(const std::vector<HeldThread*>& threads, bool engine_decides,
     stats.set_state(v1::FUNCTION_STATE_STARTING);
     return;
   }
-  const HeldThread* const thread = threads.front();
+  // Of several one may have ended before the others.
+  const auto lives = std::ranges::find_if(threads, [](const auto* each) { return each->alive(); });
+  const HeldThread* const thread = lives == threads.end() ? threads.front() : *lives;
   stats.set_pid(thread->pid());
   stats.set_tid(thread->tid());
   stats.set_scheduling(thread->DescribeClass());
@@ -114,24 +122,21 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
 }
 
 void FillCores(const RunView& run, v1::Stats& stats) {
-  if (run.control == nullptr) return;
-  const Control::Counts counts = run.control->counts();
-  stats.set_decisions(counts.decisions);
-  for (std::size_t i = 0; i < counts.cores.size(); ++i) {
+  stats.set_decisions(run.counts.decisions);
+  for (const auto& [cpu, core] : run.counts.cores) {
     auto& out = *stats.add_cores();
-    out.set_cpu(run.deployment.topology().cpus[i]);
-    out.set_switches(counts.cores[i].switches);
-    out.set_failed_switches(counts.cores[i].failed_switches);
-    if (!counts.cores[i].current) continue;
-    auto& current =
-        *stats.mutable_functions(static_cast<int>(run.function_of[*counts.cores[i].current]));
-    out.set_current(current.name());
-    if (current.state() == v1::FUNCTION_STATE_WAITING)
-      current.set_state(v1::FUNCTION_STATE_RUNNING);
+    out.set_cpu(cpu);
+    out.set_switches(core.switches);
+    out.set_failed_switches(core.failed_switches);
+    out.set_current(core.current.value_or(""));
   }
-  for (std::size_t task = 0; task < counts.switched_in.size(); ++task) {
-    auto& function = *stats.mutable_functions(static_cast<int>(run.function_of[task]));
-    function.set_switched_in(function.switched_in() + counts.switched_in[task]);
+  for (auto& function : *stats.mutable_functions()) {
+    const auto count = run.counts.switched_in.find(function.name());
+    if (count != run.counts.switched_in.end()) function.set_switched_in(count->second);
+    const bool current = std::ranges::any_of(
+        run.counts.cores, [&](const auto& core) { return core.second.current == function.name(); });
+    if (current && function.state() == v1::FUNCTION_STATE_WAITING)
+      function.set_state(v1::FUNCTION_STATE_RUNNING);
   }
 }
 
@@ -150,12 +155,11 @@ void FillComponents(const RunView& run, v1::Stats& stats) {
 }  // namespace
 
 void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
-  const auto decision = run.control != nullptr ? run.control->decision() : std::nullopt;
-  if (decision) {
-    stats.set_policy(decision->policy);
-    stats.set_controller(decision->controller);
+  if (run.decision) {
+    stats.set_policy(run.decision->policy);
+    stats.set_controller(run.decision->controller);
   }
-  FillChains(run.deployment, latency, stats);
+  FillChains(run, latency, stats);
   FillFunctions(run, stats.policy() == v1::POLICY_UNIS, stats);
   FillCores(run, stats);
   FillComponents(run, stats);

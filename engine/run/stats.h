@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
 #include "engine/run/members.h"
+#include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
@@ -14,14 +16,14 @@
 
 namespace unis {
 
-// What there is of a run; `control` is null before the start.
+// What there is of a run; no decision before the start.
 struct RunView {
   Deployment& deployment;
   const Members& members;
-  Control* control;
+  std::optional<Control::Decision> decision;
+  ScheduleCounts counts;
   WorkCounter& work;
   const Costs& costs;
-  const std::vector<std::size_t>& function_of;  // per task
   const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers;
   const TscTimer& timer;
 };

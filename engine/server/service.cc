@@ -47,19 +47,19 @@ grpc::Status EngineService::Deploy(grpc::ServerContext*, const v1::DeployRequest
   return Call(run_, &Run::Deploy, request, reply);
 }
 
-grpc::Status EngineService::Add(grpc::ServerContext*, const v1::AddRequest* request,
-                                v1::Empty* reply) {
-  return Call(run_, &Run::Add, request, reply);
-}
-
-grpc::Status EngineService::Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
-                                   v1::Empty* reply) {
-  return Call(run_, &Run::Remove, request, reply);
+grpc::Status EngineService::Apply(grpc::ServerContext*, const v1::DeployRequest* request,
+                                  v1::Empty* reply) {
+  return Call(run_, &Run::Apply, request, reply);
 }
 
 grpc::Status EngineService::Attach(grpc::ServerContext*, const v1::AttachRequest* request,
                                    v1::AttachReply* reply) {
   return Call(run_, &Run::Attach, request, reply);
+}
+
+grpc::Status EngineService::Detach(grpc::ServerContext*, const v1::DetachRequest* request,
+                                   v1::Empty* reply) {
+  return Call(run_, &Run::Detach, request, reply);
 }
 
 grpc::Status EngineService::Estimate(grpc::ServerContext* context,

@@ -12,9 +12,9 @@ class EngineService final : public v1::Engine::Service {
   explicit EngineService(Run& run) : run_(run) {}
 
   grpc::Status Deploy(grpc::ServerContext*, const v1::DeployRequest*, v1::Empty*) override;
-  grpc::Status Add(grpc::ServerContext*, const v1::AddRequest*, v1::Empty*) override;
-  grpc::Status Remove(grpc::ServerContext*, const v1::RemoveRequest*, v1::Empty*) override;
+  grpc::Status Apply(grpc::ServerContext*, const v1::DeployRequest*, v1::Empty*) override;
   grpc::Status Attach(grpc::ServerContext*, const v1::AttachRequest*, v1::AttachReply*) override;
+  grpc::Status Detach(grpc::ServerContext*, const v1::DetachRequest*, v1::Empty*) override;
   grpc::Status Estimate(grpc::ServerContext*, const v1::EstimateRequest*,
                         v1::EstimateReply*) override;
   grpc::Status MeasureSwitchCost(grpc::ServerContext*, const v1::SwitchCostRequest*,

@@ -56,9 +56,11 @@ port_rx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs)
 	uint64_t bytes = 0;
 	unsigned int n, i;
 
-	if (unlikely(port->shm->polling_tid == 0))
+	if (unlikely(port->shm->polling_tid == 0)) {
+		port->shm->polling_lcore = (int32_t)(rte_lcore_id() + 1);
 		__atomic_store_n(&port->shm->polling_tid, rte_sys_gettid(),
-				 __ATOMIC_RELAXED);
+				 __ATOMIC_RELEASE);
+	}
 	n = port->rx == NULL ?
 		    0 :
 		    rte_ring_sc_dequeue_burst(port->rx, (void **)bufs, nb_bufs, NULL);

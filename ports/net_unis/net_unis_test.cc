@@ -225,7 +225,7 @@ TEST_F(NetUnisTest, StatisticsAreTheCounters) {
             .tx_bytes = 5,
             .tx_refused = 6,
             .polling_tid = 7,
-            .reserved = 0};
+            .polling_lcore = 0};
   rte_eth_stats stats;
   ASSERT_EQ(rte_eth_stats_get(port_, &stats), 0);
   EXPECT_EQ(stats.ipackets, 2U);

@@ -21,7 +21,7 @@ struct unis_port_shm {
 	uint64_t tx_bytes;
 	uint64_t tx_refused;  /* offered by the NF when the egress was full */
 	int32_t polling_tid;  /* thread that polls; 0: none has polled yet */
-	int32_t reserved;
+	int32_t polling_lcore; /* EAL's number of that thread and 1 more; 0: unknown */
 };
 
 #endif

@@ -24,7 +24,7 @@ struct MemifConfig {
   std::uint32_t id = 0;
   MemifShape shape;
 
-  // For --vdev of the program that has that end, or for rte_dev_probe.
+  // For --vdev of the program that has that end, or for EthPort.
   std::string Device(const std::string& device_name, MemifRole role) const;
 };
 
@@ -43,6 +43,9 @@ class Memif {
   // The links are read there from now on; until then they cannot be read. Again after a
   // reconnection: what link() gave before is void then, and nobody may read it any more.
   void Take(MemifRegion region) { region_.emplace(std::move(region)); }
+  // One of its programs is gone: until it is found again nobody can tell what it carries. What
+  // link() gave before is void.
+  void Forget() { region_.reset(); }
   bool located() const { return region_.has_value(); }
   const MemifRegion& region() const { return *region_; }  // only where located
   Link link(MemifDirection direction) const;

@@ -14,10 +14,11 @@ absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) 
       fmt::format("cannot make ring {} of {} slots: {}", name, slots, rte_strerror(rte_errno)));
 }
 
-void Ring::Empty() noexcept {
-  void* packet = nullptr;
-  while (rte_ring_sc_dequeue(ring_.get(), &packet) == 0)
+std::uint32_t Ring::Empty() noexcept {
+  std::uint32_t freed = 0;
+  for (void* packet = nullptr; rte_ring_sc_dequeue(ring_.get(), &packet) == 0; ++freed)
     rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+  return freed;
 }
 
 }  // namespace unis

@@ -19,14 +19,25 @@ class Ring {
 
   rte_ring* get() const noexcept { return ring_.get(); }
   const Link& link() const { return link_; }
-  // Frees the packets that wait; nobody else takes from the ring. Before it goes while the packet
-  // memory stays.
-  void Empty() noexcept;
+  // Frees the packets that wait, and says how many; nobody else takes from the ring. Before it goes
+  // while the packet memory stays.
+  std::uint32_t Empty() noexcept;
+  // A process that dies in the middle of a burst leaves the ring half-way. Once nobody takes, or
+  // nobody puts: what had not wholly been taken waits as before, what had not wholly been put is
+  // not there.
+  void ForgetConsumer() noexcept { ring_->cons.head = ring_->cons.tail; }
+  void ForgetProducer() noexcept { ring_->prod.head = ring_->prod.tail; }
+  // Packets that were taken and put so far, modulo 2^32.
+  std::uint32_t taken() const noexcept { return Load(ring_->cons.tail); }
+  std::uint32_t put() const noexcept { return Load(ring_->prod.tail); }
 
  private:
   struct Deleter {
     void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
   };
+  static std::uint32_t Load(const volatile std::uint32_t& position) noexcept {
+    return __atomic_load_n(&position, __ATOMIC_ACQUIRE);
+  }
   explicit Ring(rte_ring* ring) : ring_(ring), link_(Link::OfRing(*ring)) {}
 
   std::unique_ptr<rte_ring, Deleter> ring_;

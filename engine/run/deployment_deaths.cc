@@ -1,0 +1,86 @@
+// What is done about a function whose process has died.
+#include <rte_mempool.h>
+
+#include "engine/platform/dead_port.h"
+#include "engine/run/deployment.h"
+
+namespace unis {
+
+void Deployment::NotePositions(std::size_t function) {
+  const auto& of_function = topology_.functions[function];
+  for (std::size_t i = 0; of_function.counts() && i < of_function.ports.size(); ++i) {
+    const auto& at = of_function.ports[i];
+    const PortCounters counted = port(function, i)->Read();
+    Positions& positions = positions_[at.name];
+    if (at.rx)
+      positions.taken = ringed(*at.rx).taken() - static_cast<std::uint32_t>(counted.rx_packets);
+    if (at.tx)
+      positions.put = ringed(*at.tx).put() - static_cast<std::uint32_t>(counted.tx_packets);
+  }
+}
+
+void Deployment::Bury(std::size_t function) {
+  const auto& of_function = topology_.functions[function];
+  for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
+    const auto& at = of_function.ports[i];
+    if (!of_function.counts()) {
+      if (sampler_) {
+        const LinkIndex first = topology_.link_of(*at.rx).first;
+        sampler_->Do([&] { sampler_->Leave(first); });
+      }
+      memif(*at.rx)->Forget();
+      continue;
+    }
+    BuryPort(at, *ports_.at(at.name));
+    unis_release_dead_port(of_function.config.ports(static_cast<int>(i)).device().c_str());
+  }
+  ReadLinksAnew();
+}
+
+void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
+  const PortCounters counted = shm.Read();
+  const auto noted = positions_.find(at.name);
+  std::int32_t taken = 0, put = 0;
+  if (at.rx) {
+    Ring& ring = ringed(*at.rx);
+    ring.ForgetConsumer();
+    if (noted != positions_.end())
+      taken = static_cast<std::int32_t>(ring.taken() - noted->second.taken -
+                                        static_cast<std::uint32_t>(counted.rx_packets));
+  }
+  if (at.tx) {
+    Ring& ring = ringed(*at.tx);
+    ring.ForgetProducer();
+    if (noted != positions_.end())
+      put = static_cast<std::int32_t>(ring.put() - noted->second.put -
+                                      static_cast<std::uint32_t>(counted.tx_packets));
+  }
+  if (counted.polling_tid != 0) shm.Vacate(taken, put);
+  // It may have died while it changed its lcore's cache: nothing that lies there can be trusted.
+  if (counted.polling_lcore && *counted.polling_lcore < RTE_MAX_LCORE)
+    rte_mempool_default_cache(memory_.pool(), *counted.polling_lcore)->len = 0;
+  positions_.erase(at.name);
+}
+
+void Deployment::EmptyBefore(std::size_t function) {
+  for (const std::size_t index : topology_.functions[function].paths) {
+    const auto& path = topology_.paths[index];
+    Chain& chain = *chains_[path.chain];
+    if (ring(path.in) != nullptr) {
+      chain.dropped_waiting.Add(ringed(path.in).Empty());
+      continue;
+    }
+    for (const auto& bridge : topology_.bridges) {
+      if (bridge.to == path.in)
+        bridges_->Do([&] { chain.dropped_waiting.Add(ringed(bridge.from).Empty()); });
+    }
+  }
+}
+
+void Deployment::WriteOff() {
+  const std::uint64_t waiting = InRings();
+  const std::uint32_t in_use = memory_.InUse();
+  if (in_use > waiting) kept_ = static_cast<std::uint32_t>(in_use - waiting);
+}
+
+}  // namespace unis

@@ -1,0 +1,223 @@
+// A run that changes while it lives: functions die and come back, chains come and go.
+#include <array>
+
+#include "engine/base/random.h"
+#include "engine/run/run_for_test.h"
+
+namespace unis {
+namespace {
+
+class RunApplyTest : public RunTest {
+ protected:
+  // "chain" through a, and "other", UDP to port 53, through c.
+  v1::DeployRequest Both() {
+    v1::DeployRequest request = Empty();
+    AddRingChain(request, "other", {"c"})->add_match()->set_dst_port(53);
+    AddRingChain(request, "chain", {"a"});
+    for (auto& function : *request.mutable_functions()) function.set_cpu(LastCpu());
+    return request;
+  }
+  void BringUpBoth() {
+    ASSERT_TRUE(run_->Deploy(Both()).ok());
+    ASSERT_TRUE(Attach("c", Spawn("c", 0, "other")).ok());
+    ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+    ASSERT_TRUE(Start().ok());
+  }
+  v1::ChainStats ChainNamed(const std::string& name) {
+    const v1::Stats stats = Stats();
+    for (const auto& chain : stats.chains())
+      if (chain.name() == name) return chain;
+    return {};
+  }
+  bool Delivers(const std::string& chain) {
+    const std::uint64_t before = ChainNamed(chain).delivered();
+    return Eventually([&] {
+      run_->Look();
+      return ChainNamed(chain).delivered() > before + 1000;
+    });
+  }
+  v1::Account Settled() {
+    v1::SettleRequest request;
+    request.set_timeout_ns(5'000'000'000);
+    const auto account = run_->Settle(request);
+    EXPECT_TRUE(account.ok()) << account.status();
+    return account.ok() ? *account : v1::Account();
+  }
+  void EveryPacketIsAccountedFor() {
+    const v1::Account account = Settled();
+    EXPECT_TRUE(account.exact()) << account.doubt();
+    EXPECT_EQ(account.unaccounted(), 0) << account.ShortDebugString();
+    EXPECT_EQ(account.in_flight(), 0U) << account.ShortDebugString();
+  }
+};
+
+TEST_F(RunApplyTest, ADeadFunctionTakesItsChainDownAndNoOther) {
+  BringUpBoth();
+  ASSERT_TRUE(Delivers("chain"));
+  functions_[0].End();  // c
+  run_->Look();
+  EXPECT_EQ(ChainNamed("other").down(), "c");
+  EXPECT_EQ(ChainNamed("chain").down(), "");
+  const auto dropped = ChainNamed("other").dropped_down();
+  EXPECT_TRUE(Eventually([&] { return ChainNamed("other").dropped_down() > dropped + 1000; }));
+  EXPECT_TRUE(Delivers("chain"));
+  EXPECT_EQ(ChainNamed("chain").dropped_down(), 0U);
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  EXPECT_EQ(Stats().functions(0).state(), v1::FUNCTION_STATE_EXITED);
+  EXPECT_TRUE(SetPolicy(v1::POLICY_RR).ok()) << "of those who live";
+  EXPECT_TRUE(Delivers("chain"));
+  EveryPacketIsAccountedFor();
+}
+
+TEST_F(RunApplyTest, AFunctionThatComesBackRaisesItsChain) {
+  BringUp();
+  ASSERT_TRUE(Delivers("chain"));
+  functions_[1].End();  // b
+  EXPECT_TRUE(Says(Attach("b", getpid()), "detach it first"));
+  ASSERT_TRUE(Detach("b").ok());
+  EXPECT_EQ(ChainNamed("chain").down(), "b");
+  const auto before = ChainNamed("chain");
+  ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
+  EXPECT_EQ(ChainNamed("chain").down(), "");
+  EXPECT_TRUE(Delivers("chain"));
+  EXPECT_GE(ChainNamed("chain").dropped_down(), before.dropped_down());
+  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+  EXPECT_EQ(ThreadsNoted(), 2U);
+  EveryPacketIsAccountedFor();
+  EXPECT_TRUE(Delivers("chain"));
+}
+
+// Wherever in a burst it was.
+TEST_F(RunApplyTest, ThePacketsOfFunctionsThatDieAtAnyMomentAreAccountedFor) {
+  BringUp();
+  Random random(7);
+  std::array<std::size_t, 2> at = {0, 1};  // of a and b, in functions_
+  for (std::size_t round = 0; round < 12; ++round) {
+    const std::size_t victim = round % 2;
+    const std::string name = victim == 0 ? "a" : "b";
+    ASSERT_TRUE(Delivers("chain"));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.Next() % 3000));
+    functions_[at[victim]].End();
+    run_->Look();
+    ASSERT_TRUE(Detach(name).ok());
+    at[victim] = functions_.size();
+    ASSERT_TRUE(Attach(name, Spawn(name, victim)).ok());
+  }
+  ASSERT_TRUE(Delivers("chain"));
+  EveryPacketIsAccountedFor();
+}
+
+TEST_F(RunApplyTest, AFunctionThatIsLetGoIsAsItWasFoundAndItsChainIsDown) {
+  BringUpBoth();
+  ASSERT_TRUE(Delivers("other"));
+  ASSERT_TRUE(Detach("c").ok());
+  EXPECT_EQ(sched_getscheduler(functions_[0].pid()), SCHED_OTHER);
+  EXPECT_EQ(ChainNamed("other").down(), "c");
+  EXPECT_EQ(ThreadsNoted(), 1U);
+  EXPECT_TRUE(Says(Detach("c"), "not attached"));
+  EXPECT_TRUE(Delivers("chain"));
+  ASSERT_TRUE(Attach("c", functions_[0].pid()).ok()) << "again";
+  EXPECT_TRUE(Delivers("other"));
+  EveryPacketIsAccountedFor();
+}
+
+TEST_F(RunApplyTest, ChainsComeAndGoWhileOthersRun) {
+  v1::DeployRequest alone = Both();
+  alone.mutable_chains()->DeleteSubrange(0, 1);
+  alone.mutable_functions()->DeleteSubrange(0, 1);
+  alone.mutable_links()->DeleteSubrange(0, 2);
+  ASSERT_TRUE(run_->Deploy(alone).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Start().ok());
+  ASSERT_TRUE(Delivers("chain"));
+  for (int round = 0; round < 2; ++round) {
+    const auto before = Stats();
+    ASSERT_TRUE(run_->Apply(Both()).ok());
+    EXPECT_EQ(ChainNamed("other").down(), "c");
+    EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
+    EXPECT_GE(Stats().cores(0).switches(), before.cores(0).switches());
+    ASSERT_TRUE(Attach("c", Spawn("c", 0, "other")).ok());
+    EXPECT_TRUE(Delivers("other"));
+    EXPECT_TRUE(Delivers("chain"));
+    EXPECT_TRUE(Says(run_->Apply(alone), "function c runs and polls its links"));
+    EXPECT_TRUE(Delivers("other")) << "as before";
+    v1::DeployRequest without = Both();
+    without.mutable_chains()->DeleteSubrange(0, 1);
+    ASSERT_TRUE(run_->Apply(without).ok()) << "first the chain, then the function";
+    functions_.back().End();
+    ASSERT_TRUE(Detach("c").ok());
+    ASSERT_TRUE(run_->Apply(alone).ok());
+    EXPECT_EQ(rte_ring_lookup("other.0"), nullptr);
+    EXPECT_EQ(Stats().chains_size(), 1);
+    EXPECT_TRUE(Delivers("chain"));
+  }
+  EXPECT_EQ(ChainNamed("chain").dropped_ingress_full() + ChainNamed("chain").dropped_down(), 0U);
+  EveryPacketIsAccountedFor();
+}
+
+TEST_F(RunApplyTest, WhatARunCannotTakeOnIsRefusedAndChangesNothing) {
+  BringUpBoth();
+  const auto refused = [this](const auto& change, const std::string& words) {
+    v1::DeployRequest request = Both();
+    change(request);
+    const auto status = run_->Apply(request);
+    EXPECT_TRUE(Says(status, words)) << status;
+  };
+  refused([](auto& request) { request.set_run("other"); }, "this engine runs test");
+  refused([](auto& request) { request.mutable_links(0)->set_slots(64); }, "another name");
+  refused([](auto& request) { request.clear_traffic(); }, "source and sink stay");
+  refused([](auto& request) { request.mutable_chains(0)->set_egress("no"); }, "no");
+  refused([](auto& request) { request.clear_scheduler(); }, "settings of the scheduler");
+  EXPECT_TRUE(Delivers("chain"));
+  EXPECT_TRUE(Delivers("other"));
+}
+
+TEST_F(RunApplyTest, SettingsAndMatchesChangeWhileChainsRun) {
+  BringUpBoth();
+  v1::DeployRequest request = Both();
+  request.mutable_scheduler()->set_gamma(0.5);
+  request.mutable_functions(0)->set_cost_ns(77);
+  request.mutable_chains(0)->mutable_match(0)->set_dst_port(54);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(Stats().functions(0).cost_ns(), 77);
+  EXPECT_TRUE(Delivers("other"));
+  EveryPacketIsAccountedFor();
+}
+
+TEST_F(RunApplyTest, BeforeTheStartPartsComeAndGoOneByOne) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  ASSERT_TRUE(run_->Apply(Both()).ok());
+  EXPECT_EQ(Stats().chains_size(), 2);
+  v1::DeployRequest wrong = Both();
+  wrong.mutable_functions()->DeleteSubrange(0, 1);
+  EXPECT_TRUE(Says(run_->Apply(wrong), "passes through c")) << "a chain needs it";
+  EXPECT_EQ(Stats().functions_size(), 2);
+  ASSERT_TRUE(run_->Apply(Chain({"a"})).ok());
+  EXPECT_EQ(rte_ring_lookup("other.0"), nullptr);
+  const pid_t a = Spawn("a", 0);
+  ASSERT_TRUE(Eventually([&] { return PortOf("a")->polling_tid == a; }));
+  v1::DeployRequest none = Empty();
+  EXPECT_TRUE(Says(run_->Apply(none), "thread " + std::to_string(a) + " still polls"));
+  EXPECT_NE(rte_ring_lookup("chain.0"), nullptr);
+  functions_[0].End();
+  EXPECT_TRUE(run_->Apply(none).ok());
+  EXPECT_EQ(rte_ring_lookup("chain.0"), nullptr);
+}
+
+// Somebody else's ring has the name: DPDK says so when the first of the two is made already.
+TEST_F(RunApplyTest, WhatCannotBeMadeChangesNothing) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  rte_ring* const foreign = rte_ring_create("foreign", 64, SOCKET_ID_ANY, 0);
+  ASSERT_NE(foreign, nullptr);
+  v1::DeployRequest request = Chain({"a"});
+  for (const char* name : {"fresh", "foreign"}) AddRing(request, name);
+  EXPECT_TRUE(Says(run_->Apply(request), "cannot make ring foreign"));
+  EXPECT_EQ(rte_ring_lookup("fresh"), nullptr);
+  EXPECT_EQ(Stats().chains_size(), 1);
+  rte_ring_free(foreign);
+  EXPECT_TRUE(run_->Apply(request).ok());
+  EXPECT_NE(rte_ring_lookup("fresh"), nullptr);
+}
+
+}  // namespace
+}  // namespace unis

@@ -1,0 +1,328 @@
+// What changes while a run lives: what is deployed, who is there, who has died.
+#include <fmt/format.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "engine/contract/check_limits.h"
+#include "engine/run/account.h"
+#include "engine/run/run.h"
+#include "engine/run/services.h"
+
+namespace unis {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kEmptyLookEvery = std::chrono::milliseconds(2);
+constexpr nanoseconds kEmptyTimeout = std::chrono::seconds(1);  // for chains that go
+constexpr int kEmptyFor = 5, kStillFor = 20;                    // looks
+
+template <typename Items>
+auto Named(const Items& items, const std::string& name) {
+  return std::ranges::find_if(items, [&name](const auto& item) { return item.name() == name; });
+}
+
+absl::Status Refused(const std::string& sentence) {
+  return absl::FailedPreconditionError(sentence);
+}
+
+// Costs apart, which may change, and the CPU: whether a process that plays the one plays the other.
+bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
+  for (auto* config : {&one, &other}) {
+    config->set_cost_ns(0);
+    config->set_cpu(0);
+  }
+  return MessageDifferencer::Equals(one, other);
+}
+
+bool SameTraffic(v1::TrafficConfig one, v1::TrafficConfig other) {
+  for (auto* config : {&one, &other}) {
+    config->clear_pps();
+    config->clear_bps();
+  }
+  return one.source_case() == other.source_case() &&
+         MessageDifferencer::Equals(one.port(), other.port()) &&
+         one.sink_device() == other.sink_device();
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ what is deployed
+
+absl::Status Run::Apply(const v1::DeployRequest& request) {
+  const auto pass = turnstile_.Enter("changing what runs");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  if (auto status = MayBecome(request); !status.ok()) return status;
+  const std::lock_guard arrangement(arrangement_);
+  if (phase_ != v1::RUN_PHASE_RUNNING) {
+    const std::lock_guard lock(state_);
+    return Reconfigure(request);
+  }
+  LetRunEmpty(request);
+  const std::lock_guard lock(state_);
+  return Arrange([&] { return Reconfigure(request); });
+}
+
+// What no run can take on while it lives.
+absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
+  const v1::DeployRequest& now = deployment_->config();
+  if (config.run() != now.run() || config.run_id() != now.run_id())
+    return Refused(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
+  if (!config.has_scheduler())
+    return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+  if (!SameTraffic(config.traffic(), now.traffic()))
+    return Refused("source and sink stay what they are while a run lives: end it to change them");
+  for (const auto& link : now.links()) {
+    const auto wanted = Named(config.links(), link.name());
+    if (wanted != config.links().end() && !MessageDifferencer::Equals(*wanted, link))
+      return Refused(
+          fmt::format("link {} stays what it is while it is there: give one that differs another "
+                      "name",
+                      link.name()));
+  }
+  for (const auto& function : now.functions()) {
+    const auto wanted = Named(config.functions(), function.name());
+    if (wanted != config.functions().end() && SameProcess(*wanted, function)) continue;
+    if (auto status = MayGo(function); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Its memory must not go under it.
+absl::Status Run::MayGo(const v1::FunctionConfig& function) const {
+  const auto living = members_->Living(function.name());
+  if (!living.empty())
+    return Refused(fmt::format("function {} runs and polls its links: end process {} first",
+                               function.name(), living.front()->pid()));
+  // Also where it is not attached, or no more.
+  if (const pid_t tid = deployment_->PolledBy(function.name()); tid != 0)
+    return Refused(
+        fmt::format("thread {} still polls the ports of function {}: end its process "
+                    "first",
+                    tid, function.name()));
+  return absl::OkStatus();
+}
+
+// The chains that `config` no longer has get no more packets, and pass on those that they have:
+// all, or, where the policy lets a few wait for more, all but those.
+void Run::LetRunEmpty(const v1::DeployRequest& config) {
+  const Topology& topology = deployment_->topology();
+  std::vector<const Topology::Chain*> going;
+  for (std::size_t i = 0; i < topology.chains.size(); ++i) {
+    if (Named(config.chains(), topology.chains[i].config.name()) != config.chains().end()) continue;
+    deployment_->chains()[i]->up = false;
+    going.push_back(&topology.chains[i]);
+  }
+  const auto waiting = [&] {
+    std::uint64_t packets = 0;
+    for (const Topology::Chain* chain : going) {
+      packets += deployment_->monitor().NumPkts(chain->egress);
+      for (const std::size_t path : chain->paths)
+        packets += deployment_->monitor().NumPkts(topology.paths[path].in);
+    }
+    return packets;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;
+  std::uint64_t last = waiting();
+  for (int still = 0; !going.empty() && std::chrono::steady_clock::now() < deadline;) {
+    if (!ending_.SleepFor(kEmptyLookEvery)) return;
+    const std::uint64_t now = waiting();
+    still = now == last ? still + 1 : 0;
+    if (still >= (now == 0 ? kEmptyFor : kStillFor)) return;
+    last = now;
+  }
+}
+
+absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
+  if (auto status = CheckLimits(config); !status.ok()) return status;
+  std::map<std::string, double> known;  // also those that were estimated
+  std::map<std::string, unsigned> cpus;
+  for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
+    const auto& function = deployment_->topology().functions[i].config;
+    known[function.name()] = costs_->Ns(static_cast<FunctionIndex>(i));
+    cpus[function.name()] = function.cpu();
+  }
+  auto status = deployment_->Apply(config);
+  MakeCounters();
+  for (const auto& function : deployment_->config().functions()) {
+    const auto index = deployment_->topology().FindFunction(function.name());
+    const auto before = known.find(function.name());
+    if (before != known.end() && function.cost_ns() == 0)
+      costs_->Set(static_cast<FunctionIndex>(*index), before->second);
+    const auto cpu = cpus.find(function.name());
+    if (cpu != cpus.end() && cpu->second != function.cpu())
+      status.Update(members_->Pin(function.name()));
+  }
+  members_->ForgetOthers();
+  std::erase_if(absent_, [this](const std::string& function) {
+    return !deployment_->topology().FindFunction(function);
+  });
+  return status;
+}
+
+// ------------------------------------------------------------------ who is there
+
+bool Run::Ready(const std::string& function) const {
+  const auto index = deployment_->topology().FindFunction(function);
+  return index && costs_->Ns(static_cast<FunctionIndex>(*index)) > 0 &&
+         !members_->Living(function).empty();
+}
+
+void Run::RaiseChains() {
+  for (std::size_t i = 0; i < deployment_->chains().size(); ++i) {
+    const auto& hops = deployment_->topology().chains[i].config.hops();
+    deployment_->chains()[i]->up =
+        std::ranges::all_of(hops, [this](const auto& hop) { return Ready(hop.function()); });
+  }
+}
+
+absl::Status Run::Arrange(const std::function<absl::Status()>& change) {
+  const HeldFile::Changing changing(options_.held);
+  before_ = Counts();
+  for (auto& [cpu, core] : before_.cores) core.current.reset();
+  ++arranged_;
+  const auto decision = wanted_;
+  if (control_) {
+    const auto released = control_->Release();
+    if (!released.ok()) spdlog::warn("{}", std::string(released.message()));
+  }
+  control_.reset();
+  auto status = change();
+  RaiseChains();
+  const auto made = MakeControl();
+  status.Update(made);
+  if (!made.ok() || !decision) return status;
+  const auto changed = ChangeTo(*decision);
+  // Of who has died meanwhile the next look will know; else the kernel decides from now on.
+  if (!changed.ok() && !members_->HasDead())
+    (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = decision->controller});
+  status.Update(changed);
+  return status;
+}
+
+ScheduleCounts Run::Counts() const {
+  ScheduleCounts counts = before_;
+  if (control_) counts.Add(control_->counts(), deployment_->topology(), function_of_);
+  return counts;
+}
+
+absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
+  const auto pass = turnstile_.Enter("attaching a function");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  {
+    const std::lock_guard arrangement(arrangement_);
+    const std::lock_guard lock(state_);
+    BuryDead();
+  }
+  if (absent_.contains(request.function()))
+    return Refused(fmt::format("function {} has died: detach it first", request.function()));
+  const auto tid = members_->Attach(request, ending_, state_);
+  if (!tid.ok()) return tid.status();
+  const std::lock_guard arrangement(arrangement_);
+  const std::lock_guard lock(state_);
+  const auto there = [&] {
+    deployment_->ReadLinksAnew();
+    deployment_->NotePositions(*deployment_->topology().FindFunction(request.function()));
+    return absl::OkStatus();
+  };
+  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(there) : there(); !status.ok())
+    return status;
+  v1::AttachReply reply;
+  reply.set_tid(*tid);
+  return reply;
+}
+
+absl::Status Run::Detach(const v1::DetachRequest& request) {
+  const auto pass = turnstile_.Enter("letting a function go");
+  if (!pass.ok()) return pass.status();
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  const std::string& name = request.function();
+  const auto function = deployment_->topology().FindFunction(name);
+  if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
+  const std::lock_guard arrangement(arrangement_);
+  const bool running = phase_ == v1::RUN_PHASE_RUNNING;
+  {
+    const std::lock_guard lock(state_);
+    BuryDead();
+    if (!members_->Living(name).empty()) {
+      const auto let_go = [&] { return members_->LetGo(name); };
+      return running ? Arrange(let_go) : let_go();
+    }
+    if (members_->threads(name).empty())
+      return Refused(fmt::format("function {} is not attached", name));
+  }
+  // What is still under way to it, from those before it.
+  const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;
+  std::uint64_t last = 0;
+  for (int still = 0;
+       running && still < kEmptyFor && std::chrono::steady_clock::now() < deadline;) {
+    deployment_->EmptyBefore(*function);
+    const auto& paths = deployment_->topology().functions[*function].paths;
+    std::uint64_t moved = 0;
+    for (const std::size_t path : paths)
+      moved +=
+          deployment_->chains()[deployment_->topology().paths[path].chain]->dropped_waiting.value();
+    still = moved == last ? still + 1 : 0;
+    last = moved;
+    if (!ending_.SleepFor(kEmptyLookEvery)) return Ending();
+  }
+  const std::lock_guard lock(state_);
+  absent_.erase(name);
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------ who has died
+
+void Run::Look() {
+  // Whoever holds it looks by himself, or is soon done.
+  const std::unique_lock arrangement(arrangement_, std::try_to_lock);
+  const std::lock_guard lock(state_);
+  TakeBack();
+  if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
+  BuryDead();
+  for (const std::string& name : absent_)
+    deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
+}
+
+// Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
+void Run::TakeBack() {
+  if (!options_.held.TakeReturned()) return;
+  const auto decision = control_ ? control_->decision() : std::nullopt;
+  if (!decision) return;
+  const HeldFile::Changing changing(options_.held);
+  const auto status = control_->Change(*decision);
+  if (status.ok()) {
+    spdlog::warn(
+        "the scheduler stood still, and the guard had put every function back into its old "
+        "scheduling class: took them again");
+  } else {
+    spdlog::error("cannot take the functions again that the guard has put back: {}",
+                  std::string(status.message()));
+  }
+}
+
+void Run::BuryDead() {
+  if (!members_) return;
+  const std::vector<std::string> dead = members_->TakeDead();
+  if (dead.empty()) return;
+  const auto bury = [&] {
+    for (const std::string& name : dead) {
+      const auto function = deployment_->topology().FindFunction(name);
+      if (!function) continue;
+      spdlog::warn("function {} has ended", name);
+      deployment_->Bury(*function);
+      deaths_ = true;
+      if (members_->Living(name).empty()) absent_.insert(name);
+    }
+    return absl::OkStatus();
+  };
+  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(bury) : bury();
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+}  // namespace unis
