@@ -195,7 +195,7 @@ def test_what_fails_is_gone_back(
         "slow": {"program": program, "cpu": 1},
     }
     chains = {"three": {"match": [{"dst_port": 53}], "path": ["slow"]}, "two": {"path": ["b"]}}
-    code = 2 if refuse else 1
+    code = 2 if refuse else 1  # it is the user's to mend
     said = place.unis("apply", write(place, functions=functions, chains=chains), code=code)
     assert wanted in said
     assert "everything is as it was before" in said

@@ -84,6 +84,7 @@ class _Change:
         self._steps = steps
         self._say = say
         self._costs = dict(run.costs)
+        self._begun = False  # nothing is another yet
 
     def carry_out(self) -> None:
         run = self._run
@@ -95,6 +96,12 @@ class _Change:
             self._forward()
         except UnisError as error:
             run.check_platform()  # without it there is nothing to go back to
+            if not self._begun:
+                run.costs = self._costs
+                self._settle(self._old)
+                raise LaunchError(
+                    f"{error}; nothing was changed", bad_input=error.bad_input
+                ) from None
             self._back(error)
         self._settle(self._new)
         self._tell(f"`{self._new.chain_file}` is applied")
@@ -125,6 +132,7 @@ class _Change:
             self._tell(f"letting {_listed(steps.removed_chains)} run empty")
             self._apply(without(self._old, steps.removed_chains))
         if steps.ended:
+            self._begun = True
             self._tell(f"ending {_listed(steps.ended)}")
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
@@ -141,6 +149,7 @@ class _Change:
     def _apply(self, plan: Plan) -> None:
         costs = {name: cost.ns for name, cost in self._run.costs.items()}
         self._run.client.apply(plan.deploy(costs, self._run.state.run_id))
+        self._begun = True
 
     def _start(self, wanted: Collection[str]) -> None:
         if wanted:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unis.engine.client import PATIENCE, EngineError
 from unis.runtime.files import remove_tree
 from unis.runtime.process import ProcessId, calm, end
 from unis.runtime.state import FunctionProcess
@@ -66,20 +67,23 @@ def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-def end_functions(run: Run, names: Collection[str]) -> list[str]:
-    """Ends functions while others go on, in this order; what does not die. EngineError."""
+def end_functions(run: Run, names: Collection[str], patience: float = PATIENCE) -> list[str]:
+    """Ends functions while others go on, in this order; what does not die. EngineError: the engine
+    does not let go of one, which is still there then; after so many seconds, if it is busy.
+    """
     problems: list[str] = []
     for name in names:
         function = run.state.function(name)
         if function is None or name not in run.functions:
             continue
-        run.client.detach(name)
+        run.client.detach(name, patience)
         if function.process.alive():
             # Where others spin it would get no time to end in.
             _move(function.process, run.plan.platform_cpus)
             problems += calm([function.process])
             problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
-            run.client.detach(name)  # now the engine can put right what it has left
+            with contextlib.suppress(EngineError):  # it is let go, but now the engine sees it dead
+                run.client.detach(name)
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
