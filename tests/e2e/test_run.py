@@ -35,6 +35,7 @@ def assert_whole(account: Json) -> None:
             "dropped_egress_full",
             "dropped_by_function",
             "dropped_sink",
+            "dropped_down",
             "in_flight",
         )
     )

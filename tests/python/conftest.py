@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.needs import need
+from tests.python.place import Place
+
 settings.register_profile("unis", deadline=None)
 settings.load_profile("unis")
 
@@ -18,3 +21,13 @@ def own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield
     os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    fit = os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1
+    need(fit and Path("/dev/hugepages").exists(), "needs root, two CPUs and hugepages")
+    place = Place(tmp_path)
+    yield place
+    place.unis("down", "--all")
+    place.assert_nothing_left()

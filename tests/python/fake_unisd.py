@@ -1,7 +1,9 @@
 """An engine that carries no packets: the calls of the contract, and no DPDK. Run as `unisd`.
 
-FAKE_HANG names a call that is never answered, FAKE_DIE one on which it dies, FAKE_STUBBORN makes it
-ignore SIGTERM. Each call is noted in the file FAKE_CALLS, and a Stop that hung till its deadline.
+FAKE_HANG names a call that is never answered, FAKE_SLOW one that takes a second, FAKE_DIE one on
+which it dies, FAKE_REFUSE functions that it does not take in Apply. With FAKE_SLOW_SECOND it never
+attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each call is noted in the file
+FAKE_CALLS, and a Stop that hung till its deadline.
 """
 
 import os
@@ -24,6 +26,7 @@ class Fake(engine_pb2_grpc.EngineServicer):
     def __init__(self, end: threading.Event) -> None:
         self.end = end
         self.stats = pb.Stats()
+        self.attached: list[str] = []
 
     def note(self, word: str) -> None:
         if calls := os.environ.get("FAKE_CALLS"):
@@ -36,6 +39,8 @@ class Fake(engine_pb2_grpc.EngineServicer):
             os._exit(1)
         if os.environ.get("FAKE_HANG") == name:
             time.sleep(1000)
+        if os.environ.get("FAKE_SLOW") == name:
+            time.sleep(1)
 
     def Deploy(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
         self.called("Deploy")
@@ -49,11 +54,27 @@ class Fake(engine_pb2_grpc.EngineServicer):
 
     def Attach(self, request: Any, context: Any) -> pb.AttachReply:  # noqa: N802
         self.called("Attach")
-        if request.function == "slow":
+        self.attached.append(request.function)
+        again = os.environ.get("FAKE_SLOW_SECOND") and self.attached.count(request.function) > 1
+        if request.function == "slow" or again:
             time.sleep(1000)
         if request.function == "mute":
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
         return pb.AttachReply(tid=request.pid)
+
+    def Detach(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Detach")
+        self.note(f"Detach-{request.function}")
+        return pb.Empty()
+
+    def Apply(self, request: Any, context: Any) -> pb.Empty:  # noqa: N802
+        self.called("Apply")
+        for refused in os.environ.get("FAKE_REFUSE", "").split():
+            if refused in {function.name for function in request.functions}:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"no room for {refused}")
+        del self.stats.chains[:]
+        del self.stats.functions[:]
+        return self.Deploy(request, context)
 
     def Estimate(self, request: Any, _context: Any) -> costs_pb2.EstimateReply:  # noqa: N802
         self.called("Estimate")

@@ -81,7 +81,7 @@ _PROGRAMS = merged(
         args=st.lists(st.from_regex(r"\A--?[a-z]{1,8}\Z"), max_size=3),
         yield_every=st.integers(0, 64),
         env=st.dictionaries(st.sampled_from(["LANG", "A_1"]), st.just("x"), max_size=2),
-        restart=st.just("never"),
+        restart=st.sampled_from(["never", "on-failure"]),
     ),
     maybe(cost_ns=st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1))),
 )

@@ -98,7 +98,7 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("chains", None), ("occupancy", "maybe"), ("lead_us", -1), ("lead_us", 1e9), ("args", "--a"),
     ("apiVersion", "unis/v9"), ("match", {}), ("flows", 0), ("size", 63), ("path", []),
     ("path", ["no-such"]), ("reverse_of", "no-such"), ("slots", 100), ("from", "no-such"),
-    ("restart", "on-failure"), ("env", {"1A": "x"}), ("defaults", []), ("links", {}),
+    ("restart", "always"), ("env", {"1A": "x"}), ("defaults", []), ("links", {}),
 ]  # fmt: skip
 
 
@@ -150,9 +150,8 @@ def test_a_wrong_value_is_told_with_its_line(
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
         ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: is `1.5`; must be at most 1.0"),
-        ("defaults: {cpu: 1}", "defaults: {cpu: 1, restart: on-failure}",
-         "8: defaults.restart: on-failure comes with live changes of a chain, which are not there "
-         "yet; write never, or leave it out"),
+        ("defaults: {cpu: 1}", "defaults: {cpu: 1, restart: always}",
+         "8: defaults.restart: is `always`; must be 'never' or 'on-failure'"),
         ("[a, b, c]", "[a, b, d, c]", "20: chains.edge.path[2]: there is no function `d`; choose "
          "one of a, b, c, or add it to functions"),
         ("[a, b, c]", "[a, b, x-ray, c]", "20: chains.edge.path[2]: `x-ray` is left out, as keys "

@@ -5,117 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.leaves import leaves
-from tests.needs import need
-from unis.runtime.state import RUN_MARK
+from tests.python.place import SECONDS, Place, wait_for
 
-UNIS = str(Path(sys.executable).with_name("unis"))
-_SECONDS = 60  # a bound, not an expectation
 CALLS = ["Deploy", "Attach", "Estimate", "Start"]
-
-
-class Place:
-    """A build of a false engine and functions that sleep, and a folder for runs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.calls = folder / "calls"
-        self.environment = {
-            **os.environ,
-            "UNIS_BUILD": str(folder / "build"),
-            "UNIS_RUN_DIR": str(folder / "run"),
-            "XDG_CACHE_HOME": str(folder / "cache"),
-            "FAKE_CALLS": str(self.calls),
-        }
-        fake = Path(__file__).with_name("fake_unisd.py")
-        self._program("engine/unisd", f'exec {sys.executable} -P {fake} "$@"')
-        self._program("functions/sleeper", "exec sleep 1000")
-        self._program("functions/dies", "echo last words; exit 3")
-        self._program("functions/panics", "while ! [ -e now ]; do sleep 0.02; done; exit 2")
-        self._program("ports/librte_net_unis.so", "")
-
-    def _program(self, name: str, text: str) -> None:
-        path = self.folder / "build" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
-    def file(self, name: str = "life", *, program: str = "sleeper", function: str = "a") -> Path:
-        content = {
-            "apiVersion": "unis/v1",
-            "name": name,
-            "functions": {function: {"program": program, "cpu": 1}},
-            "chains": {"c": {"path": [function]}},
-        }
-        path = self.folder / f"{name}.yaml"
-        path.write_text(json.dumps(content))
-        return path
-
-    def start(self, *words: str | Path, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [UNIS, *map(str, words)],
-            env={**self.environment, **more},
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def unis(self, *words: str | Path, code: int = 0, **more: str) -> str:
-        process = self.start(*words, **more)
-        said, _ = process.communicate(timeout=_SECONDS)
-        assert "Traceback" not in said, said
-        assert process.returncode == code, said
-        return said
-
-    def ps(self) -> list[dict[str, Any]]:
-        process = self.start("ps", "--json")
-        said, _ = process.communicate(timeout=_SECONDS)
-        rows: list[dict[str, Any]] = json.loads(said)
-        return rows
-
-    def called(self, name: str) -> bool:
-        return self.calls.exists() and name in self.calls.read_text().split()
-
-    def left(self) -> list[str]:
-        """Processes and cgroups of any run here."""
-        found: list[str] = []
-        for entry in Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                mark = RUN_MARK.encode() + b"=" in (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if str(self.folder / "run") in line or (mark and str(self.folder) in line):
-                found.append(line)
-        return [*found, *map(str, leaves())]
-
-    def assert_nothing_left(self) -> None:
-        wait_for(lambda: not self.left(), lambda: str(self.left()))
-
-
-def wait_for(condition: Callable[[], bool], complaint: Callable[[], str] = str) -> None:
-    end = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < end, complaint()
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    fit = os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1
-    need(fit and Path("/dev/hugepages").exists(), "needs root, two CPUs and hugepages")
-    place = Place(tmp_path)
-    yield place
-    place.unis("down", "--all")
-    place.assert_nothing_left()
 
 
 def test_up_ps_restart_down(place: Place) -> None:
@@ -140,7 +36,7 @@ def test_up_ps_restart_down(place: Place) -> None:
 def test_two_at_once_of_one_name(place: Place) -> None:
     file = place.file()
     both = [place.start("up", file, "-d") for _ in range(2)]
-    said = [process.communicate(timeout=_SECONDS)[0] for process in both]
+    said = [process.communicate(timeout=SECONDS)[0] for process in both]
     assert sorted(process.returncode for process in both) == [0, 1], said
     assert "Traceback" not in "".join(said)
     assert [row["phase"] for row in place.ps()] == ["running"]
@@ -149,7 +45,7 @@ def test_two_at_once_of_one_name(place: Place) -> None:
 def test_two_at_once_of_two_names(place: Place) -> None:
     files = [place.file("one"), place.file("two")]
     both = [place.start("up", file, "-d") for file in files]
-    said = [process.communicate(timeout=_SECONDS)[0] for process in both]
+    said = [process.communicate(timeout=SECONDS)[0] for process in both]
     assert sorted(process.returncode for process in both) == [0, 1], said
     assert "in use by run" in "".join(said)
 
@@ -171,7 +67,7 @@ def test_one_process_runs_two_chains_one_after_the_other(place: Place) -> None:
     files = [place.file("one"), place.file("two")]
     done = subprocess.run(
         [sys.executable, "-P", "-c", TWICE, *files],
-        env=place.environment, capture_output=True, text=True, timeout=_SECONDS, check=False,
+        env=place.environment, capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert done.stdout.count("without [1]") == 2, done.stdout + done.stderr
 
@@ -181,7 +77,7 @@ def test_a_signal_during_each_call_of_the_engine(place: Place, call: str) -> Non
     process = place.start("up", place.file(), FAKE_HANG=call)
     wait_for(lambda: place.called(call))
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=_SECONDS)
+    said, _ = process.communicate(timeout=SECONDS)
     assert "Traceback" not in said
     assert process.returncode == 1
     assert place.ps() == []
@@ -225,7 +121,7 @@ def test_a_second_signal_makes_it_hurry(place: Place, words: list[str]) -> None:
     process.send_signal(signal.SIGINT)
     wait_for(lambda: place.called("Stop"))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=_SECONDS)
+    process.communicate(timeout=SECONDS)
     assert place.ps() == []
     assert not place.called("StopWaitedFor")
 
@@ -248,7 +144,7 @@ def test_exit_code_2_is_bad_input_only_while_a_chain_starts(
     if code == 1:
         wait_for(lambda: [row["phase"] for row in place.ps()] == ["running"])
     (place.folder / "now").touch()
-    said, _ = process.communicate(timeout=_SECONDS)
+    said, _ = process.communicate(timeout=SECONDS)
     assert "exited with code 2" in said
     assert process.returncode == code
 

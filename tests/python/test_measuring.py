@@ -21,9 +21,9 @@ from unis.v1 import common_pb2 as common
 def function(directory: Path, **parts: object) -> FunctionPlan:
     plan = FunctionPlan(
         name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
-        words=("--rules", "rules"), stdin=None, cpu=1, lcores="1@1", group="engine",
+        argv_beside=(), words=("--rules", "rules"), stdin=None, cpu=1, lcores="1@1", group="engine",
         file_prefix="unis-a", env={}, user=None, cwd=directory, cost_ns=None, yield_every=0,
-        ports=(),
+        restart="never", ports=(),
     )  # fmt: skip
     return dataclasses.replace(plan, **parts)  # type: ignore[arg-type]
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.python.claiming import plan
 from tests.python.commands import busy_file, run, stale_run
+from unis.runtime.costs import known_costs
 from unis.runtime.directory import RunDirectory
 from unis.runtime.process import ProcessId
-from unis.runtime.run import known_costs
 
 pytestmark = pytest.mark.usefixtures("own_runs")
 

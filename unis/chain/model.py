@@ -216,7 +216,8 @@ class Function(_Part):
     env: dict[Variable, Argument] = {}
     """Environment, beside that of UNiS."""
     restart: Restart | None = None
-    """What happens when it ends: `never`, the run ends too."""
+    """When it ends: `never`, its chains stay down; `on-failure`, it is started again, unless it
+    ended by itself with exit code 0."""
 
     @property
     def executable(self) -> str:

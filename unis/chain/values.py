@@ -113,15 +113,6 @@ def _variable(value: str) -> str:
     return value
 
 
-def _restart(value: object) -> object:
-    if value == "on-failure":
-        raise wrong(
-            "on-failure comes with live changes of a chain, which are not there yet; write never, "
-            "or leave it out"
-        )
-    return value
-
-
 _SLOTS = limit("LinkConfig.slots")
 
 
@@ -190,7 +181,7 @@ LinkName = Annotated[
 Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
-Restart = Annotated[Literal["never"], BeforeValidator(_restart)]
+Restart = Literal["never", "on-failure"]
 Variable = Annotated[
     str,
     AfterValidator(_variable),

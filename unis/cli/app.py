@@ -15,6 +15,7 @@ _COMMANDS = {
     "up": ("run_commands", "up", _RUN),
     "down": ("run_commands", "down", _RUN),
     "restart": ("run_commands", "restart", _RUN),
+    "apply": ("apply_command", "apply", _RUN),
     "policy": ("run_commands", "policy", _RUN),
     "config": ("config_command", "config", _RUN),
     "ps": ("ps_command", "ps", _LOOK),

@@ -84,10 +84,11 @@ def estimate(
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """
     from unis.chain.load import load
+    from unis.runtime.costs import known_costs
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
-    from unis.runtime.run import known_costs, measure_alone, running
+    from unis.runtime.run import measure_alone, running
 
     measured_sizes = _sizes(sizes)
     is_file = target.endswith((".yaml", ".yml"))

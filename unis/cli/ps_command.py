@@ -73,9 +73,12 @@ def show(row: Row) -> None:
     for problem in row.state.problems:
         out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
     if row.stats:
-        from unis.cli.view import account_text, processes
+        from unis.cli.view import account_text, lost, processes
 
-        out.print(processes(row.stats))
+        noted = {function.name: function for function in row.state.functions}
+        out.print(processes(row.stats, noted))
+        for line in lost(row.stats, noted):
+            out.print(line, soft_wrap=True)
         out.print(account_text(row.stats.account), soft_wrap=True)
 
 
@@ -114,7 +117,12 @@ def as_json_row(row: Row) -> dict[str, Any]:
         "platform_cpus": state.platform_cpus,
         "launcher": state.launcher.pid,
         "unisd": state.unisd.pid if state.unisd else None,
-        "functions": {function.name: function.process.pid for function in state.functions},
+        "functions": {
+            function.name: None if function.ended else function.process.pid
+            for function in state.functions
+        },
+        "exited": {one.name: one.ended for one in state.functions if one.ended},
+        "restarts": {function.name: function.restarts for function in state.functions},
         "silence": row.silence,
     }
     if row.stats:

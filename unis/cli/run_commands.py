@@ -20,7 +20,7 @@ from unis.runtime.process import ProcessId, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
-    from unis.runtime.run import Run
+    from unis.runtime.keeper import Keeper
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
@@ -91,6 +91,7 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
+    from unis.runtime.keeper import Keeper
     from unis.runtime.options import Options
     from unis.runtime.planning import look, plan_file
     from unis.runtime.run import running
@@ -109,28 +110,29 @@ def up(
             options = Options(policy=policy, controller=controller)
             with switch.within(timeout, f"`{plan.name}` did not run"):
                 run = stack.enter_context(running(plan, options, say, switch))
+            keeper = stack.enter_context(Keeper(run))
             try:
-                _show_live(run)
+                _show_live(keeper)
             except InterruptedRunError:  # Ctrl-C is how it ends
                 say("taking the chain down")
 
 
-def _show_live(run: Run) -> None:
+def _show_live(keeper: Keeper) -> None:
     if voice.quiet:
-        run.wait()
+        keeper.wait()
     from rich.live import Live
 
     from unis.cli.view import Rates, live_view
 
-    before = run.client.stats()
+    before = keeper.run.client.stats()
     with Live(console=err, transient=True, auto_refresh=False) as live:
 
         def show(stats: pb.Stats) -> None:
             nonlocal before
-            live.update(live_view(run.directory.name, Rates(before, stats)), refresh=True)
+            live.update(live_view(keeper.run.directory.name, Rates(before, stats)), refresh=True)
             before = stats
 
-        run.watch(show)
+        keeper.watch(show)
 
 
 def down(

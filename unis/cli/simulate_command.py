@@ -62,8 +62,8 @@ def _measured(chain: LoadedChain) -> dict[str, Cost]:
     from unis.chain.problem import ChainFileError
     from unis.plan.machine import Machine
     from unis.plan.planner import make_plan
+    from unis.runtime.costs import known_costs
     from unis.runtime.planning import places
-    from unis.runtime.run import known_costs
 
     try:
         return known_costs(make_plan(chain, Machine(_ANY_CPU), [], places))

@@ -1,6 +1,6 @@
 """Counters of a running chain as tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from unis.engine import names
 from unis.runtime.account import account_line
+from unis.runtime.state import FunctionProcess
 from unis.v1 import engine_pb2 as pb
 
 _BAR = 12  # characters
@@ -111,16 +112,22 @@ def live_view(name: str, rates: Rates) -> RenderableType:
 
 
 def _chains(title: str, rates: Rates) -> Table:
-    table = _table(title, "chain", "offered/s", "delivered/s", "Gbit/s", "refused/s")
+    table = _table(title, "chain", "offered/s", "delivered/s", "Gbit/s", "refused/s", "")
     for before, now in rates.chains():
         table.add_row(
             now.name,
             number(rates.rate(before.offered, now.offered)),
             number(rates.rate(before.delivered, now.delivered)),
             f"{rates.rate(before.delivered_bytes, now.delivered_bytes) * 8 / 1e9:.2f}",
-            number(rates.rate(before.dropped_ingress_full, now.dropped_ingress_full)),
+            number(rates.rate(_refused(before), _refused(now))),
+            Text(f"down: {now.down} is not there", "red") if now.down else "",
         )
     return table
+
+
+def _refused(chain: pb.ChainStats) -> int:
+    """Packets that came and were not let in."""
+    return chain.dropped_ingress_full + chain.dropped_down
 
 
 def _functions(rates: Rates) -> Table:
@@ -189,22 +196,41 @@ def _platform(rates: Rates) -> Table:
     return table
 
 
-def processes(stats: pb.Stats) -> Table:
-    """Processes, their state and what became of their packets."""
+def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
+    """Processes, their state and what became of their packets; `noted` by the launcher."""
     table = _table(
-        "", "function", "pid", "CPU", "state", "class", "ns a packet", "chain", "received", "sent",
-        "link full", "taken",
+        "", "function", "pid", "CPU", "state", "restarts", "class", "ns a packet", "chain",
+        "received", "sent", "link full", "taken",
     )  # fmt: skip
     for function in stats.functions:
+        note = noted.get(function.name)
+        ended = note is not None and bool(note.ended)
         own = [
-            function.name, str(function.pid), str(function.cpu), names.state_name(function.state),
-            function.scheduling, f"{function.cost_ns:.1f}",
-        ]  # fmt: skip
+            function.name,
+            "–" if ended else str(function.pid),
+            str(function.cpu),
+            Text("exited", "red") if ended else names.state_name(function.state),
+            str(note.restarts if note else 0),
+            "–" if ended else function.scheduling,
+            f"{function.cost_ns:.1f}",
+        ]
+        if not function.paths:
+            table.add_row(*own)
         for row, path in enumerate(function.paths):
             counts = (path.rx_packets, path.tx_packets, path.dropped_egress_full, path.taken)
             shown = map(number, counts) if path.counted else ["–"] * len(counts)
             table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
     return table
+
+
+def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text]:
+    """A line on each chain that is down, and on each function that ended."""
+    for chain in stats.chains:
+        if chain.down:
+            yield Text(f"chain {chain.name} is down: {chain.down} is not there", "red")
+    for function in noted.values():
+        if function.ended:
+            yield Text(f"{function.name} (pid {function.process.pid}) {function.ended}", "red")
 
 
 def account_text(account: pb.Account) -> Text:

@@ -30,6 +30,10 @@ class LinkPlan:
     kind: str  # one of `unis.links.KINDS`
     slots: int
     memif: MemifPlan | None = None
+    # Where it is: of which chain, from where to where, and its number there if there are two, one
+    # behind the other. By it a link is known again in another plan of the run.
+    stretch: tuple[str, str, str] = ("", "", "")
+    part: int = 0
 
     def message(self) -> pb.LinkConfig:
         """As the engine wants it."""

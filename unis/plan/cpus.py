@@ -51,11 +51,16 @@ def _function_sentence(
 
 
 def platform(
-    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int] = ()
 ) -> tuple[list[int], list[str], list[Problem]]:
-    """The CPUs of source, sink and scheduler; what the user should know; what is wrong."""
+    """The CPUs of source, sink and scheduler; what the user should know; what is wrong.
+
+    Where the file states none they stay those that are `there`, but a function may want one.
+    """
     if file.platform:
         return _stated(file, machine, others)
+    if there and file.cpus.isdisjoint(there):
+        return list(there), [], []
     functions = {used for other in others for used in other.cpus} | file.cpus
     platforms = {used for other in others for used in other.platform_cpus}
     free = sorted(machine.cpus - functions - platforms)

@@ -1,6 +1,6 @@
 """What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,18 @@ class PortPlan:
 
     def message(self) -> pb.PortConfig:
         """As the engine wants it."""
-        return pb.PortConfig(name=self.name, rx=self.rx, tx=self.tx, memif_client=self.memif_client)
+        return pb.PortConfig(
+            name=self.name,
+            rx=self.rx,
+            tx=self.tx,
+            memif_client=self.memif_client,
+            device=self.device_name,
+        )
+
+    @property
+    def device_name(self) -> str:
+        """What the program calls the device."""
+        return self.device.partition(",")[0]
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,9 @@ class FunctionPlan:
     name: str
     program: Path
     argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
+    # The same for a start beside functions that leave it no time on its CPU: it comes up on one of
+    # the platform's, and the engine moves it.
+    argv_beside: tuple[str, ...]
     words: tuple[str, ...]  # of these, what the file says
     stdin: str | None  # said to it, and then kept open; None: it has none
     cpu: int
@@ -59,6 +73,7 @@ class FunctionPlan:
     cwd: Path
     cost_ns: float | None  # per packet; None: to be estimated
     yield_every: int  # bursts; 0: it never yields
+    restart: str  # when it ends: never, on-failure
     ports: tuple[PortPlan, ...]
 
     def message(self, cost_ns: float) -> pb.FunctionConfig:
@@ -152,6 +167,29 @@ class Plan:
             for port in function.ports
             if port.rx in sockets and not port.memif_client
         ]
+
+    def with_clients(self, functions: Collection[str]) -> frozenset[str]:
+        """These and those that connect to a memif of theirs, and so on: a client does not come
+        back to a server that was started anew.
+        """
+        found = {name for name in functions if any(name == one.name for one in self.functions)}
+        servers = {
+            port.rx: function.name
+            for function in self.functions
+            for port in function.ports
+            if not port.memif_client
+        }
+        while (
+            more := {
+                function.name
+                for function in self.functions
+                for port in function.ports
+                if port.memif_client and servers.get(port.rx) in found
+            }
+            - found
+        ):
+            found |= more
+        return frozenset(found)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""

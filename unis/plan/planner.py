@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from unis import links, workload
@@ -24,6 +25,7 @@ from unis.plan.model import (
     Plan,
     PortPlan,
 )
+from unis.plan.numbers import Numbers
 from unis.plan.programs import capture_problem, find_program, program_problem
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
@@ -40,15 +42,19 @@ def make_plan(
     machine: Machine,
     others: Sequence[OtherRun],
     places: Callable[[str], Places],
+    there: Plan | None = None,
 ) -> Plan:
     """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
 
-    Raises ChainFileError with everything that is wrong with the file here. The same arguments make
-    the same plan.
+    Where the run is `there` already, all that stays keeps its names, lcores and CPUs. Raises
+    ChainFileError with everything that is wrong with the file here. The same arguments make the
+    same plan.
     """
     here = places(chain.file.name)
-    wired = wiring.wire(chain.file, here.directory)
-    platform, notes, problems = cpus.platform(chain.file, machine, others)
+    wired = wiring.wire(chain.file, here.directory, there.links if there else ())
+    platform, notes, problems = cpus.platform(
+        chain.file, machine, others, there.platform_cpus if there else ()
+    )
     problems += cpus.function_problems(chain.file, machine, others, platform)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
@@ -62,7 +68,8 @@ def make_plan(
         for name in chain.file.functions
         if name in wired.direct
     }
-    plan = _Planner(chain, wired, here, platform).plan(notes, measured)
+    numbers = Numbers(len(platform), chain.file, there)
+    plan = _Planner(chain, wired, here, platform, numbers).plan(notes, measured)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -98,7 +105,12 @@ class _Planner:
     """Puts the parts together; the file is known to be right."""
 
     def __init__(
-        self, chain: LoadedChain, wired: Wiring, places: Places, platform: Sequence[int]
+        self,
+        chain: LoadedChain,
+        wired: Wiring,
+        places: Places,
+        platform: Sequence[int],
+        numbers: Numbers,
     ) -> None:
         self._chain = chain
         self._file = chain.file
@@ -106,9 +118,7 @@ class _Planner:
         self._places = places
         self._platform = tuple(platform)
         self._prefix = engine_prefix(chain.file.name)
-        # 0 is unisd's main thread, then one for each CPU of the platform.
-        self._next_lcore = 1 + len(platform)
-        self._ring_ports = 0  # so far: devices of a DPDK group have distinct names
+        self._numbers = numbers
 
     def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
         functions = tuple(map(self._function, self._file.functions))
@@ -152,17 +162,20 @@ class _Planner:
         group: GroupName = "own" if name in self._wired.own else "engine"
         ports = self._ports(name, "memif" if group == "own" else "ring")
         kind = workload.KINDS[group]
+        first = self._numbers.lcore(name, function.lcores)
         start = Start(
             file_prefix=kind.file_prefix(self._file.name, name),
-            lcores=self._lcores(function.lcores, cpu),
+            lcores=self._lcores(first, function.lcores, cpu),
             port_driver=self._places.port_driver,
             devices=[port.device for port in ports],
         )
+        beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
         program = find_program(function.executable, self._chain.directory)
         return FunctionPlan(
             name=name,
             program=_stated(program),
             argv=tuple(arguments(function, kind.eal(start), start, cpu)),
+            argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
             words=tuple(function.args if function.command is None else function.command[1:]),
             stdin=None if function.command is None else function.stdin or "",
             cpu=cpu,
@@ -174,6 +187,7 @@ class _Planner:
             cwd=self._chain.directory,
             cost_ns=self._cost(function),
             yield_every=function.yield_every or 0,
+            restart=_stated(function.restart),
             ports=tuple(ports),
         )
 
@@ -183,9 +197,7 @@ class _Planner:
             return None
         return mean_cost(function.cost_ns, shares(self._file.traffic))
 
-    def _lcores(self, count: int, cpu: int) -> str:
-        """Distinct ones for each process, or they would share the caches of the mempool."""
-        first, self._next_lcore = self._next_lcore, self._next_lcore + count
+    def _lcores(self, first: int, count: int, cpu: int) -> str:
         cpus = [cpu] if count == 1 else [self._platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
@@ -194,7 +206,7 @@ class _Planner:
         for at, ends in enumerate(self._wired.ports[name]):
             number = at
             if kind == "ring":
-                number, self._ring_ports = self._ring_ports, self._ring_ports + 1
+                number = self._numbers.device(f"{name}.{at}")
             port = PortEnds(
                 name=f"{name}.{at}",
                 number=number,

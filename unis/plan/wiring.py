@@ -1,5 +1,7 @@
 """The links of a chain file, and which port of which function is on which. Needs no machine."""
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,6 +36,7 @@ class Wiring:
     """Everything that packets pass."""
 
     own: frozenset[str]  # functions of their own DPDK group
+    names: "_Names"
     links: dict[str, LinkPlan] = field(default_factory=dict)
     ports: dict[str, list[Ends]] = field(default_factory=dict)  # by function
     ways: dict[str, dict[str, Way]] = field(default_factory=dict)  # by function and chain
@@ -44,9 +47,12 @@ class Wiring:
     direct: set[str] = field(default_factory=set)  # functions with a memif to another function
 
 
-def wire(file: ChainFile, directory: Path) -> Wiring:
-    """The wiring of `file`; sockets of memif are in `directory`."""
-    wiring = Wiring(_own(file))
+def wire(file: ChainFile, directory: Path, there: Iterable[LinkPlan] = ()) -> Wiring:
+    """The wiring of `file`; sockets of memif are in `directory`.
+
+    Of the links that are `there` already, those that stay what they are keep their names.
+    """
+    wiring = Wiring(_own(file), _Names(file, there))
     own = wiring.own
     for name in file.functions:
         wiring.ways[name] = ways(file, name, own)
@@ -173,7 +179,7 @@ class _Weaver:
     def _ring(self, stretch: Stretch, *, sends: bool, receives: bool) -> str:
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "ring" else None
-        name = self._add("ring", slots or self._chain.ring)
+        name = self._add(stretch, "ring", slots or self._chain.ring)
         if sends and stretch[0] != INGRESS:
             self._put(stretch[0], self._out(stretch[0]), tx=name)
         if receives and stretch[1] != EGRESS:
@@ -189,8 +195,8 @@ class _Weaver:
         direct = {before, behind} <= self._wiring.own
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
-        name = self._add("memif", slots or defaults.MEMIF,
-                         end="none" if direct else "server")  # fmt: skip
+        end: EndName = "none" if direct else "server"
+        name = self._add(stretch, "memif", slots or defaults.MEMIF, end)
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -212,15 +218,17 @@ class _Weaver:
         stated = self._stated.get(stretch)
         return stated or (self._stated.get(back) if there_and_back else None)
 
-    def _add(self, kind: str, slots: int, end: EndName = "none") -> str:
-        name = f"{self._name}.{self._made}"
+    def _add(self, stretch: Stretch, kind: str, slots: int, end: EndName = "none") -> str:
+        part = sum(link.stretch == (self._name, *stretch) for link in self._wiring.links.values())
+        place = LinkPlan("", kind, slots, None, (self._name, *stretch), part)
+        name, there = self._wiring.names.choose(place, self._made, end)
         self._made += 1
-        memif = None
-        if kind == "memif":
-            number = sum(link.kind == kind for link in self._wiring.links.values())
+        memif = there.memif if there else None
+        if kind == "memif" and memif is None:
+            number = self._wiring.names.memif()
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
             memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end)
-        self._wiring.links[name] = LinkPlan(name, kind, slots, memif)
+        self._wiring.links[name] = replace(place, name=name, memif=memif)
         return name
 
     def _put(self, function: str, port: int, **ends: str | bool) -> None:
@@ -232,3 +240,49 @@ class _Weaver:
 
     def _out(self, function: str) -> int:
         return self._wiring.ways[function][self._name][1]
+
+
+class _Names:
+    """Names of links and numbers of memifs, so that a link which stays what it is keeps them."""
+
+    def __init__(self, file: ChainFile, there: Iterable[LinkPlan]) -> None:
+        self._there = {link.name: link for link in there}
+        self._by_place = {(link.stretch, link.part): link for link in self._there.values()}
+        self._stretches = {(name, *way) for name in file.chains for way in file.boundaries(name)}
+        self._used: set[str] = set()
+        self._memifs = {link.memif.id for link in self._there.values() if link.memif}
+
+    def choose(self, wanted: LinkPlan, at: int, end: EndName) -> tuple[str, LinkPlan | None]:
+        """A name for a link that is the chain's `at`th; and the link that is there and stays."""
+        stays = self._by_place.get((wanted.stretch, wanted.part))
+        if stays is None or not _alike(stays, wanted, end):
+            chain = wanted.stretch[0]
+            numbers = itertools.chain([at], itertools.count())
+            names = (f"{chain}.{number}" for number in numbers)
+            name = next(name for name in names if self._free(name, wanted, end))
+            stays = self._there.get(name)
+        else:
+            name = stays.name
+        self._used.add(name)
+        return name, stays
+
+    def _free(self, name: str, wanted: LinkPlan, end: EndName) -> bool:
+        if name in self._used:
+            return False
+        there = self._there.get(name)
+        # One whose place is gone may have another.
+        return there is None or (
+            there.stretch not in self._stretches and _alike(there, wanted, end)
+        )
+
+    def memif(self) -> int:
+        """A number that no memif has, nor had before."""
+        number = next(at for at in itertools.count() if at not in self._memifs)
+        self._memifs.add(number)
+        return number
+
+
+def _alike(there: LinkPlan, wanted: LinkPlan, end: EndName) -> bool:
+    return (there.kind, there.slots) == (wanted.kind, wanted.slots) and (
+        there.memif is None or there.memif.engine_end == end
+    )

@@ -39,14 +39,23 @@ class Child:
 
     def check(self, *, starting: bool = True) -> None:
         """Raises RunFailedError if it has ended; only while `starting` can that be bad input."""
+        if self.ended():
+            bad = starting and self.process.returncode == _BAD_USAGE
+            raise RunFailedError(self.last_words(), bad_input=bad)
+
+    def ended(self) -> str:
+        """How it has ended; empty while it runs."""
         code = self.process.poll()
         if code is None:
-            return
-        how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        sentence = f"{self.what} (pid {self.process.pid}) {how}"
+            return ""
+        return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+
+    def last_words(self) -> str:
+        """Who ended how, and the end of its log."""
+        sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
         if lines := last_lines(self.log):
             sentence += f"; the end of {self.log}:\n{lines}"
-        raise RunFailedError(sentence, bad_input=starting and code == _BAD_USAGE)
+        return sentence
 
 
 def start(

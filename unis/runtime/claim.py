@@ -59,6 +59,22 @@ def claim(
         return state
 
 
+def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None:
+    """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
+    with machine_lock():
+        others = [other for _, other in all_runs() if not other.undone()]
+        others = [other for other in others if other.run_id != state.run_id]
+        _require_no_clash(plan, others)
+        more = plan.hugepages_mb - state.hugepages_mb
+        if more > 0:
+            _require_hugepages(more, others)
+        record(
+            groups=list(dict.fromkeys([*state.groups, *_prefixes(plan)])),
+            cpus=sorted({*state.cpus, *plan.cpus}),
+            hugepages_mb=max(plan.hugepages_mb, state.hugepages_mb),
+        )
+
+
 def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     for part in (built.unisd, built.port_driver):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from unis.chain.model import Traffic
-    from unis.plan.model import FunctionPlan
+    from unis.plan.model import FunctionPlan, Plan
     from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
@@ -164,3 +165,15 @@ class CostCache:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
         return {key: entry for key, entry in read.items() if entry[0] >= oldest}
+
+
+def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
+    """Costs that were measured here before; `sizes` instead of the traffic's."""
+    cache = CostCache()
+    wanted = shares_of(plan.traffic, sizes)
+    found: dict[str, Cost] = {}
+    for function in plan.functions:
+        with contextlib.suppress(OSError):  # of a program that we may execute and not read
+            if cost := cache.get(cost_key(function, wanted)):
+                found[function.name] = cost
+    return found

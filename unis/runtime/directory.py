@@ -32,6 +32,11 @@ class RunDirectory:
         return self.path / "engine.sock"
 
     @property
+    def control(self) -> Path:
+        """Where the launcher listens while the chains run."""
+        return self.path / "control.sock"
+
+    @property
     def event_log(self) -> Path:
         """What the launcher did, one line each."""
         return self.path / "unis.log"
@@ -86,6 +91,7 @@ class RunDirectory:
     def remove_shared(self) -> None:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""
         self.socket.unlink(missing_ok=True)
+        self.control.unlink(missing_ok=True)
         self.port_driver.unlink(missing_ok=True)
         self.held.unlink(missing_ok=True)
         shutil.rmtree(self.links, ignore_errors=True)

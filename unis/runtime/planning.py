@@ -1,5 +1,6 @@
 """A plan for this machine as it is now, with the runs that are on it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,15 +20,22 @@ def plan_file(path: Path, name: str | None = None, machine: Machine | None = Non
     return plan_chain(load(path, name), machine)
 
 
-def plan_chain(chain: LoadedChain, machine: Machine | None = None) -> Plan:
+def plan_next(path: Path, there: Plan, machine: Machine, variables: Mapping[str, str]) -> Plan:
+    """The plan for a file that shall take the place of what is `there` and runs."""
+    return plan_chain(load(path, there.name, variables), machine, there)
+
+
+def plan_chain(
+    chain: LoadedChain, machine: Machine | None = None, there: Plan | None = None
+) -> Plan:
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
     machine = machine or look()
-    there, notes = _beside(chain.file.name)
+    beside, notes = _beside(chain.file.name)
     try:
-        plan = make_plan(chain, machine, there, places)
+        plan = make_plan(chain, machine, beside, places, there)
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
-        error.bad_input = not (there and _fits(chain, machine))
+        error.bad_input = not (beside and _fits(chain, machine))
         raise
 
 

@@ -8,9 +8,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+GENTLE_SECONDS = 2.0  # for a process that is asked to end
+_KILLED_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,37 @@ def demote(process: ProcessId) -> list[str]:
         except OSError as error:
             problems.append(f"cannot demote thread {tid} of {process.pid}: {error.strerror}")
     return problems
+
+
+def calm(processes: Iterable[ProcessId]) -> list[str]:
+    """Gives them back to the kernel and lets them go on: they shall hear what is asked of them."""
+    problems: list[str] = []
+    for process in processes:
+        problems += demote(process)
+        process.send(signal.SIGCONT)
+    return problems
+
+
+def end(
+    processes: Sequence[ProcessId],
+    what: str,
+    *,
+    gentle_seconds: float = GENTLE_SECONDS,
+    hurry: Callable[[], bool] = lambda: False,
+    also: Callable[[], list[str]] = list,
+) -> list[str]:
+    """Asks them to end, then makes them; `also` is done before that. What does not die."""
+    for process in processes:
+        process.send(signal.SIGTERM)
+    left = wait_gone(processes, gentle_seconds, hurry)
+    problems = also()
+    for process in left:
+        process.send(signal.SIGKILL)
+    stuck = wait_gone(left, _KILLED_SECONDS)
+    return problems + [
+        f"{what} {process.pid} does not die; look at it with `ps -fp {process.pid}`"
+        for process in stuck
+    ]
 
 
 def marked(key: str, value: str) -> list[ProcessId]:

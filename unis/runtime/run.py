@@ -1,9 +1,7 @@
 """`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
 
 import contextlib
-import math
 import os
-import select
 import shutil
 import subprocess
 import time
@@ -16,20 +14,26 @@ from typing import Any
 from unis import built
 from unis.engine.client import EngineClient, EngineError
 from unis.errors import UnisError
-from unis.plan.model import Plan
+from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
-from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, CostCache, cost_key, shares_of
+from unis.runtime.costs import (
+    ESTIMATE_ROUNDS,
+    Cost,
+    CostCache,
+    cost_key,
+    known_costs,
+    shares_of,
+)
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
-from unis.runtime.logs import shorten
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
@@ -37,8 +41,6 @@ from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
-_LOOK_SECONDS = 1.0  # between looks at how long logs have become
-_UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
 class Run:
@@ -62,7 +64,8 @@ class Run:
         self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
         self._report = report
         self._switch = switch
-        self._children: dict[str, Child] = {}
+        self.functions: dict[str, Child] = {}  # those that were started, by name
+        self._unisd: Child | None = None
         self._state: RunState | None = None
 
     # ------------------------------------------------------------------ up
@@ -132,18 +135,48 @@ class Run:
 
     def start(self, what: str, command: Command, log: Path) -> Child:
         """Starts a process of the run; its death ends the run."""
-        started = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
-        self._children[what] = started
+        self._unisd = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
+        return self._unisd
+
+    def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
+        """Starts the process of a function; while the run starts, its death ends the run."""
+        command = Command(
+            [str(function.program), *argv],
+            env=function.env,
+            cwd=function.cwd,
+            user=function.user,
+            stdin=function.stdin,
+        )
+        started = child.start(
+            f"function {function.name}",
+            command,
+            self.directory.function_log(function.name),
+            self.state.run_id,
+            leaf=self.leaf,
+        )
+        self.functions[function.name] = started
         return started
+
+    def forget(self, function: str) -> None:
+        """A function whose process has ended is not looked after any more."""
+        self.functions.pop(function, None)
 
     def attach(self, function: FunctionProcess) -> None:
         """Waits till it polls; RunFailedError with the words of a process that died meanwhile."""
+
+        def alive() -> None:
+            if self.state.phase == Phase.STARTING:
+                self.check()
+            else:  # a neighbour's death is none of its business
+                self.check_platform()
+                self.functions[function.name].check(starting=False)
+
         try:
-            self.client.attach(function.name, function.process.pid, self.check)
+            self.client.attach(function.name, function.process.pid, alive)
         except EngineError:
-            self.check()  # its own last words say more
+            alive()  # its own last words say more
             raise
-        self.check()
+        alive()
 
     # ------------------------------------------------------------------ costs
 
@@ -157,10 +190,10 @@ class Run:
             if function.cost_ns is None and function.name not in self.costs
         ]
 
-    def estimate(self, functions: Sequence[str]) -> None:
+    def estimate(self, functions: Sequence[str], rounds: int = ESTIMATE_ROUNDS) -> None:
         """Measures what a packet costs each function, and remembers it in `costs`."""
         self.tell(f"measuring what a packet costs {', '.join(functions)}")
-        self._measure_costs(functions, ESTIMATE_ROUNDS)
+        self._measure_costs(functions, rounds)
         shares = self._shares()
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
@@ -182,57 +215,21 @@ class Run:
 
     # ------------------------------------------------------------------ watch
 
-    def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
-        """Calls `on_stats` every so many seconds, till an exception: a death or an interrupt."""
-        unanswered = 0
-        while True:
-            self.wait(interval)
-            try:
-                stats = self.client.stats()
-            except EngineError as error:
-                unanswered += 1
-                if unanswered >= _UNANSWERED:
-                    raise RunFailedError(str(error)) from None
-                continue
-            unanswered = 0
-            on_stats(stats)
-
-    def wait_delivering(self) -> None:
-        """Till every chain has delivered a packet."""
-        while not all(chain.delivered for chain in self.client.stats().chains):
-            self.wait(0.1)
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Sleeps; raises RunFailedError as soon as a process of the run dies. None: for ever."""
-        end = math.inf if seconds is None else time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._wait_for_a_death(min(left, _LOOK_SECONDS))
-            for one in self._children.values():
-                shorten(one.log)
-            self.check()
-        self.check()
-
-    def _wait_for_a_death(self, seconds: float) -> None:
-        with contextlib.ExitStack() as stack:
-            poll = select.poll()
-            for process in self._processes():
-                self.check()
-                try:
-                    descriptor = os.pidfd_open(process.pid)
-                except ProcessLookupError:
-                    continue
-                stack.callback(os.close, descriptor)
-                poll.register(descriptor, select.POLLIN)
-            poll.poll(seconds * 1000)
-
-    def _processes(self) -> list[subprocess.Popen[bytes]]:
-        guard = [self.guard] if self.guard else []
-        return [*(one.process for one in self._children.values()), *guard]
+    def processes(self) -> list[subprocess.Popen[bytes]]:
+        """Of functions, engine and guard."""
+        children = [*self.functions.values(), *([self._unisd] if self._unisd else [])]
+        return [*(one.process for one in children), *([self.guard] if self.guard else [])]
 
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
-        for one in self._children.values():
+        self.check_platform()
+        for one in self.functions.values():
             one.check(starting=self.state.phase == Phase.STARTING)
+
+    def check_platform(self) -> None:
+        """Raises RunFailedError if a process has died without which there is no run."""
+        if self._unisd:
+            self._unisd.check(starting=self.state.phase == Phase.STARTING)
         if self.guard and self.guard.poll() is not None:
             raise RunFailedError("the guard that cleans up after a crash died")
 
@@ -263,7 +260,7 @@ class Run:
         return account, problems
 
     def _stop_engine(self, hurry: Callable[[], bool]) -> pb.Account | None:
-        unisd = self._children.get("unisd")
+        unisd = self._unisd
         if unisd is None or unisd.process.poll() is not None:
             return None
 
@@ -284,21 +281,9 @@ class Run:
             with contextlib.suppress(OSError):
                 self.guard.stdin.close()
         end = time.monotonic() + 1.0
-        for process in self._processes():
+        for process in self.processes():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
-
-
-def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
-    """Costs that were measured here before; `sizes` instead of the traffic's."""
-    cache = CostCache()
-    wanted = shares_of(plan.traffic, sizes)
-    found: dict[str, Cost] = {}
-    for function in plan.functions:
-        with contextlib.suppress(OSError):  # of a program that we may execute and not read
-            if cost := cache.get(cost_key(function, wanted)):
-                found[function.name] = cost
-    return found
 
 
 def measure_alone(

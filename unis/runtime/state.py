@@ -31,6 +31,8 @@ class FunctionProcess:
     name: str
     cpu: int
     process: ProcessId
+    restarts: int = 0
+    ended: str = ""  # how, if it did; empty while it runs
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,16 @@ class RunState:
         """Whether nothing of it is left but the reason and the logs."""
         return self.phase == Phase.FAILED and not self.problems
 
+    def function(self, name: str) -> FunctionProcess | None:
+        """The process of a function that was started."""
+        return next((one for one in self.functions if one.name == name), None)
+
+    def with_function(self, changed: FunctionProcess) -> list[FunctionProcess]:
+        """The functions with this one in the place of the one of its name, else behind them."""
+        if self.function(changed.name) is None:
+            return [*self.functions, changed]
+        return [changed if one.name == changed.name else one for one in self.functions]
+
     def with_changes(self, **changes: Any) -> "RunState":
         """The same run, further on."""
         return replace(self, **changes)
@@ -84,7 +96,13 @@ class RunState:
             for key in ("launcher", "guard", "unisd"):
                 data[key] = _process(data[key])
             data["functions"] = [
-                FunctionProcess(str(part["name"]), int(part["cpu"]), _known(part["process"]))
+                FunctionProcess(
+                    str(part["name"]),
+                    int(part["cpu"]),
+                    _known(part["process"]),
+                    int(part["restarts"]),
+                    str(part["ended"]),
+                )
                 for part in data["functions"]
             ]
             data["phase"] = Phase(data["phase"])

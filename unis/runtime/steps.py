@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,12 +22,13 @@ from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.files import appending, remove_tree, written
-from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
+from unis.runtime.functions import DPDK_RUNTIME, start_functions
+from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
 if TYPE_CHECKING:
     from unis.engine.client import EngineClient
-    from unis.plan.model import Plan
+    from unis.plan.model import FunctionPlan, Plan
     from unis.runtime.child import Child
     from unis.runtime.costs import Cost
     from unis.runtime.directory import RunDirectory
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
 Hurry = Callable[[], bool]
 
 _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory first
-_SOCKET_SECONDS = 5.0  # until a function serves its memifs
-_GENTLE_SECONDS = 2.0
-_KILLED_SECONDS = 3.0
-_DPDK_RUNTIME = Path("/var/run/dpdk")
 
 
 class Launch(Protocol):
@@ -70,6 +65,9 @@ class Launch(Protocol):
 
     def start(self, what: str, command: Command, log: Path) -> Child:
         """Starts a process of the run; its death ends the run."""
+
+    def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
+        """Starts the process of a function."""
 
     def attach(self, function: FunctionProcess) -> None:
         """Waits till it polls, and lets the engine take hold of it."""
@@ -158,7 +156,7 @@ class Engine:
                 for file in _packet_memory(mount.path, prefix):
                     problems += _unlink(file)
         for prefix in state.groups:
-            problems += remove_tree(_DPDK_RUNTIME / prefix)
+            problems += remove_tree(DPDK_RUNTIME / prefix)
         return problems
 
 
@@ -166,34 +164,9 @@ class Functions:
     """The processes of the functions."""
 
     def do(self, run: Launch) -> None:
-        """Starts and attaches each: attached it waits idle, and the next has the CPU to start on.
-
-        Those of a DPDK group of their own are attached last, for both ends of a memif must run.
-        """
-        for function in run.plan.functions:
-            run.tell(f"starting {function.name} on CPU {function.cpu}")
-            child = run.start(
-                f"function {function.name}",
-                Command(
-                    [str(function.program), *function.argv],
-                    env=function.env,
-                    cwd=function.cwd,
-                    user=function.user,
-                    stdin=function.stdin,
-                ),
-                run.directory.function_log(function.name),
-            )
-            if identity := ProcessId.of(child.process.pid):
-                started = FunctionProcess(function.name, function.cpu, identity)
-                run.record(functions=[*run.state.functions, started])
-                _wait_for(run.plan.served_by(function), child.check)
-                if function.group == "engine":
-                    run.attach(started)
-        # From here on functions may spin; children, who may need their CPUs, are started.
-        keep_off(run.plan.cpus)
-        for started in run.state.functions:
-            if run.plan.function(started.name).group != "engine":
-                run.attach(started)
+        """Starts and attaches each: attached it waits idle, the next has the CPU to start on."""
+        # From when all are started on functions may spin; children, who may need their CPUs, are.
+        start_functions(run, run.plan.functions, started=lambda: keep_off(run.plan.cpus))
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
         """Ends every process of the run, also those that its functions have started."""
@@ -204,13 +177,14 @@ class Functions:
         recorded = [function.process for function in state.functions]
         # All before any: a killed process cannot die while another spins above it on its CPU. And
         # before the search, which waits for what a starved process has locked.
-        problems += _calm(recorded)
+        problems += calm(recorded)
         leaf = leaf_of(state)
         # The engine's controller moves functions out of the leaf; what shook off its mark is in it.
         found = [*(leaf.members() if leaf else []), *marked(RUN_MARK, state.run_id)]
         others = [process for process in dict.fromkeys(found) if process not in recorded]
-        problems += _calm(others)
-        problems += _end([*recorded, *others], "function", leaf, hurry)
+        problems += calm(others)
+        everything = leaf.kill if leaf else list
+        problems += end([*recorded, *others], "function", hurry=hurry, also=everything)
         groups = [mount / prefix for mount in cgroup.freezers() for prefix in state.groups]
         return problems + cgroup.remove_groups(*groups)
 
@@ -244,18 +218,10 @@ class Traffic:
         if state.unisd is None:
             return []
         # Only the engine: its functions share the leaf, and are given back first.
-        return _end([state.unisd], "unisd", None, hurry)
+        return end([state.unisd], "unisd", hurry=hurry)
 
 
 STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
-
-
-def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
-    """A program that comes to a memif before its other end is there may give up."""
-    end = time.monotonic() + _SOCKET_SECONDS
-    while not all(socket.exists() for socket in sockets) and time.monotonic() < end:
-        check()
-        time.sleep(0.01)
 
 
 def leaf_of(state: RunState) -> Leaf | None:
@@ -263,30 +229,6 @@ def leaf_of(state: RunState) -> Leaf | None:
     with contextlib.suppress(ValueError):
         return Leaf(state.leaf, state.run_id) if state.leaf else None
     return None
-
-
-def _calm(processes: list[ProcessId]) -> list[str]:
-    problems: list[str] = []
-    for process in processes:
-        problems += demote(process)
-        process.send(signal.SIGCONT)
-    return problems
-
-
-def _end(processes: list[ProcessId], what: str, leaf: Leaf | None, hurry: Hurry) -> list[str]:
-    problems: list[str] = []
-    for process in processes:
-        process.send(signal.SIGTERM)
-    left = wait_gone(processes, _GENTLE_SECONDS, hurry)
-    if leaf:
-        problems += leaf.kill()
-    for process in left:
-        process.send(signal.SIGKILL)
-    stuck = wait_gone(left, _KILLED_SECONDS)
-    return problems + [
-        f"{what} {process.pid} does not die; look at it with `ps -fp {process.pid}`"
-        for process in stuck
-    ]
 
 
 def _packet_memory(mount: Path, prefix: str) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from unis.errors import EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError
 from unis.runtime.interrupts import Interrupts, interrupts
+from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_file
 from unis.runtime.process import keep_to
@@ -103,12 +104,13 @@ def _run(request: Request, parent: _Parent) -> None:
         options = Options(policy=request.policy, controller=request.controller)
         with switch.within(request.timeout, f"`{plan.name}` did not run"):
             run = stack.enter_context(running(plan, options, parent.report, switch))
+            keeper = stack.enter_context(Keeper(run))
             if request.wait:
-                run.wait_delivering()
+                keeper.wait_delivering()
         parent.finish(0)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
-        run.wait()
+        keeper.wait()
 
 
 def main() -> int:

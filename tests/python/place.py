@@ -1,0 +1,103 @@
+"""A build of a false engine and functions that sleep: whole runs that carry no packets."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.leaves import leaves
+from unis.runtime.state import RUN_MARK
+
+UNIS = str(Path(sys.executable).with_name("unis"))
+SECONDS = 60  # a bound, not an expectation
+
+
+class Place:
+    """A build of a false engine and functions that sleep, and a folder for runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = folder / "calls"
+        self.environment = {
+            **os.environ,
+            "UNIS_BUILD": str(folder / "build"),
+            "UNIS_RUN_DIR": str(folder / "run"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "FAKE_CALLS": str(self.calls),
+        }
+        fake = Path(__file__).with_name("fake_unisd.py")
+        self.program("engine/unisd", f'exec {sys.executable} -P {fake} "$@"')
+        self.program("functions/sleeper", "exec sleep 1000")
+        self.program("functions/dies", "echo last words; exit 3")
+        self.program("functions/panics", "while ! [ -e now ]; do sleep 0.02; done; exit 2")
+        self.program("ports/librte_net_unis.so", "")
+
+    def program(self, name: str, text: str) -> None:
+        path = self.folder / "build" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def file(self, name: str = "life", *, program: str = "sleeper", function: str = "a") -> Path:
+        content = {
+            "apiVersion": "unis/v1",
+            "name": name,
+            "functions": {function: {"program": program, "cpu": 1}},
+            "chains": {"c": {"path": [function]}},
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps(content))
+        return path
+
+    def start(self, *words: str | Path, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [UNIS, *map(str, words)],
+            env={**self.environment, **more},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def unis(self, *words: str | Path, code: int = 0, **more: str) -> str:
+        process = self.start(*words, **more)
+        said, _ = process.communicate(timeout=SECONDS)
+        assert "Traceback" not in said, said
+        assert process.returncode == code, said
+        return said
+
+    def ps(self) -> list[dict[str, Any]]:
+        process = self.start("ps", "--json")
+        said, _ = process.communicate(timeout=SECONDS)
+        rows: list[dict[str, Any]] = json.loads(said)
+        return rows
+
+    def called(self, name: str) -> bool:
+        return self.calls.exists() and name in self.calls.read_text().split()
+
+    def left(self) -> list[str]:
+        """Processes and cgroups of any run here."""
+        found: list[str] = []
+        for entry in Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                mark = RUN_MARK.encode() + b"=" in (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if str(self.folder / "run") in line or (mark and str(self.folder) in line):
+                found.append(line)
+        return [*found, *map(str, leaves())]
+
+    def assert_nothing_left(self) -> None:
+        wait_for(lambda: not self.left(), lambda: str(self.left()))
+
+
+def wait_for(condition: Callable[[], bool], complaint: Callable[[], str] = str) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, complaint()
+        time.sleep(0.02)

@@ -1,0 +1,233 @@
+"""What has to be done so that a run becomes another: nothing more, and nothing less."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.python.planned import EIGHT_CPUS, places, small
+from tests.python.strategies import Data, chain_files
+from tests.python.test_plan import plan_or_none
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
+from unis.chain.problem import ChainFileError
+from unis.engine.limits import broken
+from unis.plan.difference import Difference, difference, without
+from unis.plan.model import FunctionPlan, Plan
+from unis.plan.planner import make_plan
+
+CHECKS = settings(max_examples=150)
+
+
+def next_plan(data: Data, there: Plan, name: str | None = None) -> Plan:
+    data = {**data, "name": name or there.name}
+    chain = LoadedChain(Path("/somewhere/chain.yaml"), ChainFile.model_validate(data))
+    return make_plan(chain, EIGHT_CPUS, [], places, there)
+
+
+@st.composite
+def two_files(draw: st.DrawFn) -> tuple[Data, Data]:
+    """The second has some functions, chains and links of the first, whole or changed."""
+    old, new = draw(chain_files()), draw(chain_files())
+    if draw(st.booleans()):
+        kept = {
+            name: draw(st.sampled_from([function, {**function, "cpu": 5}]))
+            for name, function in old["functions"].items()
+        }
+        rename = dict(zip(new["functions"], kept, strict=False))
+        functions = {
+            rename.get(name, f"{name}-new"): kept.get(rename.get(name, ""), function)
+            for name, function in new["functions"].items()
+        }
+        for chain in new["chains"].values():
+            if "path" in chain:
+                chain["path"] = [rename.get(name, f"{name}-new") for name in chain["path"]]
+        for link in new.get("links", []):
+            for key in ("from", "to"):
+                if link[key] not in ("ingress", "egress"):
+                    link[key] = rename.get(link[key], f"{link[key]}-new")
+        new["functions"] = functions
+    else:
+        parts = draw(st.sets(st.sampled_from(["links", "scheduler", "defaults"])))
+        new = {**old, **{key: new[key] for key in parts - {"links"} if key in new}}
+        if "links" in parts:
+            new.pop("links", None)
+    return old, new
+
+
+def both(files: tuple[Data, Data]) -> tuple[Plan, Plan]:
+    old = plan_or_none(files[0])
+    assume(old)
+    assert old
+    if plan_or_none(files[1]) is None:
+        assume(False)
+    try:
+        return old, next_plan(files[1], old)
+    except ChainFileError:  # a name too long by a "-new"
+        assume(False)
+        raise
+
+
+def process(function: FunctionPlan) -> Any:
+    """All that a process is started with, and nothing that the engine can change."""
+    lcores = [part.partition("@")[0] for part in function.lcores.split(",")]
+    return replace(
+        function, argv=(), argv_beside=(), cpu=0, lcores=",".join(lcores), cost_ns=None, restart=""
+    )
+
+
+@CHECKS
+@given(chain_files())
+def test_a_run_is_what_it_is(data: Data) -> None:
+    plan = plan_or_none(data)
+    assume(plan)
+    assert plan
+    again = next_plan(data, plan)
+    assert again == plan
+    assert not difference(plan, again)
+
+
+@CHECKS
+@given(two_files())
+def test_the_steps_make_the_new_of_the_old(files: tuple[Data, Data]) -> None:
+    old, new = both(files)
+    steps = difference(old, new)
+    running = {function.name: process(function) for function in old.functions}
+    smaller = without(old, steps.removed_chains)
+    gone = {one.name for one in old.chains} - {one.name for one in new.chains}
+    assert {one.name for one in smaller.chains} == {one.name for one in old.chains} - gone
+    for name in steps.ended:
+        running.pop(name)
+    for name in steps.started:
+        assert name not in running
+        running[name] = process(new.function(name))
+    assert running == {function.name: process(function) for function in new.functions}
+    assert bool(steps) == (replace(old, notes=()) != replace(new, notes=())) or old == new
+
+
+@CHECKS
+@given(two_files())
+def test_what_stays_keeps_its_kind_and_nothing_is_there_twice(files: tuple[Data, Data]) -> None:
+    old, new = both(files)
+    steps = difference(old, new)
+    before = {link.name: link for link in old.links}
+    for link in new.links:
+        if link.name in before:
+            was = before[link.name]
+            assert (was.kind, was.slots, was.memif) == (link.kind, link.slots, link.memif)
+    lcores = Counter(
+        part.partition("@")[0] for one in new.functions for part in one.lcores.split(",")
+    )
+    devices = Counter(
+        port.device_name for one in new.functions if one.group == "engine" for port in one.ports
+    )
+    memifs = Counter(link.memif.buffer_bytes for link in new.links if link.memif)
+    for numbers in (lcores, devices, memifs):
+        assert all(count == 1 for count in numbers.values())
+    # A client does not come back to a server that was started anew.
+    assert old.with_clients(steps.ended) <= {*steps.ended}
+    assert broken(without(old, steps.removed_chains).deploy({}, "id")) == []
+    assert broken(new.deploy({}, "id")) == []
+
+
+def changed(**parts: object) -> Difference:
+    old = plan_or_none(small())
+    assert old
+    return difference(old, next_plan(small(**parts), old))
+
+
+def told(steps: Difference) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    return [(one.part, one.name, one.what, one.why) for one in steps.changes]
+
+
+def test_a_chain_is_added_and_what_runs_stays_as_it_is() -> None:
+    functions = {**small()["functions"], "x": {"program": "sh"}}
+    match = [{"dst_port": 80}]
+    chains = {"new": {"path": ["x"], "match": match}, **small()["chains"]}
+    steps = changed(functions=functions, chains=chains)
+    assert told(steps) == [("chain", "new", "added", ()), ("function", "x", "added", ())]
+    assert (steps.ended, steps.started, steps.down) == ((), ("x",), ())
+
+
+def test_other_arguments_start_one_function_anew() -> None:
+    functions = {**small()["functions"], "nat": {"program": "sh", "args": ["-c"]}}
+    steps = changed(functions=functions)
+    assert told(steps) == [("function", "nat", "started anew", ("its arguments",))]
+    assert (steps.ended, steps.started, steps.down) == (("nat",), ("nat",), ("c",))
+
+
+def test_a_larger_link_starts_both_its_functions_anew_under_another_name() -> None:
+    steps = changed(links=[{"from": "fw", "to": "nat", "slots": 4096}])
+    why = ("the link from fw to nat of c: 2048 → 4096 slots",)
+    assert told(steps) == [
+        ("function", "fw", "started anew", why),
+        ("function", "nat", "started anew", why),
+    ]
+    assert steps.ended == ("nat", "fw")
+
+
+@pytest.mark.parametrize("cpu", [1, 5])
+def test_a_function_moves_and_costs_something_else_without_a_restart(cpu: int) -> None:
+    nat = {"program": "sh", "cpu": cpu, "cost_ns": 7, "restart": "on-failure"}
+    steps = changed(functions={**small()["functions"], "nat": nat})
+    moved = [("function", "nat", "moved", ("CPU 1 → 5",))] if cpu == 5 else []
+    other = ("cost: as measured → 7 ns", "restart: never → on-failure")
+    assert told(steps) == [*moved, ("function", "nat", "changed", other)]
+    assert steps.started == ()
+
+
+def test_settings_are_told_with_what_they_were() -> None:
+    steps = changed(scheduler={"gamma": 0.5, "policy": "rr"}, traffic={"rate": "1Mpps"})
+    assert told(steps) == [
+        ("scheduler", "", "changed", ("policy: unis → rr", "gamma: 0.75 → 0.5")),
+        ("traffic", "", "changed", ("rate: max → 1Mpps",)),
+    ]
+    assert steps.policy
+    assert not steps.refused
+
+
+def test_a_client_goes_with_its_server() -> None:
+    links = [
+        {"from": "fw", "to": "nat", "kind": "memif"},
+        {"from": "nat", "to": "monitor", "kind": "memif"},
+    ]
+    old = plan_or_none(small(links=links))
+    assert old
+    other = {**small()["functions"], "nat": {"program": "sh", "args": ["-c"]}}
+    steps = difference(old, next_plan(small(links=links, functions=other), old))
+    assert (steps.ended, steps.started) == (("monitor", "nat"), ("nat", "monitor"))
+    other = {**small()["functions"], "monitor": {"program": "sh", "args": ["-c"]}}
+    steps = difference(old, next_plan(small(links=links, functions=other), old))
+    assert steps.started == ("monitor",)
+
+
+def test_a_function_that_died_is_started_with_the_same_file() -> None:
+    old = plan_or_none(small())
+    assert old
+    steps = difference(old, old, missing=["nat"])
+    assert told(steps) == [("function", "nat", "started anew", ("it ended",))]
+
+
+@pytest.mark.parametrize(
+    ("parts", "wanted"),
+    [
+        ({"platform": {"cpus": [5]}}, "traffic and scheduler stay on CPU 0, 2, 3"),
+        ({"traffic": {"source": {"kind": "port", "device": "net_tap0"}}}, "traffic.source stays"),
+        ({"traffic": {"sink": {"kind": "port", "device": "net_tap0"}}}, "traffic.sink stays"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_with_the_way_out(parts: Data, wanted: str) -> None:
+    (sentence,) = changed(**parts).refused
+    assert sentence.startswith(wanted)
+    assert "`unis down x` and `unis up`" in sentence
+
+
+def test_what_the_file_leaves_open_stays() -> None:
+    """A chain on another CPU would leave the platform others, were it to start."""
+    functions = {**small()["functions"], "x": {"program": "sh", "cpu": 4}}
+    chains = {"new": {"path": ["x"], "match": [{"dst_port": 80}]}, **small()["chains"]}
+    assert changed(functions=functions, chains=chains).refused == ()

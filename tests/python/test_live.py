@@ -1,0 +1,290 @@
+"""What happens to a run while it lives, with an engine that carries no packets: functions die and
+come back, files are applied. What the packets have of it, tests/e2e/test_live.py tells.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.python.place import Place, wait_for
+
+ALIVE = ["a", "b"]
+
+
+def write(place: Place, *, name: str = "live", **parts: Any) -> Path:
+    """Two chains with a function each; `parts` stand in for those of a function or the file."""
+    functions = {key: {"program": "sleeper", "cpu": 1} for key in ALIVE}
+    for key in [key for key in parts if key in functions]:
+        functions[key] |= parts.pop(key)
+    content = {
+        "apiVersion": "unis/v1",
+        "name": name,
+        "functions": functions,
+        "chains": {"one": {"match": [{"dst_port": 80}], "path": ["a"]}, "two": {"path": ["b"]}},
+        **parts,
+    }
+    path = place.folder / "live.yaml"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def with_third(place: Place, **more: Any) -> Path:
+    """The same and a chain of a third function."""
+    functions = {key: {"program": "sleeper", "cpu": 1} for key in (*ALIVE, "c")}
+    functions["c"] |= more
+    chains = {
+        "one": {"match": [{"dst_port": 80}], "path": ["a"]},
+        "three": {"match": [{"dst_port": 53}], "path": ["c"]},
+        "two": {"path": ["b"]},
+    }
+    return write(place, functions=functions, chains=chains)
+
+
+def row(place: Place) -> dict[str, Any]:
+    (found,) = place.ps()
+    return found
+
+
+def kill(place: Place, function: str) -> int:
+    pid: int = row(place)["functions"][function]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def log(place: Place) -> str:
+    return place.unis("logs", "live", "unis")
+
+
+def test_a_dead_function_takes_its_chain_down_and_no_other(place: Place) -> None:
+    place.unis("up", write(place), "-d")
+    kill(place, "a")
+    wait_for(lambda: "a" in row(place)["exited"])
+    now = row(place)
+    assert now["phase"] == "running"
+    assert now["exited"] == {"a": "was killed by signal 9"}
+    assert now["functions"]["a"] is None
+    assert now["functions"]["b"]
+    assert place.called("Detach-a")
+    said = place.unis("ps", "live")
+    assert "exited" in said
+    assert "was killed by signal 9" in said
+    kill(place, "b")
+    wait_for(lambda: row(place)["phase"] == "failed")
+    assert "function b (pid" in row(place)["reason"]
+    place.assert_nothing_left()
+
+
+def test_a_function_comes_back_and_its_deaths_are_counted(place: Place) -> None:
+    place.unis("up", write(place, a={"restart": "on-failure"}), "-d")
+    seen = set()
+    for deaths in (1, 2):
+        seen.add(kill(place, "a"))
+        wait_for(lambda: row(place)["functions"]["a"] not in (None, *seen))
+        assert row(place)["restarts"]["a"] == deaths
+        assert row(place)["exited"] == {}
+    assert "will be started again in 0.2 s" in log(place)
+    assert place.calls.read_text().split().count("Attach") == 4
+    state = json.loads((place.folder / "run/runs/live/state.json").read_text())
+    assert len(state["functions"]) == 2, "the dead are replaced"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_function_that_ends_by_itself_with_code_0_is_let_go(
+    place: Place,
+    code: int,
+) -> None:
+    place.program("functions/ends", f"while ! [ -e now ]; do sleep 0.02; done; exit {code}")
+    place.unis("up", write(place, a={"program": "ends", "restart": "on-failure"}), "-d")
+    (place.folder / "now").touch()
+    wait_for(lambda: "exited with code" in log(place))
+    assert ("will be started again" in log(place)) == (code != 0)
+
+
+def test_one_that_dies_again_and_again_is_waited_for_longer(place: Place) -> None:
+    place.program("functions/ends", "while ! [ -e now ]; do sleep 0.02; done; exit 1")
+    place.unis("up", write(place, a={"program": "ends", "restart": "on-failure"}), "-d")
+    (place.folder / "now").touch()
+    wait_for(lambda: "in 0.8 s" in log(place))
+    assert row(place)["functions"]["b"]
+    (place.folder / "now").unlink()
+    wait_for(lambda: "a runs again" in log(place).splitlines()[-1])
+
+
+def test_a_launcher_that_is_killed_while_a_function_comes_back_leaves_nothing(
+    place: Place,
+) -> None:
+    place.unis("up", write(place, a={"restart": "on-failure"}), "-d", FAKE_SLOW_SECOND="1")
+    kill(place, "a")
+    wait_for(lambda: place.calls.read_text().split().count("Attach") == 3)
+    os.kill(row(place)["launcher"], signal.SIGKILL)
+    place.assert_nothing_left()
+
+
+def test_a_chain_is_added_and_removed_again(place: Place) -> None:
+    first = write(place)
+    place.unis("up", first, "-d")
+    before = row(place)
+    file = with_third(place)
+    said = place.unis("apply", file, "--dry-run")
+    assert "three" in said
+    assert "added" in said
+    assert row(place)["functions"] == before["functions"]
+    assert not place.called("Apply")
+    assert "2 changes" in place.unis("apply", file)
+    now = row(place)
+    assert [chain["name"] for chain in now["stats"]["chains"]] == ["one", "three", "two"]
+    assert {key: now["functions"][key] for key in ALIVE} == before["functions"]
+    pid = now["functions"]["c"]
+    assert "nothing is to be changed" in place.unis("apply", file)
+    result = json.loads(place.unis("-q", "apply", write(place), "--json"))
+    assert result["applied"]
+    assert result["difference"]["ended"] == ["c"]
+    assert row(place)["functions"] == before["functions"]
+    assert not Path(f"/proc/{pid}").exists()
+    calls = place.calls.read_text().split()
+    assert calls.count("Apply") == 3, "a chain that goes is let run empty first"
+
+
+def test_other_arguments_and_another_policy(place: Place) -> None:
+    place.unis("up", write(place), "-d")
+    before = row(place)["functions"]
+    place.unis("apply", write(place, a={"args": ["x"]}, scheduler={"policy": "rr"}))
+    now = row(place)
+    assert now["policy"] == "rr"
+    assert now["functions"]["a"] != before["a"]
+    assert now["functions"]["b"] == before["b"]
+    assert place.called("Detach-a")
+    assert not place.called("Detach-b")
+
+
+def test_a_dead_function_is_brought_back_by_the_same_file(place: Place) -> None:
+    file = write(place)
+    place.unis("up", file, "-d")
+    kill(place, "a")
+    wait_for(lambda: "a" in row(place)["exited"])
+    assert "it ended" in place.unis("apply", file, "--dry-run")
+    place.unis("apply", file)
+    assert row(place)["exited"] == {}
+    assert row(place)["functions"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [
+        ("sleeper", "no room for slow"),
+        ("dies", "last words"),
+    ],
+)
+def test_what_fails_is_gone_back(
+    place: Place,
+    program: str,
+    wanted: str,
+) -> None:
+    refuse = "slow" if program == "sleeper" else ""
+    place.unis("up", write(place, b={"restart": "on-failure"}), "-d", FAKE_REFUSE=refuse)
+    before = row(place)
+    functions = {
+        "b": {"program": "sleeper", "cpu": 1, "args": ["x"]},
+        "slow": {"program": program, "cpu": 1},
+    }
+    chains = {"three": {"match": [{"dst_port": 53}], "path": ["slow"]}, "two": {"path": ["b"]}}
+    code = 2 if refuse else 1  # it is the user's to mend
+    said = place.unis("apply", write(place, functions=functions, chains=chains), code=code)
+    assert wanted in said
+    assert "everything is as it was before" in said
+    now = row(place)
+    assert [chain["name"] for chain in now["stats"]["chains"]] == ["one", "two"]
+    assert set(now["functions"]) == {"a", "b"}
+    assert None not in now["functions"].values()
+    assert now["cpus"] == before["cpus"]
+    kill(place, "b")  # it is looked after as before
+    wait_for(lambda: row(place)["restarts"]["b"] == 1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "wanted"),
+    [
+        ({"platform": {"cpus": [1]}}, "traffic and scheduler need another"),
+        ({"traffic": {"sink": {"kind": "port", "device": "net_null0"}}}, "traffic.sink stays"),
+        ({"a": {"program": "no-such"}}, "there is no program `no-such`"),
+        ({"a": {"cpu": 99}}, "CPU 99 does not exist here"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    place: Place,
+    parts: dict[str, Any],
+    wanted: str,
+) -> None:
+    place.unis("up", write(place), "-d")
+    before = row(place)
+    assert wanted in place.unis("apply", write(place, **parts), code=2)
+    assert row(place)["functions"] == before["functions"]
+    assert not place.called("Apply")
+
+
+def test_an_apply_that_is_interrupted_goes_on(place: Place) -> None:
+    place.program("functions/late", "sleep 1; exec sleep 1000")
+    place.unis("up", write(place), "-d", FAKE_SLOW="Apply")
+    process = place.start("apply", with_third(place))
+    wait_for(lambda: place.called("Apply"))
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the change goes on by itself" in said
+    wait_for(lambda: "c" in row(place)["functions"])
+    wait_for(lambda: "is applied" in log(place))
+
+
+def test_a_run_in_the_foreground_is_changed_too(place: Place) -> None:
+    process = place.start("up", write(place))
+    wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
+    place.unis("apply", with_third(place))
+    assert row(place)["functions"]["c"]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"", b"{", b"[]\n", b"{}\n", b'{"file": 1, "variables": [], "cpus": 0}\n', b"[" * 99999],
+)
+def test_nonsense_on_the_control_socket_harms_nobody(place: Place, words: bytes) -> None:
+    place.unis("up", write(place), "-d")
+    path = place.folder / "run/runs/live/control.sock"
+    assert path.stat().st_mode & 0o777 == 0o600
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(str(path))
+        connection.sendall(words)
+        connection.shutdown(socket.SHUT_WR)
+        assert b'"error"' in connection.makefile("rb").read()
+    assert row(place)["phase"] == "running"
+    place.unis("apply", with_third(place))
+
+
+def test_a_benchmark_s_run_takes_no_changes(place: Place) -> None:
+    """It would measure another chain than it says."""
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from unis.runtime.interrupts import interrupts\n"
+        "from unis.runtime.planning import plan_file\n"
+        "from unis.runtime.options import Options\n"
+        "from unis.runtime.run import running\n"
+        "with interrupts() as switch:\n"
+        "    with running(plan_file(Path(sys.argv[1])), Options(), print, switch):\n"
+        "        time.sleep(1000)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code, write(place)], env=place.environment,
+        stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
+        assert "takes no changes" in place.unis("apply", with_third(place), code=1)
+        process.terminate()

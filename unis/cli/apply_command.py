@@ -1,0 +1,83 @@
+"""`unis apply`: a running run becomes what a file says."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unis.cli.select import ChainFileArgument, JsonOption, NameOption, connect
+from unis.cli.terminal import errors_told, fail, out, say
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.runtime.directory import RunDirectory
+
+
+def apply(
+    file: ChainFileArgument,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be done, and why.")
+    ] = False,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a running run to what FILE says; chains that stay as they are lose nothing.
+
+    Chains and functions are added, removed and moved, functions with other arguments or links are
+    started anew, costs, thresholds, policy and controller are changed. A chain with a function that
+    is started anew drops what comes meanwhile. If something fails, the way is gone back. The run
+    is the one that has the file's name.
+
+    Example: unis apply chain.yaml --dry-run
+    """
+    from unis.chain.load import load
+    from unis.plan.machine import Machine
+    from unis.runtime.change import ApplyRequest
+
+    machine = Machine.this()  # before we keep off the CPUs of functions
+    with errors_told():
+        loaded = load(file, name)  # what is wrong with it is told here, before anybody is asked
+        directory, state, client = connect(loaded.file.name)
+        client.close()
+        request = ApplyRequest(str(file.resolve()), dict(os.environ), sorted(machine.cpus), dry_run)
+        result = _ask(directory, request.as_dict())
+    if as_json:
+        out.print_json(json.dumps(result))
+        return
+    _show(state.name, result)
+
+
+def _ask(directory: RunDirectory, request: dict[str, Any]) -> dict[str, Any]:
+    from unis.runtime.control import ask
+
+    try:
+        return ask(directory.control, request, say)
+    except KeyboardInterrupt:
+        what = "nothing was to be done" if request["dry_run"] else "the change goes on by itself"
+        sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
+        raise fail(sentence, EXIT_FAILED) from None
+
+
+def _show(name: str, result: dict[str, Any]) -> None:
+    steps = result["difference"]
+    if not steps["changes"] and not steps["refused"]:
+        say(f"{name}: nothing is to be changed")
+        return
+    if not result["applied"]:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for column in ("part", "name", "what", "why"):
+            table.add_column(column, no_wrap=column != "why")
+        for change in steps["changes"]:
+            table.add_row(change["part"], change["name"], change["what"], "; ".join(change["why"]))
+        out.print(table)
+        if steps["down"]:
+            out.print(f"down meanwhile: {', '.join(steps['down'])}", markup=False, soft_wrap=True)
+        if steps["refused"]:
+            raise fail("\n".join(f"refused: {sentence}" for sentence in steps["refused"]))
+        return
+    say(f"{name}: {len(steps['changes'])} changes in {result['seconds']:.2f} s")

@@ -1,0 +1,245 @@
+"""What must be done so that a run becomes what another plan says. Pure: nothing is done here."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from unis.chain.model import PortSink, PortSource
+from unis.links.kind import LinkPlan
+from unis.plan.model import ChainPlan, FunctionPlan, Plan, PortPlan
+
+Part = Literal["chain", "function", "scheduler", "traffic"]
+What = Literal["added", "removed", "changed", "started anew", "moved"]
+
+# Of a function's process: what it is started with, and how that is called.
+_STARTED_WITH = {
+    "program": "its program",
+    "words": "its arguments",
+    "stdin": "its standard input",
+    "env": "its environment",
+    "user": "its user",
+    "cwd": "the folder of the chain file",
+    "yield_every": "yield_every",
+    "group": "the kind of its links",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that becomes another."""
+
+    part: Part
+    name: str
+    what: What
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From one plan of a run to another."""
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()  # sentences on what cannot be changed while it runs
+    removed_chains: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()  # functions whose processes end, in this order
+    started: tuple[str, ...] = ()  # functions that get a new process, in this order
+    down: tuple[str, ...] = ()  # chains that stay, and drop what comes meanwhile
+    policy: bool = field(default=False)  # or the controller
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.refused)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return asdict(self)
+
+
+def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Difference:
+    """From `old`, which runs, to `new`; `missing` functions of it are dead."""
+    before = {function.name: function for function in old.functions}
+    after = {function.name: function for function in new.functions}
+    anew = _started_anew(old, new, missing)
+    started = tuple(name for name in after if name in anew or name not in before)
+    chains = {chain.name for chain in new.chains}
+    return Difference(
+        changes=(*_chains(old, new), *_functions(before, after, anew), *_settings(old, new)),
+        refused=tuple(_refused(old, new)),
+        removed_chains=tuple(chain.name for chain in old.chains if chain.name not in chains),
+        # The ends that poll first: those that connect were started behind their servers.
+        ended=tuple(name for name in reversed(before) if name in anew or name not in after),
+        started=started,
+        down=tuple(
+            chain.name
+            for chain in new.chains
+            if chain.name in {one.name for one in old.chains}
+            and any(hop.function in started for hop in chain.hops)
+        ),
+        policy=(old.policy, old.controller) != (new.policy, new.controller),
+    )
+
+
+def without(plan: Plan, chains: Collection[str]) -> Plan:
+    """The same functions and links, with fewer chains."""
+    return replace(plan, chains=tuple(one for one in plan.chains if one.name not in chains))
+
+
+# ------------------------------------------------------------------ functions
+
+
+def _started_anew(old: Plan, new: Plan, missing: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Functions of both plans that need another process, and why."""
+    after = {function.name: function for function in new.functions}
+    found: dict[str, tuple[str, ...]] = {}
+    gone = {function.name for function in old.functions if function.name not in after}
+    for function in old.functions:
+        if function.name in after:
+            why = tuple(_another_process(function, after[function.name], old, new))
+            if function.name in missing:
+                why = ("it ended", *why)
+            if why:
+                found[function.name] = why
+    for name in old.with_clients({*found, *gone}) - {*found, *gone}:
+        found[name] = ("it connects to a function that goes, or is started anew",)
+    return found
+
+
+def _another_process(was: FunctionPlan, now: FunctionPlan, old: Plan, new: Plan) -> Iterator[str]:
+    for key, called in _STARTED_WITH.items():
+        before, after = getattr(was, key), getattr(now, key)
+        if before != after and key in ("program", "user", "yield_every"):
+            yield f"{called}: {before or 'none'} → {after or 'none'}"
+        elif before != after:
+            yield called
+    if was.lcores.count(",") != now.lcores.count(","):
+        yield f"lcores: {was.lcores.count(',') + 1} → {now.lcores.count(',') + 1}"
+    if len(was.ports) != len(now.ports):
+        yield f"ports: {len(was.ports)} → {len(now.ports)}"
+    elif was.group == now.group and was.ports != now.ports:
+        yield from dict.fromkeys(
+            why
+            for before, after in zip(was.ports, now.ports, strict=True)
+            for why in _another_port(before, after, old, new)
+        )
+
+
+def _another_port(was: PortPlan, now: PortPlan, old: Plan, new: Plan) -> Iterator[str]:
+    before = {link.name: link for link in old.links}
+    after = {link.name: link for link in new.links}
+    for name, other in ((was.rx, now.rx), (was.tx, now.tx)):
+        if name != other:
+            yield _another_link(before.get(name), after.get(other))
+    if (was.rx, was.tx) == (now.rx, now.tx) and was != now:
+        yield "its end of a memif"
+
+
+def _another_link(was: LinkPlan | None, now: LinkPlan | None) -> str:
+    if was and now and was.stretch == now.stretch and was.kind == now.kind:
+        chain, origin, to = now.stretch
+        return f"the link from {origin} to {to} of {chain}: {was.slots} → {now.slots} slots"
+    return "the links of its ports"
+
+
+def _functions(
+    before: Mapping[str, FunctionPlan],
+    after: Mapping[str, FunctionPlan],
+    anew: Mapping[str, tuple[str, ...]],
+) -> Iterator[Change]:
+    for name in before:
+        if name not in after:
+            yield Change("function", name, "removed")
+    for name, now in after.items():
+        was = before.get(name)
+        if was is None:
+            yield Change("function", name, "added")
+            continue
+        if name in anew:
+            yield Change("function", name, "started anew", anew[name])
+        if was.cpu != now.cpu:
+            yield Change("function", name, "moved", (f"CPU {was.cpu} → {now.cpu}",))
+        why = []
+        if was.cost_ns != now.cost_ns:
+            why.append(f"cost: {_cost(was)} → {_cost(now)}")
+        if was.restart != now.restart:
+            why.append(f"restart: {was.restart} → {now.restart}")
+        if why:
+            yield Change("function", name, "changed", tuple(why))
+
+
+def _cost(function: FunctionPlan) -> str:
+    return "as measured" if function.cost_ns is None else f"{function.cost_ns:g} ns"
+
+
+# ------------------------------------------------------------------ chains
+
+
+def _chains(old: Plan, new: Plan) -> Iterator[Change]:
+    before = {chain.name: chain for chain in old.chains}
+    after = {chain.name: chain for chain in new.chains}
+    for name in before:
+        if name not in after:
+            yield Change("chain", name, "removed")
+    for name, now in after.items():
+        if name not in before:
+            yield Change("chain", name, "added")
+        elif why := tuple(_another_chain(before[name], now)):
+            yield Change("chain", name, "changed", why)
+    order = [name for name in after if name in before]
+    if order != [name for name in before if name in after]:
+        yield Change("chain", ", ".join(order), "changed", ("the order in which they match",))
+
+
+def _another_chain(was: ChainPlan, now: ChainPlan) -> Iterator[str]:
+    if was.match != now.match:
+        yield "match"
+    path, wanted = ([hop.function for hop in chain.hops] for chain in (was, now))
+    if path != wanted:
+        yield f"path: {' → '.join(path)} becomes {' → '.join(wanted)}"
+    elif was.hops != now.hops:
+        yield "the ports that it goes through"
+    elif (was.ingress, was.egress) != (now.ingress, now.egress):
+        yield "its links"
+
+
+# ------------------------------------------------------------------ the rest
+
+
+def _settings(old: Plan, new: Plan) -> Iterator[Change]:
+    if why := tuple(_fields(old.scheduler, new.scheduler)):
+        yield Change("scheduler", "", "changed", why)
+    if why := tuple(_fields(old.traffic, new.traffic)):
+        yield Change("traffic", "", "changed", why)
+
+
+def _fields(old: BaseModel, new: BaseModel) -> Iterator[str]:
+    before, after = old.model_dump(), new.model_dump()
+    for key in before:
+        if before[key] != after[key]:
+            yield f"{key}: {_shown(before[key])} → {_shown(after[key])}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {part}" for key, part in value.items())
+    return "none" if value is None else str(value)
+
+
+def _refused(old: Plan, new: Plan) -> Iterator[str]:
+    again = f"; `unis down {old.name}` and `unis up` bring it up so"
+    if old.platform_cpus != new.platform_cpus:
+        cpus = [", ".join(map(str, plan.platform_cpus)) for plan in (old, new)]
+        yield (
+            f"traffic and scheduler stay on CPU {cpus[0]} while the chains run, and the file wants "
+            f"CPU {cpus[1]}{again}"
+        )
+    for end, was, now in (
+        ("source", old.traffic.source, new.traffic.source),
+        ("sink", old.traffic.sink, new.traffic.sink),
+    ):
+        ports = isinstance(was, PortSource | PortSink) and was != now
+        if was.kind != now.kind or ports:
+            yield (
+                f"traffic.{end} stays {_shown(was.model_dump())} while the chains run, and the "
+                f"file wants {_shown(now.model_dump())}{again}"
+            )

@@ -1,0 +1,216 @@
+"""`unis apply` in the launcher: what the difference says is done, or undone again.
+
+Chains that go are let run empty; functions that go, or are started anew, end; the engine is told
+the new whole; new functions are started. If one of that fails, the way is gone back.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unis.engine import names
+from unis.errors import UnisError
+from unis.plan.difference import Difference, difference, without
+from unis.plan.machine import Machine
+from unis.plan.model import Plan
+from unis.runtime.claim import claim_more
+from unis.runtime.control import Say
+from unis.runtime.costs import known_costs
+from unis.runtime.errors import LaunchError
+from unis.runtime.functions import end_functions, start_functions
+from unis.runtime.planning import plan_next
+from unis.runtime.process import keep_off
+from unis.runtime.run import Run
+
+_LIVE_ROUNDS = 200  # of an estimate for which traffic pauses
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """What shall run instead."""
+
+    file: str
+    variables: dict[str, str]  # of the environment of who asks
+    cpus: list[int]  # those that we may use
+    dry_run: bool = False
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> "ApplyRequest":
+        """From JSON; LaunchError if it is none."""
+        try:
+            return cls(
+                file=str(data["file"]),
+                variables={str(key): str(value) for key, value in data["variables"].items()},
+                cpus=[int(cpu) for cpu in data["cpus"]],
+                dry_run=bool(data["dry_run"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LaunchError("the request is none that this launcher knows") from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `parse` reads it."""
+        return asdict(self)
+
+
+def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say) -> dict[str, Any]:
+    """Changes the run as the request says; `missing` functions are dead. UnisError if it cannot.
+
+    Whatever happens the run goes on, unless its engine dies.
+    """
+    request = ApplyRequest.parse(data)
+    machine = Machine(frozenset(request.cpus))
+    new = plan_next(Path(request.file), run.plan, machine, request.variables)
+    steps = difference(run.plan, new, missing)
+    result = {"difference": steps.as_dict(), "applied": False, "seconds": 0.0}
+    if request.dry_run or not steps:
+        return result
+    if steps.refused:
+        raise LaunchError("; ".join(steps.refused))
+    begin = time.monotonic()
+    _Change(run, new, steps, frozenset(missing), say).carry_out()
+    return {**result, "applied": True, "seconds": time.monotonic() - begin}
+
+
+class _Change:
+    def __init__(
+        self, run: Run, new: Plan, steps: Difference, missing: frozenset[str], say: Say
+    ) -> None:
+        self._run = run
+        self._missing = missing
+        self._old = run.plan
+        self._new = new
+        self._steps = steps
+        self._say = say
+        self._costs = dict(run.costs)
+        self._begun = False  # nothing is another yet
+
+    def carry_out(self) -> None:
+        run = self._run
+        costs = self._known_costs()
+        claim_more(self._new, run.state, run.record)
+        keep_off(self._new.cpus)
+        run.costs = costs
+        try:
+            self._forward()
+        except UnisError as error:
+            run.check_platform()  # without it there is nothing to go back to
+            if not self._begun:
+                run.costs = self._costs
+                self._settle(self._old)
+                raise LaunchError(
+                    f"{error}; nothing was changed", bad_input=error.bad_input
+                ) from None
+            self._back(error)
+        self._settle(self._new)
+        self._tell(f"`{self._new.chain_file}` is applied")
+
+    def _tell(self, line: str) -> None:
+        self._run.tell(line)
+        self._say(line)
+
+    def _known_costs(self) -> dict[str, Any]:
+        """What is still true of what was measured, and what was measured before."""
+        anew = self._steps.started
+        stay = {name: cost for name, cost in self._run.costs.items() if name not in anew}
+        found = known_costs(self._new) if self._run.options.use_cache else {}
+        costs = {**found, **stay}
+        for name in self._new.alone:
+            if self._new.function(name).cost_ns is None and name not in costs:
+                raise LaunchError(
+                    f"{name} has a memif to another function, so its cost cannot be measured while "
+                    "chains run; state its cost_ns"
+                )
+        return costs
+
+    # ------------------------------------------------------------------ forward
+
+    def _forward(self) -> None:
+        run, steps = self._run, self._steps
+        if steps.removed_chains:
+            self._tell(f"letting {_listed(steps.removed_chains)} run empty")
+            self._apply(without(self._old, steps.removed_chains))
+        if steps.ended:
+            self._begun = True
+            self._tell(f"ending {_listed(steps.ended)}")
+            for problem in end_functions(run, steps.ended):
+                self._tell(problem)
+        self._tell("telling unisd what shall run now")
+        self._apply(self._new)
+        run.plan = self._new
+        self._start(steps.started)
+        if wanted := run.without_cost():
+            self._tell("traffic pauses while costs are measured")
+            run.estimate(wanted, _LIVE_ROUNDS)
+        if steps.policy:
+            self._set_policy(self._new)
+
+    def _apply(self, plan: Plan) -> None:
+        costs = {name: cost.ns for name, cost in self._run.costs.items()}
+        self._run.client.apply(plan.deploy(costs, self._run.state.run_id))
+        self._begun = True
+
+    def _start(self, wanted: Collection[str]) -> None:
+        if wanted:
+            self._say(f"starting {_listed(wanted)}")
+        functions = [one for one in self._run.plan.functions if one.name in wanted]
+        start_functions(self._run, functions, beside=True)
+        for name in wanted:  # it may have died since
+            self._run.functions[name].check(starting=False)
+
+    def _set_policy(self, plan: Plan) -> None:
+        """What the command line of `unis up` said goes before any file."""
+        options = self._run.options
+        policy = options.policy or plan.policy
+        controller = options.controller or plan.controller
+        self._run.client.set_policy(names.policy(policy), names.controller(controller))
+
+    # ------------------------------------------------------------------ back
+
+    def _back(self, error: UnisError) -> None:
+        """Raises `error`, and says in what state the run is."""
+        run, steps = self._run, self._steps
+        self._tell(f"{error}; going back")
+        begun = steps.started if run.plan is self._new else ()
+        try:
+            end_functions(run, [name for name in reversed(begun) if name in run.functions])
+            gone = {name for name in steps.ended if name not in run.functions} - self._missing
+            run.costs = self._costs
+            self._apply(self._old)
+            run.plan = self._old
+            self._start(gone)
+            if steps.policy:
+                self._set_policy(self._old)
+        except UnisError as again:
+            run.check_platform()
+            self._settle(run.plan)
+            absent = [one.name for one in run.plan.functions if one.name not in run.functions]
+            which = "new" if run.plan is self._new else "old"
+            raise LaunchError(
+                f"{error}; and the way back failed too: {again}. The chains are those of the "
+                f"{which} file, and down where {_listed(absent) or 'nothing'} is missing",
+                bad_input=False,
+            ) from None
+        self._settle(self._old)
+        raise LaunchError(f"{error}; everything is as it was before", bad_input=error.bad_input)
+
+    def _settle(self, plan: Plan) -> None:
+        """Notes no more than is there now."""
+        state = self._run.state
+        known = {one.name for one in plan.functions}
+        self._run.record(
+            chain_file=str(plan.chain_file),
+            groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
+            cpus=sorted(plan.cpus),
+            hugepages_mb=plan.hugepages_mb,
+            functions=[one for one in state.functions if one.name in known],
+        )
+
+
+def _prefixes(plan: Plan) -> list[str]:
+    return [function.file_prefix for function in plan.functions]
+
+
+def _listed(names_: Collection[str]) -> str:
+    return ", ".join(sorted(names_))

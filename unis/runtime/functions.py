@@ -1,0 +1,96 @@
+"""Processes of functions: how they come and go, at the start of a run and while it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unis.engine.client import PATIENCE, EngineError
+from unis.runtime.files import remove_tree
+from unis.runtime.process import ProcessId, calm, end
+from unis.runtime.state import FunctionProcess
+
+if TYPE_CHECKING:
+    from unis.plan.model import FunctionPlan
+    from unis.runtime.run import Run
+    from unis.runtime.steps import Launch
+
+DPDK_RUNTIME = Path("/var/run/dpdk")
+_SOCKET_SECONDS = 5.0  # until a function serves its memifs
+_GENTLE_SECONDS = 0.5  # while others wait for it to be gone
+
+
+def start_functions(
+    run: Launch,
+    functions: Iterable[FunctionPlan],
+    *,
+    beside: bool = False,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Starts and attaches each, in this order.
+
+    Those of a DPDK group of their own are attached last, for both ends of a memif must run;
+    `started` is called before that. With `beside` the CPUs of functions are busy with others.
+    """
+    late: list[FunctionProcess] = []
+    for function in functions:
+        run.tell(f"starting {function.name} on CPU {function.cpu}")
+        served = run.plan.served_by(function)
+        for socket in served:  # one that died may have left it
+            socket.unlink(missing_ok=True)
+        child = run.start_function(function, function.argv_beside if beside else function.argv)
+        if identity := ProcessId.of(child.process.pid):
+            before = run.state.function(function.name)
+            process = FunctionProcess(
+                function.name, function.cpu, identity, before.restarts if before else 0
+            )
+            run.record(functions=run.state.with_function(process))
+            _wait_for(served, child.check)
+            if function.group == "engine":
+                run.attach(process)
+            else:
+                late.append(process)
+    started()
+    for process in late:
+        run.attach(process)
+
+
+def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
+    """A program that comes to a memif before its other end is there may give up."""
+    until = time.monotonic() + _SOCKET_SECONDS
+    while not all(socket.exists() for socket in sockets) and time.monotonic() < until:
+        check()
+        time.sleep(0.01)
+
+
+def end_functions(run: Run, names: Collection[str], patience: float = PATIENCE) -> list[str]:
+    """Ends functions while others go on, in this order; what does not die. EngineError: the engine
+    does not let go of one, which is still there then; after so many seconds, if it is busy.
+    """
+    problems: list[str] = []
+    for name in names:
+        function = run.state.function(name)
+        if function is None or name not in run.functions:
+            continue
+        run.client.detach(name, patience)
+        if function.process.alive():
+            # Where others spin it would get no time to end in.
+            _move(function.process, run.plan.platform_cpus)
+            problems += calm([function.process])
+            problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
+            with contextlib.suppress(EngineError):  # it is let go, but now the engine sees it dead
+                run.client.detach(name)
+        run.forget(name)
+        if (plan := run.plan.function(name)).group == "own":
+            problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
+    return problems
+
+
+def _move(process: ProcessId, cpus: Iterable[int]) -> None:
+    for thread in process.threads():
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(thread, cpus)

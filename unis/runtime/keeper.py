@@ -1,0 +1,231 @@
+"""Looks after a run that is up: functions that die, logs that grow, changes that are asked for.
+
+A function that dies takes its chains down, and the rest goes on. With `restart: on-failure` it is
+started again, after a while that doubles from death to death. Together with it go the functions
+that connect to a memif of its: a client does not come back to another server.
+"""
+
+import contextlib
+import dataclasses
+import math
+import os
+import select
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from unis.engine.client import EngineError
+from unis.errors import UnisError
+from unis.runtime.backoff import Backoff
+from unis.runtime.change import answer
+from unis.runtime.child import Child
+from unis.runtime.control import ControlSocket, Say
+from unis.runtime.errors import RunFailedError
+from unis.runtime.functions import end_functions, start_functions
+from unis.runtime.logs import shorten
+from unis.runtime.run import Run
+from unis.v1 import engine_pb2 as pb
+
+_LOOK_SECONDS = 1.0  # between looks at how long logs have become
+_AGAIN_SECONDS = 0.1  # between two attempts to have a busy engine let go of a dead function
+_UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
+
+
+class Keeper:
+    """The launcher's part while the chains run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._control = ControlSocket(run.directory.control)
+        self._ended: set[str] = set()  # functions that are down for good
+        self._ending: list[str] = []  # functions of which the engine has not let go yet
+        self._due: dict[str, float] = {}  # functions to be started again, and when (monotonic)
+        self._backoff: dict[str, Backoff] = {}
+        self._since = dict.fromkeys(run.functions, time.monotonic())
+
+    def __enter__(self) -> "Keeper":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._control.close()
+
+    # ------------------------------------------------------------------ waiting
+
+    def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
+        """Calls `on_stats` every so many seconds, till an exception: the end, or an interrupt."""
+        unanswered = 0
+        while True:
+            self.wait(interval)
+            try:
+                stats = self.run.client.stats()
+            except EngineError as error:
+                unanswered += 1
+                if unanswered >= _UNANSWERED:
+                    raise RunFailedError(str(error)) from None
+                continue
+            unanswered = 0
+            on_stats(stats)
+
+    def wait_delivering(self) -> None:
+        """Till every chain has delivered a packet."""
+        while not all(chain.delivered for chain in self.run.client.stats().chains):
+            self.wait(0.1)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Does what there is to do; RunFailedError as soon as the run cannot go on. None: ever."""
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        while True:
+            self._attend()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._sleep(min(left, self._next()))
+
+    def _next(self) -> float:
+        """Seconds till there is something to do of itself."""
+        if self._ending:
+            return _AGAIN_SECONDS
+        return min(_LOOK_SECONDS, *(at - time.monotonic() for at in self._due.values()), math.inf)
+
+    def _sleep(self, seconds: float) -> None:
+        """Till a process of the run dies, or somebody wants something."""
+        with contextlib.ExitStack() as stack:
+            poll = select.poll()
+            poll.register(self._control, select.POLLIN)
+            for process in self.run.processes():
+                if process.poll() is not None:
+                    return
+                descriptor = os.pidfd_open(process.pid)
+                stack.callback(os.close, descriptor)
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(max(0.0, seconds) * 1000)
+
+    def _attend(self) -> None:
+        run = self.run
+        run.check_platform()
+        for log in (run.directory.unisd_log, *(one.log for one in run.functions.values())):
+            shorten(log)
+        for name, child in list(run.functions.items()):
+            if child.ended() and name not in self._ending:
+                self._died(name, child)
+        self._end()
+        now = time.monotonic()
+        due = [name for name, at in self._due.items() if at <= now]
+        if due and not self._ending:
+            self._start_again(due)
+        if conversation := self._control.accept():
+            with conversation:
+                conversation.serve(self._answer)
+                run.check_platform()
+
+    # ------------------------------------------------------------------ deaths
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Functions that do not run now."""
+        return frozenset({*self._ended, *self._due})
+
+    def _died(self, name: str, child: Child) -> None:
+        run = self.run
+        run.tell(child.last_words())
+        self._note_end(name, child.ended())
+        function = run.plan.function(name)
+        again = function.restart == "on-failure" and child.process.returncode != 0
+        unit = run.plan.with_clients({name}) - self.missing if again else {name}
+        self._ending += [name, *(one for one in unit if one not in (name, *self._ending))]
+        self._end()
+        for client in unit - {name}:
+            self._note_end(client, f"was ended, for it connects to {name}")
+        if again:
+            backoff = self._backoff.setdefault(name, Backoff())
+            wait = backoff.after(time.monotonic() - self._since.get(name, -math.inf))
+            run.tell(f"{_listed(unit)} will be started again in {wait:g} s")
+            self._due.update(dict.fromkeys(unit, time.monotonic() + wait))
+            return
+        self._ended.add(name)
+        down = self._chains_of(self._ended)
+        if len(down) == len(run.plan.chains):
+            raise RunFailedError(child.last_words())
+        run.tell(
+            f"{_listed(down)} {'is' if len(down) == 1 else 'are'} down: restart of {name} is "
+            f"{function.restart}; `unis apply {run.plan.chain_file}` brings it back"
+        )
+
+    def _end(self) -> None:
+        """Till the engine has let go, which may be busy, none of them is started again."""
+        for name in list(self._ending):
+            try:
+                for problem in end_functions(self.run, [name], patience=0.0):
+                    self.run.tell(problem)
+            except EngineError as error:
+                self.run.check_platform()
+                if error.busy:
+                    continue
+                self.run.tell(f"{name}: {error}")
+                self.run.forget(name)
+            self._ending.remove(name)
+
+    def _chains_of(self, functions: Collection[str]) -> list[str]:
+        return [
+            chain.name
+            for chain in self.run.plan.chains
+            if any(hop.function in functions for hop in chain.hops)
+        ]
+
+    def _note_end(self, name: str, how: str) -> None:
+        if process := self.run.state.function(name):
+            ended = dataclasses.replace(process, ended=how)
+            self.run.record(functions=self.run.state.with_function(ended))
+
+    # ------------------------------------------------------------------ restarts
+
+    def _start_again(self, names: Collection[str]) -> None:
+        """A failure is one more death."""
+        run = self.run
+        functions = [one for one in run.plan.functions if one.name in names]
+        for name in names:
+            del self._due[name]
+            if process := run.state.function(name):
+                counted = dataclasses.replace(process, restarts=process.restarts + 1)
+                run.record(functions=run.state.with_function(counted))
+            self._since[name] = time.monotonic()
+        try:
+            start_functions(run, functions, beside=True)
+        except UnisError as error:
+            run.check_platform()
+            run.tell(f"{_listed(names)} could not be started again: {error}")
+            self._fail_again(names)
+        else:
+            run.tell(f"{_listed(names)} runs again")
+
+    def _fail_again(self, names: Collection[str]) -> None:
+        self._ending += [name for name in names if name in self.run.functions]
+        self._end()
+        wait = max(self._backoff.setdefault(name, Backoff()).after(0.0) for name in names)
+        for name in names:
+            self._note_end(name, "could not be started again")
+        self.run.tell(f"the next try is in {wait:g} s")
+        self._due.update(dict.fromkeys(names, time.monotonic() + wait))
+
+    # ------------------------------------------------------------------ changes
+
+    def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
+        try:
+            return answer(self.run, self.missing, request, say)
+        finally:
+            self._ending = [
+                name
+                for name in self._ending
+                if name in self.run.functions and self.run.functions[name].ended()
+            ]
+            # Whoever runs now is missed no more, and who has gone is.
+            there = {*self.run.functions} - {*self._ending}
+            absent = {one.name for one in self.run.plan.functions} - there
+            self._due = {name: at for name, at in self._due.items() if name in absent}
+            self._ended = absent - {*self._due}
+            for name in there:
+                self._since.setdefault(name, time.monotonic())
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))
