@@ -1,18 +1,17 @@
 // Peers of a memif that write what they like while the engine reads: cookies, positions and the
-// size of the file, thousands of times a second. UNIS_FUZZ_SECONDS: for how long, UNIS_FUZZ_SEED:
-// with which draws.
+// size of the file, thousands of times a second.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "engine/base/dice_for_test.h"
+#include "engine/base/fuzz_for_test.h"
 #include "engine/monitor/memif_region.h"
 
 namespace unis {
@@ -20,17 +19,6 @@ namespace {
 
 constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176};
 constexpr std::uint32_t kRingCookie = 0x3E31F20;
-
-std::chrono::duration<double> Wanted() {
-  const char* seconds = std::getenv("UNIS_FUZZ_SECONDS");
-  return std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 1);
-}
-
-std::uint64_t Seed() {
-  const char* seed = std::getenv("UNIS_FUZZ_SEED");
-  if (seed != nullptr) return std::strtoull(seed, nullptr, 10);
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 // One open file that is sometimes a memif's region: of any size and seals, its head overwritten.
 class Hostile {
@@ -77,13 +65,13 @@ class Hostile {
 };
 
 TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
-  const std::uint64_t seed = Seed();
+  const std::uint64_t seed = FuzzSeed();
   SCOPED_TRACE(testing::Message() << "UNIS_FUZZ_SEED=" << seed);
   std::jthread peer([seed](const std::stop_token& stop) {
     Hostile hostile(seed);
     while (!stop.stop_requested()) hostile.Act();
   });
-  const auto end = std::chrono::steady_clock::now() + Wanted();
+  const auto end = std::chrono::steady_clock::now() + FuzzTime();
   std::uint64_t found = 0;
   std::optional<MemifRegion> kept;  // also when its file is long gone
   std::optional<MemifProgress> progress;

@@ -143,6 +143,7 @@ class Deployment {
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
   void LayBridges();
   void BuryPort(const Topology::Port& at, PortShm& shm);
+  void ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponents();
 
