@@ -126,3 +126,27 @@ def test_an_apply_that_fails_leaves_the_run_as_it_was(machine: Machine) -> None:
     assert "everything is as it was before" in said
     assert_delivers(machine, "web", "dns")
     assert lost(machine, "web") == 0
+
+
+def test_a_run_comes_again_when_its_engine_has_died(machine: Machine) -> None:
+    functions = {name: macswap() for name in "ab"}
+    file = machine.chain_file(functions, platform={"restart": "on-failure"})
+    machine.up(file)
+    first = machine.pid_of("unisd")
+    machine.wait_for(lambda: machine.ps()["stats"]["account"]["delivered"] > 0, "it delivers")
+    machine.kill(first)
+    directory = run_directory(machine.name)
+
+    def again() -> bool:
+        state = directory.read()
+        return (
+            state is not None
+            and state.phase == "running"
+            and state.unisd is not None
+            and (state.unisd.pid != first)
+        )
+
+    machine.wait_for(again, "it is brought up again")
+    machine.wait_for(lambda: machine.ps()["stats"]["account"]["delivered"] > 0, "it delivers")
+    assert "unisd died" in machine.unis("logs", machine.name, "unis")
+    assert_whole(machine.exact_account())

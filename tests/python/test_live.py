@@ -289,3 +289,31 @@ def test_a_benchmark_s_run_takes_no_changes(place: Place) -> None:
         wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
         assert "takes no changes" in place.unis("apply", with_third(place), code=1)
         process.terminate()
+
+
+AGAIN: dict[str, Any] = {"platform": {"restart": "on-failure"}}
+
+
+def test_a_run_comes_again_with_its_engine(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    before = row(place)
+    wait_for(lambda: place.called("GetStats"))
+    os.kill(before["unisd"], signal.SIGKILL)
+    wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"] and row(place) != before)
+    wait_for(lambda: row(place)["unisd"] not in (None, before["unisd"]))
+    now = row(place)
+    assert now["launcher"] == before["launcher"]
+    assert not set(now["functions"].values()) & set(before["functions"].values())
+    kill(place, "a")
+    wait_for(lambda: "a" in row(place)["exited"])
+    kill(place, "b")  # this is no death of the engine's
+    wait_for(lambda: row(place)["phase"] == "failed")
+    place.assert_nothing_left()
+
+
+def test_down_ends_a_run_that_would_come_again(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    os.kill(row(place)["unisd"], signal.SIGKILL)
+    place.unis("down", "--all")
+    wait_for(lambda: not place.left(), lambda: str(place.left()))
+    assert place.ps() == []

@@ -131,7 +131,7 @@ def _cpus(file: ChainFile) -> Iterator[Problem]:
             yield Problem(
                 ("functions", name, "cpu"), "is missing; add it, or a cpu under defaults for all"
             )
-    for at, cpu in enumerate(file.platform.cpus if file.platform else []):
+    for at, cpu in enumerate(file.platform_cpus):
         used = [name for name in file.functions if file.function(name).cpu == cpu]
         if used:
             yield Problem(

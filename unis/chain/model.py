@@ -261,8 +261,11 @@ class Link(_Part):
 class Platform(_Part):
     """Traffic and scheduler."""
 
-    cpus: list[Cpu] = Field(min_length=1)
-    """Of source, sink and scheduler, in this order; with one they take turns."""
+    cpus: list[Cpu] | None = Field(default=None, min_length=1)
+    """Of source, sink and scheduler, in this order; with one they take turns. Absent: what is
+    free."""
+    restart: Restart = "never"
+    """When unisd dies: `never`, the run ends; `on-failure`, all of it is brought up again."""
 
 
 class ChainFile(_Part):
@@ -274,7 +277,7 @@ class ChainFile(_Part):
     """The version of this format."""
     name: Name
     """What `unis ps` and `unis down` call it."""
-    platform: Platform | None = None
+    platform: Platform = Platform()
     traffic: Traffic = Traffic()
     scheduler: SchedulerPart = SchedulerPart()
     defaults: Defaults = Defaults()
@@ -318,6 +321,11 @@ class ChainFile(_Part):
         """From where to where each stretch of `chain` goes, from `ingress` to `egress`."""
         path = self.path(chain)
         yield from zip([INGRESS, *path], [*path, EGRESS], strict=True)
+
+    @property
+    def platform_cpus(self) -> list[int]:
+        """The CPUs of source, sink and scheduler that the file states, if it does."""
+        return list(self.platform.cpus or [])
 
     @property
     def cpus(self) -> frozenset[int]:

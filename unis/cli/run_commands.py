@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,11 +90,10 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.keeper import Keeper
     from unis.runtime.options import Options
     from unis.runtime.planning import look, plan_file
-    from unis.runtime.run import running
     from unis.runtime.supervisor import Request, start_detached
+    from unis.runtime.upkeep import Upkeep
 
     with errors_told():
         machine = look()
@@ -106,18 +104,19 @@ def up(
             cpus = sorted(machine.cpus)
             request = Request(str(file.resolve()), cpus, name, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(request, say))
-        with interrupts() as switch, contextlib.ExitStack() as stack:
+        with interrupts() as switch:
             options = Options(policy=policy, controller=controller)
-            with switch.within(timeout, f"`{plan.name}` did not run"):
-                run = stack.enter_context(running(plan, options, say, switch))
-            keeper = stack.enter_context(Keeper(run))
-            try:
-                _show_live(keeper)
-            except InterruptedRunError:  # Ctrl-C is how it ends
-                say("taking the chain down")
+            Upkeep(options, say, switch, _show_live, timeout=timeout).of(plan)
 
 
 def _show_live(keeper: Keeper) -> None:
+    try:
+        _watch(keeper)
+    except InterruptedRunError:  # Ctrl-C is how it ends
+        say("taking the chain down")
+
+
+def _watch(keeper: Keeper) -> None:
     if voice.quiet:
         keeper.wait()
     from rich.live import Live

@@ -14,7 +14,7 @@ def function_problems(
 ) -> list[Problem]:
     """CPUs of functions that are not here, or not free; each said once, with those that are."""
     # Where the file does not state them it has more than one only while they are to spare.
-    reserved = frozenset(platform_cpus if file.platform else platform_cpus[:1])
+    reserved = frozenset(platform_cpus if file.platform_cpus else platform_cpus[:1])
     found: dict[str, Problem] = {}
     for name in file.functions:
         cpu = file.function(name).cpu
@@ -57,7 +57,7 @@ def platform(
 
     Where the file states none they stay those that are `there`, but a function may want one.
     """
-    if file.platform:
+    if file.platform_cpus:
         return _stated(file, machine, others)
     if there and file.cpus.isdisjoint(there):
         return list(there), [], []
@@ -80,7 +80,7 @@ def platform(
 def _stated(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun]
 ) -> tuple[list[int], list[str], list[Problem]]:
-    cpus = list(file.platform.cpus if file.platform else [])
+    cpus = file.platform_cpus
     notes: list[str] = []
     problems: list[Problem] = []
     for at, cpu in enumerate(cpus):

@@ -10,7 +10,7 @@ from unis.chain.model import PortSink, PortSource
 from unis.links.kind import LinkPlan
 from unis.plan.model import ChainPlan, FunctionPlan, Plan, PortPlan
 
-Part = Literal["chain", "function", "scheduler", "traffic"]
+Part = Literal["chain", "function", "scheduler", "traffic", "platform"]
 What = Literal["added", "removed", "changed", "started anew", "moved"]
 
 # Of a function's process: what it is started with, and how that is called.
@@ -210,6 +210,8 @@ def _settings(old: Plan, new: Plan) -> Iterator[Change]:
         yield Change("scheduler", "", "changed", why)
     if why := tuple(_fields(old.traffic, new.traffic)):
         yield Change("traffic", "", "changed", why)
+    if old.restart != new.restart:
+        yield Change("platform", "", "changed", (f"restart: {old.restart} → {new.restart}",))
 
 
 def _fields(old: BaseModel, new: BaseModel) -> Iterator[str]:

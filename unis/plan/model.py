@@ -148,6 +148,7 @@ class Plan:
     policy: str
     controller: str
     hugepages_mb: int  # of the whole run
+    restart: str = "never"  # of all of it, when unisd dies: never, on-failure
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a memif to another are measured each in a run of its own, before this one.
     alone: Mapping[str, "Plan"] = field(default_factory=dict)

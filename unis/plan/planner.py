@@ -137,6 +137,7 @@ class _Planner:
             policy=self._file.scheduler.policy,
             controller=self._file.scheduler.controller,
             hugepages_mb=self._hugepages_mb(functions),
+            restart=self._file.platform.restart,
             notes=tuple(notes),
             alone=measured,
         )

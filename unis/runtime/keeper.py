@@ -37,6 +37,8 @@ class Keeper:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._control = ControlSocket(run.directory.control)
+        self.last: pb.Account | None = None  # of the packets, a second ago or so
+        self._looked = -math.inf
         self._ended: set[str] = set()  # functions that are down for good
         self._ending: list[str] = []  # functions of which the engine has not let go yet
         self._due: dict[str, float] = {}  # functions to be started again, and when (monotonic)
@@ -103,8 +105,8 @@ class Keeper:
     def _attend(self) -> None:
         run = self.run
         run.check_platform()
-        for log in (run.directory.unisd_log, *(one.log for one in run.functions.values())):
-            shorten(log)
+        if time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._look()
         for name, child in list(run.functions.items()):
             if child.ended() and name not in self._ending:
                 self._died(name, child)
@@ -117,6 +119,14 @@ class Keeper:
             with conversation:
                 conversation.serve(self._answer)
                 run.check_platform()
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
+        for one in (self.run.directory.unisd_log, *(it.log for it in self.run.functions.values())):
+            shorten(one)
+        if self.run.plan.restart != "never":
+            with contextlib.suppress(EngineError):
+                self.last = self.run.client.stats(seconds=_LOOK_SECONDS).account
 
     # ------------------------------------------------------------------ deaths
 

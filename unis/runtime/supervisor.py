@@ -17,7 +17,7 @@ from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_file
 from unis.runtime.process import keep_to
-from unis.runtime.run import running
+from unis.runtime.upkeep import Upkeep
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,14 @@ class _Parent:
         self._send({"report": line})
 
     def finish(self, code: int) -> None:
-        """The chain runs (0) or does not; the parent waits no longer."""
+        """The chain runs (0) or does not; the parent waits no longer, nor does it listen."""
+        if self._stream.closed:
+            return
         self._send({"code": code})
         with contextlib.suppress(OSError):
             self._stream.close()
+        with Path(os.devnull).open("w") as null:
+            os.dup2(null.fileno(), sys.stderr.fileno())
 
     def _send(self, message: dict[str, object]) -> None:
         if not self._stream.closed:
@@ -98,19 +102,20 @@ class _Parent:
 
 
 def _run(request: Request, parent: _Parent) -> None:
-    with interrupts() as switch, contextlib.ExitStack() as stack:
+    with interrupts() as switch:
         keep_to(request.cpus)  # not the rest that the parent has kept to
         plan = plan_file(Path(request.file), request.name)
         options = Options(policy=request.policy, controller=request.controller)
-        with switch.within(request.timeout, f"`{plan.name}` did not run"):
-            run = stack.enter_context(running(plan, options, parent.report, switch))
-            keeper = stack.enter_context(Keeper(run))
+
+        def ready(keeper: Keeper) -> None:
             if request.wait:
                 keeper.wait_delivering()
-        parent.finish(0)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
-        keeper.wait()
+
+        def serve(keeper: Keeper) -> None:
+            parent.finish(0)
+            keeper.wait()
+
+        Upkeep(options, parent.report, switch, serve, ready, request.timeout).of(plan)
 
 
 def main() -> int:

@@ -1,0 +1,82 @@
+"""What `unis up` does with a plan: brings it up, looks after it, and, where the file says so,
+brings it up again when unisd has died.
+
+unisd owns the packet memory, so all of the run goes with it, and comes again with it.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from unis.errors import UnisError
+from unis.plan.model import Plan
+from unis.runtime.account import account_line
+from unis.runtime.backoff import Backoff
+from unis.runtime.claim import Report
+from unis.runtime.interrupts import Interrupts
+from unis.runtime.keeper import Keeper
+from unis.runtime.options import Options
+from unis.runtime.run import running
+
+
+@dataclass
+class Upkeep:
+    """How a run is brought up, and what is done while it is up."""
+
+    options: Options
+    report: Report
+    switch: Interrupts
+    serve: Callable[[Keeper], None]  # returns when the run shall end
+    ready: Callable[[Keeper], None] = lambda _: None  # returns when it is as it was asked for
+    timeout: float | None = None  # seconds till then, the first time
+
+    def of(self, plan: Plan) -> None:
+        """Till `serve` returns, or the run cannot go on: RunFailedError and others."""
+        backoff = Backoff()
+        timeout = self.timeout
+        before = ""
+        while True:
+            begin = time.monotonic()
+            try:
+                self._once(plan, timeout, before)
+            except _EngineDiedError as death:
+                plan, timeout = death.run.plan, None
+                wait = backoff.after(time.monotonic() - begin)
+                before = f"{death}, so all of the run was brought up again"
+                self.report(f"{death}; all of the run is brought up again in {wait:g} s")
+                self.switch.resume()
+                time.sleep(wait)
+                if not death.run.is_there():  # `unis down` was faster
+                    raise death.error from None
+            else:
+                return
+
+    def _once(self, plan: Plan, timeout: float | None, before: str) -> None:
+        died: Keeper | None = None
+        try:
+            with contextlib.ExitStack() as stack:
+                with self.switch.within(timeout, f"`{plan.name}` did not run"):
+                    run = stack.enter_context(running(plan, self.options, self.report, self.switch))
+                    keeper = stack.enter_context(Keeper(run))
+                    if before:  # the log is that of another run by now
+                        run.note(before)
+                    self.ready(keeper)
+                try:
+                    self.serve(keeper)
+                except UnisError:  # afterwards it has ended in any case
+                    died = keeper if run.engine_died() else None
+                    raise
+        except UnisError as error:
+            if died and died.run.plan.restart == "on-failure":
+                raise _EngineDiedError(died, error) from None
+            raise
+
+
+class _EngineDiedError(Exception):
+    def __init__(self, keeper: Keeper, error: UnisError) -> None:
+        self.run = keeper.run
+        self.error = error
+        last = keeper.last
+        lost = f" (the last account of before: {account_line(last)})" if last else ""
+        super().__init__(f"unisd died{lost}")
