@@ -86,6 +86,8 @@ class Deployment {
   // it had not counted yet is counted, and its ports make room for the process that comes after.
   // Nobody tells how full its memifs are. No scheduler may read the links meanwhile.
   void Bury(std::size_t function);
+  // Only that room: for a process that nobody took hold of.
+  void FreeDevices(std::size_t function);
   // Drops what waits for a function that is not there: counted.
   void EmptyBefore(std::size_t function);
   // Nothing moves: buffers that are neither free nor in a link went with processes that died.

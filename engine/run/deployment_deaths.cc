@@ -38,6 +38,11 @@ void Deployment::Bury(std::size_t function) {
   ReadLinksAnew();
 }
 
+void Deployment::FreeDevices(std::size_t function) {
+  for (const auto& port : topology_.functions[function].config.ports())
+    unis_release_dead_port(port.device().c_str());
+}
+
 void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
   const PortCounters counted = shm.Read();
   const auto noted = positions_.find(at.name);

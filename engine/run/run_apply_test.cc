@@ -121,6 +121,13 @@ TEST_F(RunApplyTest, AFunctionThatIsLetGoIsAsItWasFoundAndItsChainIsDown) {
   EXPECT_TRUE(Delivers("chain"));
   ASSERT_TRUE(Attach("c", functions_[0].pid()).ok()) << "again";
   EXPECT_TRUE(Delivers("other"));
+  ASSERT_TRUE(Detach("c").ok());
+  functions_[0].End();
+  run_->Look();
+  EXPECT_TRUE(Detach("c").ok()) << "it was let go, and has died since";
+  EXPECT_TRUE(Detach("c").ok()) << "nobody is there";
+  ASSERT_TRUE(Attach("c", Spawn("c", 0, "other")).ok());
+  EXPECT_TRUE(Delivers("other"));
   EveryPacketIsAccountedFor();
 }
 

@@ -25,7 +25,7 @@ DEMO = built.clone() / "examples" / "demo.yaml"
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "down", "restart", "policy", "config", "ps", "top", "logs", "inspect", "account",
+    ["up", "down", "restart", "apply", "policy", "config", "ps", "top", "logs", "inspect", "account",
      "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str) -> None:

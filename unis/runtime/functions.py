@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unis.engine.client import PATIENCE, EngineError
+from unis.engine.client import PATIENCE
 from unis.runtime.files import remove_tree
 from unis.runtime.process import ProcessId, calm, end
 from unis.runtime.state import FunctionProcess
@@ -82,8 +82,7 @@ def end_functions(run: Run, names: Collection[str], patience: float = PATIENCE) 
             _move(function.process, run.plan.platform_cpus)
             problems += calm([function.process])
             problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
-            with contextlib.suppress(EngineError):  # it is let go, but now the engine sees it dead
-                run.client.detach(name)
+            run.client.detach(name, patience)  # now that it is dead there is more to put right
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
