@@ -25,8 +25,8 @@ DEMO = built.clone() / "examples" / "demo.yaml"
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "down", "restart", "apply", "policy", "config", "ps", "top", "logs", "inspect", "account",
-     "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
+    ["up", "down", "restart", "apply", "policy", "config", "ps", "top", "logs", "inspect",
+     "account", "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str) -> None:
     code, text = run(command, "--help")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unis.engine.client import PATIENCE
 from unis.runtime.files import remove_tree
 from unis.runtime.process import ProcessId, calm, end
 from unis.runtime.state import FunctionProcess
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
+_PATIENCE = 20.0  # for an engine that does something else
 _GENTLE_SECONDS = 0.5  # while others wait for it to be gone
 
 
@@ -67,7 +67,7 @@ def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-def end_functions(run: Run, names: Collection[str], patience: float = PATIENCE) -> list[str]:
+def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE) -> list[str]:
     """Ends functions while others go on, in this order; what does not die. EngineError: the engine
     does not let go of one, which is still there then; after so many seconds, if it is busy.
     """
