@@ -11,7 +11,7 @@ from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
-from unis.plan import cpus, wiring
+from unis.plan import cpus, users, wiring
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments
 from unis.plan.machine import Machine, OtherRun
@@ -47,11 +47,13 @@ def make_plan(
     the same plan.
     """
     here = places(chain.file.name)
-    wired = wiring.wire(chain.file, here.directory)
+    folders = users.folders(chain.file, here.folders)
+    wired = wiring.wire(chain.file, here.directory, folders)
     platform, notes, problems = cpus.platform(chain.file, machine, others)
     problems += cpus.function_problems(chain.file, machine, others, platform)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
+    problems += users.user_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
@@ -170,7 +172,9 @@ class _Planner:
             group=group,
             file_prefix=start.file_prefix,
             env=dict(function.env),
-            user=function.user,
+            user=users.other(function),
+            capabilities=users.capabilities(function),
+            folder=users.folders(self._file, self._places.folders).get(name),
             cwd=self._chain.directory,
             cost_ns=self._cost(function),
             yield_every=function.yield_every or 0,

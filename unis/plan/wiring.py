@@ -1,5 +1,6 @@
 """The links of a chain file, and which port of which function is on which. Needs no machine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,8 +45,10 @@ class Wiring:
     direct: set[str] = field(default_factory=set)  # functions with a memif to another function
 
 
-def wire(file: ChainFile, directory: Path) -> Wiring:
-    """The wiring of `file`; sockets of memif are in `directory`."""
+def wire(file: ChainFile, directory: Path, folders: Mapping[str, Path] | None = None) -> Wiring:
+    """The wiring of `file`; sockets of memif are in the `folders` of their functions (see
+    `unis.plan.users`), of functions that have none in `directory`.
+    """
     wiring = Wiring(_own(file))
     own = wiring.own
     for name in file.functions:
@@ -56,7 +59,7 @@ def wire(file: ChainFile, directory: Path) -> Wiring:
     for forward in (True, False):
         for name, chain in file.chains.items():
             if (chain.reverse_of is None) == forward:
-                _Weaver(file, wiring, directory, name).weave()
+                _Weaver(file, wiring, directory, folders or {}, name).weave()
     return wiring
 
 
@@ -101,20 +104,7 @@ def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
 
 
 def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """What functions lack, as their links are."""
-    found = [
-        Problem(
-            ("functions", name, "user") if file.functions[name].user else ("defaults", "user"),
-            # Tried with a memif: the socket of root's engine let the user in, and broke under it.
-            f"a user other than root is planned for `{name}` and not there yet; leave it out",
-        )
-        for name in file.functions
-        if file.function(name).user not in (None, "root")
-    ]
-    return [*found, *_too_many_ports(file, wiring)]
-
-
-def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the processes, as their links are."""
     most_each = limit("FunctionConfig.ports").max_items
     found = [
         Problem(
@@ -145,10 +135,18 @@ def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
 class _Weaver:
     """The links of one chain."""
 
-    def __init__(self, file: ChainFile, wiring: Wiring, directory: Path, chain: str) -> None:
+    def __init__(
+        self,
+        file: ChainFile,
+        wiring: Wiring,
+        directory: Path,
+        folders: Mapping[str, Path],
+        chain: str,
+    ) -> None:
         self._file = file
         self._wiring = wiring
         self._directory = directory
+        self._folders = folders
         self._name = chain
         self._chain: Chain = file.chains[chain]
         self._stated = {(link.origin, link.to): link for link in file.links}
@@ -190,7 +188,8 @@ class _Weaver:
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
         name = self._add("memif", slots or defaults.MEMIF,
-                         end="none" if direct else "server")  # fmt: skip
+                         end="none" if direct else "server",
+                         folder=self._folders.get(behind) or self._folders.get(before))  # fmt: skip
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -212,14 +211,14 @@ class _Weaver:
         stated = self._stated.get(stretch)
         return stated or (self._stated.get(back) if there_and_back else None)
 
-    def _add(self, kind: str, slots: int, end: EndName = "none") -> str:
+    def _add(self, kind: str, slots: int, end: EndName = "none", folder: Path | None = None) -> str:
         name = f"{self._name}.{self._made}"
         self._made += 1
         memif = None
         if kind == "memif":
             number = sum(link.kind == kind for link in self._wiring.links.values())
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end)
+            memif = MemifPlan((folder or self._directory) / f"{name}.sock", number, buffer, end)
         self._wiring.links[name] = LinkPlan(name, kind, slots, memif)
         return name
 

@@ -24,6 +24,8 @@ from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.files import appending, remove_tree, written
+from unis.runtime.folders import Folders, Owners
+from unis.runtime.privileges import Rights
 from unis.runtime.process import ProcessId, demote, keep_off, marked, wait_gone
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
@@ -178,7 +180,7 @@ class Functions:
                     [str(function.program), *function.argv],
                     env=function.env,
                     cwd=function.cwd,
-                    user=function.user,
+                    rights=Rights(function.user, function.capabilities, function.folder),
                     stdin=function.stdin,
                 ),
                 run.directory.function_log(function.name),
@@ -247,7 +249,16 @@ class Traffic:
         return _end([state.unisd], "unisd", None, hurry)
 
 
-STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
+STEPS: tuple[Step, ...] = (
+    Guard(),
+    Group(),
+    Folders(),
+    Engine(),
+    Owners(),
+    Functions(),
+    Costs(),
+    Traffic(),
+)
 
 
 def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
