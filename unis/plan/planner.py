@@ -89,10 +89,13 @@ def _file_problems(chain: LoadedChain) -> list[Problem]:
     return list(found.values())
 
 
+def _ports(traffic: Traffic) -> list[PortSource | PortSink]:
+    return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+
+
 def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
     """The NICs among source and sink, which DPDK must be let probe."""
-    ends = [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
-    addresses = [end.device.partition(",")[0] for end in ends]
+    addresses = [end.device.partition(",")[0] for end in _ports(traffic)]
     return tuple(dict.fromkeys(filter(_PCI_ADDRESS.fullmatch, addresses)))
 
 
@@ -143,6 +146,7 @@ class _Planner:
                 *("--cpus", ",".join(map(str, self._platform))),
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
                 *(word for address in pci for word in ("--pci", address)),
+                *(("--ports",) if _ports(self._file.traffic) else ()),
             ),
             file_prefix=self._prefix,
             pci=pci,
