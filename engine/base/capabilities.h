@@ -1,7 +1,7 @@
 // What unisd may do beyond its user: the one table, and how the rest is given up.
 //
 // Root without a capability is still the owner of root's files. That covers much of what unisd
-// does: /proc/sys, cgroups, the hugetlbfs, debugfs, the folders of runs and of DPDK.
+// does: /proc/sys, the hugetlbfs, debugfs, the folders of runs and of DPDK.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -24,7 +24,8 @@ inline constexpr std::array kUnisdCapabilities = {
     Capability{CAP_SYS_NICE, "sys_nice", "scheduling classes and CPUs of functions"},
     Capability{CAP_KILL, "kill", "signals to functions of other users"},
     Capability{CAP_SYS_PTRACE, "sys_ptrace", "memifs among the open files of functions"},
-    Capability{CAP_DAC_READ_SEARCH, "dac_read_search", "captures in other people's folders"},
+    Capability{CAP_DAC_OVERRIDE, "dac_override",
+               "cgroups, whose top folder nobody may write; captures in other people's folders"},
 };
 
 // In addition, where packets come from or go to a DPDK port.
@@ -33,9 +34,6 @@ inline constexpr std::array kPortCapabilities = {
     Capability{CAP_NET_RAW, "net_raw", "kernel devices as ports: net_af_packet, net_pcap"},
     Capability{CAP_IPC_LOCK, "ipc_lock", "memory that a NIC reads and writes stays where it is"},
     Capability{CAP_SYS_RAWIO, "sys_rawio", "NICs with I/O ports, as legacy virtio"},
-    Capability{CAP_DAC_OVERRIDE, "dac_override",
-               "captures that net_pcap writes into other people's "
-               "folders"},
 };
 
 // Gives up, for this thread and all that it makes, and for good, every capability but `keep`; no
