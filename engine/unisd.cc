@@ -28,6 +28,7 @@ namespace unis {
 namespace {
 
 constexpr int kBadUsage = 2;
+constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bounds of their own
 
 constexpr const char* kHelp =
     R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
@@ -240,6 +241,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
            .held = *std::move(held)});
   EngineService service(run);
   grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kLargestMessage);
   builder.AddListeningPort("unix:" + options.socket, grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
