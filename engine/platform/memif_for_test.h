@@ -51,7 +51,7 @@ class MemifTest : public MemoryTest {
     auto ours = Memif::Create(config, MemifRole::kServer, memory_->pool());
     EXPECT_TRUE(ours.ok()) << ours.status();
     if (!ours.ok()) return nullptr;
-    auto theirs = Program(config);
+    auto theirs = OpenProgram(config);
     EXPECT_TRUE(theirs.ok()) << theirs.status();
     if (!theirs.ok()) return nullptr;
     auto ends = std::make_unique<Ends>(Ends{*std::move(ours), *std::move(theirs)});
@@ -61,7 +61,7 @@ class MemifTest : public MemoryTest {
     return ends;
   }
   // What a program has: DPDK's own driver.
-  absl::StatusOr<EthPort> Program(const MemifConfig& config) const {
+  absl::StatusOr<EthPort> OpenProgram(const MemifConfig& config) const {
     return EthPort::Open(config.Device("net_memif_program_" + config.name, MemifRole::kClient),
                          memory_->pool());
   }
