@@ -18,14 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The layout of a region (memif protocol 2.0): the ring to the server, the ring to the client, the
-// buffers. A ring is a header of two cache lines, one for each position, and its descriptors.
 constexpr std::uint32_t kCookie = 0x3E31F20;
-constexpr std::size_t kHeadAt = 6, kTailAt = 64, kDescriptorsAt = 128, kDescriptorBytes = 16;
-
-std::size_t RingBytes(const MemifShape& shape) {
-  return kDescriptorsAt + kDescriptorBytes * shape.slots;
-}
 
 class File {
  public:
@@ -67,12 +60,8 @@ bool HasRing(const std::byte* at) {
 
 }  // namespace
 
-std::size_t MemifShape::RegionBytes() const {
-  return 2 * (RingBytes(*this) + std::size_t{slots} * buffer_bytes);
-}
-
 absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape) {
-  const std::size_t rings = 2 * RingBytes(shape);
+  const std::size_t rings = 2 * shape.RingBytes();
   std::optional<MemifRegion> found;
   std::size_t regions = 0;
   const auto look = [&](const fs::path& path, const struct stat& status) {
@@ -92,7 +81,7 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
     void* const memory = mmap(nullptr, rings, PROT_READ, MAP_SHARED, file.fd(), 0);
     if (memory == MAP_FAILED) return true;
     MemifRegion region(static_cast<const std::byte*>(memory), shape, status.st_dev, status.st_ino);
-    if (HasRing(region.memory_) && HasRing(region.memory_ + RingBytes(shape))) {
+    if (HasRing(region.memory_) && HasRing(region.memory_ + shape.RingBytes())) {
       ++regions;
       found = std::move(region);
     }
@@ -113,7 +102,7 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
 }
 
 MemifRegion::~MemifRegion() {
-  if (memory_ != nullptr) munmap(const_cast<std::byte*>(memory_), 2 * RingBytes(shape_));
+  if (memory_ != nullptr) munmap(const_cast<std::byte*>(memory_), 2 * shape_.RingBytes());
 }
 
 MemifRegion::MemifRegion(MemifRegion&& other) noexcept
@@ -132,9 +121,9 @@ MemifRegion& MemifRegion::operator=(MemifRegion&& other) noexcept {
 
 MemifPositions MemifRegion::Positions(MemifDirection direction) const {
   const std::byte* const ring =
-      memory_ + (direction == MemifDirection::kToServer ? 0 : RingBytes(shape_));
-  return {.head = reinterpret_cast<const std::uint16_t*>(ring + kHeadAt),
-          .tail = reinterpret_cast<const std::uint16_t*>(ring + kTailAt)};
+      memory_ + (direction == MemifDirection::kToServer ? 0 : shape_.RingBytes());
+  return {.head = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kHeadAt),
+          .tail = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kTailAt)};
 }
 
 Link MemifRegion::link(MemifDirection direction) const {

@@ -17,15 +17,20 @@ namespace unis {
 
 enum class MemifDirection : std::uint8_t { kToServer, kToClient };
 
-// What the two programs agreed on; one queue pair.
+// What the two programs agreed on; one queue pair. A region (memif protocol 2.0) is the ring to the
+// server, the ring to the client, the buffers. A ring is a header of two cache lines, one for each
+// position, and its descriptors.
 struct MemifShape {
+  static constexpr std::size_t kHeadAt = 6, kTailAt = 64, kDescriptorsAt = 128;
+  static constexpr std::size_t kDescriptorBytes = 16;
   static constexpr std::uint32_t kMaxSlots = 1U << 14;  // as DPDK's net_memif has it
   static constexpr std::uint32_t kMaxBufferBytes = 0xffff;
 
   std::uint32_t slots;         // of each ring; a power of two
   std::uint32_t buffer_bytes;  // of each packet buffer
 
-  std::size_t RegionBytes() const;
+  std::size_t RingBytes() const { return kDescriptorsAt + kDescriptorBytes * slots; }
+  std::size_t RegionBytes() const { return 2 * (RingBytes() + std::size_t{slots} * buffer_bytes); }
 };
 
 // Mapped for reading as long as it lives, also when both programs are gone: what they left under

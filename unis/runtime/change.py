@@ -15,6 +15,7 @@ from unis.errors import UnisError
 from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
+from unis.runtime import folders
 from unis.runtime.claim import claim_more
 from unis.runtime.control import Say
 from unis.runtime.costs import known_costs
@@ -137,7 +138,13 @@ class _Change:
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
         self._tell("telling unisd what shall run now")
+        beginning = [one for one in self._new.functions if one.name in steps.started]
+        for function in beginning:
+            if function.folder and not function.folder.exists():
+                folders.make(function)
         self._apply(self._new)
+        for function in beginning:
+            folders.give_away(function)
         run.plan = self._new
         self._start(steps.started)
         if wanted := run.without_cost():

@@ -22,6 +22,7 @@ from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.files import appending, remove_tree, written
+from unis.runtime.folders import Folders, Owners
 from unis.runtime.functions import DPDK_RUNTIME, start_functions
 from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
@@ -221,7 +222,16 @@ class Traffic:
         return end([state.unisd], "unisd", hurry=hurry)
 
 
-STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
+STEPS: tuple[Step, ...] = (
+    Guard(),
+    Group(),
+    Folders(),
+    Engine(),
+    Owners(),
+    Functions(),
+    Costs(),
+    Traffic(),
+)
 
 
 def leaf_of(state: RunState) -> Leaf | None:
