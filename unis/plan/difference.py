@@ -20,6 +20,7 @@ _STARTED_WITH = {
     "stdin": "its standard input",
     "env": "its environment",
     "user": "its user",
+    "capabilities": "its capabilities",
     "cwd": "the folder of the chain file",
     "yield_every": "yield_every",
     "group": "the kind of its links",

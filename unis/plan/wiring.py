@@ -230,13 +230,14 @@ class _Weaver:
     ) -> str:
         part = sum(link.stretch == (self._name, *stretch) for link in self._wiring.links.values())
         place = LinkPlan("", kind, slots, None, (self._name, *stretch), part)
-        name, there = self._wiring.names.choose(place, self._made, end)
+        wanted = end, folder or self._directory
+        name, there = self._wiring.names.choose(place, self._made, wanted)
         self._made += 1
         memif = there.memif if there else None
         if kind == "memif" and memif is None:
             number = self._wiring.names.memif()
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan((folder or self._directory) / f"{name}.sock", number, buffer, end)
+            memif = MemifPlan(wanted[1] / f"{name}.sock", number, buffer, end)
         self._wiring.links[name] = replace(place, name=name, memif=memif)
         return name
 
@@ -261,27 +262,29 @@ class _Names:
         self._used: set[str] = set()
         self._memifs = {link.memif.id for link in self._there.values() if link.memif}
 
-    def choose(self, wanted: LinkPlan, at: int, end: EndName) -> tuple[str, LinkPlan | None]:
+    def choose(
+        self, wanted: LinkPlan, at: int, memif: tuple[EndName, Path]
+    ) -> tuple[str, LinkPlan | None]:
         """A name for a link that is the chain's `at`th; and the link that is there and stays."""
         stays = self._by_place.get((wanted.stretch, wanted.part))
-        if stays is None or not _alike(stays, wanted, end):
+        if stays is None or not _alike(stays, wanted, memif):
             chain = wanted.stretch[0]
             numbers = itertools.chain([at], itertools.count())
             names = (f"{chain}.{number}" for number in numbers)
-            name = next(name for name in names if self._free(name, wanted, end))
+            name = next(name for name in names if self._free(name, wanted, memif))
             stays = self._there.get(name)
         else:
             name = stays.name
         self._used.add(name)
         return name, stays
 
-    def _free(self, name: str, wanted: LinkPlan, end: EndName) -> bool:
+    def _free(self, name: str, wanted: LinkPlan, memif: tuple[EndName, Path]) -> bool:
         if name in self._used:
             return False
         there = self._there.get(name)
         # One whose place is gone may have another.
         return there is None or (
-            there.stretch not in self._stretches and _alike(there, wanted, end)
+            there.stretch not in self._stretches and _alike(there, wanted, memif)
         )
 
     def memif(self) -> int:
@@ -291,7 +294,7 @@ class _Names:
         return number
 
 
-def _alike(there: LinkPlan, wanted: LinkPlan, end: EndName) -> bool:
+def _alike(there: LinkPlan, wanted: LinkPlan, memif: tuple[EndName, Path]) -> bool:
     return (there.kind, there.slots) == (wanted.kind, wanted.slots) and (
-        there.memif is None or there.memif.engine_end == end
+        there.memif is None or (there.memif.engine_end, there.memif.socket.parent) == memif
     )
