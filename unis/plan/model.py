@@ -176,24 +176,20 @@ class Plan:
         """These and those that connect to a memif of theirs, and so on: a client does not come
         back to a server that was started anew.
         """
-        found = {name for name in functions if any(name == one.name for one in self.functions)}
-        servers = {
-            port.rx: function.name
-            for function in self.functions
-            for port in function.ports
-            if not port.memif_client
-        }
-        while (
-            more := {
-                function.name
-                for function in self.functions
-                for port in function.ports
-                if port.memif_client and servers.get(port.rx) in found
-            }
-            - found
-        ):
+        found = {one.name for one in self.functions} & {*functions}
+        while more := {one.name for one in self.functions if self.servers(one) & found} - found:
             found |= more
         return frozenset(found)
+
+    def servers(self, function: FunctionPlan) -> frozenset[str]:
+        """The functions to whose memifs this one connects."""
+        links = {port.rx for port in function.ports if port.memif_client}
+        return frozenset(
+            other.name
+            for other in self.functions
+            for port in other.ports
+            if port.rx in links and not port.memif_client and other is not function
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""

@@ -76,8 +76,9 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
         function = run.state.function(name)
         if function is None or name not in run.functions:
             continue
+        lived = function.process.alive()
         run.client.detach(name, patience)
-        if function.process.alive():
+        if lived:
             # Where others spin it would get no time to end in.
             _move(function.process, run.plan.platform_cpus)
             problems += calm([function.process])

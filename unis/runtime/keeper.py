@@ -27,6 +27,7 @@ from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb
 
 _LOOK_SECONDS = 1.0  # between looks at how long logs have become
+_LEAST_SECONDS = 0.02  # of sleep, while one waits for another
 _AGAIN_SECONDS = 0.1  # between two attempts to have a busy engine let go of a dead function
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
@@ -87,7 +88,8 @@ class Keeper:
         """Seconds till there is something to do of itself."""
         if self._ending:
             return _AGAIN_SECONDS
-        return min(_LOOK_SECONDS, *(at - time.monotonic() for at in self._due.values()), math.inf)
+        first = min((at - time.monotonic() for at in self._due.values()), default=_LOOK_SECONDS)
+        return min(_LOOK_SECONDS, max(_LEAST_SECONDS, first))
 
     def _sleep(self, seconds: float) -> None:
         """Till a process of the run dies, or somebody wants something."""
@@ -108,12 +110,11 @@ class Keeper:
         if time.monotonic() - self._looked >= _LOOK_SECONDS:
             self._look()
         for name, child in list(run.functions.items()):
-            if child.ended() and name not in self._ending:
+            # Not one that was ended with another, which died.
+            if name in run.functions and child.ended() and name not in self._ending:
                 self._died(name, child)
         self._end()
-        now = time.monotonic()
-        due = [name for name, at in self._due.items() if at <= now]
-        if due and not self._ending:
+        if not self._ending and (due := self._now_due()):
             self._start_again(due)
         if conversation := self._control.accept():
             with conversation:
@@ -140,11 +141,14 @@ class Keeper:
         run.tell(child.last_words())
         self._note_end(name, child.ended())
         function = run.plan.function(name)
-        again = function.restart == "on-failure" and child.process.returncode != 0
-        unit = run.plan.with_clients({name}) - self.missing if again else {name}
-        self._ending += [name, *(one for one in unit if one not in (name, *self._ending))]
+        failed = function.restart == "on-failure" and child.process.returncode != 0
+        # Some end by themselves when the other end of a memif goes: they come again with it.
+        again = failed or bool(run.plan.servers(function) & self._due.keys())
+        unit = run.plan.with_clients({name}) - self._ended if again else {name}
+        clients = unit - self.missing - {name}
+        self._ending += [name, *clients - {*self._ending}]
         self._end()
-        for client in unit - {name}:
+        for client in clients:
             self._note_end(client, f"was ended, for it connects to {name}")
         if again:
             backoff = self._backoff.setdefault(name, Backoff())
@@ -189,10 +193,24 @@ class Keeper:
 
     # ------------------------------------------------------------------ restarts
 
+    def _now_due(self) -> list[str]:
+        """Those that have waited long enough; a server starts together with all its clients."""
+        now = time.monotonic()
+        due = [name for name, at in self._due.items() if at <= now]
+        later = [name for name in self.run.plan.with_clients(due) if self._due.get(name, 0.0) > now]
+        return [] if later else due
+
     def _start_again(self, names: Collection[str]) -> None:
         """A failure is one more death."""
         run = self.run
         functions = [one for one in run.plan.functions if one.name in names]
+        for function in functions:
+            if gone := run.plan.servers(function) & self._ended:
+                run.tell(f"{function.name} stays down with {_listed(gone)}, to which it connects")
+                self._ended.add(function.name)
+        functions = [one for one in functions if one.name not in self._ended]
+        names = [one.name for one in functions]
+        self._due = {name: at for name, at in self._due.items() if name not in self._ended}
         for name in names:
             del self._due[name]
             if process := run.state.function(name):
@@ -206,7 +224,8 @@ class Keeper:
             run.tell(f"{_listed(names)} could not be started again: {error}")
             self._fail_again(names)
         else:
-            run.tell(f"{_listed(names)} runs again")
+            for name in names:
+                run.tell(f"{name} runs again")
 
     def _fail_again(self, names: Collection[str]) -> None:
         self._ending += [name for name in names if name in self.run.functions]

@@ -170,7 +170,10 @@ class Run:
                 self.check()
             else:  # a neighbour's death is none of its business
                 self.check_platform()
-                self.functions[function.name].check(starting=False)
+                # Without those that it connects to it would wait in vain.
+                servers = self.plan.servers(self.plan.function(function.name))
+                for name in (function.name, *servers & self.functions.keys()):
+                    self.functions[name].check(starting=False)
 
         try:
             self.client.attach(function.name, function.process.pid, alive)
