@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import assert_whole
 from unis.runtime.directory import run_directory
 
@@ -148,4 +149,26 @@ def test_a_run_comes_again_when_its_engine_has_died(machine: Machine) -> None:
     machine.wait_for(again, "it is brought up again")
     machine.wait_for(lambda: machine.ps()["stats"]["account"]["delivered"] > 0, "it delivers")
     assert "unisd died" in machine.unis("logs", machine.name, "unis")
+    assert_whole(machine.exact_account())
+
+
+def test_programs_of_others_come_back_over_memif(machine: Machine) -> None:
+    """The second connects to the first, and to no other that takes its place: both come anew."""
+    stranger("dpdk-testpmd")
+    functions: Json = {"swap": macswap()}
+    functions |= {name: a_testpmd(restart="on-failure") for name in ("first", "second")}
+    chains: Json = {
+        "edge": {"match": [{"dst_port": 80}], "path": ["first", "second"]},
+        "dns": {"match": [{"dst_port": 53}], "path": ["swap"], "ring": 8192},
+    }
+    machine.up(machine.chain_file(functions, chains=chains, traffic=TRAFFIC))
+    assert_delivers(machine, "edge", "dns")
+    before = machine.ps()["functions"]
+    kill(machine, "first")
+    machine.wait_for(lambda: bool(chain(machine, "edge")["down"]), "it is seen")
+    machine.wait_for(lambda: not chain(machine, "edge")["down"], "it is back")
+    assert_delivers(machine, "edge", "dns")
+    now = machine.ps()["functions"]
+    assert {name for name in now if now[name] != before[name]} == {"first", "second"}
+    assert chain(machine, "dns")["dropped_down"] == 0
     assert_whole(machine.exact_account())
