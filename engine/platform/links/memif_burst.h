@@ -6,7 +6,8 @@
 
 namespace unis {
 
-// As long as it lives the engine may touch the memory of memif peers. One thread at a time. A few ns.
+// As long as it lives the engine may touch the memory of memif peers. One thread at a time. A few
+// ns.
 class MemifBurst {
  public:
   // Whether the port is connected is looked at only behind this, by whoever polls it.
