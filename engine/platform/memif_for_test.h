@@ -57,8 +57,8 @@ class MemifTest : public MemoryTest {
       } else {
         const MemifRole role =
             engine == MemifRole::kServer ? MemifRole::kClient : MemifRole::kServer;
-        auto port =
-            EthPort::Open(config.Device("net_memif_program_" + config.name, role), memory_->pool());
+        auto port = EthPort::Open(config.Device("net_memif_program_" + config.name, role),
+                                  memory_->pool(), static_cast<std::uint16_t>(config.shape.queues));
         EXPECT_TRUE(port.ok()) << port.status();
         if (port.ok()) theirs.emplace(*std::move(port));
       }

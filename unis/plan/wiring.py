@@ -1,5 +1,6 @@
 """The links of a chain file, and which port of which function is on which. Needs no machine."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -111,7 +112,25 @@ def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
         for name in file.functions
         if file.function(name).user not in (None, "root")
     ]
-    return [*found, *_too_many_ports(file, wiring)]
+    return [*found, *_queue_problems(file, wiring), *_too_many_ports(file, wiring)]
+
+
+def _queue_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
+    for name, function in file.functions.items():
+        if function.queues != 1 and name not in wiring.own:
+            yield Problem(
+                ("functions", name, "queues"), "is of memif ports; one on rings has one queue"
+            )
+    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
+    for before, behind in sorted(stretches):
+        if {before, behind} <= wiring.own:
+            counts = file.functions[before].queues, file.functions[behind].queues
+            if counts[0] != counts[1]:
+                yield Problem(
+                    ("functions", behind, "queues"),
+                    f"`{before}` has {counts[0]} queues and `{behind}` {counts[1]}; both ends of a "
+                    "memif have as many, or nothing passes",
+                )
 
 
 def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
@@ -189,8 +208,9 @@ class _Weaver:
         direct = {before, behind} <= self._wiring.own
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
+        theirs = self._file.functions[behind if behind in self._wiring.own else before]
         name = self._add("memif", slots or defaults.MEMIF,
-                         end="none" if direct else "server")  # fmt: skip
+                         "none" if direct else "server", theirs.queues)  # fmt: skip
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -212,14 +232,14 @@ class _Weaver:
         stated = self._stated.get(stretch)
         return stated or (self._stated.get(back) if there_and_back else None)
 
-    def _add(self, kind: str, slots: int, end: EndName = "none") -> str:
+    def _add(self, kind: str, slots: int, end: EndName = "none", queues: int = 1) -> str:
         name = f"{self._name}.{self._made}"
         self._made += 1
         memif = None
         if kind == "memif":
             number = sum(link.kind == kind for link in self._wiring.links.values())
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end)
+            memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end, queues)
         self._wiring.links[name] = LinkPlan(name, kind, slots, memif)
         return name
 
