@@ -6,7 +6,8 @@ itself, with the same links and at as much work a packet as the strangers do.
 
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,20 @@ class Stranger:
     cost_ns: float  # a packet, all its threads together
     pollers: int = 1  # threads
     files: tuple[str, ...] = ()  # of data/, that lie where it runs
+    queues: int = 1  # of each memif
+    script: str = ""  # of data/, that starts it; absent: it is started itself
 
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
+        program = _found(self)
+        places = {"{root}": str(_strangers() / "root"), "{bin}": str(program.parent)}
         return {
             "command": [
-                str(_found(self)),
-                *(word.replace("{root}", str(_strangers() / "root")) for word in self.arguments),
+                str(_DATA / self.script if self.script else program),
+                *(_filled(word, places) for word in self.arguments),
             ],
             "lcores": self.lcores,
+            "queues": self.queues,
             # Each thread that polls has a slice of its own, and does its part of the work.
             "cost_ns": self.cost_ns / self.pollers,
         }
@@ -80,12 +86,36 @@ _SURICATA = Stranger(
     files=("suricata.yaml", "suricata.rules"),
 )
 
+# It sends by a queue for each thread that polls and one for all else; so do its neighbours.
+_OPENVSWITCH = Stranger(
+    "ovs-vswitchd-dpdk",
+    "openvswitch",
+    (
+        *("{bin}", "{root}/usr/share/openvswitch/vswitch.ovsschema"),
+        *("{cpu}", "{file_prefix}", "{vdev0}", "{vdev1}"),
+    ),
+    lcores=1,
+    cost_ns=150.0,
+    queues=2,
+    script="openvswitch.sh",
+)
+_TESTPMD_OF_TWO_QUEUES = replace(
+    _TESTPMD, arguments=(*_TESTPMD_ARGUMENTS, "--rxq=2", "--txq=2"), queues=2
+)
+
 # By name: the functions of each chain, in order. The names are those of `--only`.
 CHAINS: dict[str, tuple[Stranger, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
     "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
     "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
+    "openvswitch": (_TESTPMD_OF_TWO_QUEUES, _OPENVSWITCH, _TESTPMD_OF_TWO_QUEUES),
 }
+
+
+def _filled(word: str, places: Mapping[str, str]) -> str:
+    for place, text in places.items():
+        word = word.replace(place, text)
+    return word
 
 
 def _strangers() -> Path:
@@ -149,7 +179,7 @@ def _chain(
     path = [f"f{at}" for at in range(1, len(functions) + 1)]
     # Of two functions the one that comes first in the file is the server of their memif. A client
     # whose server has not started its port is turned away for good, so slow starters come last.
-    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at] is not _TESTPMD)
+    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at].program != _TESTPMD.program)
     data = {
         "apiVersion": API_VERSION,
         "name": run,
