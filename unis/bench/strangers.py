@@ -6,7 +6,7 @@ itself, with the same links and at as much work a packet as the strangers do.
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ _TESTPMD_ARGUMENTS = (
     "--no-lsc-interrupt",
 )
 _DATA = Path(__file__).parent / "data"
+# Of tests/data, which say more of them; rules of Suricata's fire on each.
+CAPTURES = ("teams", "instagram", "quic")
+EVENTS = "eve.json"  # what Suricata writes where it runs, if it is asked to
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -52,7 +55,7 @@ class Stranger:
         places = {"{root}": str(_strangers() / "root"), "{bin}": str(program.parent)}
         return {
             "command": [
-                str(_DATA / self.script if self.script else program),
+                *(("sh", str(_DATA / self.script)) if self.script else (str(program),)),
                 *(_filled(word, places) for word in self.arguments),
             ],
             "lcores": self.lcores,
@@ -85,6 +88,9 @@ _SURICATA = Stranger(
     pollers=2,  # one for each direction
     files=("suricata.yaml", "suricata.rules"),
 )
+_TELLING_SURICATA = replace(
+    _SURICATA, arguments=(*_SURICATA.arguments, "--set", "outputs.1.eve-log.enabled=yes")
+)
 
 # It sends by a queue for each thread that polls and one for all else; so do its neighbours.
 _OPENVSWITCH = Stranger(
@@ -110,6 +116,8 @@ CHAINS: dict[str, tuple[Stranger, ...]] = {
     "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
     "openvswitch": (_TESTPMD_OF_TWO_QUEUES, _OPENVSWITCH, _TESTPMD_OF_TWO_QUEUES),
 }
+# Others than these have synthetic traffic.
+_REPLAYED = {"suricata": CAPTURES[0]}
 
 
 def _filled(word: str, places: Mapping[str, str]) -> str:
@@ -142,10 +150,17 @@ def most_pollers(name: str) -> int:
 
 def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
-    for file in {file for stranger in CHAINS[name] for file in stranger.files}:
-        shutil.copy(_DATA / file, directory)
-    functions = [stranger.function() for stranger in CHAINS[name]]
-    return _chain(name, f"bench-{name}", functions, cpu, directory)
+    return _strangers_in(CHAINS[name], f"bench-{name}", cpu, directory, _traffic(name))
+
+
+def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> LoadedChain:
+    """Suricata, which writes its EVENTS into `directory`, and a capture that comes once: with the
+    neighbours that it has in its chain, or without.
+    """
+    members = (_TELLING_SURICATA,) if alone else (_TESTPMD, _TELLING_SURICATA, _TESTPMD)
+    # Of a capture as a port's packets no more come when it ends; kind pcap would begin anew.
+    once = {"kind": "port", "device": f"net_pcap0,rx_pcap={_capture(capture)}"}
+    return _strangers_in(members, "bench-alerts", cpu, directory, {"source": once})
 
 
 def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
@@ -159,7 +174,7 @@ def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> L
         }
         for stranger in CHAINS[name]
     ]
-    return _chain(name, "bench-reference", functions, cpu, directory)
+    return _chain(CHAINS[name], "bench-reference", functions, cpu, directory, _traffic(name))
 
 
 def imitated_cycles(cost_ns: float, mhz: float) -> int:
@@ -173,16 +188,44 @@ def cpu_mhz() -> float:
     return float(found[1]) if found else 0.0
 
 
+def _capture(name: str) -> Path:
+    path = built.clone() / "tests" / "data" / f"{name}.pcap"
+    if not path.exists():
+        raise LaunchError(f"{path} is missing: run this from a clone of the project")
+    return path
+
+
+def _traffic(chain: str) -> dict[str, Any]:
+    if capture := _REPLAYED.get(chain):
+        return {"source": {"kind": "pcap", "file": str(_capture(capture))}}
+    return {}
+
+
+def _strangers_in(
+    members: Sequence[Stranger], run: str, cpu: int, directory: Path, traffic: dict[str, Any]
+) -> LoadedChain:
+    for file in {file for stranger in members for file in stranger.files}:
+        shutil.copy(_DATA / file, directory)
+    functions = [stranger.function() for stranger in members]
+    return _chain(members, run, functions, cpu, directory, traffic)
+
+
 def _chain(
-    chain: str, run: str, functions: list[dict[str, Any]], cpu: int, directory: Path
+    members: Sequence[Stranger],
+    run: str,
+    functions: list[dict[str, Any]],
+    cpu: int,
+    directory: Path,
+    traffic: dict[str, Any],
 ) -> LoadedChain:
     path = [f"f{at}" for at in range(1, len(functions) + 1)]
     # Of two functions the one that comes first in the file is the server of their memif. A client
     # whose server has not started its port is turned away for good, so slow starters come last.
-    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at].program != _TESTPMD.program)
+    started = sorted(range(len(path)), key=lambda at: members[at].program != _TESTPMD.program)
     data = {
         "apiVersion": API_VERSION,
         "name": run,
+        "traffic": traffic,
         "defaults": {"cpu": cpu},
         "functions": {path[at]: functions[at] for at in started},
         "chains": {"chain": {"path": path}},
