@@ -60,6 +60,14 @@ class Link {
     return 0;
   }
 
+  // Packets ever put in and ever taken out, modulo 2^16; 0 where nobody can tell.
+  std::uint16_t Sent() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? behind_ : ahead_);
+  }
+  std::uint16_t Received() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? ahead_ : behind_);
+  }
+
  private:
   enum class Reading : std::uint8_t { kNone, kRing, kFilledSlots, kFreeSlots };
 
@@ -79,6 +87,14 @@ class Link {
         __atomic_load_n(static_cast<const Position*>(behind_), __ATOMIC_ACQUIRE);
     const Position ahead = __atomic_load_n(static_cast<const Position*>(ahead_), __ATOMIC_RELAXED);
     return static_cast<Position>(ahead - behind);
+  }
+
+  std::uint16_t Position(const void* at) const noexcept {
+    if (reading_ == Reading::kNone) return 0;
+    if (reading_ != Reading::kRing)
+      return __atomic_load_n(static_cast<const std::uint16_t*>(at), __ATOMIC_RELAXED);
+    return static_cast<std::uint16_t>(
+        __atomic_load_n(static_cast<const std::uint32_t*>(at), __ATOMIC_RELAXED));
   }
 
   const void* ahead_ = nullptr;
