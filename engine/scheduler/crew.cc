@@ -12,6 +12,10 @@ namespace {
 // comes out.
 constexpr std::uint32_t kStillRounds = 16;
 
+// After so many rounds without it, and nothing to pass on, a thread is like any other again: it may
+// have been taken for another, for what it did is known only by the time.
+constexpr std::uint32_t kMostRounds = 4;
+
 }  // namespace
 
 // What has moved since the last look.
@@ -52,7 +56,8 @@ void Scheduler::EndTurn(Slot thread) noexcept {
   TaskState& task = tasks_[thread];
   Crew& crew = crews_[task.crew];
   if (!Credit(thread, LookAt(crew)) && !task.moved) ++crew.still;
-  task.waits = task.moved ? 1 : std::min(2 * task.waits, kStillRounds / 2);
+  task.waits = task.moved ? 1 : 2 * task.waits;
+  if (task.waits > kMostRounds) task.waits = 1, task.moves = {};
   task.taken = crew.taken;
   task.turns = ++crew.turns;
   if (crew.still < kStillRounds * crew.threads) return;
@@ -104,7 +109,8 @@ std::uint32_t Scheduler::Waiting(const TaskState& task, std::uint32_t i) const n
 // after a round of the others, and after twice as many each time that it then passed on nothing.
 bool Scheduler::HasWorkInside(const TaskState& task, const PathState& path) const noexcept {
   const Crew& crew = crews_[task.crew];
-  const bool fed = task.moves.puts && !task.moves.takes && crew.taker != kNone;
+  const bool feeds = crew.taker == kNone || &task == &tasks_[crew.taker];
+  const bool fed = !feeds && task.moves.puts && !task.moves.takes;
   if (fed && crew.turns - task.turns < task.waits * (crew.threads - 1))
     return WorthASwitch(AboveMin(crew.taken - task.taken), path);
   const std::size_t i = static_cast<std::size_t>(&path - paths_.data());
