@@ -66,6 +66,14 @@ class Link {
     return 0;
   }
 
+  // Packets ever put in and ever taken out, modulo 2^16; 0 where nobody can tell.
+  std::uint16_t Sent() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? behind_ : ahead_);
+  }
+  std::uint16_t Received() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? ahead_ : behind_);
+  }
+
  private:
   enum class Reading : std::uint8_t { kNone, kRing, kFilledSlots, kFreeSlots };
 
@@ -96,6 +104,14 @@ class Link {
   template <typename Position>
   static const Position* Located(const void* position, std::size_t at) noexcept {
     return reinterpret_cast<const Position*>(static_cast<const std::byte*>(position) + at);
+  }
+
+  std::uint16_t Position(const void* at) const noexcept {
+    if (reading_ == Reading::kNone) return 0;
+    if (reading_ != Reading::kRing)
+      return __atomic_load_n(static_cast<const std::uint16_t*>(at), __ATOMIC_RELAXED);
+    return static_cast<std::uint16_t>(
+        __atomic_load_n(static_cast<const std::uint32_t*>(at), __ATOMIC_RELAXED));
   }
 
   const void* ahead_ = nullptr;
