@@ -17,7 +17,7 @@
 namespace unis {
 namespace {
 
-constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176};
+constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176, .queues = 2};
 constexpr std::uint32_t kRingCookie = 0x3E31F20;
 
 // One open file that is sometimes a memif's region: of any size and seals, its head overwritten.
@@ -33,26 +33,28 @@ class Hostile {
     if (dice_.OneIn(16)) (void)ftruncate(fd_, static_cast<off_t>(Size()));
     if (dice_.OneIn(64)) (void)fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK);
     const std::uint32_t junk = dice_.OneIn(3) ? kRingCookie : dice_.Between(0, ~0U - 1);
-    const std::size_t ring = dice_.OneIn(2) ? 0 : kToClientAt;
+    const std::size_t ring = dice_.Between(0, kRings - 1) * kRingBytes;
     const std::size_t at = ring + (dice_.OneIn(2) ? 0 : std::size_t{4} * dice_.Between(0, 31));
     // By a call: where the file has become shorter it fails, and does not take us along.
     (void)pwrite(fd_, &junk, sizeof(junk), static_cast<off_t>(at));
   }
 
  private:
-  static constexpr std::size_t kToClientAt = 128 + 16 * 256;
+  static constexpr std::uint32_t kRings = 2 * kRight.queues;
+  static constexpr std::size_t kRingBytes = 128 + 16 * kRight.slots;
 
   std::size_t Size() {
     const std::size_t right = kRight.RegionBytes();
     if (dice_.OneIn(2)) return right;
-    return dice_.OneIn(2) ? dice_.Between(0, 8192) : right + dice_.Between(0, 2) - 1;
+    return dice_.OneIn(2) ? dice_.Between(0, 2 * kRings * kRingBytes)
+                          : right + dice_.Between(0, 2) - 1;
   }
   void Renew() {
     Close();
     fd_ = memfd_create("hostile", MFD_ALLOW_SEALING);
     (void)ftruncate(fd_, static_cast<off_t>(Size()));
-    (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), 0);
-    (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), kToClientAt);
+    for (std::uint32_t ring = 0; ring < kRings; ++ring)
+      (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), static_cast<off_t>(ring * kRingBytes));
     if (!dice_.OneIn(4)) (void)fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK);
   }
   void Close() {
@@ -90,7 +92,7 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
         ASSERT_LE(kept->link(direction).Packets(), kRight.slots);
     const std::uint64_t before = progress->sent();
     progress->Sample();
-    ASSERT_LE(progress->sent() - before, 0xffffU);
+    ASSERT_LE(progress->sent() - before, kRight.queues * 0xffffU);
     (void)kept->HeldBy(getpid());
   } while (std::chrono::steady_clock::now() < end);
   EXPECT_GT(found, 0U) << "nothing was read";

@@ -25,7 +25,8 @@ class Bridges final : public Component {
   explicit Bridges(const PacketMemory& memory) : Component("unis_bridges"), memory_(memory) {}
   ~Bridges() override { Halt(); }
 
-  // Before it runs, or while it rests. Rings and memifs outlive it, or are taken off before they go.
+  // Before it runs, or while it rests. Rings and memifs outlive it, or are taken off before they
+  // go.
   void Clear() {
     into_.clear();
     out_of_.clear();

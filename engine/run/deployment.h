@@ -74,8 +74,8 @@ class Deployment {
   // What went through one direction of a memif, as last sampled; null where nobody can tell.
   const MemifProgress* progress(LinkIndex link) const;
   // Finds the memory of a function's memifs among its open files: until then nobody knows how full
-  // they are. To be called again and again while it connects; true when all are found.
-  bool FindMemifs(std::size_t function, pid_t pid);
+  // they are. To be called again and again while it connects; NotFound: which is not there yet.
+  absl::Status FindMemifs(std::size_t function, pid_t pid);
   // monitor() reads the memifs that were found since. No scheduler may read it meanwhile.
   void ReadLinksAnew();
 

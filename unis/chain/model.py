@@ -205,6 +205,8 @@ class Function(_Part):
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
     """How many lcores EAL gives it. With more than one the first, on which many programs only serve
     a console, is on a CPU of the platform until it polls too."""
+    queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
+    """How many queues, each way, it has on each of its memifs; a neighbour on memif has as many."""
     stdin: str | None = None
     """What a command reads from its standard input, which then stays open."""
     cpu: Cpu | None = None

@@ -17,6 +17,7 @@ from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
+    from unis.bench.alerts import Alerts
     from unis.bench.faults import Result as Faults
     from unis.bench.unmodified import ChainResult
     from unis.measure.paired import Paired
@@ -116,7 +117,8 @@ def unmodified(
 
     unis, rr and other in alternating windows, and functions of ours that co-operate, each with its
     best distance between yields, on the same links; the two chains alternate in blocks. The
-    programs are fetched by `tools/strangers`.
+    programs are fetched by `tools/strangers`. Suricata's alerts are compared with those that it
+    raises alone on a core; exit code 1 if they differ.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
@@ -138,9 +140,14 @@ def unmodified(
         for name in dict.fromkeys(names_of):
             results[name] = unmodified_bench.compare(name, settings, say)
             out.print(_unmodified_table(name, results[name]))
+            if alerts := results[name].alerts:
+                out.print(_alerts_table(name, alerts))
             if file:  # what there is, if a later one fails
                 result = unmodified_bench.Result(chains=results)
                 write_result(file, result.model_dump_json(indent=2) + "\n")
+    if not all(one.alerts is None or one.alerts.same for one in results.values()):
+        say("alerts differ from those of the program alone on a core")
+        raise typer.Exit(1)
 
 
 @bench.command()
@@ -212,6 +219,25 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
             f"{of.mpps.q1:.3f}–{of.mpps.q3:.3f}",
             *_ratio(of.ratio_to_other),
             *_ratio(of.ratio_to_cooperative),
+        )
+    return table
+
+
+def _alerts_table(name: str, alerts: Alerts) -> Table:
+    title = f"{name}: alerts of a capture that goes through once"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("capture")
+    for column in ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for capture, of in alerts.captures.items():
+        table.add_row(
+            capture,
+            *map(str, (of.unis.offered, of.alone.alerts, of.unis.alerts)),
+            "yes" if of.same else "no",
+            *(
+                f"{each.dropped_by_function}{'' if each.accounted else f' of {each.drops}'}"
+                for each in (of.alone, of.unis)
+            ),
         )
     return table
 

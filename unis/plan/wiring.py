@@ -1,7 +1,7 @@
 """The links of a chain file, and which port of which function is on which. Needs no machine."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -114,6 +114,28 @@ def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
 
 def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
     """What is wrong with the processes, as their links are."""
+    return [*_queue_problems(file, wiring), *_too_many_ports(file, wiring)]
+
+
+def _queue_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
+    for name, function in file.functions.items():
+        if function.queues != 1 and name not in wiring.own:
+            yield Problem(
+                ("functions", name, "queues"), "is of memif ports; one on rings has one queue"
+            )
+    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
+    for before, behind in sorted(stretches):
+        if {before, behind} <= wiring.own:
+            counts = file.functions[before].queues, file.functions[behind].queues
+            if counts[0] != counts[1]:
+                yield Problem(
+                    ("functions", behind, "queues"),
+                    f"`{before}` has {counts[0]} queues and `{behind}` {counts[1]}; both ends of a "
+                    "memif have as many, or nothing passes",
+                )
+
+
+def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
     most_each = limit("FunctionConfig.ports").max_items
     found = [
         Problem(
@@ -198,7 +220,8 @@ class _Weaver:
         slots = stated.slots if stated and stated.kind == "memif" else None
         end: EndName = "none" if direct else "server"
         folder = self._folders.get(behind) or self._folders.get(before) or self._directory
-        name = self._add(stretch, "memif", slots or defaults.MEMIF, end, folder)
+        theirs = self._file.functions[behind if behind in self._wiring.own else before]
+        name = self._add(stretch, "memif", slots or defaults.MEMIF, end, folder, theirs.queues)
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -227,17 +250,18 @@ class _Weaver:
         slots: int,
         end: EndName = "none",
         folder: Path | None = None,  # of its socket
+        queues: int = 1,
     ) -> str:
         part = sum(link.stretch == (self._name, *stretch) for link in self._wiring.links.values())
         place = LinkPlan("", kind, slots, None, (self._name, *stretch), part)
-        wanted = end, folder or self._directory
+        wanted = end, folder or self._directory, queues
         name, there = self._wiring.names.choose(place, self._made, wanted)
         self._made += 1
         memif = there.memif if there else None
         if kind == "memif" and memif is None:
             number = self._wiring.names.memif()
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan(wanted[1] / f"{name}.sock", number, buffer, end)
+            memif = MemifPlan(wanted[1] / f"{name}.sock", number, buffer, end, queues)
         self._wiring.links[name] = replace(place, name=name, memif=memif)
         return name
 
@@ -263,7 +287,7 @@ class _Names:
         self._memifs = {link.memif.id for link in self._there.values() if link.memif}
 
     def choose(
-        self, wanted: LinkPlan, at: int, memif: tuple[EndName, Path]
+        self, wanted: LinkPlan, at: int, memif: tuple[EndName, Path, int]
     ) -> tuple[str, LinkPlan | None]:
         """A name for a link that is the chain's `at`th; and the link that is there and stays."""
         stays = self._by_place.get((wanted.stretch, wanted.part))
@@ -278,7 +302,7 @@ class _Names:
         self._used.add(name)
         return name, stays
 
-    def _free(self, name: str, wanted: LinkPlan, memif: tuple[EndName, Path]) -> bool:
+    def _free(self, name: str, wanted: LinkPlan, memif: tuple[EndName, Path, int]) -> bool:
         if name in self._used:
             return False
         there = self._there.get(name)
@@ -294,7 +318,8 @@ class _Names:
         return number
 
 
-def _alike(there: LinkPlan, wanted: LinkPlan, memif: tuple[EndName, Path]) -> bool:
+def _alike(there: LinkPlan, wanted: LinkPlan, memif: tuple[EndName, Path, int]) -> bool:
     return (there.kind, there.slots) == (wanted.kind, wanted.slots) and (
-        there.memif is None or (there.memif.engine_end, there.memif.socket.parent) == memif
+        there.memif is None
+        or (there.memif.engine_end, there.memif.socket.parent, there.memif.queues) == memif
     )

@@ -20,6 +20,11 @@ absl::Status Check(const MemifConfig& config) {
         fmt::format("link {}: a memif has buffers of at most {} bytes, not {}", config.name,
                     MemifShape::kMaxBufferBytes, config.shape.buffer_bytes));
   }
+  if (config.shape.queues == 0 || config.shape.queues > MemifShape::kMaxQueues) {
+    return absl::InvalidArgumentError(
+        fmt::format("link {}: a memif has 1 to {} queues each way here, not {}", config.name,
+                    MemifShape::kMaxQueues, config.shape.queues));
+  }
   return absl::OkStatus();
 }
 

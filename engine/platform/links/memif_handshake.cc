@@ -24,11 +24,13 @@ MemifMessage Of(Type type) {
 
 }  // namespace
 
-// One queue each way: a client with more uses the first.
+// As many queues each way as were agreed on: a client with more uses the first.
 MemifMessage MemifHandshake::Hello() const {
   MemifMessage message = Of(Type::kHello);
   Write(message.hello.name, "unisd");
   message.hello.min_version = message.hello.max_version = kMemifVersion;
+  message.hello.max_to_client_ring = message.hello.max_to_server_ring =
+      static_cast<std::uint16_t>(shape_.queues - 1);
   message.hello.max_log2_slots = static_cast<std::uint8_t>(std::countr_zero(shape_.slots));
   return message;
 }
@@ -42,7 +44,8 @@ std::optional<MemifMessage> MemifHandshake::Answer(const MemifMessage& message,
     Write(away.disconnect.reason, wrong);
     return away;
   }
-  expects_ = static_cast<Expects>(static_cast<std::uint8_t>(expects_) + 1);
+  if (message.type != Type::kAddRing || ++rings_ == 2 * shape_.queues)
+    expects_ = static_cast<Expects>(static_cast<std::uint8_t>(expects_) + 1);
   if (message.type != Type::kConnect) return Of(Type::kAck);
   MemifMessage connected = Of(Type::kConnected);
   Write(connected.connect.interface, "unisd");
@@ -55,8 +58,7 @@ std::unique_ptr<MemifMemory> MemifHandshake::TakeMemory() {
 
 std::string MemifHandshake::Check(const MemifMessage& message, const UniqueFd& file) {
   const bool right[] = {message.type == Type::kInit, message.type == Type::kAddRegion,
-                        message.type == Type::kAddRing, message.type == Type::kAddRing,
-                        message.type == Type::kConnect};
+                        message.type == Type::kAddRing, message.type == Type::kConnect};
   const auto at = static_cast<std::size_t>(expects_);
   if (at >= std::size(right) || !right[at])
     return fmt::format("a message of type {} is not expected now",
@@ -66,10 +68,8 @@ std::string MemifHandshake::Check(const MemifMessage& message, const UniqueFd& f
       return CheckInit(message.init);
     case Expects::kRegion:
       return CheckRegion(message.region, file);
-    case Expects::kToServer:
-      return CheckRing(message.ring, true);
-    case Expects::kToClient:
-      return CheckRing(message.ring, false);
+    case Expects::kRing:
+      return CheckRing(message.ring);
     case Expects::kConnect:
     case Expects::kNothing:
       break;
@@ -98,9 +98,10 @@ std::string MemifHandshake::CheckRegion(const MemifMessage::Region& region, cons
 }
 
 // Where DPDK puts them, and where the monitor looks.
-std::string MemifHandshake::CheckRing(const MemifMessage::Ring& ring, bool to_server) const {
-  const bool place = ring.index == 0 && ring.region == 0 &&
-                     ring.offset == (to_server ? 0 : shape_.RingBytes()) &&
+std::string MemifHandshake::CheckRing(const MemifMessage::Ring& ring) const {
+  const bool to_server = rings_ < shape_.queues;
+  const bool place = ring.index == (to_server ? rings_ : rings_ - shape_.queues) &&
+                     ring.region == 0 && ring.offset == rings_ * shape_.RingBytes() &&
                      ring.log2_slots == std::countr_zero(shape_.slots);
   const bool direction = ((ring.flags & kMemifToServer) != 0) == to_server;
   return place && direction ? "" : "a ring that is not where it should be, or not of its size";

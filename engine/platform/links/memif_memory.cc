@@ -45,7 +45,7 @@ absl::StatusOr<MemifMemory> MemifMemory::Map(const UniqueFd& file, const MemifSh
 }
 
 MemifMemory::MemifMemory(std::byte* memory, const MemifShape& shape)
-    : memory_(memory), shape_(shape), to_client_(memory + shape.RingBytes()) {}
+    : memory_(memory), shape_(shape), to_client_(memory + shape.queues * shape.RingBytes()) {}
 
 MemifMemory::~MemifMemory() {
   if (memory_ != nullptr) munmap(memory_, shape_.RegionBytes());
@@ -56,7 +56,8 @@ MemifMemory::MemifMemory(MemifMemory&& other) noexcept
       shape_(other.shape_),
       to_client_(other.to_client_),
       received_(other.received_),
-      sent_(other.sent_) {}
+      sent_(other.sent_),
+      next_(other.next_) {}
 
 std::uint64_t* MemifMemory::At(std::byte* ring, std::uint16_t slot) const noexcept {
   return reinterpret_cast<std::uint64_t*>(ring + MemifShape::kDescriptorsAt +
@@ -81,15 +82,30 @@ bool MemifMemory::Holds(const Descriptor& at, std::uint32_t bytes) const noexcep
 
 std::uint16_t MemifMemory::Receive(rte_mbuf** packets, std::uint16_t count,
                                    rte_mempool* pool) noexcept {
-  const std::uint16_t pending = Position(memory_ + MemifShape::kHeadAt) - received_;
+  std::uint16_t taken = 0;
+  for (std::uint32_t i = 0; i < shape_.queues && taken < count; ++i) {
+    const std::uint32_t queue = next_;
+    next_ = next_ + 1 == shape_.queues ? 0 : next_ + 1;
+    taken = static_cast<std::uint16_t>(
+        taken +
+        ReceiveFrom(queue, packets + taken, static_cast<std::uint16_t>(count - taken), pool));
+  }
+  return taken;
+}
+
+std::uint16_t MemifMemory::ReceiveFrom(std::uint32_t queue, rte_mbuf** packets, std::uint16_t count,
+                                       rte_mempool* pool) noexcept {
+  std::byte* const ring = memory_ + queue * shape_.RingBytes();
+  std::uint16_t& received = received_[queue];
+  const std::uint16_t pending = Position(ring + MemifShape::kHeadAt) - received;
   auto slots = static_cast<std::uint16_t>(std::min<std::uint32_t>(pending, shape_.slots));
   count = std::min({count, slots, kMostAtOnce});
   if (count == 0 || rte_pktmbuf_alloc_bulk(pool, packets, count) != 0) return 0;
   std::uint16_t taken = 0;
   for (std::uint16_t looked = 0; looked < count && slots > 0; ++looked) {
     bool good = false;
-    const std::uint16_t used = TakePacket(received_, slots, packets[taken], good);
-    received_ = static_cast<std::uint16_t>(received_ + used);
+    const std::uint16_t used = TakePacket(ring, received, slots, packets[taken], good);
+    received = static_cast<std::uint16_t>(received + used);
     slots = static_cast<std::uint16_t>(slots - used);
     if (good) {
       ++taken;
@@ -98,17 +114,17 @@ std::uint16_t MemifMemory::Receive(rte_mbuf** packets, std::uint16_t count,
     }
   }
   if (taken < count) rte_pktmbuf_free_bulk(packets + taken, count - taken);
-  Move(memory_ + MemifShape::kTailAt, received_);
+  Move(ring + MemifShape::kTailAt, received);
   return taken;
 }
 
-std::uint16_t MemifMemory::TakePacket(std::uint16_t slot, std::uint16_t slots, rte_mbuf* into,
-                                      bool& good) const noexcept {
+std::uint16_t MemifMemory::TakePacket(std::byte* ring, std::uint16_t slot, std::uint16_t slots,
+                                      rte_mbuf* into, bool& good) const noexcept {
   std::uint16_t used = 0;
   good = true;
   bool more = true;
   for (; more && used < slots; ++used) {
-    const Descriptor at = Read(memory_, static_cast<std::uint16_t>(slot + used));
+    const Descriptor at = Read(ring, static_cast<std::uint16_t>(slot + used));
     more = (at.flags & kNext) != 0;
     good = good && at.length > 0 && at.length <= rte_pktmbuf_tailroom(into) && Holds(at, at.length);
     if (!good) continue;

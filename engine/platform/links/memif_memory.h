@@ -10,6 +10,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,9 +28,9 @@ class MemifMemory {
   MemifMemory(MemifMemory&& other) noexcept;
   MemifMemory& operator=(MemifMemory&&) = delete;
 
-  // Copies up to `count` packets of the client's into new ones of `pool`.
+  // Copies up to `count` packets of the client's, of all its queues, into new ones of `pool`.
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count, rte_mempool* pool) noexcept;
-  // Copies as many as the client offers slots for, and frees these.
+  // Copies as many as the client offers slots for in its first queue, and frees these.
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept;
 
  private:
@@ -40,20 +41,23 @@ class MemifMemory {
   };
 
   MemifMemory(std::byte* memory, const MemifShape& shape);
+  std::uint16_t ReceiveFrom(std::uint32_t queue, rte_mbuf** packets, std::uint16_t count,
+                            rte_mempool* pool) noexcept;
   std::uint64_t* At(std::byte* ring, std::uint16_t slot) const noexcept;  // a descriptor
   Descriptor Read(std::byte* ring, std::uint16_t slot) const noexcept;
   bool Holds(const Descriptor& at, std::uint32_t bytes) const noexcept;
   // Takes the packet that begins at `slot`, of at most `slots`; how many it had, and whether it is
   // one.
-  std::uint16_t TakePacket(std::uint16_t slot, std::uint16_t slots, rte_mbuf* into,
+  std::uint16_t TakePacket(std::byte* ring, std::uint16_t slot, std::uint16_t slots, rte_mbuf* into,
                            bool& good) const noexcept;
   void PutPacket(std::uint16_t slot, const rte_mbuf& packet) const noexcept;
 
   std::byte* memory_;
   MemifShape shape_;
-  std::byte* to_client_;        // that ring; the other is first in memory
-  std::uint16_t received_ = 0;  // our position in the ring to us
-  std::uint16_t sent_ = 0;      // and in that to the client
+  std::byte* to_client_;  // the first of these rings; those to us are first in memory
+  std::array<std::uint16_t, MemifShape::kMaxQueues> received_ = {};  // our position in each to us
+  std::uint16_t sent_ = 0;                                           // and in that to the client
+  std::uint32_t next_ = 0;  // queue to us that is asked first
 };
 
 }  // namespace unis

@@ -37,6 +37,28 @@ TEST_F(MemifTest, OccupancyIsWhatWasSentAndNotReceived) {
   EXPECT_EQ(from_engine.Packets(), from_engine.capacity());
 }
 
+TEST_F(MemifTest, OfSeveralQueuesAllAreReadAndReceivedFrom) {
+  MemifConfig config = Config("queues", 2048);
+  config.shape.queues = 3;
+  const auto ends = Connect(config);
+  ASSERT_NE(ends, nullptr);
+  const MemifServer& engine = *ends->engine.port();
+  const EthPort& program = ends->program;
+  EXPECT_EQ(Receive(program), 0U);  // the client offers its free slots
+  const Link to_engine = ends->engine.link(MemifDirection::kToServer);
+  EXPECT_EQ(to_engine.Packets(), 0U);
+  const std::array<std::uint8_t, 60> bytes{};
+  for (const std::uint16_t queue : {1, 2, 2, 2}) {
+    rte_mbuf* packet = Packet(bytes);
+    ASSERT_EQ(rte_eth_tx_burst(program.id(), queue, &packet, 1), 1);
+  }
+  EXPECT_EQ(to_engine.Packets(), 4U);
+  EXPECT_EQ(Receive(engine), 4U);
+  EXPECT_EQ(to_engine.Packets(), 0U);
+  EXPECT_EQ(Send(engine, 5), 5U);
+  EXPECT_EQ(Receive(program), 5U);
+}
+
 TEST_F(MemifTest, TwoOfARunAreToldApart) {
   const auto one = Connect(Config("one", 2048));
   const auto two = Connect(Config("two", 2112));
@@ -76,6 +98,10 @@ TEST_F(MemifTest, SaysWhatItCannotMake) {
   EXPECT_NE(slots.message().find("at most 16384, not 32768"), std::string::npos) << slots;
   config.shape = {.slots = 256, .buffer_bytes = 65536};
   const auto bytes = Memif::Create(config, std::nullopt, nullptr).status();
+  config.shape = {.slots = 256, .buffer_bytes = 2048, .queues = 17};
+  const auto queues = Memif::Create(config, std::nullopt, nullptr).status();
+  EXPECT_NE(queues.message().find("1 to 16 queues each way here, not 17"), std::string::npos)
+      << queues;
   EXPECT_NE(bytes.message().find("at most 65535 bytes, not 65536"), std::string::npos) << bytes;
 }
 
