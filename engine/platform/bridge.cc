@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/platform/links/memif_burst.h"
-
 namespace unis {
 
 std::uint32_t Bridges::Iterate() noexcept {
-  const MemifBurst burst;
   std::uint32_t into = 0, out_of = 0;
   for (const Bridge& bridge : into_) into += CarryInto(bridge);
   for (const Bridge& bridge : out_of_) out_of += CarryOutOf(bridge);
