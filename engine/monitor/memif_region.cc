@@ -71,13 +71,14 @@ std::size_t MemifShape::RegionBytes() const {
   return 2 * (RingBytes(*this) + std::size_t{slots} * buffer_bytes);
 }
 
-absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape) {
+absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape, ino_t inode) {
   const std::size_t rings = 2 * RingBytes(shape);
   std::optional<MemifRegion> found;
   std::size_t regions = 0;
   const auto look = [&](const fs::path& path, const struct stat& status) {
     if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != shape.RegionBytes())
       return true;
+    if (inode != 0 && status.st_ino != inode) return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
     const File file(path);
     // A file that may shrink would take our mapping, and with the next look us, along. Asked

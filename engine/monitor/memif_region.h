@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "engine/monitor/link.h"
+#include "engine/monitor/link_progress.h"
 
 namespace unis {
 
@@ -33,8 +34,8 @@ struct MemifShape {
 class MemifRegion {
  public:
   // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
-  // shape (yet); FailedPrecondition: it has several.
-  static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape);
+  // shape (yet); FailedPrecondition: it has several. With an `inode`: only the file of that one.
+  static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape, ino_t inode = 0);
   ~MemifRegion();
   MemifRegion(MemifRegion&& other) noexcept;
   MemifRegion& operator=(MemifRegion&& other) noexcept;
@@ -59,7 +60,7 @@ class MemifRegion {
 // have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3 ms. One thread. Begins
 // while the memif is up and its client polls: the first free slots that a client offers would count
 // as received.
-class MemifProgress {
+class MemifProgress final : public LinkProgress {
  public:
   MemifProgress(const MemifRegion& region, MemifDirection direction);
   void Sample() noexcept;
@@ -67,9 +68,6 @@ class MemifProgress {
   void Follow(const MemifRegion& region, MemifDirection direction);
   // The region goes: counts stay as they are until the next Follow().
   void Leave() noexcept;
-  // Put into the ring, and taken out of it. From any thread.
-  std::uint64_t sent() const noexcept { return __atomic_load_n(&sent_, __ATOMIC_RELAXED); }
-  std::uint64_t received() const noexcept { return __atomic_load_n(&received_, __ATOMIC_RELAXED); }
 
  private:
   static std::uint16_t Read(const std::uint16_t* position) noexcept;
@@ -77,7 +75,6 @@ class MemifProgress {
   const std::uint16_t* sent_at_;
   const std::uint16_t* received_at_;
   std::uint16_t last_sent_, last_received_;
-  std::uint64_t sent_ = 0, received_ = 0;
 };
 
 }  // namespace unis
