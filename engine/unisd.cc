@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/capabilities.h"
 #include "engine/base/favour.h"
 #include "engine/run/run.h"
 #include "engine/server/service.h"
@@ -29,10 +31,11 @@ namespace unis {
 namespace {
 
 constexpr int kBadUsage = 2;
+constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bounds of their own
 
 constexpr const char* kHelp =
     R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
-             [--held FILE] [--foreign [--join GROUP]]
+             [--ports] [--held FILE] [--foreign [--join GROUP]]
 
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
@@ -43,6 +46,9 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
                        they take turns on it
   --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
   --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
+  --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
+                       --pci they are kept anyway)
+  --capabilities       print those it keeps: name, number, why, and whether for ports only
   --foreign            only schedule what others started: no packet memory, no hugepages
   --join GROUP         with --foreign: join this DPDK group, for the rings that are in it
   --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
@@ -55,6 +61,7 @@ struct Options {
   std::vector<unsigned> cpus = {0};
   std::string hugepage_dir;
   std::vector<std::string> pci;
+  bool ports = false;
   std::string held;  // empty: nobody guards
   bool foreign = false;
   std::string join;  // empty: no group of others
@@ -79,12 +86,21 @@ std::vector<unsigned> ParseCpus(const std::string& list) {
   return cpus;
 }
 
+void PrintCapabilities() {
+  for (const Capability& one : kUnisdCapabilities)
+    fmt::print("{}\t{}\t{}\t\n", one.name, one.number, one.why);
+  for (const Capability& one : kPortCapabilities)
+    fmt::print("{}\t{}\t{}\tports\n", one.name, one.number, one.why);
+}
+
 Options ParseOptions(int argc, char** argv) {
   static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
                                  {"file-prefix", required_argument, nullptr, 'f'},
                                  {"cpus", required_argument, nullptr, 'c'},
                                  {"hugepage-dir", required_argument, nullptr, 'd'},
                                  {"pci", required_argument, nullptr, 'p'},
+                                 {"ports", no_argument, nullptr, 'P'},
+                                 {"capabilities", no_argument, nullptr, 'C'},
                                  {"held", required_argument, nullptr, 'g'},
                                  {"foreign", no_argument, nullptr, 'o'},
                                  {"join", required_argument, nullptr, 'j'},
@@ -108,6 +124,12 @@ Options ParseOptions(int argc, char** argv) {
       case 'p':
         options.pci.emplace_back(optarg);
         break;
+      case 'P':
+        options.ports = true;
+        break;
+      case 'C':
+        PrintCapabilities();
+        std::exit(0);
       case 'g':
         options.held = optarg;
         break;
@@ -220,6 +242,24 @@ std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu
   return cpus;
 }
 
+// Before DPDK starts, for its threads have what we have then. False: it is not safe to go on.
+bool DropCapabilities(const Options& options) {
+  std::vector<Capability> keep(kUnisdCapabilities.begin(), kUnisdCapabilities.end());
+  if (options.ports || !options.pci.empty())
+    keep.insert(keep.end(), kPortCapabilities.begin(), kPortCapabilities.end());
+  const auto missing = KeepOnly(keep);
+  if (!missing.ok()) {
+    spdlog::error("{}", std::string(missing.status().message()));
+    return false;
+  }
+  for (const Capability& one : *missing)
+    spdlog::warn("lacks the capability {}, for {}", one.name, one.why);
+  std::vector<const char*> names;
+  for (const Capability& one : keep) names.push_back(one.name);
+  spdlog::info("capabilities {}; `unisd --capabilities` tells why", fmt::join(names, ", "));
+  return true;
+}
+
 int WaitForSignal(const sigset_t& signals, Run& run) {
   constexpr timespec kLookEvery{.tv_sec = 0, .tv_nsec = 20'000'000};
   for (;;) {
@@ -244,6 +284,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
            .held = *std::move(held)});
   EngineService service(run);
   grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kLargestMessage);
   builder.AddListeningPort("unix:" + options.socket, grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -251,6 +292,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
     spdlog::error("cannot listen on {}; is its folder there and writable?", options.socket);
     return 1;
   }
+  (void)chmod(options.socket.c_str(), S_IRUSR | S_IWUSR);
   spdlog::info("listening on {}, CPUs {}", options.socket, fmt::join(options.cpus, ","));
   const int signal = WaitForSignal(signals, run);
   spdlog::info("ending on signal {}", signal);
@@ -268,6 +310,7 @@ int Main(int argc, char** argv) {
   const cpu_set_t allowed = AllowedCpus();
   StayOn(options.cpus);
   FavourSession();
+  umask(S_IRWXG | S_IRWXO);  // nothing that we make is anyone else's to read
   // Blocked in every thread, so that the main one alone waits for them.
   sigset_t signals;
   sigemptyset(&signals);
@@ -275,6 +318,7 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   spdlog::flush_on(spdlog::level::info);
+  if (!DropCapabilities(options)) return 1;
   if (!StartEal(options)) {
     spdlog::error(
         "DPDK does not start: {}; {}", rte_strerror(rte_errno),

@@ -29,6 +29,8 @@ inline v1::SwitchReason ToProto(SwitchReason reason) {
       return v1::SWITCH_REASON_EGRESS_HIGH;
     case SwitchReason::kSelf:
       return v1::SWITCH_REASON_SELF;
+    case SwitchReason::kStill:
+      return v1::SWITCH_REASON_STILL;
   }
   return v1::SWITCH_REASON_UNSPECIFIED;
 }

@@ -51,15 +51,13 @@ void RingInjector::Rewind() noexcept {
   egress_->prod.tail = position_;
 }
 
-MemifInjector::MemifInjector(const EthPort& ingress, Link to_function, const EthPort& egress,
-                             Link from_function)
+MemifInjector::MemifInjector(const MemifServer& ingress, Link to_function,
+                             const MemifServer& egress, Link from_function)
     : ingress_(ingress),
       egress_(egress),
       to_function_(to_function),
       from_function_(from_function),
-      quiet_(kQuietUs * rte_get_tsc_hz() / 1'000'000) {
-  egress_.Receive(nullptr, 0);  // as a client it offers its free slots by that
-}
+      quiet_(kQuietUs * rte_get_tsc_hz() / 1'000'000) {}
 
 std::uint32_t MemifInjector::Room() const {
   return std::min(to_function_.capacity(), from_function_.capacity());

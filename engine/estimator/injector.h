@@ -9,7 +9,7 @@
 #include <span>
 
 #include "engine/monitor/link.h"
-#include "engine/platform/eth_port.h"
+#include "engine/platform/links/memif_server.h"
 #include "engine/platform/port_shm.h"
 
 namespace unis {
@@ -62,7 +62,7 @@ class MemifInjector final : public Injector {
  public:
   static constexpr std::uint32_t kQuietUs = 2000;  // longer than a burst takes: 31 µs a packet
 
-  MemifInjector(const EthPort& ingress, Link to_function, const EthPort& egress,
+  MemifInjector(const MemifServer& ingress, Link to_function, const MemifServer& egress,
                 Link from_function);
 
   std::uint32_t Room() const override;
@@ -74,8 +74,8 @@ class MemifInjector final : public Injector {
   void Rewind() noexcept override {}
 
  private:
-  const EthPort& ingress_;
-  const EthPort& egress_;
+  const MemifServer& ingress_;
+  const MemifServer& egress_;
   Link to_function_;
   Link from_function_;
   std::uint64_t quiet_;         // cycles

@@ -1,36 +1,24 @@
 // Peers of a memif that write what they like while the engine reads: cookies, positions and the
-// size of the file, thousands of times a second. UNIS_FUZZ_SECONDS: for how long, UNIS_FUZZ_SEED:
-// with which draws.
+// size of the file, thousands of times a second.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "engine/base/dice_for_test.h"
+#include "engine/base/fuzz_for_test.h"
 #include "engine/monitor/memif_region.h"
 
 namespace unis {
 namespace {
 
-constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176};
+constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176, .queues = 2};
 constexpr std::uint32_t kRingCookie = 0x3E31F20;
-
-std::chrono::duration<double> Wanted() {
-  const char* seconds = std::getenv("UNIS_FUZZ_SECONDS");
-  return std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 1);
-}
-
-std::uint64_t Seed() {
-  const char* seed = std::getenv("UNIS_FUZZ_SEED");
-  if (seed != nullptr) return std::strtoull(seed, nullptr, 10);
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
 
 // One open file that is sometimes a memif's region: of any size and seals, its head overwritten.
 class Hostile {
@@ -45,26 +33,28 @@ class Hostile {
     if (dice_.OneIn(16)) (void)ftruncate(fd_, static_cast<off_t>(Size()));
     if (dice_.OneIn(64)) (void)fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK);
     const std::uint32_t junk = dice_.OneIn(3) ? kRingCookie : dice_.Between(0, ~0U - 1);
-    const std::size_t ring = dice_.OneIn(2) ? 0 : kToClientAt;
+    const std::size_t ring = dice_.Between(0, kRings - 1) * kRingBytes;
     const std::size_t at = ring + (dice_.OneIn(2) ? 0 : std::size_t{4} * dice_.Between(0, 31));
     // By a call: where the file has become shorter it fails, and does not take us along.
     (void)pwrite(fd_, &junk, sizeof(junk), static_cast<off_t>(at));
   }
 
  private:
-  static constexpr std::size_t kToClientAt = 128 + 16 * 256;
+  static constexpr std::uint32_t kRings = 2 * kRight.queues;
+  static constexpr std::size_t kRingBytes = 128 + 16 * kRight.slots;
 
   std::size_t Size() {
     const std::size_t right = kRight.RegionBytes();
     if (dice_.OneIn(2)) return right;
-    return dice_.OneIn(2) ? dice_.Between(0, 8192) : right + dice_.Between(0, 2) - 1;
+    return dice_.OneIn(2) ? dice_.Between(0, 2 * kRings * kRingBytes)
+                          : right + dice_.Between(0, 2) - 1;
   }
   void Renew() {
     Close();
     fd_ = memfd_create("hostile", MFD_ALLOW_SEALING);
     (void)ftruncate(fd_, static_cast<off_t>(Size()));
-    (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), 0);
-    (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), kToClientAt);
+    for (std::uint32_t ring = 0; ring < kRings; ++ring)
+      (void)pwrite(fd_, &kRingCookie, sizeof(kRingCookie), static_cast<off_t>(ring * kRingBytes));
     if (!dice_.OneIn(4)) (void)fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK);
   }
   void Close() {
@@ -77,13 +67,13 @@ class Hostile {
 };
 
 TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
-  const std::uint64_t seed = Seed();
+  const std::uint64_t seed = FuzzSeed();
   SCOPED_TRACE(testing::Message() << "UNIS_FUZZ_SEED=" << seed);
   std::jthread peer([seed](const std::stop_token& stop) {
     Hostile hostile(seed);
     while (!stop.stop_requested()) hostile.Act();
   });
-  const auto end = std::chrono::steady_clock::now() + Wanted();
+  const auto end = std::chrono::steady_clock::now() + FuzzTime();
   std::uint64_t found = 0;
   std::optional<MemifRegion> kept;  // also when its file is long gone
   std::optional<MemifProgress> progress;
@@ -102,7 +92,7 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
         ASSERT_LE(kept->link(direction).Packets(), kRight.slots);
     const std::uint64_t before = progress->sent();
     progress->Sample();
-    ASSERT_LE(progress->sent() - before, 0xffffU);
+    ASSERT_LE(progress->sent() - before, kRight.queues * 0xffffU);
     (void)kept->HeldBy(getpid());
   } while (std::chrono::steady_clock::now() < end);
   EXPECT_GT(found, 0U) << "nothing was read";

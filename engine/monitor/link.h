@@ -8,6 +8,7 @@
 #include <rte_ring.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace unis {
@@ -17,6 +18,8 @@ namespace unis {
 struct MemifPositions {
   const std::uint16_t* head;
   const std::uint16_t* tail;
+  std::uint32_t rings = 1;     // of this direction, one for each queue pair
+  std::size_t ring_bytes = 0;  // from one's positions to those of the next
 };
 
 class Link {
@@ -41,23 +44,34 @@ class Link {
     return OfMemif(Reading::kFreeSlots, at, slots);
   }
 
-  std::uint32_t capacity() const noexcept { return capacity_; }  // packets
+  // Packets; of a memif, what one of its rings holds: a program may send by one of them alone.
+  std::uint32_t capacity() const noexcept { return capacity_; }
   bool readable() const noexcept { return reading_ != Reading::kNone; }
 
-  // Packets under way, from 0 to the capacity. A packet in several buffers of a memif counts as
-  // many.
+  // Packets under way, in all its rings, from 0 to the capacity. A packet in several buffers of a
+  // memif counts as many.
   std::uint32_t Packets() const noexcept {
     switch (reading_) {
       case Reading::kRing:
-        return std::min(Apart<std::uint32_t>(), capacity_);
+        return std::min(Apart<std::uint32_t>(0), capacity_);
       case Reading::kFilledSlots:
-        return std::min(Apart<std::uint16_t>(), capacity_);
+        return OfAllRings([this](std::size_t at) { return Apart<std::uint16_t>(at); });
       case Reading::kFreeSlots:
-        return capacity_ - std::min(Apart<std::uint16_t>(), capacity_);
+        return OfAllRings([this](std::size_t at) {
+          return capacity_ - std::min<std::uint32_t>(Apart<std::uint16_t>(at), capacity_);
+        });
       case Reading::kNone:
         break;
     }
     return 0;
+  }
+
+  // Packets ever put in and ever taken out, modulo 2^16; 0 where nobody can tell.
+  std::uint16_t Sent() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? behind_ : ahead_);
+  }
+  std::uint16_t Received() const noexcept {
+    return Position(reading_ == Reading::kFreeSlots ? ahead_ : behind_);
   }
 
  private:
@@ -69,21 +83,42 @@ class Link {
     link.reading_ = reading;
     link.ahead_ = at.head;
     link.behind_ = at.tail;
+    link.rings_ = at.rings;
+    link.ring_bytes_ = at.ring_bytes;
     return link;
+  }
+  template <typename Read>
+  std::uint32_t OfAllRings(Read read) const noexcept {
+    std::uint32_t packets = 0;
+    for (std::uint32_t ring = 0; ring < rings_; ++ring) packets += read(ring * ring_bytes_);
+    return std::min(packets, capacity_);
   }
   // The one that follows is read first: it cannot have overtaken the other then, and a number that
   // grew meanwhile is at most too high.
   template <typename Position>
-  std::uint32_t Apart() const noexcept {
-    const Position behind =
-        __atomic_load_n(static_cast<const Position*>(behind_), __ATOMIC_ACQUIRE);
-    const Position ahead = __atomic_load_n(static_cast<const Position*>(ahead_), __ATOMIC_RELAXED);
+  std::uint32_t Apart(std::size_t at) const noexcept {
+    const Position behind = __atomic_load_n(Located<Position>(behind_, at), __ATOMIC_ACQUIRE);
+    const Position ahead = __atomic_load_n(Located<Position>(ahead_, at), __ATOMIC_RELAXED);
     return static_cast<Position>(ahead - behind);
+  }
+  template <typename Position>
+  static const Position* Located(const void* position, std::size_t at) noexcept {
+    return reinterpret_cast<const Position*>(static_cast<const std::byte*>(position) + at);
+  }
+
+  std::uint16_t Position(const void* at) const noexcept {
+    if (reading_ == Reading::kNone) return 0;
+    if (reading_ != Reading::kRing)
+      return __atomic_load_n(static_cast<const std::uint16_t*>(at), __ATOMIC_RELAXED);
+    return static_cast<std::uint16_t>(
+        __atomic_load_n(static_cast<const std::uint32_t*>(at), __ATOMIC_RELAXED));
   }
 
   const void* ahead_ = nullptr;
   const void* behind_ = nullptr;
   std::uint32_t capacity_;
+  std::uint32_t rings_ = 1;
+  std::size_t ring_bytes_ = 0;
   Reading reading_ = Reading::kNone;
 };
 

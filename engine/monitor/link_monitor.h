@@ -16,6 +16,8 @@ class LinkMonitor final : public InterfaceMonitor {
 
   std::uint32_t NumPkts(LinkIndex link) const noexcept override { return links_[link].Packets(); }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return links_[link].capacity(); }
+  std::uint16_t Sent(LinkIndex link) const noexcept override { return links_[link].Sent(); }
+  std::uint16_t Received(LinkIndex link) const noexcept override { return links_[link].Received(); }
 
  private:
   std::vector<Link> links_;

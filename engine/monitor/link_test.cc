@@ -62,6 +62,24 @@ TEST(LinkTest, WhateverFunctionsWriteAReadingIsBoundedByTheCapacityAtFirst) {
   EXPECT_EQ(links[0].capacity(), 1023U);
 }
 
+// Whoever moves a position, sender or receiver: what shows which thread of a function does what.
+TEST(LinkTest, TellsWhatWasEverPutInAndTakenOut) {
+  const RingInMemory ring(1024);
+  ring->prod.tail = 0x1'0005;
+  ring->cons.tail = 0xffff;
+  std::uint16_t head = 7, tail = 3;
+  const LinkMonitor monitor({Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 512),
+                             Link::OfMemifToClient({&head, &tail}, 512), Link::Unreadable(512)});
+  EXPECT_EQ(monitor.Sent(0), 5);
+  EXPECT_EQ(monitor.Received(0), 0xffff);
+  EXPECT_EQ(monitor.Sent(1), 7);
+  EXPECT_EQ(monitor.Received(1), 3);
+  EXPECT_EQ(monitor.Sent(2), 3) << "the server uses the slots that the client offers";
+  EXPECT_EQ(monitor.Received(2), 7);
+  EXPECT_EQ(monitor.Sent(3), 0);
+  EXPECT_EQ(monitor.Received(3), 0);
+}
+
 TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
   std::uint16_t head = 0, tail = 0;
   const Link to_server = Link::OfMemifToServer({&head, &tail}, 512);

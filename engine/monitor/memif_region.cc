@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,14 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The layout of a region (memif protocol 2.0): the ring to the server, the ring to the client, the
-// buffers. A ring is a header of two cache lines, one for each position, and its descriptors.
 constexpr std::uint32_t kCookie = 0x3E31F20;
-constexpr std::size_t kHeadAt = 6, kTailAt = 64, kDescriptorsAt = 128, kDescriptorBytes = 16;
 
-std::size_t RingBytes(const MemifShape& shape) {
-  return kDescriptorsAt + kDescriptorBytes * shape.slots;
-}
+// What is mapped: all rings, both ways, and no buffer.
+std::size_t MappedBytes(const MemifShape& shape) { return 2 * shape.queues * shape.RingBytes(); }
 
 class File {
  public:
@@ -59,25 +56,45 @@ absl::Status ForEachFile(pid_t pid, Visit visit) {
   return absl::OkStatus();
 }
 
-bool HasRing(const std::byte* at) {
-  std::uint32_t cookie = 0;
-  std::memcpy(&cookie, at, sizeof(cookie));
-  return cookie == kCookie;
+bool HasRings(const std::byte* at, const MemifShape& shape) {
+  for (std::uint32_t ring = 0; ring < 2 * shape.queues; ++ring) {
+    std::uint32_t cookie = 0;
+    std::memcpy(&cookie, at + ring * shape.RingBytes(), sizeof(cookie));
+    if (cookie != kCookie) return false;
+  }
+  return true;
+}
+
+// How many queue pairs a memif of these slots and buffers has whose memory is so large; 0: none is.
+std::uint32_t QueuesOf(std::size_t bytes, MemifShape shape) {
+  shape.queues = 1;
+  const std::size_t queues = bytes / shape.RegionBytes();
+  return bytes % shape.RegionBytes() == 0 && queues <= MemifShape::kMaxQueues
+             ? static_cast<std::uint32_t>(queues)
+             : 0;
+}
+
+absl::Status NotFound(pid_t pid, const MemifShape& shape, std::uint32_t other_queues) {
+  const auto said = [](std::uint32_t n) { return fmt::format("{} queue{}", n, n == 1 ? "" : "s"); };
+  return absl::NotFoundError(fmt::format(
+      "process {} has no memif of {} slots with buffers of {} bytes and {} a direction, up{}", pid,
+      shape.slots, shape.buffer_bytes, said(shape.queues),
+      other_queues == 0 ? "" : "; it has one with " + said(other_queues)));
 }
 
 }  // namespace
 
-std::size_t MemifShape::RegionBytes() const {
-  return 2 * (RingBytes(*this) + std::size_t{slots} * buffer_bytes);
-}
-
 absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape, ino_t inode) {
-  const std::size_t rings = 2 * RingBytes(shape);
   std::optional<MemifRegion> found;
   std::size_t regions = 0;
+  std::uint32_t other_queues = 0;
   const auto look = [&](const fs::path& path, const struct stat& status) {
-    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != shape.RegionBytes())
+    if (!S_ISREG(status.st_mode)) return true;
+    if (static_cast<std::size_t>(status.st_size) != shape.RegionBytes()) {
+      other_queues =
+          std::max(other_queues, QueuesOf(static_cast<std::size_t>(status.st_size), shape));
       return true;
+    }
     if (inode != 0 && status.st_ino != inode) return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
     const File file(path);
@@ -90,21 +107,17 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
     if (fstat(file.fd(), &opened) != 0 || opened.st_dev != status.st_dev ||
         opened.st_ino != status.st_ino || opened.st_size != status.st_size)
       return true;
-    void* const memory = mmap(nullptr, rings, PROT_READ, MAP_SHARED, file.fd(), 0);
+    void* const memory = mmap(nullptr, MappedBytes(shape), PROT_READ, MAP_SHARED, file.fd(), 0);
     if (memory == MAP_FAILED) return true;
     MemifRegion region(static_cast<const std::byte*>(memory), shape, status.st_dev, status.st_ino);
-    if (HasRing(region.memory_) && HasRing(region.memory_ + RingBytes(shape))) {
+    if (HasRings(region.memory_, shape)) {
       ++regions;
       found = std::move(region);
     }
     return true;
   };
   if (auto status = ForEachFile(pid, look); !status.ok()) return status;
-  if (!found) {
-    return absl::NotFoundError(fmt::format(
-        "process {} has no memif of {} slots with buffers of {} bytes, one queue a direction, up",
-        pid, shape.slots, shape.buffer_bytes));
-  }
+  if (!found) return NotFound(pid, shape, other_queues);
   if (regions > 1) {
     return absl::FailedPreconditionError(fmt::format(
         "process {} has {} memifs of {} slots with buffers of {} bytes; give each its own size",
@@ -114,7 +127,7 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
 }
 
 MemifRegion::~MemifRegion() {
-  if (memory_ != nullptr) munmap(const_cast<std::byte*>(memory_), 2 * RingBytes(shape_));
+  if (memory_ != nullptr) munmap(const_cast<std::byte*>(memory_), MappedBytes(shape_));
 }
 
 MemifRegion::MemifRegion(MemifRegion&& other) noexcept
@@ -133,9 +146,11 @@ MemifRegion& MemifRegion::operator=(MemifRegion&& other) noexcept {
 
 MemifPositions MemifRegion::Positions(MemifDirection direction) const {
   const std::byte* const ring =
-      memory_ + (direction == MemifDirection::kToServer ? 0 : RingBytes(shape_));
-  return {.head = reinterpret_cast<const std::uint16_t*>(ring + kHeadAt),
-          .tail = reinterpret_cast<const std::uint16_t*>(ring + kTailAt)};
+      memory_ + (direction == MemifDirection::kToServer ? 0 : shape_.queues * shape_.RingBytes());
+  return {.head = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kHeadAt),
+          .tail = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kTailAt),
+          .rings = shape_.queues,
+          .ring_bytes = shape_.RingBytes()};
 }
 
 Link MemifRegion::link(MemifDirection direction) const {
@@ -161,16 +176,23 @@ MemifProgress::MemifProgress(const MemifRegion& region, MemifDirection direction
 void MemifProgress::Follow(const MemifRegion& region, MemifDirection direction) {
   const MemifPositions at = region.Positions(direction);
   const bool to_server = direction == MemifDirection::kToServer;
-  sent_at_ = to_server ? at.head : at.tail;
-  received_at_ = to_server ? at.tail : at.head;
-  last_sent_ = Read(sent_at_);
-  last_received_ = Read(received_at_);
+  count_ = at.rings;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const auto of_ring = [&](const std::uint16_t* first) {
+      return reinterpret_cast<const std::uint16_t*>(reinterpret_cast<const std::byte*>(first) +
+                                                    i * at.ring_bytes);
+    };
+    Ring& ring = rings_[i];
+    ring.sent_at = of_ring(to_server ? at.head : at.tail);
+    ring.received_at = of_ring(to_server ? at.tail : at.head);
+    ring.last_sent = Read(ring.sent_at);
+    ring.last_received = Read(ring.received_at);
+  }
 }
 
 void MemifProgress::Leave() noexcept {
   Sample();
-  sent_at_ = &last_sent_;
-  received_at_ = &last_received_;
+  count_ = 0;
 }
 
 std::uint16_t MemifProgress::Read(const std::uint16_t* position) noexcept {
@@ -178,12 +200,17 @@ std::uint16_t MemifProgress::Read(const std::uint16_t* position) noexcept {
 }
 
 void MemifProgress::Sample() noexcept {
-  const std::uint16_t sent = Read(sent_at_), received = Read(received_at_);
-  __atomic_store_n(&sent_, sent_ + static_cast<std::uint16_t>(sent - last_sent_), __ATOMIC_RELAXED);
-  __atomic_store_n(&received_, received_ + static_cast<std::uint16_t>(received - last_received_),
-                   __ATOMIC_RELAXED);
-  last_sent_ = sent;
-  last_received_ = received;
+  std::uint64_t all_sent = sent_, all_received = received_;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Ring& ring = rings_[i];
+    const std::uint16_t sent = Read(ring.sent_at), received = Read(ring.received_at);
+    all_sent += static_cast<std::uint16_t>(sent - ring.last_sent);
+    all_received += static_cast<std::uint16_t>(received - ring.last_received);
+    ring.last_sent = sent;
+    ring.last_received = received;
+  }
+  __atomic_store_n(&sent_, all_sent, __ATOMIC_RELAXED);
+  __atomic_store_n(&received_, all_received, __ATOMIC_RELAXED);
 }
 
 }  // namespace unis

@@ -1,6 +1,6 @@
 // The memory of a memif, read from outside: nothing of ours is in the two programs that share it.
 //
-// A memif's client makes one anonymous file (memfd) for both rings and all packet buffers and hands
+// A memif's client makes one anonymous file (memfd) for all rings and all packet buffers and hands
 // it to the server; both keep it open, so that /proc/PID/fd of either leads to it. Each memif of a
 // run has a buffer size of its own, so the size of the file tells which one it is.
 #pragma once
@@ -8,6 +8,7 @@
 #include <absl/status/statusor.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,15 +19,24 @@ namespace unis {
 
 enum class MemifDirection : std::uint8_t { kToServer, kToClient };
 
-// What the two programs agreed on; one queue pair.
+// What the two programs agreed on. A region (memif protocol 2.0) is the rings to the server, the
+// rings to the client, the buffers. A ring is a header of two cache lines, one for each position,
+// and its descriptors.
 struct MemifShape {
+  static constexpr std::size_t kHeadAt = 6, kTailAt = 64, kDescriptorsAt = 128;
+  static constexpr std::size_t kDescriptorBytes = 16;
   static constexpr std::uint32_t kMaxSlots = 1U << 14;  // as DPDK's net_memif has it
   static constexpr std::uint32_t kMaxBufferBytes = 0xffff;
+  static constexpr std::uint32_t kMaxQueues = 16;
 
   std::uint32_t slots;         // of each ring; a power of two
   std::uint32_t buffer_bytes;  // of each packet buffer
+  std::uint32_t queues = 1;    // pairs: rings each way
 
-  std::size_t RegionBytes() const;
+  std::size_t RingBytes() const { return kDescriptorsAt + kDescriptorBytes * slots; }
+  std::size_t RegionBytes() const {
+    return 2 * queues * (RingBytes() + std::size_t{slots} * buffer_bytes);
+  }
 };
 
 // Mapped for reading as long as it lives, also when both programs are gone: what they left under
@@ -34,7 +44,8 @@ struct MemifShape {
 class MemifRegion {
  public:
   // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
-  // shape (yet); FailedPrecondition: it has several. With an `inode`: only the file of that one.
+  // shape (yet), perhaps one with more or fewer queues; FailedPrecondition: it has several. With an
+  // `inode`: only the file of that one.
   static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape, ino_t inode = 0);
   ~MemifRegion();
   MemifRegion(MemifRegion&& other) noexcept;
@@ -56,10 +67,10 @@ class MemifRegion {
   ino_t inode_;
 };
 
-// How many packets one direction of a memif has carried since it was made. The positions in memory
-// have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3 ms. One thread. Begins
-// while the memif is up and its client polls: the first free slots that a client offers would count
-// as received.
+// How many packets one direction of a memif has carried since it was made, in all its rings. The
+// positions in memory have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3
+// ms. One thread. Begins while the memif is up and its client polls: the first free slots that a
+// client offers would count as received.
 class MemifProgress final : public LinkProgress {
  public:
   MemifProgress(const MemifRegion& region, MemifDirection direction);
@@ -70,11 +81,15 @@ class MemifProgress final : public LinkProgress {
   void Leave() noexcept;
 
  private:
+  struct Ring {
+    const std::uint16_t* sent_at;
+    const std::uint16_t* received_at;
+    std::uint16_t last_sent, last_received;
+  };
   static std::uint16_t Read(const std::uint16_t* position) noexcept;
 
-  const std::uint16_t* sent_at_;
-  const std::uint16_t* received_at_;
-  std::uint16_t last_sent_, last_received_;
+  std::array<Ring, MemifShape::kMaxQueues> rings_;
+  std::uint32_t count_ = 0;  // of rings
 };
 
 }  // namespace unis

@@ -24,8 +24,8 @@ class Region {
     EXPECT_EQ(fcntl(fd_, F_ADD_SEALS, seals), 0);
     memory_ =
         static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
-    Put<std::uint32_t>(0, 0x3E31F20);
-    Put<std::uint32_t>(128 + std::size_t{16} * shape.slots, 0x3E31F20);
+    for (std::size_t ring = 0; ring < std::size_t{2} * shape.queues; ++ring)
+      Put<std::uint32_t>(ring * (128 + std::size_t{16} * shape.slots), 0x3E31F20);
   }
   ~Region() {
     munmap(memory_, bytes_);
@@ -57,6 +57,44 @@ TEST(MemifRegionTest, ReadsBothDirections) {
   made.Put<std::uint16_t>(kToClientAt + 64, 20);
   EXPECT_EQ(to_server.Packets(), 7U);
   EXPECT_EQ(to_client.Packets(), 20U);
+}
+
+TEST(MemifRegionTest, CountsTheRingsOfAllQueuesTogether) {
+  constexpr MemifShape kTwo{.slots = 256, .buffer_bytes = 2176, .queues = 2};
+  Region made(kTwo);  // rings: two to the server, then two to the client
+  const auto region = MemifRegion::Find(getpid(), kTwo);
+  ASSERT_TRUE(region.ok()) << region.status();
+  MemifProgress up(*region, MemifDirection::kToServer), down(*region, MemifDirection::kToClient);
+  const Link to_server = region->link(MemifDirection::kToServer);
+  const Link to_client = region->link(MemifDirection::kToClient);
+  EXPECT_EQ(to_server.capacity(), 256U) << "one queue alone can hold no more";
+  made.Put<std::uint16_t>(6, 10);
+  made.Put<std::uint16_t>(kToClientAt + 6, 7);
+  made.Put<std::uint16_t>(kToClientAt + 64, 3);
+  made.Put<std::uint16_t>(2 * kToClientAt + 6, 256);
+  made.Put<std::uint16_t>(3 * kToClientAt + 6, 256);
+  made.Put<std::uint16_t>(3 * kToClientAt + 64, 20);
+  EXPECT_EQ(to_server.Packets(), 14U);
+  EXPECT_EQ(to_client.Packets(), 20U);
+  up.Sample();
+  down.Sample();
+  EXPECT_EQ(up.sent(), 17U);
+  EXPECT_EQ(up.received(), 3U);
+  EXPECT_EQ(down.sent(), 20U);
+  made.Put<std::uint16_t>(64, 10 - 250);  // as a liar has it
+  EXPECT_EQ(to_server.Packets(), 254U);
+  made.Put<std::uint16_t>(kToClientAt + 64, 7 - 250);
+  EXPECT_EQ(to_server.Packets(), 256U) << "never more than the capacity";
+}
+
+TEST(MemifRegionTest, SaysHowManyQueuesThereAreWhereOthersWereSaid) {
+  const Region made(kShape);
+  constexpr MemifShape kThree{.slots = 256, .buffer_bytes = 2176, .queues = 3};
+  const auto status = MemifRegion::Find(getpid(), kThree).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("3 queues a direction, up; it has one with 1 queue"),
+            std::string::npos)
+      << status;
 }
 
 TEST(MemifRegionTest, StaysReadableWhenThePeersAreGone) {

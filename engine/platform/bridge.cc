@@ -27,8 +27,7 @@ std::uint32_t Bridges::CarryInto(const Bridge& bridge) noexcept {
   return sent;
 }
 
-// Polls also when the ring is full: a memif's client offers free slots by it. The time at which a
-// packet entered the platform is not known any more.
+// The time at which a packet entered the platform is not known any more.
 std::uint32_t Bridges::CarryOutOf(const Bridge& bridge) const noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const auto room = static_cast<std::uint16_t>(std::min(rte_ring_free_count(bridge.ring), kBurst));

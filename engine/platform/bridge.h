@@ -13,7 +13,7 @@
 
 #include "engine/base/counter.h"
 #include "engine/platform/component.h"
-#include "engine/platform/eth_port.h"
+#include "engine/platform/links/memif_server.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
@@ -25,13 +25,14 @@ class Bridges final : public Component {
   explicit Bridges(const PacketMemory& memory) : Component("unis_bridges"), memory_(memory) {}
   ~Bridges() override { Halt(); }
 
-  // Before it runs, or while it rests. Rings and ports outlive it, or are taken off before they go.
+  // Before it runs, or while it rests. Rings and memifs outlive it, or are taken off before they
+  // go.
   void Clear() {
     into_.clear();
     out_of_.clear();
   }
-  void Into(rte_ring* from, const EthPort& to) { into_.push_back({from, &to}); }
-  void OutOf(const EthPort& from, rte_ring* to) { out_of_.push_back({to, &from}); }
+  void Into(rte_ring* from, const MemifServer& to) { into_.push_back({from, &to}); }
+  void OutOf(const MemifServer& from, rte_ring* to) { out_of_.push_back({to, &from}); }
   bool empty() const { return into_.empty() && out_of_.empty(); }
 
   // Packets, into memifs and out of them.
@@ -41,7 +42,7 @@ class Bridges final : public Component {
  private:
   struct Bridge {
     rte_ring* ring;
-    const EthPort* memif;
+    const MemifServer* memif;
   };
 
   std::uint32_t Iterate() noexcept override;

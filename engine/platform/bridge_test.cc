@@ -25,7 +25,7 @@ class BridgeTest : public MemifTest {
 
 TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomFor) {
   rte_ring* const ring = MakeRing("from", 1024);
-  const auto ends = Connect(Config("out", 2048), MemifRole::kServer);
+  const auto ends = Connect(Config("out", 2048));
   ASSERT_NE(ends, nullptr);
   Receive(ends->program);
   Fill(ring, 1000);
@@ -52,7 +52,7 @@ TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomF
 
 TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   rte_ring* const ring = MakeRing("to", 128);
-  const auto ends = Connect(Config("in", 2048), MemifRole::kClient);
+  const auto ends = Connect(Config("in", 2048));
   ASSERT_NE(ends, nullptr);
   Bridges bridge(*memory_);
   bridge.OutOf(*ends->engine.port(), ring);
@@ -60,7 +60,7 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   std::uint32_t sent = 0;
   ASSERT_TRUE(Eventually([&] { return (sent += Send(ends->program, 1)) == 200; }));
   ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 127; }));
-  const Link waiting = ends->engine.link(MemifDirection::kToClient);
+  const Link waiting = ends->engine.link(MemifDirection::kToServer);
   EXPECT_TRUE(Eventually([&] { return waiting.Packets() == 73; })) << waiting.Packets();
   EXPECT_EQ(Discard(ring), 127U);
   EXPECT_TRUE(Eventually([&] { return rte_ring_count(ring) == 73; }));
@@ -73,7 +73,7 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
 // 31 functions over memif need 62, and DPDK has room for 64 services, the engine's others among
 // them.
 TEST_F(BridgeTest, HoweverManyTheyAreOneService) {
-  const auto ends = Connect(Config("one", 2048), MemifRole::kServer);
+  const auto ends = Connect(Config("one", 2048));
   ASSERT_NE(ends, nullptr);
   Bridges bridges(*memory_);
   for (int i = 0; i < 64; ++i)
@@ -91,7 +91,7 @@ TEST_F(BridgeTest, HoweverManyTheyAreOneService) {
 // An mbuf that the memif fills may have been a stamped packet's before.
 TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsUnknown) {
   rte_ring* const ring = MakeRing("to", 128);
-  const auto ends = Connect(Config("in", 2048), MemifRole::kServer);
+  const auto ends = Connect(Config("in", 2048));
   ASSERT_NE(ends, nullptr);
   std::vector<rte_mbuf*> all(memory_->size());
   ASSERT_EQ(rte_pktmbuf_alloc_bulk(memory_->pool(), all.data(), memory_->size()), 0);

@@ -14,22 +14,25 @@ namespace {
 
 constexpr std::uint16_t kDescriptors = 1024;
 
-absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* pool) {
+absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* pool,
+                   std::uint16_t queues) {
   const auto fail = [&device](const char* step, int code) {
     return absl::InternalError(
         fmt::format("cannot {} port {}: {}", step, device, std::strerror(-code)));
   };
   const rte_eth_conf conf{};
   std::uint16_t rx = kDescriptors, tx = kDescriptors;
-  if (int code = rte_eth_dev_configure(port, 1, 1, &conf)) return fail("configure", code);
+  if (int code = rte_eth_dev_configure(port, queues, queues, &conf)) return fail("configure", code);
   if (int code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx))
     return fail("size the queues of", code);
   const int socket = rte_eth_dev_socket_id(port);
   const auto node = static_cast<unsigned>(socket < 0 ? 0 : socket);
-  if (int code = rte_eth_rx_queue_setup(port, 0, rx, node, nullptr, pool))
-    return fail("set up RX of", code);
-  if (int code = rte_eth_tx_queue_setup(port, 0, tx, node, nullptr))
-    return fail("set up TX of", code);
+  for (std::uint16_t queue = 0; queue < queues; ++queue) {
+    if (int code = rte_eth_rx_queue_setup(port, queue, rx, node, nullptr, pool))
+      return fail("set up RX of", code);
+    if (int code = rte_eth_tx_queue_setup(port, queue, tx, node, nullptr))
+      return fail("set up TX of", code);
+  }
   if (int code = rte_eth_dev_start(port)) return fail("start", code);
   (void)rte_eth_promiscuous_enable(port);  // not every virtual device can, or needs to
   return absl::OkStatus();
@@ -61,7 +64,8 @@ absl::StatusOr<std::uint64_t> NewPortOwner() {
   return absl::InternalError("DPDK gives no owner id for Ethernet ports");
 }
 
-absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool) {
+absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool,
+                                      std::uint16_t queues) {
   const std::string name = device.substr(0, device.find(','));
   std::uint16_t port = 0;
   if (rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0) {
@@ -77,9 +81,9 @@ absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* po
     rte_vdev_uninit(name.c_str());
     return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
   }
-  EthPort opened(port);  // from now on closed also after an error
+  EthPort opened(port, queues);  // from now on closed also after an error
   if (auto status = Own(port); !status.ok()) return status;
-  if (auto status = SetUp(port, device, pool); !status.ok()) return status;
+  if (auto status = SetUp(port, device, pool, queues); !status.ok()) return status;
   return opened;
 }
 
@@ -94,7 +98,8 @@ EthPort::~EthPort() {
   rte_vdev_uninit(device);
 }
 
-EthPort::EthPort(EthPort&& other) noexcept : port_(std::exchange(other.port_, kClosed)) {}
+EthPort::EthPort(EthPort&& other) noexcept
+    : port_(std::exchange(other.port_, kClosed)), queues_(other.queues_), next_(other.next_) {}
 
 bool EthPort::LinkUp() const {
   rte_eth_link link{};
@@ -102,7 +107,16 @@ bool EthPort::LinkUp() const {
 }
 
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
-  return rte_eth_rx_burst(port_, 0, packets, count);
+  if (queues_ == 1) return rte_eth_rx_burst(port_, 0, packets, count);
+  std::uint16_t received = 0;
+  for (std::uint16_t turn = 0; turn < queues_; ++turn) {
+    const auto queue = static_cast<std::uint16_t>((next_ + turn) % queues_);
+    const auto left = static_cast<std::uint16_t>(count - received);
+    received = static_cast<std::uint16_t>(received +
+                                          rte_eth_rx_burst(port_, queue, packets + received, left));
+  }
+  next_ = static_cast<std::uint16_t>((next_ + 1) % queues_);  // else the others might wait for ever
+  return received;
 }
 
 std::uint16_t EthPort::Send(rte_mbuf** packets, std::uint16_t count) const noexcept {

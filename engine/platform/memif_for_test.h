@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/platform/eth_port.h"
 #include "engine/platform/links/memif.h"
 #include "engine/platform/memory_for_test.h"
 
@@ -41,36 +42,28 @@ class MemifTest : public MemoryTest {
             .id = 0,
             .shape = {.slots = 256, .buffer_bytes = buffer_bytes}};
   }
-  // The engine's end of that role, and the program's.
+  // The engine's end, and the program's.
   struct Ends {
     Memif engine;
     EthPort program;
   };
-  std::unique_ptr<Ends> Connect(const MemifConfig& config, MemifRole engine) {
-    std::optional<Memif> ours;
-    std::optional<EthPort> theirs;
-    const auto open = [&](bool engine_end) {
-      if (engine_end) {
-        auto memif = Memif::Create(config, engine, memory_->pool());
-        EXPECT_TRUE(memif.ok()) << memif.status();
-        if (memif.ok()) ours.emplace(*std::move(memif));
-      } else {
-        const MemifRole role =
-            engine == MemifRole::kServer ? MemifRole::kClient : MemifRole::kServer;
-        auto port =
-            EthPort::Open(config.Device("net_memif_program_" + config.name, role), memory_->pool());
-        EXPECT_TRUE(port.ok()) << port.status();
-        if (port.ok()) theirs.emplace(*std::move(port));
-      }
-    };
-    open(engine == MemifRole::kServer);  // the server first
-    open(engine != MemifRole::kServer);
-    if (!ours || !theirs) return nullptr;
+  std::unique_ptr<Ends> Connect(const MemifConfig& config) {
+    auto ours = Memif::Create(config, MemifRole::kServer, memory_->pool());
+    EXPECT_TRUE(ours.ok()) << ours.status();
+    if (!ours.ok()) return nullptr;
+    auto theirs = OpenProgram(config);
+    EXPECT_TRUE(theirs.ok()) << theirs.status();
+    if (!theirs.ok()) return nullptr;
     auto ends = std::make_unique<Ends>(Ends{*std::move(ours), *std::move(theirs)});
     EXPECT_TRUE(
         Eventually([&] { return ends->engine.port()->LinkUp() && ends->program.LinkUp(); }));
     EXPECT_TRUE(Eventually([&] { return Locate(ends->engine); }));
     return ends;
+  }
+  // What a program has: DPDK's own driver.
+  absl::StatusOr<EthPort> OpenProgram(const MemifConfig& config) const {
+    return EthPort::Open(config.Device("net_memif_program_" + config.name, MemifRole::kClient),
+                         memory_->pool(), static_cast<std::uint16_t>(config.shape.queues));
   }
   static bool Locate(Memif& memif, pid_t pid = getpid()) {
     auto region = memif.Find(pid);
@@ -78,13 +71,15 @@ class MemifTest : public MemoryTest {
     memif.Take(*std::move(region));
     return true;
   }
-  static std::uint32_t Receive(const EthPort& port) {
+  template <typename Port>
+  static std::uint32_t Receive(const Port& port) {
     std::array<rte_mbuf*, kBurst> packets;
     const std::uint16_t count = port.Receive(packets.data(), kBurst);
     rte_pktmbuf_free_bulk(packets.data(), count);
     return count;
   }
-  std::uint32_t Send(const EthPort& port, std::uint32_t count) {
+  template <typename Port>
+  std::uint32_t Send(const Port& port, std::uint32_t count) {
     std::uint32_t sent = 0;
     for (; sent < count; ++sent) {
       const std::array<std::uint8_t, 60> bytes{};

@@ -8,13 +8,6 @@
 namespace unis {
 namespace {
 
-// What programs behind memifs took and did not give back.
-std::uint64_t InForeignHands(const Deployment& deployment) {
-  const std::uint64_t back = deployment.OutOfMemifs();  // the later one first: it can only grow
-  const std::uint64_t into = deployment.IntoMemifs();
-  return into > back ? into - back : 0;
-}
-
 // Over memif a program tells nothing; its links do. What it was refused nobody sees.
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
   const LinkProgress* in = deployment.progress(path.in);
@@ -150,6 +143,12 @@ std::uint64_t Movement(const Deployment& deployment) {
     moved +=
         chain->delivered.value() + chain->dropped_sink.value() + chain->dropped_waiting.value();
   return moved;
+}
+
+std::uint64_t InForeignHands(const Deployment& deployment) {
+  const std::uint64_t back = deployment.OutOfMemifs();  // the later one first: it can only grow
+  const std::uint64_t into = deployment.IntoMemifs();
+  return into > back ? into - back : 0;
 }
 
 bool Drained(const Deployment& deployment) {

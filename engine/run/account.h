@@ -22,7 +22,10 @@ std::uint64_t TakenByFunctions(const Deployment& deployment);
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 
-// Whether no packet is under way.
+// Packets that programs behind memifs took and did not give back: they hold or have dropped them.
+std::uint64_t InForeignHands(const Deployment& deployment);
+
+// Whether no packet is under way in memory of the engine or in a memif.
 bool Drained(const Deployment& deployment);
 
 // What a function on net_unis has counted so far at all its ports; zeros for one over memif.

@@ -47,7 +47,9 @@ MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
   return {.name = link.name(),
           .socket = link.memif().socket(),
           .id = link.memif().id(),
-          .shape = {.slots = link.slots(), .buffer_bytes = link.memif().buffer_bytes()},
+          .shape = {.slots = link.slots(),
+                    .buffer_bytes = link.memif().buffer_bytes(),
+                    .queues = link.memif().queues()},
           .inode = link.memif().inode()};
 }
 
@@ -391,15 +393,15 @@ void Deployment::LookAtLinks(const std::function<void(const std::function<void()
   sampler_->Do([&] { look([this] { sampler_->Sample(); }); });
 }
 
-bool Deployment::FindMemifs(std::size_t function, pid_t pid) {
-  bool all = true;
+absl::Status Deployment::FindMemifs(std::size_t function, pid_t pid) {
+  absl::Status all;
   for (const auto& port : topology_.functions[function].ports) {
     if (!port.rx || memif(*port.rx) == nullptr) continue;
     Memif& link = *memif(*port.rx);
     if (link.located() && link.region().HeldBy(pid)) continue;
     auto region = link.Find(pid);
     if (!region.ok()) {
-      all = false;
+      all.Update(region.status());
       continue;
     }
     // In one go: until then the sampler reads the old one.

@@ -86,8 +86,8 @@ class Deployment {
   // that it is given counts anew. Not for long: nothing else is counted meanwhile.
   void LookAtLinks(const std::function<void(const std::function<void()>&)>& look);
   // Finds the memory of a function's memifs among its open files: until then nobody knows how full
-  // they are. To be called again and again while it connects; true when all are found.
-  bool FindMemifs(std::size_t function, pid_t pid);
+  // they are. To be called again and again while it connects; NotFound: which is not there yet.
+  absl::Status FindMemifs(std::size_t function, pid_t pid);
   // monitor() reads the memifs that were found since. No scheduler may read it meanwhile.
   void ReadLinksAnew();
 
@@ -98,6 +98,8 @@ class Deployment {
   // it had not counted yet is counted, and its ports make room for the process that comes after.
   // Nobody tells how full its memifs are. No scheduler may read the links meanwhile.
   void Bury(std::size_t function);
+  // Only that room: for a process that nobody took hold of.
+  void FreeDevices(std::size_t function);
   // Drops what waits for a function that is not there: counted.
   void EmptyBefore(std::size_t function);
   // Nothing moves: buffers that are neither free nor in a link went with processes that died.
@@ -158,6 +160,7 @@ class Deployment {
   void LayBridges();
   void WatchLinks();
   void BuryPort(const Topology::Port& at, PortShm& shm);
+  void ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponents();
 

@@ -1,4 +1,5 @@
 // What is done about a function whose process has died.
+#include <rte_lcore.h>
 #include <rte_mempool.h>
 
 #include "engine/platform/dead_port.h"
@@ -36,6 +37,11 @@ void Deployment::Bury(std::size_t function) {
   ReadLinksAnew();
 }
 
+void Deployment::FreeDevices(std::size_t function) {
+  for (const auto& port : topology_.functions[function].config.ports())
+    unis_release_dead_port(port.device().c_str());
+}
+
 void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
   const PortCounters counted = shm.Read();
   const auto noted = positions_.find(at.name);
@@ -55,10 +61,15 @@ void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
                                       static_cast<std::uint32_t>(counted.tx_packets));
   }
   if (counted.polling_tid != 0) shm.Vacate(taken, put);
-  // It may have died while it changed its lcore's cache: nothing that lies there can be trusted.
-  if (counted.polling_lcore && *counted.polling_lcore < RTE_MAX_LCORE)
-    rte_mempool_default_cache(memory().pool(), *counted.polling_lcore)->len = 0;
+  if (counted.polling_lcore) ForgetCache(*counted.polling_lcore);
   positions_.erase(at.name);
+}
+
+// A process may have died while it changed its lcore's cache: nothing that lies there can be
+// trusted. Nor can the number, which the process wrote: our own lcores are left alone.
+void Deployment::ForgetCache(unsigned lcore) {
+  if (lcore >= RTE_MAX_LCORE || rte_eal_lcore_role(lcore) != ROLE_OFF) return;
+  rte_mempool_default_cache(memory().pool(), lcore)->len = 0;
 }
 
 void Deployment::EmptyBefore(std::size_t function) {

@@ -135,8 +135,8 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
     return std::make_unique<RingInjector>(deployment_.ring(path.in), deployment_.ring(path.out),
                                           *deployment_.port(index, path.in_port));
   }
-  EthPort* in = deployment_.memif(path.in)->port();
-  EthPort* out = deployment_.memif(path.out)->port();
+  const MemifServer* in = deployment_.memif(path.in)->port();
+  const MemifServer* out = deployment_.memif(path.out)->port();
   if (in == nullptr || out == nullptr)
     return absl::FailedPreconditionError(fmt::format(
         "function {} has a memif to another function; state its cost_ns: the engine can only "

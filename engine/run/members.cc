@@ -189,15 +189,15 @@ absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds ti
     const std::lock_guard lock(state);
     return deployment_.FindMemifs(index, pid);
   };
-  while (!found()) {
+  for (absl::Status status = found(); !status.ok(); status = found()) {
     if (!ProcessRuns(pid))
       return absl::FailedPreconditionError(
           fmt::format("function {} ended before its memif was connected", name));
     if (Clock::now() > deadline)
-      return absl::DeadlineExceededError(
-          fmt::format("the memifs of function {} are not connected after {:.0f} s; does it use "
-                      "the ports that it is given?",
-                      name, std::chrono::duration<double>(timeout).count()));
+      return absl::DeadlineExceededError(fmt::format(
+          "the memifs of function {} are not connected after {:.0f} s; does it use "
+          "the ports that it is given, with as many queues as are said? {}",
+          name, std::chrono::duration<double>(timeout).count(), std::string(status.message())));
     if (!interrupt.SleepFor(kLookEvery)) return Ending();
   }
   return absl::OkStatus();

@@ -256,8 +256,12 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
       const auto let_go = [&] { return members_->LetGo(name); };
       return running ? Arrange(let_go) : let_go();
     }
-    if (members_->threads(name).empty())
-      return Refused(fmt::format("function {} is not attached", name));
+    if (members_->threads(name).empty() && !absent_.contains(name)) {
+      if (deployment_->PolledBy(name) != 0)
+        return Refused(fmt::format("function {} is not attached", name));
+      deployment_->FreeDevices(*function);  // of a process that died before it was attached
+      return absl::OkStatus();
+    }
   }
   // What is still under way to it, from those before it.
   const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;

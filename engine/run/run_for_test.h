@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,12 +26,19 @@
 
 namespace unis {
 
-// What a net_unis port and a function behind it do, in a process that shares our memory.
-inline void Forward(rte_ring* from, rte_ring* to, unis_port_shm* shm) {
+// What a net_unis port and a function behind it do, in a process that shares our memory. `pause`
+// stretches the moments in which a burst is taken or put and not counted yet.
+inline void Forward(rte_ring* from, rte_ring* to, unis_port_shm* shm,
+                    std::chrono::microseconds pause = {}) {
   __atomic_store_n(&shm->polling_tid, static_cast<std::int32_t>(syscall(SYS_gettid)),
                    __ATOMIC_RELEASE);
   const auto add = [](std::uint64_t& counter, std::uint64_t n) {
     __atomic_store_n(&counter, counter + n, __ATOMIC_RELEASE);
+  };
+  const auto linger = [pause] {
+    const auto end = std::chrono::steady_clock::now() + pause;
+    while (pause.count() > 0 && std::chrono::steady_clock::now() < end) {
+    }
   };
   void* packets[64];
   alarm(60);  // whatever happens
@@ -38,10 +46,12 @@ inline void Forward(rte_ring* from, rte_ring* to, unis_port_shm* shm) {
     const unsigned taken = rte_ring_sc_dequeue_burst(from, packets, 64, nullptr);
     add(shm->polls, 1);
     if (taken == 0) continue;
+    linger();
     add(shm->rx_packets, taken);
     unsigned sent = 0;
     while (sent < taken)  // loses nothing: it has no packet memory to give it back to
       sent += rte_ring_sp_enqueue_burst(to, packets + sent, taken - sent, nullptr);
+    linger();
     add(shm->tx_packets, sent);
   }
 }
@@ -83,11 +93,12 @@ class RunTest : public testing::Test {
     return static_cast<unis_port_shm*>(rte_memzone_lookup((function + ".0").c_str())->addr);
   }
   // The i-th function of Chain().
-  pid_t Spawn(const std::string& name, std::size_t i, const std::string& chain = "chain") {
+  pid_t Spawn(const std::string& name, std::size_t i, const std::string& chain = "chain",
+              std::chrono::microseconds pause = {}) {
     rte_ring* from = rte_ring_lookup((chain + "." + std::to_string(i)).c_str());
     rte_ring* to = rte_ring_lookup((chain + "." + std::to_string(i + 1)).c_str());
     unis_port_shm* shm = PortOf(name);
-    functions_.emplace_back([=] { Forward(from, to, shm); });
+    functions_.emplace_back([=] { Forward(from, to, shm, pause); });
     return functions_.back().pid();
   }
   absl::Status Detach(const std::string& name) {

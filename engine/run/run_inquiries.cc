@@ -205,7 +205,8 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
 }
 
 // Waits until no packet is under way, or until nothing has moved for so long that what is left will
-// stay, say with a function that collects packets. True if so: an account taken then is exact.
+// stay, say with a function that collects packets, or was dropped by a program over memif: what it
+// has in hand looks the same. True if so: an account taken then is exact.
 bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   constexpr int kEmptyFor = 2, kStillFor = 250;  // looks
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -218,7 +219,8 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     const std::uint64_t moved = Movement(*deployment_);
     still = moved == last ? still + 1 : 0;
     last = moved;
-    if (still >= (Drained(*deployment_) ? kEmptyFor : kStillFor)) {
+    const bool empty = Drained(*deployment_) && InForeignHands(*deployment_) == 0;
+    if (still >= (empty ? kEmptyFor : kStillFor)) {
       if (std::exchange(deaths_, false)) deployment_->WriteOff();
       return true;
     }

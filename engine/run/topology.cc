@@ -328,8 +328,8 @@ Topology::Tasks Topology::TasksOf(const std::vector<std::size_t>& threads) const
                              .out = paths[path].out,
                              .function = static_cast<FunctionIndex>(index)});
     }
+    tasks.set.Add(function.core, of_function, threads[index]);
     for (std::size_t thread = 0; thread < threads[index]; ++thread) {
-      tasks.set.Add(function.core, of_function);
       tasks.function_of.push_back(index);
       tasks.thread_of.push_back(thread);
     }

@@ -66,8 +66,8 @@ struct Topology {
   std::optional<std::size_t> FindFunction(const std::string& name) const;
 
   // What the scheduler sees. Each polling thread is a task, those of one function one behind the
-  // other; which of them takes and which passes on is not known, so each has all of its paths.
-  // Those that no chain passes through have none. `function_of[task]` is its position in
+  // other; which of them takes and which passes on the scheduler finds out, so they share its
+  // paths. Those that no chain passes through have none. `function_of[task]` is its position in
   // `functions`, which is its FunctionIndex too; `thread_of[task]` that among the function's
   // threads.
   struct Tasks {

@@ -2,6 +2,7 @@
 // with the cost of the time, so that it only grows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,7 +20,9 @@ class WorkCounter {
       one.work_ns += static_cast<double>(packets - one.packets) * cost_ns;
       one.packets = packets;
     }
-    return static_cast<std::uint64_t>(one.work_ns);
+    // `packets` are a function's to write: not every number of it can be a time.
+    constexpr double kMost = 1e18;
+    return static_cast<std::uint64_t>(std::min(one.work_ns, kMost));
   }
 
  private:

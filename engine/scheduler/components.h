@@ -15,12 +15,16 @@ using CoreIndex = std::uint32_t;      // position in the list of cores, not the 
 using LinkIndex = std::uint32_t;      // position in the monitor's list of links
 
 // Interface Monitor (section 4.3.2): how full are the links between functions?
-// Both calls are made from the scheduling tick: no lock, no allocation, no system call.
+// All calls are made from the scheduling tick: no lock, no allocation, no system call.
 class InterfaceMonitor {
  public:
   virtual ~InterfaceMonitor() = default;
   virtual std::uint32_t NumPkts(LinkIndex link) const noexcept = 0;  // outstanding packets
   virtual std::uint32_t PktCap(LinkIndex link) const noexcept = 0;   // packets that fit; constant
+  // Packets ever put into the link, and ever taken out of it, modulo 2^16: what shows which of a
+  // function's threads does what. A monitor that cannot tell says 0.
+  virtual std::uint16_t Sent(LinkIndex) const noexcept { return 0; }
+  virtual std::uint16_t Received(LinkIndex) const noexcept { return 0; }
 };
 
 // Timer Subsystem (section 4.3.3): monotonic time. Intervals and slices are counted on it.
@@ -51,7 +55,8 @@ enum class SwitchReason : std::uint8_t {
   kSliceExpired,
   kIngressLow,
   kEgressHigh,
-  kSelf,  // the task passed the CPU on by itself
+  kSelf,   // the task passed the CPU on by itself
+  kStill,  // one of several threads of its function, it has moved no packet for a while
 };
 
 struct SwitchRecord {

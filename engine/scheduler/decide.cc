@@ -7,12 +7,6 @@
 namespace unis {
 namespace {
 
-// Whether `packets` are work for longer than `lead`. Without a cost there is no telling: any are.
-bool LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lead) noexcept {
-  return packets > 0 &&
-         (cost_ns <= 0 || static_cast<double>(packets) * cost_ns > static_cast<double>(lead));
-}
-
 // Till then nobody need look at `packets` that are to be done, less the lead. A quarter of the time
 // that they take by the cost: one that was measured alone, from another CPU's cache, may be three
 // times what it is in a chain, and a memif that was looked at too late is full.
@@ -22,6 +16,12 @@ Nanoseconds QuietUntil(Nanoseconds now, std::int64_t packets, double cost_ns,
 }
 
 }  // namespace
+
+// Whether `packets` are work for longer than `lead`. Without a cost there is no telling: any are.
+bool Scheduler::LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lead) noexcept {
+  return packets > 0 &&
+         (cost_ns <= 0 || static_cast<double>(packets) * cost_ns > static_cast<double>(lead));
+}
 
 std::int64_t Scheduler::AboveMin(std::uint32_t ingress) const noexcept {
   return std::int64_t{ingress} - settings_.theta_min;
@@ -49,6 +49,7 @@ std::optional<SwitchReason> Scheduler::LeaveReason(Nanoseconds now) noexcept {
 // A path that holds packets and is blocked loses them; work on any path is reason to stay.
 std::optional<SwitchReason> Scheduler::LeaveReasonOfPaths(Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
+  if (task.crew != kNone) return LeaveReasonOfThread(now);
   bool works = false;
   Nanoseconds some_work_until = now;
   for (std::uint32_t i = 0; i < task.paths; ++i) {
@@ -106,16 +107,18 @@ Scheduler::Outlook Scheduler::Look(const TaskState& task) const noexcept {
   Outlook outlook;
   for (std::uint32_t i = 0; i < task.paths; ++i) {
     const PathState& path = paths_[task.first_path + i];
-    const std::uint32_t ingress = monitor_.NumPkts(path.in);
-    if (ingress == 0) continue;
+    const std::uint32_t waiting = Waiting(task, i);
+    if (waiting == 0) continue;
     outlook.packets = true;
     const std::int64_t below = BelowMax(path);
     if (below <= 0) {
-      outlook.held += ingress;
+      outlook.held += waiting;
       continue;
     }
     outlook.work = true;
-    outlook.meaningful |= WorthASwitch(AboveMin(ingress), path) && WorthASwitch(below, path);
+    const bool much =
+        task.crew == kNone ? WorthASwitch(AboveMin(waiting), path) : HasWorkInside(task, path);
+    outlook.meaningful |= much && WorthASwitch(below, path);
   }
   return outlook;
 }

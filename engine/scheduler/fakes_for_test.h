@@ -19,7 +19,17 @@ struct FakeMonitor final : InterfaceMonitor {
     return packets[link];
   }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return capacity[link]; }
+  std::uint16_t Sent(LinkIndex link) const noexcept override { return Position(sent, link); }
+  std::uint16_t Received(LinkIndex link) const noexcept override {
+    return Position(received, link);
+  }
+  std::uint16_t Position(const std::vector<std::uint16_t>& of, LinkIndex link) const noexcept {
+    ++positions;
+    return link < of.size() ? of[link] : std::uint16_t{0};
+  }
+  std::vector<std::uint16_t> sent, received;  // per link; none: nothing moves
   mutable std::uint64_t reads = 0;
+  mutable std::uint64_t positions = 0;  // read so often
 };
 
 struct FakeTimer final : TimerSubsystem {
@@ -75,11 +85,11 @@ struct CostedTasks {
     for (const OnePath& task : tasks) Add(task.core, {{task.in, task.out}}, task.cost_ns);
   }
   void Add(CoreIndex core, const std::vector<std::pair<LinkIndex, LinkIndex>>& paths,
-           double cost_ns) {
-    std::vector<Path> of_task;
+           double cost_ns, std::size_t threads = 1) {
+    std::vector<Path> of_function;
     const auto function = static_cast<FunctionIndex>(costs.size());
-    for (const auto& [in, out] : paths) of_task.push_back({in, out, function});
-    set.Add(core, of_task);
+    for (const auto& [in, out] : paths) of_function.push_back({in, out, function});
+    set.Add(core, of_function, threads);
     costs.push_back(cost_ns);
   }
   TaskSet set;

@@ -24,6 +24,16 @@ inline FakeMonitor Links(std::size_t count) {
   return monitor;
 }
 
+// Links that hold `packets`.
+inline FakeMonitor Filled(const std::vector<std::uint32_t>& packets) {
+  FakeMonitor links;
+  links.packets = packets;
+  links.capacity.assign(packets.size(), kCapacity);
+  links.sent.assign(packets.size(), 0);
+  links.received.assign(packets.size(), 0);
+  return links;
+}
+
 // One chain whose task i reads link i and writes link i + 1.
 inline std::vector<OnePath> Chain(const std::vector<CoreIndex>& cores) {
   std::vector<OnePath> tasks;

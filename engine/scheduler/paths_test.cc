@@ -11,13 +11,6 @@
 namespace unis {
 namespace {
 
-FakeMonitor Filled(const std::vector<std::uint32_t>& packets) {
-  FakeMonitor links;
-  links.packets = packets;
-  links.capacity.assign(packets.size(), kCapacity);
-  return links;
-}
-
 // Task i of two paths: link 4i to 4i + 1 and link 4i + 2 to 4i + 3.
 CostedTasks TwoPathsEach(std::size_t count) {
   CostedTasks tasks;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace unis {
 namespace {
@@ -27,17 +28,24 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
     if (tasks.tasks[index].core == core) Add(tasks, index);
   }
   if (tasks_.empty()) throw std::invalid_argument("a core without a task cannot be scheduled");
-  ranks_ = paths_.size() > tasks_.size();
+  ranks_ = !crews_.empty() ||
+           std::ranges::any_of(tasks_, [](const TaskState& task) { return task.paths > 1; });
+  if (!crews_.empty()) insides_.resize(paths_.size());
   max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
 }
 
 void Scheduler::Add(const TaskSet& tasks, TaskIndex index) {
   const Task& task = tasks.tasks[index];
   if (task.paths == 0) throw std::invalid_argument("a task without a path cannot be scheduled");
+  const Slot slot = static_cast<Slot>(tasks_.size());
+  if (slot > 0 && tasks.tasks[tasks_.back().index].first_path == task.first_path) {
+    Join(index);
+    return Push(slot);
+  }
   tasks_.push_back({.index = index,
                     .first_path = static_cast<std::uint32_t>(paths_.size()),
                     .paths = task.paths});
-  Push(static_cast<Slot>(tasks_.size() - 1));
+  Push(slot);
   for (std::uint32_t i = 0; i < task.paths; ++i) {
     const Path& path = tasks.paths[task.first_path + i];
     const double quota = settings_.gamma * monitor_.PktCap(path.out);
@@ -55,8 +63,23 @@ void Scheduler::Add(const TaskSet& tasks, TaskIndex index) {
   }
 }
 
+// One more thread of the function of the task before.
+void Scheduler::Join(TaskIndex index) {
+  TaskState& first = tasks_.back();
+  if (first.crew == kNone) {
+    first.crew = static_cast<std::uint32_t>(crews_.size());
+    crews_.push_back({.first_path = first.first_path, .paths = first.paths, .threads = 1});
+  }
+  ++crews_[first.crew].threads;
+  TaskState thread = first;
+  thread.index = index;
+  tasks_.push_back(thread);
+}
+
 bool Scheduler::Start() {
   const Nanoseconds now = timer_.Now();
+  for (Crew& crew : crews_) LookAt(crew);
+  for (Inside& inside : insides_) inside.packets = 0;
   for (TaskState& task : tasks_) task.idle_at = now;
   for (std::size_t tries = 0; tries < tasks_.size(); ++tries) {
     const Slot first = head_;
@@ -77,6 +100,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
   if (now < settled_ && !SeenSettled(now)) return false;
+  if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
   quiet_until_ = slice_end_ - settings_.lead;
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
@@ -121,6 +145,7 @@ void Scheduler::OnSelfSwitch(TaskIndex now_runs) noexcept {
 // Whether the controller knows that the last switch is over. From then on the slice counts.
 bool Scheduler::SeenSettled(Nanoseconds now) noexcept {
   if (!controller_.Settled(core_)) return false;
+  still_since_ -= settled_ - now;
   settled_ = now;
   slice_end_ = now + slice_;
   return true;
@@ -130,11 +155,13 @@ bool Scheduler::SeenSettled(Nanoseconds now) noexcept {
 void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
   const TaskIndex previous = Current();
   tasks_[current_].idle_at = now;
+  if (reason != SwitchReason::kStart && tasks_[current_].crew != kNone) left_ = current_;
   current_ = next;
   slice_ = SliceOf(tasks_[next]);
   settled_ = now;
-  if (reason != SwitchReason::kSelf) settled_ += settings_.switch_time.value_or(settings_.lead);
+  if (reason != SwitchReason::kSelf) settled_ += switch_time();
   slice_end_ = settled_ + slice_;
+  if (tasks_[next].crew != kNone) BeginTurn(next);
   if (reason != SwitchReason::kStart) ++switches_;
   ++tasks_[next].switched_in;
   if (observer_ != nullptr && observer_->wants()) Record(previous, reason, now);

@@ -104,6 +104,11 @@ class alignas(64) Scheduler {
     double most_lead;         // packets: as many are worth a switch, however long the lead
   };
 
+  // Whether packets were taken from an ingress, put into an egress.
+  struct Moves {
+    bool takes = false, puts = false;
+  };
+
   // A cache line each: what one scheduler writes no other has in its cache.
   struct alignas(64) TaskState {
     TaskIndex index;
@@ -112,6 +117,28 @@ class alignas(64) Scheduler {
     Nanoseconds idle_at = 0;             // when it last ran or was seen without packets
     Nanoseconds denied_at = kNotDenied;  // since when it has work, but would lose packets
     std::uint64_t switched_in = 0;
+    // Of a function that has several threads on this core.
+    std::uint32_t crew = kNone;  // in crews_
+    std::uint32_t taken = 0;     // Crew::taken when its last turn ended
+    std::uint32_t turns = 0;     // Crew::turns then
+    std::uint32_t waits = 1;     // rounds of the others after which it is looked for packets
+    Moves moves{};               // in the last turn in which it moved any
+    bool moved = false;          // in this turn, or in its last
+  };
+
+  // The threads of one function.
+  struct Crew {
+    std::uint32_t first_path, paths, threads;
+    Slot taker = kNone;       // who was last seen to take packets
+    std::uint32_t taken = 0;  // packets; wraps
+    std::uint32_t turns = 0;  // wraps
+    std::uint32_t still = 0;  // turns in a row in which nothing moved
+  };
+
+  // What a crew has taken on a path and not passed on.
+  struct Inside {
+    std::uint16_t received = 0, sent = 0;  // of the links, when looked at last
+    std::uint32_t packets = 0;
   };
 
   // What is to be expected of a task, were it to run.
@@ -128,12 +155,16 @@ class alignas(64) Scheduler {
   };
 
   void Add(const TaskSet& tasks, TaskIndex index);
+  void Join(TaskIndex index);
   bool Decide(Nanoseconds now) noexcept;
   bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
   bool SeenSettled(Nanoseconds now) noexcept;
   void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
   void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
   Nanoseconds SliceOf(const TaskState& task) const noexcept;
+  Nanoseconds switch_time() const noexcept {
+    return settings_.switch_time.value_or(settings_.lead);
+  }
   Slot SlotOf(TaskIndex task) const noexcept;
   void Publish(Nanoseconds now) noexcept;
 
@@ -150,6 +181,17 @@ class alignas(64) Scheduler {
   bool IsOfFirstRank(TaskState& task, const Outlook& outlook, Nanoseconds now) noexcept;
   Choice ChooseByRank(SwitchReason reason, Nanoseconds now) noexcept;
   std::uint32_t Budget(Nanoseconds now) const noexcept;
+  static bool LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lead) noexcept;
+
+  // crew.cc
+  Moves LookAt(Crew& crew) noexcept;
+  bool Credit(Slot thread, Moves moves) noexcept;
+  void BeginTurn(Slot thread) noexcept;
+  void EndTurn(Slot thread) noexcept;
+  Nanoseconds Patience(const TaskState& task) const noexcept;
+  std::optional<SwitchReason> LeaveReasonOfThread(Nanoseconds now) noexcept;
+  std::uint32_t Waiting(const TaskState& task, std::uint32_t path) const noexcept;
+  bool HasWorkInside(const TaskState& task, const PathState& path) const noexcept;
 
   // The wait queue, linked through TaskState::behind.
   void Push(Slot task) noexcept;
@@ -161,13 +203,18 @@ class alignas(64) Scheduler {
   Nanoseconds settled_ = 0;  // until then the last switch is under way
   Nanoseconds slice_end_ = 0;
   Slot current_ = 0;
-  bool ranks_ = false;  // a task of this core has several paths
+  bool ranks_ = false;  // a task of this core has several paths, or a function several threads
+  Slot left_ = kNone;   // the thread of a crew that was left last, until its turn has ended
   std::vector<TaskState> tasks_;
   std::vector<PathState> paths_;
   const Costs& costs_;
   const InterfaceMonitor& monitor_;
   const TimerSubsystem& timer_;
   SchedulerSettings settings_;
+  std::vector<Crew> crews_;
+  std::vector<Inside> insides_;  // per path
+  Nanoseconds still_since_ = 0;  // the current thread of a crew has moved no packet since then
+  Nanoseconds patience_ = 0;     // and may do so for so long
   std::uint64_t decisions_ = 0;
   Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
 

@@ -25,15 +25,18 @@ struct Task {
   std::uint32_t paths;       // at least 1
 };
 
-// Tasks in the order of the chains: wait queues keep it. Flat: a tick never allocates.
+// Tasks in the order of the chains: wait queues keep it. Flat: a tick never allocates. Tasks with
+// the same first path are threads of one function, which nobody can tell apart beforehand.
 struct TaskSet {
   std::vector<Task> tasks;
   std::vector<Path> paths;
 
-  TaskIndex Add(CoreIndex core, const std::vector<Path>& of_task) {
-    tasks.push_back({core, static_cast<std::uint32_t>(paths.size()),
-                     static_cast<std::uint32_t>(of_task.size())});
-    paths.insert(paths.end(), of_task.begin(), of_task.end());
+  // The last of `threads` tasks, one behind the other.
+  TaskIndex Add(CoreIndex core, const std::vector<Path>& of_function, std::size_t threads = 1) {
+    tasks.insert(tasks.end(), threads,
+                 {core, static_cast<std::uint32_t>(paths.size()),
+                  static_cast<std::uint32_t>(of_function.size())});
+    paths.insert(paths.end(), of_function.begin(), of_function.end());
     return static_cast<TaskIndex>(tasks.size() - 1);
   }
 };

@@ -117,7 +117,8 @@ TEST(Fig3Test, EverySwitchIsOneThatAlgorithm1Allows) {
         break;
       case SwitchReason::kStart:
       case SwitchReason::kSelf:
-        ADD_FAILURE() << "a second start, or a task that passes the CPU";
+      case SwitchReason::kStill:
+        ADD_FAILURE() << "a second start, a task that passes the CPU, or one of several threads";
     }
   }
 }

@@ -43,3 +43,18 @@ def test_a_program_that_ends_at_once_shows_its_last_words(machine: Machine) -> N
     assert "function broken" in said
     assert "exited with code 3" in said
     assert "not with these ports" in said
+
+
+def test_what_a_program_has_in_hand_is_not_taken_for_dropped(machine: Machine) -> None:
+    """This one keeps packets back for up to 200 ms, and then sends them: longer than it takes the
+    links to be empty.
+    """
+    pmd = a_testpmd()
+    words = [word for word in pmd["command"] if not word.startswith("--forward-mode")]
+    pmd["command"] = [*words, "--forward-mode=noisy", "--noisy-tx-sw-buffer-size=512",
+                      "--noisy-tx-sw-buffer-flushtime=200"]  # fmt: skip
+    machine.up(machine.chain_file({"pmd": pmd}, traffic={"rate": "0.02Mpps"}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 5_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_by_function"] == account["in_flight"] == 0

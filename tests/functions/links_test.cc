@@ -116,7 +116,7 @@ class LinksTest : public MemifTest {
     Eventually([&] { return (taken += Discard(ring)) >= count; });
     return taken;
   }
-  static std::uint32_t Take(const EthPort& port, std::uint32_t count) {
+  static std::uint32_t Take(const MemifServer& port, std::uint32_t count) {
     std::uint32_t taken = 0;
     Eventually([&] { return (taken += Receive(port)) >= count; });
     return taken;
@@ -208,7 +208,7 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
   ASSERT_TRUE(Eventually([&] { return first.port()->LinkUp() && last.port()->LinkUp(); }));
   ASSERT_TRUE(Eventually([&] { return Locate(between, macswap->pid()); }));
   ASSERT_TRUE(Locate(between, monitor->pid())) << "either of the two will do";
-  ASSERT_TRUE(Locate(first) && Locate(last));
+  ASSERT_TRUE(Locate(first, macswap->pid()) && Locate(last, monitor->pid()));
   using enum MemifDirection;
   // In the order in which packets pass.
   const std::array<Link, 3> there = {first.link(kToClient), between.link(kToClient),
@@ -262,7 +262,7 @@ TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
     const auto nf =
         Primary(name, {memif.config().Device("net_memif0", MemifRole::kClient)}, options);
     EXPECT_TRUE(Eventually([&] { return nf->Polls() && memif.port()->LinkUp(); }));
-    EXPECT_TRUE(Locate(memif));
+    EXPECT_TRUE(Locate(memif, nf->pid()));
     const sched_param alone{.sched_priority = 1};
     EXPECT_EQ(sched_setscheduler(nf->pid(), SCHED_FIFO, &alone), 0);
     const Link to_function = memif.link(MemifDirection::kToClient);

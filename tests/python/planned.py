@@ -17,7 +17,8 @@ EIGHT_CPUS = Machine(frozenset(range(8)))
 
 def places(name: str) -> Places:
     folder = Path("/run/unis") / name
-    return Places(folder, folder / "engine.sock", folder / "driver.so", Path("/dev/hugepages"))
+    own = Path("/run/unis/functions")
+    return Places(folder, folder / "engine.sock", folder / "driver.so", own, Path("/dev/hugepages"))
 
 
 def planned(data: Data, machine: Machine = EIGHT_CPUS, others: tuple[OtherRun, ...] = ()) -> Plan:

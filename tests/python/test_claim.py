@@ -33,6 +33,7 @@ from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
 from unis.runtime.options import Options
 from unis.runtime.planning import others
+from unis.runtime.privileges import Rights
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RUN_MARK, Phase, RunState
 
@@ -297,7 +298,9 @@ def test_root_sees_nothing_of_the_environment_that_is_for_a_user(
     monkeypatch.setenv("SECRET", "of root")
     log = tmp_path / "log"
     env = {"LD_PRELOAD": "/no/such.so", "DEPTH": "2"}
-    one = child.start("it", child.Command(["/usr/bin/env"], env=env, user="nobody"), log, "one")
+    one = child.start(
+        "it", child.Command(["/usr/bin/env"], env=env, rights=Rights("nobody")), log, "one"
+    )
     assert one.process.wait(10) == 0
     said = log.read_text()
     assert said.count("cannot be preloaded") == 1, "by the program itself alone"

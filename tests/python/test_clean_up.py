@@ -74,7 +74,7 @@ def _hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / "huge" / other).write_text("x")
     mount = hugepages.Mount(tmp_path / "huge", 2048)
     monkeypatch.setattr(hugepages, "mounts", lambda: [mount])
-    monkeypatch.setattr(steps, "_DPDK_RUNTIME", tmp_path / "dpdk")
+    monkeypatch.setattr(steps, "DPDK_RUNTIME", tmp_path / "dpdk")
 
 
 def test_real_time_spinners_are_demoted_and_ended(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ DEMO = built.clone() / "examples" / "demo.yaml"
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "down", "restart", "policy", "config", "ps", "top", "logs", "inspect", "account",
-     "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
+    ["up", "down", "restart", "apply", "policy", "config", "ps", "top", "logs", "inspect",
+     "account", "demo", "trace", "estimate", "simulate", "bench", "doctor", "schema", "version"],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str) -> None:
     code, text = run(command, "--help")
@@ -222,6 +222,7 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert code == 0
     assert "--deep thought" in text
     assert "CPU 1" in text
+    assert "user root, capabilities dac_override, ipc_lock" in text.replace("\n", " ")
     plan = json.loads(run("config", file, "--json", "--name", "y")[1])
     assert (plan["name"], plan["cpus"], plan["platform_cpus"]) == ("y", [1], [0])
     assert not (tmp_path / "run").exists(), "nothing is started"

@@ -22,8 +22,8 @@ def function(directory: Path, **parts: object) -> FunctionPlan:
     plan = FunctionPlan(
         name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
         argv_beside=(), words=("--rules", "rules"), stdin=None, cpu=1, lcores="1@1", group="engine",
-        file_prefix="unis-a", env={}, user=None, cwd=directory, cost_ns=None, yield_every=0,
-        restart="never", ports=(),
+        file_prefix="unis-a", env={}, user=None, capabilities=(), folder=None, cwd=directory,
+        cost_ns=None, yield_every=0, restart="never", ports=(),
     )  # fmt: skip
     return dataclasses.replace(plan, **parts)  # type: ignore[arg-type]
 
@@ -45,6 +45,7 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(function(tmp_path, yield_every=8), {64: 1}),
         cost_key(function(tmp_path, env={"DEPTH": "2"}), {64: 1}),
         cost_key(function(tmp_path, user="nobody"), {64: 1}),
+        cost_key(function(tmp_path, capabilities=("net_raw",)), {64: 1}),
     ]
     rules.write_text("two")
     keys.append(cost_key(base, {64: 1}))

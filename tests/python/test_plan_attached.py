@@ -15,7 +15,10 @@ from unis.plan.attached import (
 from unis.plan.model import Places
 from unis.v1 import engine_pb2 as pb
 
-PLACES = Places(Path("/run/x"), Path("/run/x/engine.sock"), Path("/run/x/driver.so"))
+PLACES = Places(
+    directory=Path("/run/x"), folders=Path("/run/y"), engine_socket=Path("/run/x/engine.sock"),
+    port_driver=Path("/run/x/driver.so"),
+)  # fmt: skip
 
 
 def memif(inode: int, *, client: bool = False) -> MemifEnd:

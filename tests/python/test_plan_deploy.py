@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.planned import EIGHT_CPUS, places, planned, small, told
+from tests.python.planned import EIGHT_CPUS, places, planned, small
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
@@ -41,16 +41,12 @@ def test_a_missing_program_is_told_once_with_what_to_write(tmp_path: Path) -> No
 
 
 def test_user_and_environment() -> None:
-    functions = small()["functions"] | {"monitor": {"program": "sh", "user": "nobody"}}
+    functions = small()["functions"] | {"monitor": {"program": "sh", "user": "root"}}
     memif = [{"from": "nat", "to": "monitor", "kind": "memif"}]
-    for links in ([], memif):
-        (sentence,) = told(small(functions=functions, links=links))
-        assert "user') a user other than root is planned for `monitor`" in sentence
-    functions["monitor"]["user"] = "root"
     defaults = {"cpu": 1, "env": {"A": 1, "B": "2"}}
     functions["nat"] = {"program": "sh", "env": {"B": "3"}, "args": ["-x", 5], "yield_every": 4}
     plan = planned(small(functions=functions, links=memif, defaults=defaults))
-    assert plan.function("monitor").user == "root"
+    assert plan.function("monitor").user is None
     assert plan.function("nat").env == {"A": "1", "B": "3"}
     argv = plan.function("nat").argv
     assert argv[argv.index("--") :] == ("--", "-x", "5", "--yield-every", "4")
@@ -90,6 +86,8 @@ def test_traffic() -> None:
     nic = planned(small(traffic={"source": {"kind": "port", "device": "0000:03:00.0,a=1"}}))
     assert nic.engine.pci == ("0000:03:00.0",)
     assert nic.engine.argv[-2:] == ("--pci", "0000:03:00.0")
+    assert "--ports" in nic.engine.argv
+    assert "--ports" not in planned(small()).engine.argv
 
 
 def test_times_are_nanoseconds() -> None:
@@ -104,6 +102,6 @@ def test_a_socket_path_that_is_too_long_is_told() -> None:
         Path("/c.yaml"),
         ChainFile.model_validate(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}])),
     )
-    deep = Places(Path("/" + "d" * 100), Path("/s"), Path("/d"))
+    deep = Places(Path("/" + "d" * 100), Path("/s"), Path("/d"), Path("/f"))
     with pytest.raises(ChainFileError, match=r"socket has \d+ bytes, 107 at most"):
         make_plan(chain, EIGHT_CPUS, (), lambda _: deep)

@@ -60,6 +60,35 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
     assert not turned.function("monitor").ports[0].memif_client
 
 
+def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
+    functions = {
+        "two": {"command": ["sh"], "cpu": 1, "queues": 2},
+        "also": {"command": ["sh"], "cpu": 1, "queues": 2},
+    }
+    plan = planned(small(functions=functions, chains={"c": {"path": ["two", "also"]}}))
+    requests = [plan.deploy({}, ""), plan.alone["also"].deploy({}, "")]
+    for request in requests:
+        queues = [link.memif.queues for link in request.links if link.HasField("memif")]
+        assert queues == [2] * len(queues)
+        assert len(queues) > 1
+    other = planned(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}]))
+    assert {link.memif.queues for link in other.links if link.memif} == {1}
+
+
+def test_neighbours_on_memif_have_as_many_queues() -> None:
+    functions = {
+        "two": {"command": ["sh"], "cpu": 1, "queues": 2},
+        "one": {"command": ["sh"], "cpu": 1},
+        "ours": {"program": "nat", "cpu": 1, "queues": 2},
+    }
+    said = told(small(functions=functions, chains={"c": {"path": ["two", "one", "ours"]}}))
+    assert said == [
+        "('functions', 'ours', 'queues') is of memif ports; one on rings has one queue",
+        "('functions', 'one', 'queues') `two` has 2 queues and `one` 1; both ends of a memif have "
+        "as many, or nothing passes",
+    ]
+
+
 def test_a_way_back_goes_through_the_same_ports_the_other_way() -> None:
     chains = {
         "there": {"path": ["fw", "nat", "monitor"], "match": [{"dst_port": 80}]},

@@ -41,7 +41,9 @@ def test_examples_run_on_two_cpus_but_one(
     (tmp_path / "functions").mkdir()
     for name in ("firewall", "nat", "monitor", "router", "macswap"):
         (tmp_path / "functions" / name).touch(0o755)
-    places = Places(Path("/run/x"), Path("/run/x/engine.sock"), Path("/run/x/driver.so"))
+    places = Places(
+        Path("/run/x"), Path("/run/x/engine.sock"), Path("/run/x/driver.so"), Path("/f")
+    )
 
     def plan() -> Plan:
         return make_plan(load(file), Machine(frozenset({0, 1})), (), lambda _: places)

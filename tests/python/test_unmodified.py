@@ -82,7 +82,12 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -> None:
     theirs = strangers.stranger_chain(name, 1, fetched).file
     ours = strangers.reference_chain(name, 1, fetched, 16).file
-    assert wiring.wire(theirs, fetched).links == wiring.wire(ours, fetched).links
+    # But for the queues, of which ours know one.
+    kinds = [
+        [(link.name, link.kind, link.slots) for link in wiring.wire(file, fetched).links.values()]
+        for file in (theirs, ours)
+    ]
+    assert kinds[0] == kinds[1]
     assert {theirs.function(one).cpu for one in theirs.functions} == {1}
     assert {ours.function(one).yield_every for one in ours.functions} == {16}
     assert list(theirs.functions) == list(ours.functions)

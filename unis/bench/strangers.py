@@ -6,7 +6,8 @@ itself, with the same links and at as much work a packet as the strangers do.
 
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ _TESTPMD_ARGUMENTS = (
     "--no-lsc-interrupt",
 )
 _DATA = Path(__file__).parent / "data"
+# Of tests/data, which say more of them; rules of Suricata's fire on each.
+CAPTURES = ("teams", "instagram", "quic")
+EVENTS = "eve.json"  # what Suricata writes where it runs, if it is asked to
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -42,15 +46,22 @@ class Stranger:
     cost_ns: float  # a packet, all its threads together
     pollers: int = 1  # threads
     files: tuple[str, ...] = ()  # of data/, that lie where it runs
+    queues: int = 1  # of each memif
+    script: str = ""  # of data/, that starts it; absent: it is started itself
+    capabilities: tuple[str, ...] = ()
 
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
+        program = _found(self)
+        places = {"{root}": str(_strangers() / "root"), "{bin}": str(program.parent)}
         return {
             "command": [
-                str(_found(self)),
-                *(word.replace("{root}", str(_strangers() / "root")) for word in self.arguments),
+                *(("sh", str(_DATA / self.script)) if self.script else (str(program),)),
+                *(_filled(word, places) for word in self.arguments),
             ],
             "lcores": self.lcores,
+            "queues": self.queues,
+            "capabilities": list(self.capabilities),
             # Each thread that polls has a slice of its own, and does its part of the work.
             "cost_ns": self.cost_ns / self.pollers,
         }
@@ -75,9 +86,30 @@ _SURICATA = Stranger(
         *("--set", "dpdk.eal-params.vdev.1={vdev1}"),
     ),
     lcores=2,
-    cost_ns=1000.0,
+    cost_ns=2000.0,  # on its capture, alone on a core: 0.51 Mpps
     pollers=2,  # one for each direction
     files=("suricata.yaml", "suricata.rules"),
+)
+_TELLING_SURICATA = replace(
+    _SURICATA, arguments=(*_SURICATA.arguments, "--set", "outputs.1.eve-log.enabled=yes")
+)
+
+# It sends by a queue for each thread that polls and one for all else; so do its neighbours.
+_OPENVSWITCH = Stranger(
+    "ovs-vswitchd-dpdk",
+    "openvswitch",
+    (
+        *("{bin}", "{root}/usr/share/openvswitch/vswitch.ovsschema"),
+        *("{cpu}", "{file_prefix}", "{vdev0}", "{vdev1}"),
+    ),
+    lcores=1,
+    cost_ns=150.0,
+    queues=2,
+    script="openvswitch.sh",
+    capabilities=("net_admin", "sys_admin"),  # its devices are in a network namespace of its own
+)
+_TESTPMD_OF_TWO_QUEUES = replace(
+    _TESTPMD, arguments=(*_TESTPMD_ARGUMENTS, "--rxq=2", "--txq=2"), queues=2
 )
 
 # By name: the functions of each chain, in order. The names are those of `--only`.
@@ -85,7 +117,16 @@ CHAINS: dict[str, tuple[Stranger, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
     "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
     "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
+    "openvswitch": (_TESTPMD_OF_TWO_QUEUES, _OPENVSWITCH, _TESTPMD_OF_TWO_QUEUES),
 }
+# Others than these have synthetic traffic.
+_REPLAYED = {"suricata": CAPTURES[0]}
+
+
+def _filled(word: str, places: Mapping[str, str]) -> str:
+    for place, text in places.items():
+        word = word.replace(place, text)
+    return word
 
 
 def _strangers() -> Path:
@@ -112,10 +153,17 @@ def most_pollers(name: str) -> int:
 
 def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
-    for file in {file for stranger in CHAINS[name] for file in stranger.files}:
-        shutil.copy(_DATA / file, directory)
-    functions = [stranger.function() for stranger in CHAINS[name]]
-    return _chain(name, f"bench-{name}", functions, cpu, directory)
+    return _strangers_in(CHAINS[name], f"bench-{name}", cpu, directory, _traffic(name))
+
+
+def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> LoadedChain:
+    """Suricata, which writes its EVENTS into `directory`, and a capture that comes once: with the
+    neighbours that it has in its chain, or without.
+    """
+    members = (_TELLING_SURICATA,) if alone else (_TESTPMD, _TELLING_SURICATA, _TESTPMD)
+    # Of a capture as a port's packets no more come when it ends; kind pcap would begin anew.
+    once = {"kind": "port", "device": f"net_pcap0,rx_pcap={_capture(capture)}"}
+    return _strangers_in(members, "bench-alerts", cpu, directory, {"source": once})
 
 
 def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
@@ -129,7 +177,7 @@ def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> L
         }
         for stranger in CHAINS[name]
     ]
-    return _chain(name, "bench-reference", functions, cpu, directory)
+    return _chain(CHAINS[name], "bench-reference", functions, cpu, directory, _traffic(name))
 
 
 def imitated_cycles(cost_ns: float, mhz: float) -> int:
@@ -143,16 +191,44 @@ def cpu_mhz() -> float:
     return float(found[1]) if found else 0.0
 
 
+def _capture(name: str) -> Path:
+    path = built.clone() / "tests" / "data" / f"{name}.pcap"
+    if not path.exists():
+        raise LaunchError(f"{path} is missing: run this from a clone of the project")
+    return path
+
+
+def _traffic(chain: str) -> dict[str, Any]:
+    if capture := _REPLAYED.get(chain):
+        return {"source": {"kind": "pcap", "file": str(_capture(capture))}}
+    return {}
+
+
+def _strangers_in(
+    members: Sequence[Stranger], run: str, cpu: int, directory: Path, traffic: dict[str, Any]
+) -> LoadedChain:
+    for file in {file for stranger in members for file in stranger.files}:
+        shutil.copy(_DATA / file, directory)
+    functions = [stranger.function() for stranger in members]
+    return _chain(members, run, functions, cpu, directory, traffic)
+
+
 def _chain(
-    chain: str, run: str, functions: list[dict[str, Any]], cpu: int, directory: Path
+    members: Sequence[Stranger],
+    run: str,
+    functions: list[dict[str, Any]],
+    cpu: int,
+    directory: Path,
+    traffic: dict[str, Any],
 ) -> LoadedChain:
     path = [f"f{at}" for at in range(1, len(functions) + 1)]
     # Of two functions the one that comes first in the file is the server of their memif. A client
     # whose server has not started its port is turned away for good, so slow starters come last.
-    started = sorted(range(len(path)), key=lambda at: CHAINS[chain][at] is not _TESTPMD)
+    started = sorted(range(len(path)), key=lambda at: members[at].program != _TESTPMD.program)
     data = {
         "apiVersion": API_VERSION,
         "name": run,
+        "traffic": traffic,
         "defaults": {"cpu": cpu},
         "functions": {path[at]: functions[at] for at in started},
         "chains": {"chain": {"path": path}},

@@ -15,26 +15,23 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from unis.bench import strangers
+from unis.bench.alerts import Alerts, compare_alerts
+from unis.bench.bring_up import brought_up
 from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
-from unis.engine.client import EngineError
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds, alternate, throughput
 from unis.plan.machine import Machine
-from unis.runtime.errors import InterruptedRunError
-from unis.runtime.interrupts import interrupts
 from unis.runtime.options import Options
-from unis.runtime.planning import plan_chain
-from unis.runtime.run import running
+from unis.runtime.run import Run
 
 STRANGERS = (Arm("unis"), Arm("rr"), Arm("other"))
 REFERENCE = (Arm("cooperative"),)
 YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts: what the reference is tried with
 _TRIAL = (Arm("cooperative"), Arm("unis"))  # of the reference: by unis the machine's speed is known
 _TRIAL_ROUNDS = 4  # for each of these
-_BRING_UPS = 3  # tries, of which one must succeed
 _POLICIES = ("unis", "cooperative", "rr", "other")
 
 
@@ -55,6 +52,7 @@ class ChainResult(BaseModel):
     tried: dict[int, float]  # cooperative ÷ unis, both of the reference, medians, by yield_every
     blocks: int  # times that each of the two chains was brought up
     windows: int  # of each policy
+    alerts: Alerts | None = None  # of the chain with Suricata
 
 
 class Result(BaseModel):
@@ -94,7 +92,11 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
             measured = bench.strangers(square)
             reference = bench.reference(best, REFERENCE, square)
         rounds += [one | other for one, other in zip(measured, reference, strict=True)]
-    return summarise(rounds, [one.program for one in strangers.CHAINS[name]], trials, blocks)
+    result = summarise(rounds, [one.program for one in strangers.CHAINS[name]], trials, blocks)
+    if name == "suricata":
+        report(f"{name}: its alerts, once through each capture, alone and in the chain")
+        result.alerts = compare_alerts(bench.machine, report)
+    return result
 
 
 class _Bench:
@@ -104,7 +106,7 @@ class _Bench:
         self, name: str, machine: Machine, window: float, report: Callable[[str], None]
     ) -> None:
         self._name = name
-        self._machine = machine
+        self.machine = machine
         self._cpu = max(machine.cpus)
         self._window = window
         self._report = report
@@ -128,35 +130,17 @@ class _Bench:
     def _measured(
         self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
     ) -> Rounds:
-        # net_memif does not come back to a server that had not started its port yet.
-        for left in reversed(range(_BRING_UPS)):
-            try:
-                return self._once(make, arms, rounds)
-            except EngineError as error:
-                if not left:
-                    raise
-                self._report(f"{self._name}: once more, for {error}")
-        raise AssertionError
+        def measured(run: Run) -> Rounds:
+            return alternate(
+                run.client, order.rounds(arms, rounds),
+                spans(arms, run.plan, self._window), run.plan.controller,
+                lambda *_: run.check(),
+            )  # fmt: skip
 
-    def _once(
-        self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
-    ) -> Rounds:
         with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:
-            plan = plan_chain(make(Path(directory)), self._machine)
-            with interrupts() as switch:
-                with running(plan, Options(), _quiet, switch) as run:
-                    measured = alternate(
-                        run.client, order.rounds(arms, rounds),
-                        spans(arms, plan, self._window), plan.controller,
-                        lambda *_: run.check(),
-                    )  # fmt: skip
-                if switch.heard():  # while the run was undone: no other is brought up
-                    raise InterruptedRunError("interrupted")
-        return measured
-
-
-def _quiet(_line: str) -> None:
-    """Of runs that come and go by the dozen; each keeps its log."""
+            return brought_up(
+                lambda: make(Path(directory)), self.machine, Options(), self._report, measured
+            )
 
 
 def trial_ratios(tried: Mapping[int, Rounds]) -> dict[int, float]:

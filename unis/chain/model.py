@@ -13,6 +13,7 @@ from unis.chain.values import (
     EGRESS,
     INGRESS,
     Argument,
+    Capability,
     ChainName,
     ControllerName,
     Cost,
@@ -30,6 +31,7 @@ from unis.chain.values import (
     Restart,
     Size,
     Slots,
+    User,
     Variable,
     YieldEvery,
     protocol_number,
@@ -179,7 +181,7 @@ class Defaults(_Part):
     """What functions have where they state nothing else."""
 
     cpu: Cpu | None = None
-    user: str | None = Field(default=None, min_length=1)
+    user: User | None = None
     env: dict[Variable, Argument] = {}
     """Those of a function are added, and take the place of these."""
     yield_every: YieldEvery = 0
@@ -203,6 +205,8 @@ class Function(_Part):
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
     """How many lcores EAL gives it. With more than one the first, on which many programs only serve
     a console, is on a CPU of the platform until it polls too."""
+    queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
+    """How many queues, each way, it has on each of its memifs; a neighbour on memif has as many."""
     stdin: str | None = None
     """What a command reads from its standard input, which then stays open."""
     cpu: Cpu | None = None
@@ -211,8 +215,10 @@ class Function(_Part):
     """Cost of a packet, ns, or one per packet size; absent: the Cycle Estimator measures."""
     yield_every: YieldEvery | None = None
     """Makes it yield the CPU every so many bursts under policy cooperative; 0: it never does."""
-    user: str | None = Field(default=None, min_length=1)
-    """Whom it runs as; absent: whoever runs UNiS."""
+    user: User | None = None
+    """Whom it runs as, on memifs; absent: root."""
+    capabilities: list[Capability] = []
+    """What it may do beyond forwarding packets, as `net_raw`; nothing it starts may do more."""
     env: dict[Variable, Argument] = {}
     """Environment, beside that of UNiS."""
     restart: Restart | None = None

@@ -19,6 +19,15 @@ _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)(pps|bps)")
+_USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
+# As capabilities(7) has them, without CAP_.
+_CAPABILITY_NAMES = """
+    audit_control audit_read audit_write block_suspend bpf checkpoint_restore chown dac_override
+    dac_read_search fowner fsetid ipc_lock ipc_owner kill lease linux_immutable mac_admin
+    mac_override mknod net_admin net_bind_service net_broadcast net_raw perfmon setfcap setgid
+    setpcap setuid sys_admin sys_boot sys_chroot sys_module sys_nice sys_pacct sys_ptrace sys_rawio
+    sys_resource sys_time sys_tty_config syslog wake_alarm"""
+CAPABILITIES = tuple(_CAPABILITY_NAMES.split())
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
@@ -113,6 +122,12 @@ def _variable(value: str) -> str:
     return value
 
 
+def _user(value: object) -> object:
+    if isinstance(value, str) and _USER.fullmatch(value):
+        return value
+    raise wrong(f"`{value}` is no name of a user; write one that `getent passwd` shows")
+
+
 _SLOTS = limit("LinkConfig.slots")
 
 
@@ -191,6 +206,12 @@ Slots = Annotated[
     int,
     BeforeValidator(_slots),
     WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
+]
+User = Annotated[str, BeforeValidator(_user), _text_schema(_USER.pattern)]
+Capability = Annotated[
+    str,
+    _one_of(list(CAPABILITIES), "capability, as capabilities(7) names them without CAP_"),
+    WithJsonSchema({"enum": list(CAPABILITIES)}),
 ]
 Ipv4Prefix = Annotated[
     str,

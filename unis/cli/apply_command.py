@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unis.cli.select import ChainFileArgument, JsonOption, NameOption, connect
+from unis.cli.select import ChainFileArgument, JsonOption, connect
 from unis.cli.terminal import errors_told, fail, out, say
 from unis.errors import EXIT_FAILED
 
@@ -21,7 +21,9 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell what would be done, and why.")
     ] = False,
-    name: NameOption = None,
+    name: Annotated[
+        str | None, typer.Option(help="The run, instead of the one called as the file says.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change a running run to what FILE says; chains that stay as they are lose nothing.

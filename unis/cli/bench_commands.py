@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,8 @@ from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.agreement import Comparison
+    from unis.bench.alerts import Alerts
+    from unis.bench.faults import Result as Faults
     from unis.bench.unmodified import ChainResult
     from unis.measure.paired import Paired
 
@@ -114,7 +117,8 @@ def unmodified(
 
     unis, rr and other in alternating windows, and functions of ours that co-operate, each with its
     best distance between yields, on the same links; the two chains alternate in blocks. The
-    programs are fetched by `tools/strangers`.
+    programs are fetched by `tools/strangers`. Suricata's alerts are compared with those that it
+    raises alone on a core; exit code 1 if they differ.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
@@ -136,9 +140,69 @@ def unmodified(
         for name in dict.fromkeys(names_of):
             results[name] = unmodified_bench.compare(name, settings, say)
             out.print(_unmodified_table(name, results[name]))
+            if alerts := results[name].alerts:
+                out.print(_alerts_table(name, alerts))
             if file:  # what there is, if a later one fails
                 result = unmodified_bench.Result(chains=results)
                 write_result(file, result.model_dump_json(indent=2) + "\n")
+    if not all(one.alerts is None or one.alerts.same for one in results.values()):
+        say("alerts differ from those of the program alone on a core")
+        raise typer.Exit(1)
+
+
+@bench.command()
+def faults(
+    minutes: Annotated[float, between(0.05, 600, "For how long.")] = 5,
+    most: Annotated[int, typer.Option("--faults", min=1, help="And so many at most.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Which faults: the same again with the same.")] = 1,
+    cpu: Annotated[int | None, typer.Option(help="Of the functions; absent: the last.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result to this file.")
+    ] = None,
+) -> None:
+    """Kill what a run is made of at random moments, and look at what comes of it.
+
+    Functions are killed and stopped: they must come back, the chain beside them lose nothing, and
+    every packet be accounted for. Engine, launcher and guard are killed, alone and two at once:
+    then nothing of the run may be left. Exit code 1 if something was not as it should be.
+
+    Example: unis bench faults --minutes 5 --json faults.json
+    """
+    from unis.bench.faults import run_faults
+    from unis.plan.machine import Machine
+
+    until = time.monotonic() + 60 * minutes
+    with errors_told():
+        if file:
+            writable(file)
+        functions_cpu = max(Machine.this().cpus) if cpu is None else cpu
+        result = run_faults(
+            functions_cpu, seed, lambda done: done < most and time.monotonic() < until, say
+        )
+    out.print(_faults_table(result))
+    if file:
+        write_result(file, result.model_dump_json(indent=2) + "\n")
+    if result.wrong:
+        say(f"{result.wrong} of {result.faults} faults did not end as they should")
+        raise typer.Exit(1)
+
+
+def _faults_table(result: Faults) -> Table:
+    title = f"{result.faults} faults, seed {result.seed}"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("struck")
+    for column in ("faults", "wrong", "s until all is well", "q1–q3"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for fault, of in result.kinds.items():
+        table.add_row(
+            fault,
+            str(of.faults),
+            str(of.wrong),
+            f"{of.seconds.median:.2f}",
+            f"{of.seconds.q1:.2f}–{of.seconds.q3:.2f}",
+            style="red" if of.wrong else "",
+        )
+    return table
 
 
 def _unmodified_table(name: str, result: ChainResult) -> Table:
@@ -155,6 +219,25 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
             f"{of.mpps.q1:.3f}–{of.mpps.q3:.3f}",
             *_ratio(of.ratio_to_other),
             *_ratio(of.ratio_to_cooperative),
+        )
+    return table
+
+
+def _alerts_table(name: str, alerts: Alerts) -> Table:
+    title = f"{name}: alerts of a capture that goes through once"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("capture")
+    for column in ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for capture, of in alerts.captures.items():
+        table.add_row(
+            capture,
+            *map(str, (of.unis.offered, of.alone.alerts, of.unis.alerts)),
+            "yes" if of.same else "no",
+            *(
+                f"{each.dropped_by_function}{'' if each.accounted else f' of {each.drops}'}"
+                for each in (of.alone, of.unis)
+            ),
         )
     return table
 

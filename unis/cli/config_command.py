@@ -56,8 +56,10 @@ def _print(plan: Plan) -> None:
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"
         cost = "to be measured" if function.cost_ns is None else f"{function.cost_ns:g} ns a packet"
-        user = f", user {function.user}" if function.user else ""
-        _print_process(function.name, f": {where}, cost {cost}{user}", _command(function))
+        rights = f"user {function.user or 'root'}, capabilities " + (
+            ", ".join(function.capabilities) or "none"
+        )
+        _print_process(function.name, f": {where}, cost {cost}, {rights}", _command(function))
         for number, port in enumerate(function.ports):
             ends = f"receives from {port.rx or 'nothing'}, sends to {port.tx or 'nothing'}"
             out.print(f"  port {number}: {ends}", markup=False, soft_wrap=True)

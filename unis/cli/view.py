@@ -214,6 +214,8 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             "–" if ended else function.scheduling,
             f"{function.cost_ns:.1f}",
         ]
+        if not function.paths:
+            table.add_row(*own)
         for row, path in enumerate(function.paths):
             counts = (path.rx_packets, path.tx_packets, path.dropped_egress_full, path.taken)
             shown = map(number, counts) if path.counted else ["–"] * len(counts)

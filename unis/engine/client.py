@@ -20,6 +20,8 @@ _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 _CALL_SECONDS = 10.0
 
 _OWN_DEADLINE = "Deadline Exceeded"  # as gRPC says it where the engine has not spoken
+_BUSY = "try again when it is done"  # as the engine says it, which does some things one at a time
+PATIENCE = 20.0  # seconds, for what it does meanwhile
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -30,6 +32,7 @@ class EngineError(UnisError):
     def __init__(self, sentence: str, *, bad_input: bool = False, gone: bool = False) -> None:
         super().__init__(sentence, bad_input=bad_input)
         self.gone = gone  # nothing answers on the socket
+        self.busy = sentence.endswith(_BUSY)  # it does something else, and may be asked again
 
 
 _BAD_INPUT = {
@@ -96,15 +99,22 @@ class EngineClient:
         `alive` is called now and then, and raises if the function is dead.
         """
         request = pb.AttachRequest(function=function, pid=pid, timeout_ns=round(seconds * 1e9))
-        return self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive)
+        return self._patiently(
+            PATIENCE,
+            alive,
+            lambda: self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive),
+        )
 
-    def detach(self, function: str) -> None:
+    def detach(self, function: str, patience: float = PATIENCE) -> None:
         """Lets go of the function's threads; its chains are down till another is attached."""
-        self._call("Detach", pb.DetachRequest(function=function), pb.Empty)
+        request = pb.DetachRequest(function=function)
+        self._patiently(patience, lambda: None, lambda: self._call("Detach", request, pb.Empty))
 
     def apply(self, request: pb.DeployRequest) -> None:
         """Brings the run, which may be running, to what `request` says: all of it or none."""
-        self._call("Apply", request, pb.Empty, seconds=30)
+        self._patiently(
+            PATIENCE, lambda: None, lambda: self._call("Apply", request, pb.Empty, seconds=30)
+        )
 
     def estimate(
         self, functions: Sequence[str], shares: Mapping[int, int], rounds: int
@@ -188,6 +198,20 @@ class EngineClient:
         """Stops and drains the chains, lets go of every thread; the engine then exits."""
         request = pb.SettleRequest(timeout_ns=round(seconds * 1e9))
         return self._call("Stop", request, pb.Account, seconds + 5, alive)
+
+    def _patiently(
+        self, seconds: float, alive: Callable[[], None], call: Callable[[], Reply]
+    ) -> Reply:
+        """Asks again for a while where the engine is busy."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return call()
+            except EngineError as error:
+                if not error.busy or time.monotonic() > end:
+                    raise
+            alive()
+            time.sleep(_LOOK_SECONDS)
 
     def _call(
         self,

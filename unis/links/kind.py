@@ -20,6 +20,7 @@ class MemifPlan:
     id: int
     buffer_bytes: int  # distinct for each memif of a run
     engine_end: EndName
+    queues: int = 1  # each way
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class LinkPlan:
             config.memif.id = self.memif.id
             config.memif.buffer_bytes = self.memif.buffer_bytes
             config.memif.engine_end = _ENDS[self.memif.engine_end]
+            config.memif.queues = self.memif.queues
         return config
 
 

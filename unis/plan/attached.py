@@ -40,6 +40,7 @@ class MemifEnd:
     slots: int  # of each ring
     buffer_bytes: int
     client: bool  # else the server
+    queues: int = 1  # each way
 
     @property
     def link(self) -> str:
@@ -48,7 +49,7 @@ class MemifEnd:
 
     def message(self) -> pb.LinkConfig:
         """The link, as the engine wants it."""
-        memif = pb.Memif(inode=self.inode, buffer_bytes=self.buffer_bytes)
+        memif = pb.Memif(inode=self.inode, buffer_bytes=self.buffer_bytes, queues=self.queues)
         return pb.LinkConfig(name=self.link, kind=LINK_MEMIF, slots=self.slots, memif=memif)
 
     def direction(self, *, receives: bool) -> str:

@@ -23,6 +23,7 @@ class Places:
     directory: Path  # sockets of memif are made here
     engine_socket: Path
     port_driver: Path  # the run's copy of the net_unis driver
+    folders: Path  # of functions that run as another user, a folder each
     hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it
 
 
@@ -69,7 +70,9 @@ class FunctionPlan:
     group: GroupName
     file_prefix: str
     env: Mapping[str, str]  # beside the launcher's own
-    user: str | None
+    user: str | None  # None: root
+    capabilities: tuple[str, ...]  # all that it has
+    folder: Path | None  # its user's own, where its memifs are; None: it has none
     cwd: Path
     cost_ns: float | None  # per packet; None: to be estimated
     yield_every: int  # bursts; 0: it never yields

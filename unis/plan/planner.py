@@ -12,7 +12,7 @@ from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
-from unis.plan import cpus, wiring
+from unis.plan import cpus, users, wiring
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments
 from unis.plan.machine import Machine, OtherRun
@@ -51,13 +51,15 @@ def make_plan(
     same plan.
     """
     here = places(chain.file.name)
-    wired = wiring.wire(chain.file, here.directory, there.links if there else ())
+    folders = users.folders(chain.file, here.folders)
+    wired = wiring.wire(chain.file, here.directory, folders, there.links if there else ())
     platform, notes, problems = cpus.platform(
         chain.file, machine, others, there.platform_cpus if there else ()
     )
     problems += cpus.function_problems(chain.file, machine, others, platform)
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
+    problems += users.user_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
@@ -94,10 +96,13 @@ def _file_problems(chain: LoadedChain) -> list[Problem]:
     return list(found.values())
 
 
+def _ports(traffic: Traffic) -> list[PortSource | PortSink]:
+    return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+
+
 def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
     """The NICs among source and sink, which DPDK must be let probe."""
-    ends = [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
-    addresses = [end.device.partition(",")[0] for end in ends]
+    addresses = [end.device.partition(",")[0] for end in _ports(traffic)]
     return tuple(dict.fromkeys(filter(_PCI_ADDRESS.fullmatch, addresses)))
 
 
@@ -150,6 +155,7 @@ class _Planner:
                 *("--file-prefix", self._prefix),
                 *("--cpus", ",".join(map(str, self._platform))),
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
+                *(("--ports",) if _ports(self._file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
             ),
             file_prefix=self._prefix,
@@ -183,7 +189,9 @@ class _Planner:
             group=group,
             file_prefix=start.file_prefix,
             env=dict(function.env),
-            user=function.user,
+            user=users.other(function),
+            capabilities=users.capabilities(function),
+            folder=users.folders(self._file, self._places.folders).get(name),
             cwd=self._chain.directory,
             cost_ns=self._cost(function),
             yield_every=function.yield_every or 0,

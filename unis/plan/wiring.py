@@ -1,7 +1,7 @@
 """The links of a chain file, and which port of which function is on which. Needs no machine."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,8 +47,14 @@ class Wiring:
     direct: set[str] = field(default_factory=set)  # functions with a memif to another function
 
 
-def wire(file: ChainFile, directory: Path, there: Iterable[LinkPlan] = ()) -> Wiring:
-    """The wiring of `file`; sockets of memif are in `directory`.
+def wire(
+    file: ChainFile,
+    directory: Path,
+    folders: Mapping[str, Path] | None = None,
+    there: Iterable[LinkPlan] = (),
+) -> Wiring:
+    """The wiring of `file`; sockets of memif are in the `folders` of their functions (see
+    `unis.plan.users`), of functions that have none in `directory`.
 
     Of the links that are `there` already, those that stay what they are keep their names.
     """
@@ -62,7 +68,7 @@ def wire(file: ChainFile, directory: Path, there: Iterable[LinkPlan] = ()) -> Wi
     for forward in (True, False):
         for name, chain in file.chains.items():
             if (chain.reverse_of is None) == forward:
-                _Weaver(file, wiring, directory, name).weave()
+                _Weaver(file, wiring, directory, folders or {}, name).weave()
     return wiring
 
 
@@ -107,17 +113,26 @@ def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
 
 
 def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """What functions lack, as their links are."""
-    found = [
-        Problem(
-            ("functions", name, "user") if file.functions[name].user else ("defaults", "user"),
-            # Tried with a memif: the socket of root's engine let the user in, and broke under it.
-            f"a user other than root is planned for `{name}` and not there yet; leave it out",
-        )
-        for name in file.functions
-        if file.function(name).user not in (None, "root")
-    ]
-    return [*found, *_too_many_ports(file, wiring)]
+    """What is wrong with the processes, as their links are."""
+    return [*_queue_problems(file, wiring), *_too_many_ports(file, wiring)]
+
+
+def _queue_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
+    for name, function in file.functions.items():
+        if function.queues != 1 and name not in wiring.own:
+            yield Problem(
+                ("functions", name, "queues"), "is of memif ports; one on rings has one queue"
+            )
+    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
+    for before, behind in sorted(stretches):
+        if {before, behind} <= wiring.own:
+            counts = file.functions[before].queues, file.functions[behind].queues
+            if counts[0] != counts[1]:
+                yield Problem(
+                    ("functions", behind, "queues"),
+                    f"`{before}` has {counts[0]} queues and `{behind}` {counts[1]}; both ends of a "
+                    "memif have as many, or nothing passes",
+                )
 
 
 def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
@@ -151,10 +166,18 @@ def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
 class _Weaver:
     """The links of one chain."""
 
-    def __init__(self, file: ChainFile, wiring: Wiring, directory: Path, chain: str) -> None:
+    def __init__(
+        self,
+        file: ChainFile,
+        wiring: Wiring,
+        directory: Path,
+        folders: Mapping[str, Path],
+        chain: str,
+    ) -> None:
         self._file = file
         self._wiring = wiring
         self._directory = directory
+        self._folders = folders
         self._name = chain
         self._chain: Chain = file.chains[chain]
         self._stated = {(link.origin, link.to): link for link in file.links}
@@ -196,7 +219,9 @@ class _Weaver:
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "memif" else None
         end: EndName = "none" if direct else "server"
-        name = self._add(stretch, "memif", slots or defaults.MEMIF, end)
+        folder = self._folders.get(behind) or self._folders.get(before) or self._directory
+        theirs = self._file.functions[behind if behind in self._wiring.own else before]
+        name = self._add(stretch, "memif", slots or defaults.MEMIF, end, folder, theirs.queues)
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -218,7 +243,15 @@ class _Weaver:
         stated = self._stated.get(stretch)
         return stated or (self._stated.get(back) if there_and_back else None)
 
-    def _add(self, stretch: Stretch, kind: str, slots: int, end: EndName = "none") -> str:
+    def _add(
+        self,
+        stretch: Stretch,
+        kind: str,
+        slots: int,
+        end: EndName = "none",
+        folder: Path | None = None,  # of its socket
+        queues: int = 1,
+    ) -> str:
         part = sum(link.stretch == (self._name, *stretch) for link in self._wiring.links.values())
         place = LinkPlan("", kind, slots, None, (self._name, *stretch), part)
         name, there = self._wiring.names.choose(place, self._made, end)
@@ -227,7 +260,8 @@ class _Weaver:
         if kind == "memif" and memif is None:
             number = self._wiring.names.memif()
             buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan(self._directory / f"{name}.sock", number, buffer, end)
+            socket = (folder or self._directory) / f"{name}.sock"
+            memif = MemifPlan(socket, number, buffer, end, queues)
         self._wiring.links[name] = replace(place, name=name, memif=memif)
         return name
 

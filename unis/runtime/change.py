@@ -15,6 +15,7 @@ from unis.errors import UnisError
 from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
+from unis.runtime import folders
 from unis.runtime.claim import claim_more
 from unis.runtime.control import Say
 from unis.runtime.costs import known_costs
@@ -84,6 +85,7 @@ class _Change:
         self._steps = steps
         self._say = say
         self._costs = dict(run.costs)
+        self._begun = False  # nothing is another yet
 
     def carry_out(self) -> None:
         run = self._run
@@ -95,6 +97,12 @@ class _Change:
             self._forward()
         except UnisError as error:
             run.check_platform()  # without it there is nothing to go back to
+            if not self._begun:
+                run.costs = self._costs
+                self._settle(self._old)
+                raise LaunchError(
+                    f"{error}; nothing was changed", bad_input=error.bad_input
+                ) from None
             self._back(error)
         self._settle(self._new)
         self._tell(f"`{self._new.chain_file}` is applied")
@@ -125,11 +133,18 @@ class _Change:
             self._tell(f"letting {_listed(steps.removed_chains)} run empty")
             self._apply(without(self._old, steps.removed_chains))
         if steps.ended:
+            self._begun = True
             self._tell(f"ending {_listed(steps.ended)}")
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
         self._tell("telling unisd what shall run now")
+        beginning = [one for one in self._new.functions if one.name in steps.started]
+        for function in beginning:
+            if function.folder and not function.folder.exists():
+                folders.make(function)
         self._apply(self._new)
+        for function in beginning:
+            folders.give_away(function)
         run.plan = self._new
         self._start(steps.started)
         if wanted := run.without_cost():
@@ -141,6 +156,7 @@ class _Change:
     def _apply(self, plan: Plan) -> None:
         costs = {name: cost.ns for name, cost in self._run.costs.items()}
         self._run.client.apply(plan.deploy(costs, self._run.state.run_id))
+        self._begun = True
 
     def _start(self, wanted: Collection[str]) -> None:
         if wanted:

@@ -1,8 +1,9 @@
-"""Processes of a run: how they are started, and what is said when one ends."""
+"""Processes of a run: how they are started, and what is said when one ends. No argument ever passes
+through a shell.
+"""
 
 import contextlib
 import os
-import pwd
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import appending, written
+from unis.runtime.privileges import PATH, Rights
 from unis.runtime.state import RUN_MARK
 
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
 
 
@@ -25,7 +26,7 @@ class Command:
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)  # beside our own
     cwd: Path | None = None
-    user: str | None = None
+    rights: Rights | None = None  # None: ours
     stdin: str | None = None  # said to it, and then kept open; None: it has none
 
 
@@ -64,8 +65,9 @@ def start(
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
     own = {**command.env, RUN_MARK: run_id}
     enter = leaf.enter() if leaf else []
-    as_user = _as_user(command.user, own) if command.user else []
-    whole = [*enter, *as_user, *command.argv]
+    limits = command.rights.before(own) if command.rights else []
+    whole = [*enter, *limits, *command.argv]
+    as_user = command.rights is not None and command.rights.user is not None
     with written(log):
         stream = appending(log)
     with stream:
@@ -77,7 +79,7 @@ def start(
                 stderr=subprocess.STDOUT,
                 cwd=command.cwd,
                 # As long as it is root, nothing of what the user may say reaches it.
-                env={"PATH": _PATH, RUN_MARK: run_id} if as_user else {**os.environ, **own},
+                env={"PATH": PATH, RUN_MARK: run_id} if as_user else {**os.environ, **own},
                 start_new_session=True,
             )
         except OSError as error:
@@ -87,18 +89,3 @@ def start(
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()
     return Child(what, process, log)
-
-
-def _as_user(user: str, env: Mapping[str, str]) -> list[str]:
-    """Put before a command line: it becomes the user's, and then gets an environment of its own."""
-    account = pwd.getpwnam(user)
-    home = {"PATH": _PATH, "HOME": account.pw_dir, "USER": user, "LOGNAME": user}
-    return [
-        "setpriv",
-        f"--reuid={account.pw_uid}",
-        f"--regid={account.pw_gid}",
-        "--init-groups",
-        "--no-new-privs",
-        "--",
-        *("env", "-i", *(f"{key}={value}" for key, value in {**home, **env}.items())),
-    ]

@@ -95,6 +95,7 @@ def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
     own = function.words  # EAL's carry names of the run, but for the kind of the ports
     kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
     around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
+    around += function.capabilities
     lcores = str(function.lcores.count(",") + 1)
     parts = [*own, *kinds, *around, str(function.yield_every), str(dict(shares)), cpu_model()]
     parts += [lcores, function.stdin or ""]

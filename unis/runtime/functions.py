@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
+_PATIENCE = 20.0  # for an engine that does something else
 _GENTLE_SECONDS = 0.5  # while others wait for it to be gone
 
 
@@ -66,20 +67,22 @@ def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-def end_functions(run: Run, names: Collection[str]) -> list[str]:
-    """Ends functions while others go on, in this order; what does not die. EngineError."""
+def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE) -> list[str]:
+    """Ends functions while others go on, in this order; what does not die. EngineError: the engine
+    does not let go of one, which is still there then; after so many seconds, if it is busy.
+    """
     problems: list[str] = []
     for name in names:
         function = run.state.function(name)
         if function is None or name not in run.functions:
             continue
-        run.client.detach(name)
+        run.client.detach(name, patience)
         if function.process.alive():
             # Where others spin it would get no time to end in.
             _move(function.process, run.plan.platform_cpus)
             problems += calm([function.process])
             problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
-            run.client.detach(name)  # now the engine can put right what it has left
+            run.client.detach(name, patience)  # now that it is dead there is more to put right
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)

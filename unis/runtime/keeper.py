@@ -27,6 +27,7 @@ from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb
 
 _LOOK_SECONDS = 1.0  # between looks at how long logs have become
+_AGAIN_SECONDS = 0.1  # between two attempts to have a busy engine let go of a dead function
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
@@ -37,6 +38,7 @@ class Keeper:
         self.run = run
         self._control = ControlSocket(run.directory.control)
         self._ended: set[str] = set()  # functions that are down for good
+        self._ending: list[str] = []  # functions of which the engine has not let go yet
         self._due: dict[str, float] = {}  # functions to be started again, and when (monotonic)
         self._backoff: dict[str, Backoff] = {}
         self._since = dict.fromkeys(run.functions, time.monotonic())
@@ -77,9 +79,13 @@ class Keeper:
             left = until - time.monotonic()
             if left <= 0:
                 return
-            self._sleep(
-                min(left, _LOOK_SECONDS, *(at - time.monotonic() for at in self._due.values()))
-            )
+            self._sleep(min(left, self._next()))
+
+    def _next(self) -> float:
+        """Seconds till there is something to do of itself."""
+        if self._ending:
+            return _AGAIN_SECONDS
+        return min(_LOOK_SECONDS, *(at - time.monotonic() for at in self._due.values()), math.inf)
 
     def _sleep(self, seconds: float) -> None:
         """Till a process of the run dies, or somebody wants something."""
@@ -100,10 +106,12 @@ class Keeper:
         for log in (run.directory.unisd_log, *(one.log for one in run.functions.values())):
             shorten(log)
         for name, child in list(run.functions.items()):
-            if child.ended():
+            if child.ended() and name not in self._ending:
                 self._died(name, child)
+        self._end()
         now = time.monotonic()
-        if due := [name for name, at in self._due.items() if at <= now]:
+        due = [name for name, at in self._due.items() if at <= now]
+        if due and not self._ending:
             self._start_again(due)
         if conversation := self._control.accept():
             with conversation:
@@ -124,7 +132,8 @@ class Keeper:
         function = run.plan.function(name)
         again = function.restart == "on-failure" and child.process.returncode != 0
         unit = run.plan.with_clients({name}) - self.missing if again else {name}
-        self._end([name, *(one for one in unit if one != name)])
+        self._ending += [name, *(one for one in unit if one not in (name, *self._ending))]
+        self._end()
         for client in unit - {name}:
             self._note_end(client, f"was ended, for it connects to {name}")
         if again:
@@ -142,16 +151,19 @@ class Keeper:
             f"{function.restart}; `unis apply {run.plan.chain_file}` brings it back"
         )
 
-    def _end(self, names: Collection[str]) -> None:
-        """What cannot be put right is told: the others go on."""
-        for name in names:
+    def _end(self) -> None:
+        """Till the engine has let go, which may be busy, none of them is started again."""
+        for name in list(self._ending):
             try:
-                for problem in end_functions(self.run, [name]):
+                for problem in end_functions(self.run, [name], patience=0.0):
                     self.run.tell(problem)
             except EngineError as error:
                 self.run.check_platform()
+                if error.busy:
+                    continue
                 self.run.tell(f"{name}: {error}")
                 self.run.forget(name)
+            self._ending.remove(name)
 
     def _chains_of(self, functions: Collection[str]) -> list[str]:
         return [
@@ -187,7 +199,8 @@ class Keeper:
             run.tell(f"{_listed(names)} runs again")
 
     def _fail_again(self, names: Collection[str]) -> None:
-        self._end([name for name in names if name in self.run.functions])
+        self._ending += [name for name in names if name in self.run.functions]
+        self._end()
         wait = max(self._backoff.setdefault(name, Backoff()).after(0.0) for name in names)
         for name in names:
             self._note_end(name, "could not be started again")
@@ -200,11 +213,17 @@ class Keeper:
         try:
             return answer(self.run, self.missing, request, say)
         finally:
+            self._ending = [
+                name
+                for name in self._ending
+                if name in self.run.functions and self.run.functions[name].ended()
+            ]
             # Whoever runs now is missed no more, and who has gone is.
-            absent = {one.name for one in self.run.plan.functions} - {*self.run.functions}
+            there = {*self.run.functions} - {*self._ending}
+            absent = {one.name for one in self.run.plan.functions} - there
             self._due = {name: at for name, at in self._due.items() if name in absent}
             self._ended = absent - {*self._due}
-            for name in self.run.functions:
+            for name in there:
                 self._since.setdefault(name, time.monotonic())
 
 

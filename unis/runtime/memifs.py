@@ -33,6 +33,7 @@ class Memory:
     inode: int
     slots: int
     buffer_bytes: int
+    queues: int  # each way
 
 
 def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
@@ -54,7 +55,7 @@ def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
             f"whether process {pid} is the server or the client of memif:{position} cannot be "
             f"told from outside: say memif:{position}:server or memif:{position}:client"
         )
-    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT)
+    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT, memory.queues)
 
 
 def _memories(pid: int) -> Iterator[Memory]:
@@ -80,14 +81,9 @@ def _memory(path: Path) -> Memory | None:
             if not _is_ring(descriptor, ring):
                 continue
             rings = sum(_is_ring(descriptor, at * ring) for at in range(_MOST_RINGS))
-            if rings != 2:
-                raise LaunchError(
-                    f"{path} is a memif with {rings} rings; those with one queue each way can be "
-                    "attached"
-                )
             buffers, rest = divmod(of.st_size - rings * ring, rings * slots)
             if rest == 0 and buffers > 0:
-                return Memory(of.st_ino, slots, buffers)
+                return Memory(of.st_ino, slots, buffers, rings // 2)
         return None
     finally:
         os.close(descriptor)

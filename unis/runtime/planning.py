@@ -12,6 +12,7 @@ from unis.plan.planner import make_plan
 from unis.runtime import hugepages
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
+from unis.runtime.folders import folders_directory
 
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
@@ -82,5 +83,6 @@ def places(name: str) -> Places:
         directory=directory.links,
         engine_socket=directory.socket,
         port_driver=directory.port_driver,
+        folders=folders_directory(),
         hugepages=hugepages.directory(),
     )

@@ -35,6 +35,7 @@ from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
 from unis.runtime.options import Options
+from unis.runtime.privileges import Rights
 from unis.runtime.process import keep_to
 from unis.runtime.state import FunctionProcess, Phase, RunState
 from unis.runtime.steps import STEPS
@@ -144,7 +145,7 @@ class Run:
             [str(function.program), *argv],
             env=function.env,
             cwd=function.cwd,
-            user=function.user,
+            rights=Rights(function.user, function.capabilities, function.folder),
             stdin=function.stdin,
         )
         started = child.start(

@@ -23,6 +23,7 @@ from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.directory import run_directory
 from unis.runtime.files import appending, remove_tree, written
+from unis.runtime.folders import Folders, Owners
 from unis.runtime.functions import DPDK_RUNTIME, start_functions
 from unis.runtime.groups import remove_traces
 from unis.runtime.held import put_back
@@ -230,7 +231,16 @@ class Traffic:
         return end([state.unisd], "unisd", hurry=hurry)
 
 
-STEPS: tuple[Step, ...] = (Guard(), Group(), Engine(), Functions(), Costs(), Traffic())
+STEPS: tuple[Step, ...] = (
+    Guard(),
+    Group(),
+    Folders(),
+    Engine(),
+    Owners(),
+    Functions(),
+    Costs(),
+    Traffic(),
+)
 
 
 def leaf_of(state: RunState) -> Leaf | None:

@@ -20,6 +20,11 @@ absl::Status Check(const MemifConfig& config) {
         fmt::format("link {}: a memif has buffers of at most {} bytes, not {}", config.name,
                     MemifShape::kMaxBufferBytes, config.shape.buffer_bytes));
   }
+  if (config.shape.queues == 0 || config.shape.queues > MemifShape::kMaxQueues) {
+    return absl::InvalidArgumentError(
+        fmt::format("link {}: a memif has 1 to {} queues each way here, not {}", config.name,
+                    MemifShape::kMaxQueues, config.shape.queues));
+  }
   return absl::OkStatus();
 }
 
@@ -37,14 +42,14 @@ absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole>
   Memif memif(std::move(config));
   if (!engine_end) return memif;
   const MemifConfig& made = memif.config_;
-  auto port = EthPort::Open(made.Device("net_memif_" + made.name, *engine_end), pool);
-  if (!port.ok()) {
-    const bool client = *engine_end == MemifRole::kClient;
-    return absl::Status(port.status().code(), fmt::format("link {}: {}{}", made.name,
-                                                          std::string(port.status().message()),
-                                                          client ? "; does its server run?" : ""));
-  }
-  memif.port_.emplace(*std::move(port));
+  if (*engine_end != MemifRole::kServer)
+    return absl::InvalidArgumentError(
+        fmt::format("link {}: the engine's end of a memif is the server", made.name));
+  auto port = MemifServer::Listen(made.socket, made.id, made.shape, pool);
+  if (!port.ok())
+    return absl::Status(port.status().code(), fmt::format("link {}: {}", made.name,
+                                                          std::string(port.status().message())));
+  memif.port_ = *std::move(port);
   return memif;
 }
 

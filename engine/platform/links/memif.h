@@ -7,12 +7,13 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "engine/monitor/link.h"
 #include "engine/monitor/memif_region.h"
-#include "engine/platform/eth_port.h"
+#include "engine/platform/links/memif_server.h"
 
 namespace unis {
 
@@ -31,15 +32,14 @@ struct MemifConfig {
 
 class Memif {
  public:
-  // With an end of the engine's its port is opened. A client's fails where no server listens yet.
+  // The engine's end is the server; it listens from now on.
   static absl::StatusOr<Memif> Create(MemifConfig config, std::optional<MemifRole> engine_end,
                                       rte_mempool* pool);
 
   const MemifConfig& config() const { return config_; }
-  EthPort* port() { return port_ ? &*port_ : nullptr; }  // the engine's end; null: it has none
+  const MemifServer* port() const { return port_.get(); }  // the engine's end; null: it has none
 
-  // The shared memory among the open files of a program that has an end; of the engine's own with
-  // getpid().
+  // The shared memory among the open files of a program that has an end.
   absl::StatusOr<MemifRegion> Find(pid_t pid) const;
   // The links are read there from now on; until then they cannot be read. Again after a
   // reconnection: what link() gave before is void then, and nobody may read it any more.
@@ -55,7 +55,7 @@ class Memif {
   explicit Memif(MemifConfig config) : config_(std::move(config)) {}
 
   MemifConfig config_;
-  std::optional<EthPort> port_;
+  std::unique_ptr<MemifServer> port_;
   std::optional<MemifRegion> region_;
 };
 

@@ -2,7 +2,7 @@
 
 from unis.plan.machine import Machine
 from unis.runtime.directory import keep_off_functions
-from unis.runtime.doctor import kernel, machine, runs, software
+from unis.runtime.doctor import kernel, machine, privileges, runs, software
 from unis.runtime.doctor.finding import Finding
 
 
@@ -11,9 +11,10 @@ def examine() -> list[Finding]:
     ours = Machine.this().cpus  # before we keep off some
     keep_off_functions()
     return [
-        kernel.permission(), machine.cpus(ours), kernel.hugepage_memory(), kernel.rt_throttling(),
-        kernel.rt_groups(), kernel.fair_server(), kernel.run_group(), machine.isolated_cores(ours),
-        machine.tsc(), machine.transparent_hugepages(), machine.governor(), machine.smt(),
+        kernel.permission(), privileges.capabilities(), machine.cpus(ours),
+        kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
+        kernel.run_group(), machine.isolated_cores(ours), machine.tsc(),
+        machine.transparent_hugepages(), machine.governor(), machine.smt(),
         software.dpdk(), software.mempool_handler(), software.build(), runs.lcore_clashes(),
         *runs.runs(),
     ]  # fmt: skip

@@ -1,0 +1,62 @@
+// The engine's end of a memif: a server of its own, for one client.
+//
+// Not DPDK's net_memif: that panics when a client comes and leaves at once (its listener closes a
+// descriptor that the interrupt thread still waits for), and reads and writes wherever the client's
+// descriptors say. It would also be a DPDK port, of which a group has 32 and which cannot be made
+// once functions run. Here a client can hang up, lie and die as it likes.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_spinlock.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "engine/base/unique_fd.h"
+#include "engine/monitor/memif_region.h"
+#include "engine/platform/links/memif_memory.h"
+#include "engine/platform/links/memif_message.h"
+
+namespace unis {
+
+class MemifServer {
+ public:
+  // Listens at `socket`, a path, which only its owner may connect to. Packets are of `pool`.
+  static absl::StatusOr<std::unique_ptr<MemifServer>> Listen(const std::string& socket,
+                                                             std::uint32_t id,
+                                                             const MemifShape& shape,
+                                                             rte_mempool* pool);
+  ~MemifServer();
+  MemifServer(const MemifServer&) = delete;
+  MemifServer& operator=(const MemifServer&) = delete;
+
+  bool LinkUp() const noexcept { return up_.load(std::memory_order_acquire); }
+  // From one thread at a time. None are taken while the client comes or goes.
+  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
+  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
+
+ private:
+  MemifServer(std::string socket, std::uint32_t id, const MemifShape& shape, rte_mempool* pool,
+              UniqueFd listener, UniqueFd end);
+  void Serve();                         // the thread
+  void Talk(const UniqueFd& client);    // till it hangs up
+  bool Wait(const UniqueFd& on) const;  // false: we end
+  void Take(std::unique_ptr<MemifMemory> memory);
+
+  const std::string socket_;
+  const std::uint32_t id_;
+  const MemifShape shape_;
+  rte_mempool* const pool_;
+  UniqueFd listener_, end_;
+  mutable rte_spinlock_t busy_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes memory_
+  std::unique_ptr<MemifMemory> memory_;
+  std::atomic<bool> up_ = false;
+  std::thread thread_;
+};
+
+}  // namespace unis

@@ -1,0 +1,128 @@
+"""A run loses functions, gets them back and changes, while the chains that stay lose no packet."""
+
+import os
+import signal
+from pathlib import Path
+
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_run import assert_whole
+from unis.runtime.directory import run_directory
+
+# Slow enough that the rings before a chain never fill, whoever else uses the machine.
+TRAFFIC: Json = {"rate": "20kpps"}
+
+
+def two_chains(machine: Machine, **more: Json) -> Path:
+    """A web chain of a and b and a dns chain of c; `more` is of functions."""
+    functions = {name: {**macswap(), **more.get(name, {})} for name in "abc"}
+    chains: Json = {
+        "web": {"match": [{"dst_port": 80}], "path": ["a", "b"], "ring": 8192},
+        "dns": {"match": [{"dst_port": 53}], "path": ["c"], "ring": 8192},
+    }
+    return machine.chain_file(functions, chains=chains, traffic=TRAFFIC)
+
+
+def chain(machine: Machine, name: str) -> Json:
+    chains: Json = {one["name"]: one for one in machine.ps()["stats"]["chains"]}
+    found: Json = chains[name]
+    return found
+
+
+def assert_delivers(machine: Machine, *names: str) -> None:
+    """From now on."""
+    before = {name: chain(machine, name)["delivered"] for name in names}
+    machine.wait_for(
+        lambda: all(chain(machine, name)["delivered"] > before[name] + 100 for name in names),
+        f"{names} deliver",
+    )
+
+
+def kill(machine: Machine, function: str) -> None:
+    os.kill(machine.ps()["functions"][function], signal.SIGKILL)
+
+
+def lost(machine: Machine, name: str) -> int:
+    """Packets of a chain that did not come in; none may be lost inside."""
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_egress_full"] + account["dropped_by_function"] == 0
+    found = chain(machine, name)
+    return int(found["dropped_ingress_full"]) + int(found["dropped_down"])
+
+
+def test_a_dead_function_stops_its_chain_and_no_other(machine: Machine) -> None:
+    machine.up(two_chains(machine))
+    assert_delivers(machine, "web", "dns")
+    kill(machine, "a")
+    machine.wait_for(lambda: bool(chain(machine, "web")["down"] == "a"), "web is down")
+    assert_delivers(machine, "dns")
+    said = machine.unis("ps", machine.name)
+    assert "chain web is down: a is not there" in said
+    assert "was killed by signal 9" in said
+    assert "down: a is not there" in machine.unis("top", machine.name, "--count", "1")
+    assert lost(machine, "dns") == 0
+    assert lost(machine, "web") > 0
+    machine.unis("apply", str(machine.directory / "chain.yaml"))
+    assert_delivers(machine, "web", "dns")
+    assert lost(machine, "dns") == 0
+
+
+def test_a_function_comes_back_and_every_packet_is_accounted_for(machine: Machine) -> None:
+    machine.up(two_chains(machine, b={"restart": "on-failure"}))
+    for deaths in (1, 2):
+        assert_delivers(machine, "web")
+        kill(machine, "b")
+        machine.wait_for(lambda: bool(chain(machine, "web")["down"]), "it is seen")
+        machine.wait_for(lambda: not chain(machine, "web")["down"], "it is back")
+        state = run_directory(machine.name).read()
+        again = state.function("b") if state else None
+        assert again
+        assert again.restarts == deaths
+    assert_delivers(machine, "web", "dns")
+    assert lost(machine, "dns") == 0
+    assert_whole(machine.exact_account())
+
+
+def test_a_chain_comes_and_goes_while_another_loses_nothing(machine: Machine) -> None:
+    file = two_chains(machine)
+    machine.up(file)
+    before = machine.ps()["functions"]
+    small = file.read_text()
+    functions = {name: macswap() for name in "abc"} | {"d": macswap("heavy")}
+    chains: Json = {
+        "ntp": {"match": [{"dst_port": 123}], "path": ["d"]},
+        "web": {"match": [{"dst_port": 80}], "path": ["a", "b"], "ring": 8192},
+        "dns": {"match": [{"dst_port": 53}], "path": ["c"], "ring": 8192},
+    }
+    for _ in range(2):
+        machine.chain_file(functions, chains=chains, traffic=TRAFFIC)
+        machine.unis("apply", str(file))
+        assert_delivers(machine, "ntp", "web", "dns")
+        file.write_text(small)
+        machine.unis("apply", str(file))
+        assert machine.ps()["functions"] == before
+        assert [one["name"] for one in machine.ps()["stats"]["chains"]] == ["web", "dns"]
+    assert lost(machine, "web") == lost(machine, "dns") == 0
+
+
+def test_what_is_started_anew_and_what_is_only_set(machine: Machine) -> None:
+    machine.up(two_chains(machine))
+    before = machine.ps()["functions"]
+    file = two_chains(machine, c={"args": ["--cost", "heavy"], "cost_ns": 300}, a={"cost_ns": 70})
+    machine.unis("apply", str(file))
+    now = machine.ps()
+    assert {name for name in now["functions"] if now["functions"][name] != before[name]} == {"c"}
+    costs = {one["name"]: one["cost_ns"] for one in now["stats"]["functions"]}
+    assert (costs["a"], costs["c"]) == (70, 300)
+    assert_delivers(machine, "web", "dns")
+    assert lost(machine, "web") == 0
+
+
+def test_an_apply_that_fails_leaves_the_run_as_it_was(machine: Machine) -> None:
+    machine.up(two_chains(machine))
+    file = two_chains(machine, c={"args": ["--cost", "nonsense"]})
+    said = machine.unis("apply", str(file), code=1)
+    assert "nonsense" in said
+    assert "everything is as it was before" in said
+    assert_delivers(machine, "web", "dns")
+    assert lost(machine, "web") == 0

@@ -1,0 +1,36 @@
+"""What a run that is over may not leave on the machine."""
+
+from pathlib import Path
+
+from unis.runtime import cgroup, hugepages, kernel_settings
+from unis.runtime.directory import run_directory
+from unis.runtime.functions import DPDK_RUNTIME
+from unis.runtime.process import marked
+from unis.runtime.state import RUN_MARK, RunState
+
+
+def leavings(state: RunState, settings_before: str) -> list[str]:
+    """Sentences on what is still there of a run that was undone; none: the machine is as before.
+
+    `settings_before`: what `settings()` said before the run.
+    """
+    processes = [*marked(RUN_MARK, state.run_id), state.launcher, state.guard, state.unisd]
+    left = [f"process {process.pid}" for process in processes if process and process.alive()]
+    for group in state.groups:
+        files = [file for mount in hugepages.mounts() for file in mount.path.glob(f"{group}map_*")]
+        groups = [mount / group for mount in cgroup.freezers() if (mount / group).exists()]
+        left += [str(file) for file in [*files, *groups, *DPDK_RUNTIME.glob(group)]]
+    folder = run_directory(state.name).path
+    left += [str(file) for file in folder.glob("*.sock")]
+    root = cgroup.mount()
+    if root and state.leaf and (root / state.leaf).exists():
+        left.append(str(root / state.leaf))
+    left += [str(file) for file in kernel_settings.ledger().glob("*")]
+    if settings() != settings_before:
+        left.append(f"real-time throttle {settings()}, not {settings_before}")
+    return left
+
+
+def settings() -> str:
+    """The kernel's setting that every run changes: µs of real-time work a second."""
+    return Path("/proc/sys/kernel/sched_rt_runtime_us").read_text().strip()
