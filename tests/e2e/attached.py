@@ -15,7 +15,7 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.memifs import find_end
 from unis.runtime.process import keep_off
 
-_LINK_UP_SECONDS = 0.5  # after its memory is there, a memif still has to say so to its program
+_PAUSE_SECONDS = 0.5
 _BURSTS = 8  # that each of the first one's ports sends into the circle
 
 
@@ -99,9 +99,7 @@ def circle(directory: Path, *names: str) -> Iterator[list[Foreign]]:
         for one in started[1:]:
             one.say("start")
         Machine.wait_for(lambda: all(map(polls, started[1:])), "they do not poll")
-        time.sleep(_LINK_UP_SECONDS)
-        started[0].say(f"start tx_first {_BURSTS}")
-        Machine.wait_for(lambda: _moves(started[0]), "no packets go round")
+        Machine.wait_for(lambda: _sends(started[0]), "no packets go round")
         yield started
 
 
@@ -111,6 +109,17 @@ def _connected(one: Foreign) -> bool:
         return bool(find_end(one.pid, 0, "server") and find_end(one.pid, 1, "server"))
     except LaunchError:
         return False
+
+
+def _sends(one: Foreign) -> bool:
+    """Whether what it sends goes round; it is lost where a memif is not up yet."""
+    one.say(f"start tx_first {_BURSTS}")
+    time.sleep(_PAUSE_SECONDS)
+    if _moves(one):
+        return True
+    one.say("stop")
+    time.sleep(_PAUSE_SECONDS)
+    return False
 
 
 def _moves(one: Foreign) -> bool:
