@@ -1,5 +1,7 @@
-// unisd: the engine as a process. Primary of the DPDK multi-process group that the NFs join; does
-// what the launcher tells it over gRPC; ends on SIGTERM and SIGINT.
+// unisd: the engine as a process. Primary of the DPDK multi-process group that the NFs join, or,
+// where it only schedules, a secondary of theirs; does what the launcher tells it over gRPC; ends
+// on SIGTERM and SIGINT.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <getopt.h>
@@ -14,6 +16,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <sstream>
 #include <string>
@@ -32,7 +35,7 @@ constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bound
 
 constexpr const char* kHelp =
     R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
-             [--ports] [--held FILE]
+             [--ports] [--held FILE] [--foreign [--join GROUP]]
 
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
@@ -46,6 +49,8 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
   --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
                        --pci they are kept anyway)
   --capabilities       print those it keeps: name, number, why, and whether for ports only
+  --foreign            only schedule what others started: no packet memory, no hugepages
+  --join GROUP         with --foreign: join this DPDK group, for the rings that are in it
   --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
   --help               this text
 )";
@@ -58,6 +63,8 @@ struct Options {
   std::vector<std::string> pci;
   bool ports = false;
   std::string held;  // empty: nobody guards
+  bool foreign = false;
+  std::string join;  // empty: no group of others
 };
 
 [[noreturn]] void Refuse(const std::string& why) {
@@ -95,6 +102,8 @@ Options ParseOptions(int argc, char** argv) {
                                  {"ports", no_argument, nullptr, 'P'},
                                  {"capabilities", no_argument, nullptr, 'C'},
                                  {"held", required_argument, nullptr, 'g'},
+                                 {"foreign", no_argument, nullptr, 'o'},
+                                 {"join", required_argument, nullptr, 'j'},
                                  {"help", no_argument, nullptr, 'h'},
                                  {}};
   Options options;
@@ -124,6 +133,12 @@ Options ParseOptions(int argc, char** argv) {
       case 'g':
         options.held = optarg;
         break;
+      case 'o':
+        options.foreign = true;
+        break;
+      case 'j':
+        options.join = optarg;
+        break;
       case 'h':
         fmt::print("{}", kHelp);
         std::exit(0);
@@ -133,22 +148,33 @@ Options ParseOptions(int argc, char** argv) {
   }
   if (optind < argc) Refuse(fmt::format("unexpected argument {}", argv[optind]));
   if (options.socket.empty()) Refuse("--socket PATH is missing; see --help");
+  if (!options.join.empty() && !options.foreign) Refuse("--join needs --foreign");
   return options;
 }
 
-// lcore 0 is the main thread, which sleeps; lcores 1 and up are service lcores, one a CPU.
+// The main thread, which sleeps, has the first lcore; those behind it are service lcores, one a
+// CPU. In the group of others they are its last, for each lcore is one process's.
+unsigned FirstLcore(const Options& options) {
+  return options.join.empty() ? 0 : RTE_MAX_LCORE - 1 - static_cast<unsigned>(options.cpus.size());
+}
+
+// Which memory, and whose.
+std::vector<std::string> GroupArguments(const Options& options) {
+  if (!options.join.empty()) return {"--proc-type=secondary", "--file-prefix", options.join};
+  std::vector<std::string> own = {"--file-prefix", options.file_prefix, "--iova-mode=va"};
+  if (options.foreign) own.insert(own.end(), {"--no-huge", "--no-shconf", "-m", "64"});
+  return own;
+}
+
 std::vector<std::string> EalArguments(const Options& options) {
-  std::string lcores = fmt::format("0@{}", options.cpus.front());
+  const unsigned first = FirstLcore(options);
+  std::string lcores = fmt::format("{}@{}", first, options.cpus.front());
   for (std::size_t i = 0; i < options.cpus.size(); ++i)
-    lcores += fmt::format(",{}@{}", i + 1, options.cpus[i]);
-  std::vector<std::string> arguments = {"unisd",
-                                        "--lcores",
-                                        lcores,
-                                        "--file-prefix",
-                                        options.file_prefix,
-                                        "--no-telemetry",
-                                        "--iova-mode=va",
+    lcores += fmt::format(",{}@{}", first + i + 1, options.cpus[i]);
+  std::vector<std::string> arguments = {"unisd", "--lcores", lcores, "--no-telemetry",
                                         "--log-level=*:warning"};
+  const std::vector<std::string> group = GroupArguments(options);
+  arguments.insert(arguments.end(), group.begin(), group.end());
   if (options.pci.empty()) arguments.emplace_back("--no-pci");
   for (const std::string& address : options.pci) {
     arguments.emplace_back("-a");
@@ -161,7 +187,24 @@ std::vector<std::string> EalArguments(const Options& options) {
   return arguments;
 }
 
+// An NF may use any DPDK library, and those that keep lists in shared memory must be known to the
+// group's primary. A secondary must know none that its primary does not.
+bool LoadSharedLists() {
+  Dl_info eal{};
+  if (dladdr(dlsym(RTLD_DEFAULT, "rte_eal_init"), &eal) == 0) return false;
+  for (const char* const library : {"distributor", "efd", "eventdev", "fib", "hash", "lpm",
+                                    "member", "reorder", "rib", "stack"}) {
+    std::string name = eal.dli_fname;  // the others are beside it, of the same version
+    name.replace(name.rfind("rte_eal"), std::strlen("rte_eal"), fmt::format("rte_{}", library));
+    if (dlopen(name.c_str(), RTLD_NOW) != nullptr) continue;
+    spdlog::error("cannot load {}, which functions may need", name);
+    return false;
+  }
+  return true;
+}
+
 bool StartEal(const Options& options) {
+  if (!options.foreign && !LoadSharedLists()) return false;
   std::vector<std::string> arguments = EalArguments(options);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -228,7 +271,7 @@ int WaitForSignal(const sigset_t& signals, Run& run) {
 
 int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allowed) {
   std::vector<unsigned> lcores;
-  for (unsigned i = 0; i < options.cpus.size(); ++i) lcores.push_back(i + 1);
+  for (unsigned i = 0; i < options.cpus.size(); ++i) lcores.push_back(FirstLcore(options) + i + 1);
   auto held = options.held.empty() ? HeldFile() : HeldFile::Create(options.held);
   if (!held.ok()) {
     spdlog::error("{}", std::string(held.status().message()));
@@ -256,6 +299,7 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
   // First of all, for handlers may be under way, and shutting down waits for them.
   run.Release();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  if (options.foreign) return 0;
   // Functions may still poll the rings, so nothing that they share is freed one by one: the kernel
   // takes it back with the last process that maps it. The launcher removes DPDK's files.
   std::_Exit(0);
@@ -277,13 +321,18 @@ int Main(int argc, char** argv) {
   if (!DropCapabilities(options)) return 1;
   if (!StartEal(options)) {
     spdlog::error(
-        "DPDK does not start: {}; hugepages, permission and a second run of the same name are the "
-        "usual "
-        "reasons, `unis doctor` tells",
-        rte_strerror(rte_errno));
+        "DPDK does not start: {}; {}", rte_strerror(rte_errno),
+        options.join.empty()
+            ? "hugepages, permission and a second run of the same name are the usual reasons, "
+              "`unis doctor` tells"
+            : fmt::format("is there a group {}, of the same DPDK version and with its files below "
+                          "/var/run/dpdk (no --in-memory)?",
+                          options.join));
     return 1;
   }
-  return Serve(options, signals, allowed);
+  const int code = Serve(options, signals, allowed);
+  if (options.foreign) rte_eal_cleanup();  // the group of others stays as it was found
+  return code;
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ absl::Status NotFound(pid_t pid, const MemifShape& shape, std::uint32_t other_qu
 
 }  // namespace
 
-absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape) {
+absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape, ino_t inode) {
   std::optional<MemifRegion> found;
   std::size_t regions = 0;
   std::uint32_t other_queues = 0;
@@ -95,6 +95,7 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
           std::max(other_queues, QueuesOf(static_cast<std::size_t>(status.st_size), shape));
       return true;
     }
+    if (inode != 0 && status.st_ino != inode) return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
     const File file(path);
     // A file that may shrink would take our mapping, and with the next look us, along. Asked

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "engine/monitor/link.h"
+#include "engine/monitor/link_progress.h"
 
 namespace unis {
 
@@ -43,8 +44,9 @@ struct MemifShape {
 class MemifRegion {
  public:
   // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
-  // shape (yet), perhaps one with more or fewer queues; FailedPrecondition: it has several.
-  static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape);
+  // shape (yet), perhaps one with more or fewer queues; FailedPrecondition: it has several. With an
+  // `inode`: only the file of that one.
+  static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape, ino_t inode = 0);
   ~MemifRegion();
   MemifRegion(MemifRegion&& other) noexcept;
   MemifRegion& operator=(MemifRegion&& other) noexcept;
@@ -69,7 +71,7 @@ class MemifRegion {
 // positions in memory have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3
 // ms. One thread. Begins while the memif is up and its client polls: the first free slots that a
 // client offers would count as received.
-class MemifProgress {
+class MemifProgress final : public LinkProgress {
  public:
   MemifProgress(const MemifRegion& region, MemifDirection direction);
   void Sample() noexcept;
@@ -77,9 +79,6 @@ class MemifProgress {
   void Follow(const MemifRegion& region, MemifDirection direction);
   // The region goes: counts stay as they are until the next Follow().
   void Leave() noexcept;
-  // Put into the ring, and taken out of it. From any thread.
-  std::uint64_t sent() const noexcept { return __atomic_load_n(&sent_, __ATOMIC_RELAXED); }
-  std::uint64_t received() const noexcept { return __atomic_load_n(&received_, __ATOMIC_RELAXED); }
 
  private:
   struct Ring {
@@ -91,7 +90,6 @@ class MemifProgress {
 
   std::array<Ring, MemifShape::kMaxQueues> rings_;
   std::uint32_t count_ = 0;  // of rings
-  std::uint64_t sent_ = 0, received_ = 0;
 };
 
 }  // namespace unis

@@ -10,8 +10,8 @@ namespace {
 
 // Over memif a program tells nothing; its links do. What it was refused nobody sees.
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
-  const MemifProgress* in = deployment.progress(path.in);
-  const MemifProgress* out = deployment.progress(path.out);
+  const LinkProgress* in = deployment.progress(path.in);
+  const LinkProgress* out = deployment.progress(path.out);
   if (in == nullptr || out == nullptr) return {};
   return {.rx = in->received(), .tx = out->sent(), .refused = 0, .counted = false};
 }
@@ -40,7 +40,7 @@ std::string Doubt(const Deployment& deployment, bool drained) {
 v1::Account Take(const Deployment& deployment, bool exact) {
   const Deployment::Gone& gone = deployment.gone();
   v1::Account account;
-  account.set_unclassified(deployment.source().unclassified());
+  account.set_unclassified(deployment.unclassified());
   account.set_offered(account.unclassified() + gone.offered);
   account.set_delivered(gone.delivered);
   account.set_dropped_ingress_full(gone.dropped_ingress_full);
@@ -120,9 +120,12 @@ std::uint64_t TakenByFunctions(const Deployment& deployment) {
   return taken;
 }
 
-v1::Account TakeAccount(const Deployment& deployment) { return Take(deployment, false); }
+v1::Account TakeAccount(const Deployment& deployment) {
+  return deployment.foreign() ? v1::Account() : Take(deployment, false);
+}
 
 v1::Account TakeAccountAtRest(const Deployment& deployment, bool drained) {
+  if (deployment.foreign()) return {};
   const std::string doubt = Doubt(deployment, drained);  // first: it frees packets
   v1::Account account = Take(deployment, doubt.empty());
   account.set_doubt(doubt);
@@ -149,7 +152,7 @@ std::uint64_t InForeignHands(const Deployment& deployment) {
 }
 
 bool Drained(const Deployment& deployment) {
-  return deployment.memory().InUse() <= deployment.kept() && deployment.InMemifs() == 0;
+  return deployment.InUse() <= deployment.kept() && deployment.InMemifs() == 0;
 }
 
 }  // namespace unis

@@ -9,7 +9,7 @@
 
 namespace unis {
 
-// Of one moment, while packets move.
+// Of one moment, while packets move. Of foreign chains nothing, here and below.
 v1::Account TakeAccount(const Deployment& deployment);
 
 // The source rests and, if `drained`, nothing moves any more: exact, unless there is a doubt, which

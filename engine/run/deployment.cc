@@ -49,7 +49,8 @@ MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
           .id = link.memif().id(),
           .shape = {.slots = link.slots(),
                     .buffer_bytes = link.memif().buffer_bytes(),
-                    .queues = link.memif().queues()}};
+                    .queues = link.memif().queues()},
+          .inode = link.memif().inode()};
 }
 
 template <typename T>
@@ -93,6 +94,11 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
                                                                Options options) {
   if (!config.has_scheduler())
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+  if (config.foreign()) {
+    std::unique_ptr<Deployment> others(new Deployment(std::nullopt, std::move(options)));
+    if (auto status = others->Apply(config); !status.ok()) return status;
+    return others;
+  }
   if (auto status = Validate(config.traffic()); !status.ok()) return status;
   if (auto owner = NewPortOwner(); !owner.ok()) return owner.status();
   if (auto status = KeepPortsFromSecondaries(); !status.ok()) return status;
@@ -114,41 +120,51 @@ Deployment::~Deployment() {
 }
 
 absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
-  const std::uint32_t before = memory_.InUse();
+  const std::uint32_t before = InUse();
   const std::string& source = traffic.port().device();
   const std::string& sink = traffic.sink_device();
   if (traffic.has_port()) {
-    if (auto status = OpenPort(source, memory_, source_port_); !status.ok()) return status;
+    if (auto status = OpenPort(source, memory(), source_port_); !status.ok()) return status;
   }
   if (!sink.empty() && traffic.has_port() && sink == source) {
     sink_port_ = source_port_;
   } else if (!sink.empty()) {
-    if (auto status = OpenPort(sink, memory_, sink_port_); !status.ok()) return status;
+    if (auto status = OpenPort(sink, memory(), sink_port_); !status.ok()) return status;
   }
-  kept_ = memory_.InUse() - before;
+  kept_ = InUse() - before;
   return absl::OkStatus();
 }
 
 absl::Status Deployment::Apply(const v1::DeployRequest& config) {
   auto topology = Topology::Resolve(config, options_.cpus);
   if (!topology.ok()) return topology.status();
-  auto traffic = PrepareTraffic(config);
-  if (!traffic.ok()) return traffic.status();
-  if (const std::uint32_t packets = PacketsFor(config); packets > memory_.size())
-    return absl::ResourceExhaustedError(fmt::format(
-        "{} packet buffers are needed, and {} were made when the run began: with shorter "
-        "rings or fewer functions they suffice, else begin a run anew",
-        packets, memory_.size()));
+  absl::StatusOr<Traffic> traffic = absl::UnavailableError("others make it");
+  if (!foreign()) {
+    traffic = PrepareTraffic(config);
+    if (!traffic.ok()) return traffic.status();
+    if (auto status = RoomFor(config); !status.ok()) return status;
+  }
   auto additions = Make(*topology);
   if (!additions.ok()) return additions.status();
   {
     const Standstill standstill(*this);
     Take(*std::move(additions), *std::move(topology));
     config_ = config;
-    TakeChains(*std::move(traffic));
+    TakeChains();
+    if (traffic.ok()) TakeTraffic(*std::move(traffic));
     LayBridges();
+    WatchLinks();
   }
   return RunComponents();
+}
+
+absl::Status Deployment::RoomFor(const v1::DeployRequest& config) const {
+  const std::uint32_t packets = PacketsFor(config);
+  if (packets <= memory().size()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("{} packet buffers are needed, and {} were made when the run began: with shorter "
+                  "rings or fewer functions they suffice, else begin a run anew",
+                  packets, memory().size()));
 }
 
 absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology) const {
@@ -157,12 +173,13 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
     const std::string& name = link.config.name();
     if (rings_.contains(name) || memifs_.contains(name)) continue;
     if (link.is_memif()) {
-      auto memif = Memif::Create(MemifConfigOf(link.config),
-                                 RoleOf(link.config.memif().engine_end()), memory_.pool());
+      auto memif =
+          Memif::Create(MemifConfigOf(link.config), RoleOf(link.config.memif().engine_end()),
+                        memory_ ? memory_->pool() : nullptr);
       if (!memif.ok()) return memif.status();
       additions.memifs[name] = std::make_unique<Memif>(*std::move(memif));
     } else {
-      auto ring = Ring::Create(name, link.config.slots());
+      auto ring = foreign() ? Ring::Lookup(name) : Ring::Create(name, link.config.slots());
       if (!ring.ok()) return ring.status();
       additions.rings[name] = std::make_unique<Ring>(*std::move(ring));
     }
@@ -188,7 +205,7 @@ void Deployment::Take(Additions additions, Topology topology) {
   for (const auto& function : topology_.functions)
     for (const auto& port : function.ports) ports.insert(port.name);
   for (const auto& [name, ring] : rings_)
-    if (!links.contains(name)) gone_.dropped_down += ring->Empty();
+    if (!foreign() && !links.contains(name)) gone_.dropped_down += ring->Empty();
   Renumber(topology);
   KeepOnly(rings_, links);
   KeepOnly(memifs_, links);
@@ -269,7 +286,7 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
   return traffic;
 }
 
-void Deployment::TakeChains(Traffic traffic) {
+void Deployment::TakeChains() {
   Chains before = std::exchange(chains_, {});
   for (const auto& wanted : topology_.chains) {
     const auto same = std::ranges::find_if(
@@ -282,34 +299,41 @@ void Deployment::TakeChains(Traffic traffic) {
           std::make_unique<Chain>(wanted.config.name(), ring(wanted.ingress), ring(wanted.egress)));
     }
   }
-  if (!sink_) sink_ = std::make_unique<Sink>(memory_, chains_, sink_port_);
+}
+
+void Deployment::TakeTraffic(Traffic traffic) {
+  if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_);
   const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
   if (source_) {
     source_->Take(std::move(traffic.classifier), std::move(traffic.frames), rate);
   } else if (source_port_) {
-    source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
+    source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
                                               source_port_);
   } else {
-    source_ = std::make_unique<TrafficSource>(memory_, chains_, std::move(traffic.classifier),
+    source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
                                               std::move(traffic.frames), rate);
   }
 }
 
 void Deployment::LayBridges() {
-  if (!memifs_.empty() && !sampler_) sampler_ = std::make_unique<MemifSampler>();
-  for (const auto& link : topology_.links) {
-    if (!link.is_memif()) continue;
-    const Memif& memif = *memifs_.at(link.config.name());
-    if (memif.located()) sampler_->Watch(link.first, memif.region());
-  }
   if (topology_.bridges.empty()) return;
-  if (!bridges_) bridges_ = std::make_unique<Bridges>(memory_);
+  if (!bridges_) bridges_ = std::make_unique<Bridges>(memory());
   for (const auto& bridge : topology_.bridges) {
     if (rte_ring* from = ring(bridge.from); from != nullptr) {
       bridges_->Into(from, *memif(bridge.to)->port());
     } else {
       bridges_->OutOf(*memif(bridge.from)->port(), ring(bridge.to));
     }
+  }
+}
+
+// Of rings between net_unis ports the ports tell more.
+void Deployment::WatchLinks() {
+  if ((foreign() || !memifs_.empty()) && !sampler_) sampler_ = std::make_unique<LinkSampler>();
+  for (const auto& link : topology_.links) {
+    const Memif* const of_memif = memif(link.first);
+    if (of_memif != nullptr && of_memif->located()) sampler_->Watch(link.first, of_memif->region());
+    if (of_memif == nullptr && foreign()) sampler_->Watch(link.first, *ring(link.first));
   }
 }
 
@@ -361,13 +385,18 @@ Memif* Deployment::memif(LinkIndex link) const {
   return found == memifs_.end() ? nullptr : found->second.get();
 }
 
-const MemifProgress* Deployment::progress(LinkIndex link) const {
+const LinkProgress* Deployment::progress(LinkIndex link) const {
   return sampler_ ? sampler_->progress(link) : nullptr;
+}
+
+void Deployment::LookAtLinks(const std::function<void(const std::function<void()>&)>& look) {
+  sampler_->Do([&] { look([this] { sampler_->Sample(); }); });
 }
 
 absl::Status Deployment::FindMemifs(std::size_t function, pid_t pid) {
   absl::Status all;
   for (const auto& port : topology_.functions[function].ports) {
+    if (!port.rx || memif(*port.rx) == nullptr) continue;
     Memif& link = *memif(*port.rx);
     if (link.located() && link.region().HeldBy(pid)) continue;
     auto region = link.Find(pid);
@@ -382,6 +411,16 @@ absl::Status Deployment::FindMemifs(std::size_t function, pid_t pid) {
     });
   }
   return all;
+}
+
+// Copied on the sink's thread.
+std::vector<LatencyHistogram> Deployment::Latencies() const {
+  std::vector<LatencyHistogram> latencies(chains_.size());
+  if (!sink_) return latencies;
+  sink_->Do([&] {
+    for (std::size_t i = 0; i < latencies.size(); ++i) latencies[i] = chains_[i]->latency;
+  });
+  return latencies;
 }
 
 std::uint64_t Deployment::InRings() const {

@@ -1,12 +1,15 @@
-// Links, chains, traffic and packet memory of one run: everything that needs no function to run.
+// Links, chains, traffic and packet memory of one run: everything that needs no function to run. A
+// foreign one has chains and links alone, and these are others'.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,7 +23,7 @@
 #include "engine/platform/port_shm.h"
 #include "engine/platform/sink.h"
 #include "engine/platform/traffic_source.h"
-#include "engine/run/memif_sampler.h"
+#include "engine/run/link_sampler.h"
 #include "engine/run/topology.h"
 #include "unis/v1/engine.pb.h"
 
@@ -56,12 +59,18 @@ class Deployment {
 
   const v1::DeployRequest& config() const { return config_; }
   const Topology& topology() const { return topology_; }
-  const PacketMemory& memory() const { return memory_; }
+  bool foreign() const { return !memory_; }
+  const PacketMemory& memory() const { return *memory_; }                 // not of a foreign one
+  std::uint32_t InUse() const { return memory_ ? memory_->InUse() : 0; }  // of it
   const Chains& chains() const { return chains_; }  // in the order of the topology's
   const Gone& gone() const { return gone_; }
-  TrafficSource& source() { return *source_; }
-  const TrafficSource& source() const { return *source_; }
-  Sink& sink() { return *sink_; }
+  Sink& sink() { return *sink_; }  // not of a foreign one
+  // The source, where there is one.
+  void Pause(bool paused) {
+    if (source_) source_->SetPaused(paused);
+  }
+  std::uint64_t unclassified() const { return source_ ? source_->unclassified() : 0; }
+  std::vector<LatencyHistogram> Latencies() const;  // of each chain, as the sink has it now
   const LinkMonitor& monitor() const { return monitor_; }
   std::vector<const Component*> components() const;  // source, sink, bridges
 
@@ -71,8 +80,11 @@ class Deployment {
   pid_t PolledBy(const std::string& function) const;
   rte_ring* ring(LinkIndex link) const;  // null: a memif
   Memif* memif(LinkIndex link) const;    // null: a ring
-  // What went through one direction of a memif, as last sampled; null where nobody can tell.
-  const MemifProgress* progress(LinkIndex link) const;
+  // What went through a link of others, as last sampled; null where nobody can tell.
+  const LinkProgress* progress(LinkIndex link) const;
+  // Runs `look` on the thread that counts what goes through such links; each call of the function
+  // that it is given counts anew. Not for long: nothing else is counted meanwhile.
+  void LookAtLinks(const std::function<void(const std::function<void()>&)>& look);
   // Finds the memory of a function's memifs among its open files: until then nobody knows how full
   // they are. To be called again and again while it connects; NotFound: which is not there yet.
   absl::Status FindMemifs(std::size_t function, pid_t pid);
@@ -128,7 +140,7 @@ class Deployment {
     std::vector<Frames> frames;  // a list for each chain, or one for all
   };
 
-  Deployment(PacketMemory memory, Options options)
+  Deployment(std::optional<PacketMemory> memory, Options options)
       : memory_(std::move(memory)), options_(std::move(options)) {}
 
   struct Positions {
@@ -140,16 +152,19 @@ class Deployment {
   void Take(Additions additions, Topology topology);
   void CountGone(const Topology& topology);
   void Renumber(const Topology& before);
-  void TakeChains(Traffic traffic);
+  void TakeChains();
+  void TakeTraffic(Traffic traffic);
   absl::Status OpenPorts(const v1::TrafficConfig& traffic);
+  absl::Status RoomFor(const v1::DeployRequest& config) const;
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
   void LayBridges();
+  void WatchLinks();
   void BuryPort(const Topology::Port& at, PortShm& shm);
   void ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponents();
 
-  PacketMemory memory_;  // goes last: links and ports hold its packets
+  std::optional<PacketMemory> memory_;  // goes last: links and ports hold its packets
   Options options_;
   v1::DeployRequest config_;
   Topology topology_;
@@ -164,8 +179,8 @@ class Deployment {
   std::map<std::string, Positions> positions_;  // by name of the port
   std::uint64_t probes_kept_ = 0;
   std::string spoilt_;
-  std::unique_ptr<Bridges> bridges_;       // null: none were needed yet
-  std::unique_ptr<MemifSampler> sampler_;  // null: no memifs yet
+  std::unique_ptr<Bridges> bridges_;      // null: none were needed yet
+  std::unique_ptr<LinkSampler> sampler_;  // null: no links yet of which nobody tells
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
   std::set<const Component*> run_;  // those that a service lcore runs

@@ -25,11 +25,10 @@ void Deployment::Bury(std::size_t function) {
   for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
     const auto& at = of_function.ports[i];
     if (!of_function.counts()) {
-      if (sampler_) {
-        const LinkIndex first = topology_.link_of(*at.rx).first;
-        sampler_->Do([&] { sampler_->Leave(first); });
-      }
-      memif(*at.rx)->Forget();
+      const LinkIndex link = at.rx ? *at.rx : *at.tx;
+      if (memif(link) == nullptr) continue;
+      if (sampler_) sampler_->Do([&] { sampler_->Leave(topology_.link_of(link).first); });
+      memif(link)->Forget();
       continue;
     }
     BuryPort(at, *ports_.at(at.name));
@@ -70,10 +69,11 @@ void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
 // trusted. Nor can the number, which the process wrote: our own lcores are left alone.
 void Deployment::ForgetCache(unsigned lcore) {
   if (lcore >= RTE_MAX_LCORE || rte_eal_lcore_role(lcore) != ROLE_OFF) return;
-  rte_mempool_default_cache(memory_.pool(), lcore)->len = 0;
+  rte_mempool_default_cache(memory().pool(), lcore)->len = 0;
 }
 
 void Deployment::EmptyBefore(std::size_t function) {
+  if (foreign()) return;  // what waits is others'
   for (const std::size_t index : topology_.functions[function].paths) {
     const auto& path = topology_.paths[index];
     Chain& chain = *chains_[path.chain];
@@ -90,7 +90,7 @@ void Deployment::EmptyBefore(std::size_t function) {
 
 void Deployment::WriteOff() {
   const std::uint64_t waiting = InRings();
-  const std::uint32_t in_use = memory_.InUse();
+  const std::uint32_t in_use = InUse();
   if (in_use > waiting) kept_ = static_cast<std::uint32_t>(in_use - waiting);
 }
 

@@ -74,6 +74,36 @@ inline v1::DeployRequest Empty() {
   return request;
 }
 
+// Somebody else's: memif 11 → first → memif 12 ⇄ second, whose ring `out` is the end.
+inline v1::DeployRequest ForeignChain() {
+  v1::DeployRequest request = Empty();
+  request.clear_traffic();
+  request.set_foreign(true);
+  for (const unsigned inode : {11U, 12U}) {
+    auto* link = request.add_links();
+    link->set_name("memif-" + std::to_string(inode));
+    link->set_kind(v1::LINK_MEMIF);
+    link->set_slots(1024);
+    link->mutable_memif()->set_buffer_bytes(2048);
+    link->mutable_memif()->set_inode(inode);
+    link->mutable_memif()->set_queues(1);
+  }
+  auto* ring = request.add_links();
+  ring->set_name("out");
+  ring->set_kind(v1::LINK_RING);
+  auto* first = AddFunction(request, "first", v1::GROUP_FOREIGN);
+  AddPort(*first, "memif-11", "memif-11");
+  AddPort(*first, "memif-12", "memif-12");
+  first->mutable_ports(1)->set_memif_client(true);
+  auto* second = AddFunction(request, "second", v1::GROUP_FOREIGN);
+  AddPort(*second, "memif-12", "memif-12");
+  AddPort(*second, "", "out");
+  auto* chain = AddChain(request, "chain", "memif-11", "out");
+  AddHop(*chain, "first", 0, 1);
+  AddHop(*chain, "second", 0, 1);
+  return request;
+}
+
 // NAME.0 → first function → NAME.1 → …
 inline v1::ChainConfig* AddRingChain(v1::DeployRequest& request, const std::string& name,
                                      const std::vector<std::string>& functions) {

@@ -46,6 +46,7 @@ absl::StatusOr<HeldFile::Note> HeldFile::Add(const HeldThread& thread) {
     free.policy = thread.before().kernel_class.policy;
     free.priority = thread.before().kernel_class.priority;
     free.nice = thread.before().nice;
+    free.affinity = thread.before().affinity;
     free.tid.store(thread.tid(), std::memory_order_release);
     return Note(&free);
   }

@@ -24,7 +24,7 @@ namespace unis {
 // Native byte order. What changes its meaning gets a new version.
 struct HeldLayout {
   static constexpr std::uint32_t kMagic = 0x444c4548;  // "HELD"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kBeats = 32;
   static constexpr std::size_t kThreads = 256;
 
@@ -37,6 +37,7 @@ struct HeldLayout {
     std::int32_t priority;
     std::int32_t nice;
     std::int32_t reserved;
+    cpu_set_t affinity;
   };
   struct alignas(64) Beat {
     Counter count;
@@ -51,8 +52,8 @@ struct HeldLayout {
   Thread threads[kThreads];
 };
 static_assert(offsetof(HeldLayout, returned) == 16 && offsetof(HeldLayout, beats) == 64 &&
-              offsetof(HeldLayout, threads) == 2112 && sizeof(HeldLayout::Thread) == 32 &&
-              sizeof(HeldLayout) == 10304);
+              offsetof(HeldLayout, threads) == 2112 && sizeof(HeldLayout::Thread) == 160 &&
+              sizeof(HeldLayout) == 43072);
 
 class HeldFile {
  public:

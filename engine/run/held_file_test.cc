@@ -39,7 +39,7 @@ class HeldFileTest : public testing::Test {
     const std::uint32_t yes = 1;
     ASSERT_EQ(pwrite(file.get(), &yes, sizeof(yes), 16), sizeof(yes));
   }
-  static std::size_t OfThread(std::size_t i) { return 64 + 32 * 64 + i * 32; }
+  static std::size_t OfThread(std::size_t i) { return 64 + 32 * 64 + i * 160; }
 
   fs::path path_;
   HeldFile held_;
@@ -53,7 +53,7 @@ HeldThread Hold(const ChildProcess& child) {
 
 TEST_F(HeldFileTest, StandsWhereTheGuardReads) {
   EXPECT_EQ(At<std::uint32_t>(0), 0x444c4548U);
-  EXPECT_EQ(At<std::uint32_t>(4), 1U);
+  EXPECT_EQ(At<std::uint32_t>(4), 2U);
   held_.Watch(2);
   held_.beat(0).Add(7);
   held_.beat(1).Add(9);
@@ -81,6 +81,10 @@ TEST_F(HeldFileTest, TellsWhatAThreadWasBeforeForAsLongAsItIsHeld) {
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 16), SCHED_BATCH);
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 20), 0);
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 24), 0);
+    cpu_set_t cpus;
+    ASSERT_EQ(sched_getaffinity(child.pid(), sizeof(cpus), &cpus), 0);
+    const auto noted = At<cpu_set_t>(OfThread(0) + 32);
+    EXPECT_TRUE(CPU_EQUAL(&noted, &cpus));
     const auto second = held_.Add(thread);
     EXPECT_EQ(At<std::int32_t>(OfThread(1)), child.pid());
   }

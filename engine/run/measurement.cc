@@ -20,7 +20,7 @@ std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-Snapshot TakeSnapshot(Deployment& deployment, const Members& members, std::uint64_t switches,
+Snapshot TakeSnapshot(const Deployment& deployment, const Members& members, std::uint64_t switches,
                       const TscTimer& timer) {
   Snapshot snapshot;
   for (const auto& function : deployment.topology().functions) {
@@ -29,11 +29,7 @@ Snapshot TakeSnapshot(Deployment& deployment, const Members& members, std::uint6
       snapshot.cpu_ns[name] += thread->CpuTimeNs();
   }
   snapshot.switches = switches;
-  snapshot.latency.resize(deployment.chains().size());
-  deployment.sink().Do([&] {
-    for (std::size_t i = 0; i < snapshot.latency.size(); ++i)
-      snapshot.latency[i] = deployment.chains()[i]->latency;
-  });
+  snapshot.latency = deployment.Latencies();
   snapshot.account = TakeAccount(deployment);
   for (const auto& chain : deployment.chains())
     snapshot.delivered_bytes += chain->delivered_bytes.value();

@@ -27,7 +27,7 @@ struct Snapshot {
 };
 
 // `switches`: of all cores so far.
-Snapshot TakeSnapshot(Deployment& deployment, const Members& members, std::uint64_t switches,
+Snapshot TakeSnapshot(const Deployment& deployment, const Members& members, std::uint64_t switches,
                       const TscTimer& timer);
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 

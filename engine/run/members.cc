@@ -38,19 +38,19 @@ class PortActivity final : public Activity {
   std::vector<const PortShm*> ports_;
 };
 
-// By what it took from its memifs: without packets it is not seen.
+// By what it took from links of which nobody else tells: without packets it is not seen.
 class LinkActivity final : public Activity {
  public:
-  explicit LinkActivity(std::vector<const MemifProgress*> links) : links_(std::move(links)) {}
+  explicit LinkActivity(std::vector<const LinkProgress*> links) : links_(std::move(links)) {}
   std::uint64_t Polls() const noexcept override { return Packets(); }
   std::uint64_t Packets() const noexcept override {
     std::uint64_t packets = 0;
-    for (const MemifProgress* link : links_) packets += link->received();
+    for (const LinkProgress* link : links_) packets += link->received();
     return packets;
   }
 
  private:
-  std::vector<const MemifProgress*> links_;
+  std::vector<const LinkProgress*> links_;
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t i
       ports.push_back(deployment.port(index, port));
     return std::make_unique<PortActivity>(std::move(ports));
   }
-  std::vector<const MemifProgress*> links;
+  std::vector<const LinkProgress*> links;
   for (const std::size_t path : function.paths) {
     const auto* progress = deployment.progress(deployment.topology().paths[path].in);
     if (progress != nullptr) links.push_back(progress);
@@ -105,6 +105,8 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(const std::string
   auto note = held_.Add(*held);
   if (!note.ok()) return note.status();
   if (auto status = held->Pin(config.cpu()); !status.ok()) return status;
+  // One that somebody else started goes on as it was, until it is scheduled.
+  if (deployment_.foreign()) return std::make_unique<Member>(*std::move(note), *std::move(held));
   if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
   return std::make_unique<Member>(*std::move(note), *std::move(held));
 }

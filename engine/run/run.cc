@@ -119,7 +119,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   }
   const std::lock_guard lock(state_);
   RaiseChains();
-  deployment_->source().SetPaused(false);
+  deployment_->Pause(false);
   phase_ = v1::RUN_PHASE_RUNNING;
   return absl::OkStatus();
 }
@@ -249,6 +249,10 @@ absl::Status Run::Change(const Control::Decision& wanted) {
 
 absl::Status Run::ChangeTo(const Control::Decision& wanted) {
   if (control_->decision() == wanted) return absl::OkStatus();
+  if (deployment_->foreign() && wanted.controller == v1::CONTROLLER_CGROUP)
+    return absl::InvalidArgumentError(
+        "controller cgroup moves processes, and those that somebody else started stay in their "
+        "control group: take priority or signal");
   const HeldFile::Changing changing(options_.held);
   auto status = control_->Change(wanted);
   if (status.ok()) wanted_ = wanted;
@@ -271,7 +275,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   v1::Account account;
   const std::lock_guard arrangement(arrangement_);
   if (deployment_ && !deployment_->chains().empty()) {
-    deployment_->source().SetPaused(true);
+    deployment_->Pause(true);
     bool exact = true;
     if (phase_ == v1::RUN_PHASE_RUNNING) {
       {
@@ -280,7 +284,8 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
       }
       const auto kernel = Change(DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED));
       Log(kernel);
-      exact = Drain(nanoseconds(request.timeout_ns()), released_) && kernel.ok();
+      exact = (deployment_->foreign() || Drain(nanoseconds(request.timeout_ns()), released_)) &&
+              kernel.ok();
     }
     account = TakeAccountAtRest(*deployment_, exact);
   }
@@ -300,7 +305,7 @@ void Run::PutBack() {
   {
     const std::lock_guard lock(state_);
     const HeldFile::Changing changing(options_.held);
-    if (deployment_) deployment_->source().SetPaused(true);
+    if (deployment_) deployment_->Pause(true);
     if (control_) Log(control_->Release());
     if (members_) Log(members_->Release());
     phase_ = v1::RUN_PHASE_RELEASED;

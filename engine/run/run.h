@@ -104,6 +104,10 @@ class Run {
   void BuryDead();
   ScheduleCounts Counts() const;
   // To here.
+  absl::StatusOr<v1::EstimateReply> EstimateOnline(const v1::EstimateRequest& request,
+                                                   const Wanted& wanted);
+  absl::Status MeasureOnline(const std::string& function, const Wanted& wanted,
+                             v1::FunctionEstimate& estimate);
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status Change(const Control::Decision& wanted);
   // The last decision; not between two.

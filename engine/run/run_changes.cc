@@ -74,6 +74,8 @@ absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
     return Refused(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
   if (!config.has_scheduler())
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+  if (config.foreign() != now.foreign())
+    return Refused("a run has functions of its own or somebody else's for as long as it lives");
   if (!SameTraffic(config.traffic(), now.traffic()))
     return Refused("source and sink stay what they are while a run lives: end it to change them");
   for (const auto& link : now.links()) {
@@ -110,6 +112,7 @@ absl::Status Run::MayGo(const v1::FunctionConfig& function) const {
 // The chains that `config` no longer has get no more packets, and pass on those that they have:
 // all, or, where the policy lets a few wait for more, all but those.
 void Run::LetRunEmpty(const v1::DeployRequest& config) {
+  if (config.foreign()) return;  // who takes of its packets goes on
   const Topology& topology = deployment_->topology();
   std::vector<const Topology::Chain*> going;
   for (std::size_t i = 0; i < topology.chains.size(); ++i) {

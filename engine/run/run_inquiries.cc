@@ -28,6 +28,8 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
   const auto pass = turnstile_.Enter("measuring costs");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
+  const std::lock_guard arrangement(arrangement_);
+  if (deployment_->foreign()) return EstimateOnline(request, wanted);
   absl::StatusOr<v1::EstimateReply> reply = Ending();
   const auto estimate = [&] {
     const std::uint64_t before = TakenByFunctions(*deployment_);
@@ -41,7 +43,6 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
     deployment_->AddProbesKept(after > before ? after - before : 0);
     for (std::size_t i = 0; i < costs_->size(); ++i) deployment_->NotePositions(i);
   };
-  const std::lock_guard arrangement(arrangement_);
   if (phase_ == v1::RUN_PHASE_RUNNING) {
     auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) {
       if (Drained(*deployment_)) return estimate();
@@ -65,9 +66,13 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
 
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
   constexpr unsigned kRounds = 200;
-  PacketWork work(deployment_->memory());
+  std::optional<PacketWork> work;
+  if (!deployment_->foreign()) work.emplace(deployment_->memory());
   auto cost = unis::MeasureSwitchCost(
-      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds, [&work] { work.Burst(); },
+      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
+      [&work] {
+        if (work) work->Burst();
+      },
       [this] { return !ending_.raised(); });
   if (ending_.raised()) return Ending();
   return cost;
@@ -186,9 +191,9 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
     BuryDead();
   }
   const Control::Decision before = DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED);
-  deployment_->source().SetPaused(true);
+  deployment_->Pause(true);
   const absl::Cleanup go_on = [this, &interrupt] {
-    if (!interrupt.raised()) deployment_->source().SetPaused(false);
+    if (!interrupt.raised()) deployment_->Pause(false);
   };
   // The kernel runs the functions meanwhile: Algorithm 1 has no reason to run one whose ingress is
   // empty, even if it was preempted between sending a packet and counting it.
@@ -228,6 +233,9 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   const auto pass = turnstile_.Enter("counting every packet");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
+  if (deployment_->foreign())
+    return absl::FailedPreconditionError(
+        "somebody else's traffic runs through these functions, and he alone can account for it");
   v1::Account account;
   const std::lock_guard arrangement(arrangement_);
   const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {

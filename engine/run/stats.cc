@@ -28,16 +28,10 @@ void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats
   stats.set_capacity(deployment.monitor().PktCap(link));
 }
 
-// Histograms are copied on the sink's thread, and become messages on ours.
 void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
-  Deployment& deployment = run.deployment;
-  std::vector<LatencyHistogram> histograms(latency ? deployment.chains().size() : 0);
-  if (!histograms.empty()) {
-    deployment.sink().Do([&] {
-      for (std::size_t i = 0; i < histograms.size(); ++i)
-        histograms[i] = deployment.chains()[i]->latency;
-    });
-  }
+  const Deployment& deployment = run.deployment;
+  std::vector<LatencyHistogram> histograms;
+  if (latency) histograms = deployment.Latencies();
   for (std::size_t i = 0; i < deployment.chains().size(); ++i) {
     const Chain& chain = *deployment.chains()[i];
     auto& out = *stats.add_chains();
@@ -164,8 +158,9 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
   FillCores(run, stats);
   FillComponents(run, stats);
   if (!run.deployment.chains().empty()) *stats.mutable_account() = TakeAccount(run.deployment);
+  if (run.deployment.foreign()) return;
   stats.set_mempool_size(run.deployment.memory().size());
-  stats.set_mempool_in_use(run.deployment.memory().InUse());
+  stats.set_mempool_in_use(run.deployment.InUse());
 }
 
 }  // namespace unis

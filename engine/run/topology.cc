@@ -50,7 +50,16 @@ class Resolver {
       return Wrong(
           fmt::format("link {} {}", config.name(),
                       memif ? "has no memif settings" : "is no memif but has its settings"));
-    if (memif) {
+    if (!config.has_slots() && (memif || !request_.foreign()))
+      return Wrong(fmt::format("link {} has no slots", config.name()));
+    if (memif && request_.foreign() != (config.memif().inode() != 0))
+      return Wrong(fmt::format("link {} {}", config.name(),
+                               request_.foreign()
+                                   ? "is foreign and has no inode"
+                                   : "has an inode, which only foreign memifs have"));
+    if (memif && !request_.foreign()) {
+      if (config.memif().socket().empty())
+        return Wrong(fmt::format("link {} has no socket", config.name()));
       for (const auto& other : result_.links) {
         if (other.is_memif() &&
             other.config.memif().buffer_bytes() == config.memif().buffer_bytes())
@@ -59,10 +68,10 @@ class Resolver {
                           "its own size, by which its memory is found",
                           other.config.name(), config.name(), config.memif().buffer_bytes()));
       }
-      if (config.slots() > MemifShape::kMaxSlots)
-        return Wrong(fmt::format("link {} has {} slots; a memif has at most {}", config.name(),
-                                 config.slots(), MemifShape::kMaxSlots));
     }
+    if (memif && config.slots() > MemifShape::kMaxSlots)
+      return Wrong(fmt::format("link {} has {} slots; a memif has at most {}", config.name(),
+                               config.slots(), MemifShape::kMaxSlots));
     link_by_name_[config.name()] = result_.links.size();
     result_.links.push_back({.config = config, .first = result_.directions()});
     return absl::OkStatus();
@@ -78,6 +87,9 @@ class Resolver {
   absl::Status AddFunction(const v1::FunctionConfig& config) {
     const auto& name = config.name();
     if (result_.FindFunction(name)) return Wrong(fmt::format("two functions are called {}", name));
+    if (request_.foreign() != (config.group() == v1::GROUP_FOREIGN))
+      return Wrong(fmt::format("function {} is {}foreign, unlike the run", name,
+                               request_.foreign() ? "not " : ""));
     if (!cpus_.contains(config.cpu()))
       return Wrong(fmt::format("CPU {} of function {} is not one that functions may run on: {}",
                                config.cpu(), name, fmt::join(cpus_, ", ")));
@@ -98,7 +110,8 @@ class Resolver {
     if (!port_names_.insert(config.name()).second)
       return Wrong(fmt::format("two ports are called {}", config.name()));
     Topology::Port port{.name = config.name(), .rx = {}, .tx = {}};
-    if (function.group() == v1::GROUP_OWN) {
+    if (function.group() == v1::GROUP_OWN ||
+        (function.group() == v1::GROUP_FOREIGN && IsMemif(config.rx()))) {
       const auto link = FindLink(config.rx(), whose);
       if (!link.ok()) return link.status();
       if (!(*link)->is_memif() || config.tx() != config.rx())
@@ -124,7 +137,12 @@ class Resolver {
     return port;
   }
 
-  // A memif has two ends: a server and a client.
+  bool IsMemif(const std::string& link) const {
+    const auto found = link_by_name_.find(link);
+    return found != link_by_name_.end() && result_.links[found->second].is_memif();
+  }
+
+  // A memif has two ends: a server and a client. Of a foreign one not both need be attached.
   absl::Status CheckMemifEnds() {
     for (const auto& link : result_.links) {
       if (!link.is_memif()) continue;
@@ -132,7 +150,8 @@ class Resolver {
       const auto engine = link.config.memif().engine_end();
       if (engine == v1::MEMIF_END_SERVER) ++servers;
       if (engine == v1::MEMIF_END_CLIENT) ++clients;
-      if (servers != 1 || clients != 1)
+      const bool half = request_.foreign() && servers <= 1 && clients <= 1;
+      if (!half && (servers != 1 || clients != 1))
         return Wrong(
             fmt::format("link {} has {} server and {} client ends; a memif has one of each",
                         link.config.name(), servers, clients));
@@ -151,14 +170,10 @@ class Resolver {
                              RTE_MAX_ETHPORTS));
   }
 
-  absl::Status AddChain(const v1::ChainConfig& config) {
-    for (const auto& other : result_.chains)
-      if (other.config.name() == config.name())
-        return Wrong(fmt::format("two chains are called {}", config.name()));
-    const std::string whose = fmt::format("chain {}", config.name());
-    Topology::Chain chain{.config = config, .ingress = 0, .egress = 0, .paths = {}};
-    for (const auto& [name, end] :
-         {std::pair{&config.ingress(), &chain.ingress}, {&config.egress(), &chain.egress}}) {
+  // Where the source begins and the sink ends.
+  absl::Status ResolveEnds(Topology::Chain& chain, const std::string& whose) {
+    for (const auto& [name, end] : {std::pair{&chain.config.ingress(), &chain.ingress},
+                                    {&chain.config.egress(), &chain.egress}}) {
       const auto link = FindLink(*name, whose);
       if (!link.ok()) return link.status();
       if ((*link)->is_memif())
@@ -166,22 +181,39 @@ class Resolver {
             fmt::format("{} begins and ends with a ring, and {} is a memif", whose, *name));
       *end = (*link)->first;
     }
+    if (auto status = Take(chain.ingress, "filled", whose, producers_); !status.ok()) return status;
+    return Take(chain.egress, "emptied", whose, consumers_);
+  }
+
+  absl::Status AddChain(const v1::ChainConfig& config) {
+    for (const auto& other : result_.chains)
+      if (other.config.name() == config.name())
+        return Wrong(fmt::format("two chains are called {}", config.name()));
+    const std::string whose = fmt::format("chain {}", config.name());
+    Topology::Chain chain{.config = config, .ingress = 0, .egress = 0, .paths = {}};
+    std::optional<LinkIndex> before;  // none: others fill the first hop's
+    if (!request_.foreign()) {
+      if (auto status = ResolveEnds(chain, whose); !status.ok()) return status;
+      before = chain.ingress;
+    }
     const std::size_t index = result_.chains.size();
-    LinkIndex before = chain.ingress;
-    if (auto status = Take(before, "filled", whose, producers_); !status.ok()) return status;
     for (const auto& hop : config.hops()) {
       const auto path = AddPath(index, hop, whose);
       if (!path.ok()) return path.status();
       chain.paths.push_back(result_.paths.size());
       result_.functions[path->function].paths.push_back(result_.paths.size());
       result_.paths.push_back(*path);
-      if (auto status = Join(index, before, path->in, whose); !status.ok()) return status;
+      if (auto status = Join(index, before.value_or(path->in), path->in, whose); !status.ok())
+        return status;
       if (auto status = Take(path->in, "emptied", whose, consumers_); !status.ok()) return status;
       if (auto status = Take(path->out, "filled", whose, producers_); !status.ok()) return status;
       before = path->out;
     }
-    if (auto status = Join(index, before, chain.egress, whose); !status.ok()) return status;
-    if (auto status = Take(chain.egress, "emptied", whose, consumers_); !status.ok()) return status;
+    if (request_.foreign()) {
+      chain.ingress = result_.paths[chain.paths.front()].in;
+      chain.egress = *before;
+    }
+    if (auto status = Join(index, *before, chain.egress, whose); !status.ok()) return status;
     result_.chains.push_back(std::move(chain));
     return absl::OkStatus();
   }

@@ -50,7 +50,7 @@ struct Topology {
   };
   struct Chain {
     v1::ChainConfig config;
-    LinkIndex ingress, egress;       // rings
+    LinkIndex ingress, egress;       // rings, but where they are foreign
     std::vector<std::size_t> paths;  // in `paths`, in order
   };
 

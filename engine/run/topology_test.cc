@@ -172,5 +172,46 @@ TEST(TopologyTest, PortsOfAGroupAreCounted) {
   EXPECT_NE(Refusal(request).find("33 ports are too many"), std::string::npos) << Refusal(request);
 }
 
+TEST(TopologyTest, ForeignChainsEndWithLinksOfAnyKind) {
+  const Topology topology = Resolved(ForeignChain());
+  ASSERT_EQ(topology.paths.size(), 2U);
+  EXPECT_EQ(topology.paths[0].in, 0U) << "to the server of memif 11";
+  EXPECT_EQ(topology.paths[0].out, 2U) << "from the client of memif 12";
+  EXPECT_EQ(topology.paths[0].out, topology.paths[1].in);
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
+  EXPECT_EQ(topology.chains[0].egress, topology.paths[1].out);
+  EXPECT_TRUE(topology.bridges.empty());
+}
+
+TEST(TopologyTest, WhatIsForeignAndWhatIsNotDoNotMix) {
+  const auto refusal = [](const std::function<void(v1::DeployRequest&)>& change,
+                          v1::DeployRequest request = ForeignChain()) {
+    change(request);
+    return Refusal(request);
+  };
+  EXPECT_EQ(refusal([](auto& r) { r.mutable_functions(0)->set_group(v1::GROUP_OWN); }),
+            "function first is not foreign, unlike the run");
+  EXPECT_EQ(refusal([](auto& r) { r.mutable_functions(0)->set_group(v1::GROUP_FOREIGN); },
+                    RingChain({"fw"})),
+            "function fw is foreign, unlike the run");
+  EXPECT_EQ(refusal([](auto& r) { r.mutable_links(0)->mutable_memif()->clear_inode(); }),
+            "link memif-11 is foreign and has no inode");
+  EXPECT_EQ(
+      refusal([](auto& r) { r.mutable_links(2)->mutable_memif()->set_inode(7); }, MemifChain()),
+      "link m0 has an inode, which only foreign memifs have");
+  EXPECT_EQ(
+      refusal([](auto& r) { r.mutable_links(2)->mutable_memif()->clear_socket(); }, MemifChain()),
+      "link m0 has no socket");
+  EXPECT_EQ(refusal([](auto& r) { r.mutable_links(0)->clear_slots(); }, RingChain({"fw"})),
+            "link chain.0 has no slots");
+}
+
+TEST(TopologyTest, AForeignMemifHasAtMostOneOfEachEnd) {
+  v1::DeployRequest request = ForeignChain();
+  request.mutable_functions(0)->mutable_ports(1)->set_memif_client(false);
+  EXPECT_EQ(Refusal(request),
+            "link memif-12 has 2 server and 0 client ends; a memif has one of each");
+}
+
 }  // namespace
 }  // namespace unis

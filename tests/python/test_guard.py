@@ -24,8 +24,8 @@ from unis.runtime.state import RunState
 
 # As engine/run/held_file.h has it.
 HEADER = struct.Struct("=5I44x")
-THREAD = struct.Struct("=iiQiiii")
-MAGIC, VERSION, BEATS, THREADS, RETURNED = 0x444C4548, 1, 32, 256, 16
+THREAD = struct.Struct("=iiQiiii128s")
+MAGIC, VERSION, BEATS, THREADS, RETURNED = 0x444C4548, 2, 32, 256, 16
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,12 @@ class Entry:
     policy: int = os.SCHED_BATCH
     priority: int = 0
     nice: int = 5
+    cpus: frozenset[int] = frozenset({CPU})
 
     def packed(self) -> bytes:
         pid, start = self.process.pid, self.process.start_time
-        return THREAD.pack(pid, pid, start, self.policy, self.priority, self.nice, 0)
+        mask = sum(1 << cpu for cpu in self.cpus).to_bytes(128, sys.byteorder)
+        return THREAD.pack(pid, pid, start, self.policy, self.priority, self.nice, 0, mask)
 
 
 def write_held(path: Path, *entries: Entry, loops: int = 0, version: int = VERSION) -> Path:
@@ -132,6 +134,43 @@ def test_the_death_of_unisd_returns_the_threads(run: RunDirectory) -> None:
             assert soon(lambda: scheduling(two) == (os.SCHED_OTHER, 0))
             assert one.poll() is two.poll() is None, "the launcher lives, and may end them itself"
         assert "unisd died" in it.said()
+
+
+def test_from_a_dead_unisd_they_have_their_cpus_again_from_one_that_goes_on_not(
+    run: RunDirectory,
+) -> None:
+    with process(SPIN, real_time=10) as nf, guarding(run) as it:
+        write_held(run.held, Entry(identity(nf), cpus=frozenset({0})), loops=1)
+        assert soon(lambda: returned(run.held) == 1)
+        assert os.sched_getaffinity(nf.pid) == {CPU}
+        it.unisd.kill()
+        assert soon(lambda: os.sched_getaffinity(nf.pid) == {0})
+
+
+def test_where_functions_are_others_the_death_of_unisd_undoes_nothing_else(
+    run: RunDirectory,
+) -> None:
+    state = run.read()
+    assert state
+    run.write(state.with_changes(attached=True))
+    with process(SPIN, real_time=10) as nf, guarding(run) as it:
+        write_held(run.held, Entry(identity(nf)))
+        it.unisd.kill()
+        it.unisd.wait()
+        assert soon(lambda: scheduling(nf) == (os.SCHED_BATCH, 5))
+        assert it.guard.poll() is None, "it waits for another unisd"
+        run.held.unlink()
+        with subprocess.Popen(["sleep", "60"]) as another:
+            os.sched_setscheduler(nf.pid, os.SCHED_RR, os.sched_param(3))
+            write_held(run.held, Entry(identity(nf)))
+            assert it.guard.stdin
+            it.guard.stdin.write(f"unisd {another.pid}\n".encode())
+            it.guard.stdin.flush()
+            time.sleep(0.2)
+            assert scheduling(nf)[0] == os.SCHED_RR
+            another.kill()
+        assert soon(lambda: scheduling(nf) == (os.SCHED_BATCH, 5)), "which is looked after too"
+        assert nf.poll() is None
 
 
 def test_the_death_of_the_launcher_returns_them_too(run: RunDirectory) -> None:
@@ -248,11 +287,12 @@ def test_any_bytes_can_be_read(
             assert it.thread.tid > 0
             assert 0 <= it.priority < 100
             assert -20 <= it.nice < 20
+            assert it.cpus <= {*range(1024)}
     finally:
         held.close()
 
 
-@pytest.mark.parametrize("data", [b"", b"HELD", bytes(10304)])
+@pytest.mark.parametrize("data", [b"", b"HELD", bytes(43072)])
 def test_a_file_that_is_not_written_yet_is_none(tmp_path: Path, data: bytes) -> None:
     assert HeldFile.open(tmp_path / "held") is None
     (tmp_path / "held").write_bytes(data)

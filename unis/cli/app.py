@@ -16,6 +16,8 @@ _COMMANDS = {
     "down": ("run_commands", "down", _RUN),
     "restart": ("run_commands", "restart", _RUN),
     "apply": ("apply_command", "apply", _RUN),
+    "attach": ("attach_commands", "attach", _RUN),
+    "detach": ("attach_commands", "detach", _RUN),
     "policy": ("run_commands", "policy", _RUN),
     "config": ("config_command", "config", _RUN),
     "ps": ("ps_command", "ps", _LOOK),

@@ -79,7 +79,8 @@ def show(row: Row) -> None:
         out.print(processes(row.stats, noted))
         for line in lost(row.stats, noted):
             out.print(line, soft_wrap=True)
-        out.print(account_text(row.stats.account), soft_wrap=True)
+        if not row.state.attached:
+            out.print(account_text(row.stats.account), soft_wrap=True)
 
 
 def _headline(row: Row) -> str:
@@ -95,11 +96,15 @@ def _headline(row: Row) -> str:
     if row.silence:
         return f"{state.name}: {row.silence}: `unis down {state.name}` ends it"
     if row.stats is None:
-        return f"{state.name}: {state.phase}, {state.chain_file}"
+        return f"{state.name}: {state.phase}, {_origin(state)}"
     from unis.engine import names
 
     policy = names.policy_name(row.stats.policy)
-    return f"{state.name}: {state.phase} under policy {policy}, {state.chain_file}"
+    return f"{state.name}: {state.phase} under policy {policy}, {_origin(state)}"
+
+
+def _origin(state: RunState) -> str:
+    return "attached" if state.attached else state.chain_file
 
 
 def as_json_row(row: Row) -> dict[str, Any]:
@@ -113,6 +118,7 @@ def as_json_row(row: Row) -> dict[str, Any]:
         "reason": state.reason,
         "problems": state.problems,
         "chain_file": state.chain_file,
+        "attached": state.attached,
         "cpus": state.cpus,
         "platform_cpus": state.platform_cpus,
         "launcher": state.launcher.pid,

@@ -220,6 +220,8 @@ def restart(name: NameArgument = None) -> None:
 
     machine = Machine.this()
     directory, state = choose(name)
+    if state.attached:
+        raise fail(f"the functions of `{state.name}` are attached: who started them restarts them")
     with errors_told():
         # No chain is ended for one that cannot run in its place.
         require_room(plan_file(Path(state.chain_file), state.name, machine), state)

@@ -131,6 +131,7 @@ class EnginePlan:
     argv: tuple[str, ...]  # behind the program
     file_prefix: str  # of the DPDK group that it is primary of
     pci: tuple[str, ...]  # NICs that DPDK may probe
+    joins: str | None = None  # the DPDK group of others, of which it is a secondary instead
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class Plan:
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a memif to another are measured each in a run of its own, before this one.
     alone: Mapping[str, "Plan"] = field(default_factory=dict)
+    foreign: bool = False  # functions and links are somebody else's
 
     def function(self, name: str) -> FunctionPlan:
         """The function called `name`; KeyError if there is none."""

@@ -38,11 +38,12 @@ def claim(
             _clear_stale_runs(report, switch.forced)
         others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
-        _require_hugepages(plan.hugepages_mb, others)
+        if not plan.foreign:
+            _require_hugepages(plan.hugepages_mb, others)
         state = RunState(
             run_id=uuid.uuid4().hex,
             name=plan.name,
-            chain_file=str(plan.chain_file.resolve()),
+            chain_file="" if plan.foreign else str(plan.chain_file.resolve()),
             groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
             cpus=sorted(plan.cpus),
             platform_cpus=list(plan.platform_cpus),
@@ -50,6 +51,8 @@ def claim(
             launcher=ProcessId.me(),
             policy=options.policy,
             controller=options.controller,
+            attached=plan.foreign,
+            joined=plan.engine.joins,
         )
         _put_away_failed(directory, report)
         taken(state)

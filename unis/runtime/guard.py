@@ -7,6 +7,9 @@ launcher has died) or unisd dies; then it undoes the run. The launcher writes `u
 Meanwhile it looks, fifty times a second, whether unisd's schedulers go on. Where one stands
 still, or unisd has died, every thread that unisd holds is back in its old scheduling class within
 100 ms; a unisd that goes on takes them again.
+
+Where the functions are somebody else's, unisd's death undoes nothing: they go on under the kernel,
+and the launcher starts another unisd, which the guard looks after then.
 """
 
 import contextlib
@@ -49,7 +52,9 @@ class _Guard:
         while True:
             for descriptor, _ in self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS):
                 if descriptor == self._unisd:
-                    return "unisd died"
+                    if not self._outlives_unisd():
+                        return "unisd died"
+                    continue
                 received = os.read(0, 4096)
                 if not received:
                     return "the process that ran `unis up` died"
@@ -57,9 +62,27 @@ class _Guard:
                 for line in lines:
                     if line == b"down":
                         return None
-                    if not self._watch_unisd(int(line.split()[1])):
+                    pid = int(line.split()[1])
+                    if not self._watch_unisd(pid) and not self._outlives_unisd():
                         return "unisd died"
-            self._look()
+            if self._unisd is not None:
+                self._look()
+
+    def _outlives_unisd(self) -> bool:
+        """Returns the functions if they are somebody else's, and waits for another unisd."""
+        state = self.state()
+        if state is None or not state.attached:
+            return False
+        self.put_back("unisd died", dead=True)
+        if self._unisd is not None:
+            self._poll.unregister(self._unisd)
+            os.close(self._unisd)
+            self._unisd = None
+        if self._held:
+            self._held.close()
+            self._held = None
+        self._stillness = Stillness(_PATIENCE, _PATIENCE_WHILE_CHANGING)
+        return True
 
     def _watch_unisd(self, pid: int) -> bool:
         try:
@@ -85,11 +108,14 @@ class _Guard:
                 _note(str(error))
         return self._held
 
-    def put_back(self, reason: str) -> None:
-        """Returns every thread that unisd holds to its class before, and lets it go on."""
+    def put_back(self, reason: str, *, dead: bool = False) -> None:
+        """Returns every thread that unisd holds to its class before, and lets it go on.
+
+        From a unisd that is `dead` to its CPUs too, for nobody takes it again.
+        """
         held = self._open()
         threads = held.threads() if held else []
-        problems = [problem for it in threads if (problem := it.put_back())]
+        problems = [problem for it in threads if (problem := it.put_back(cpus=dead))]
         state = self.state()
         for mount in cgroup.freezers():
             for prefix in state.groups if state else []:
@@ -138,7 +164,7 @@ def main() -> None:
     _hurry(True)
     reason = guard.watch()
     if reason:
-        guard.put_back(reason)
+        guard.put_back(reason, dead=True)
     _hurry(False)
     if reason:
         guard.undo(reason)

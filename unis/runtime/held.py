@@ -15,10 +15,10 @@ from typing import NamedTuple
 from unis.runtime.process import ThreadId
 
 _MAGIC = 0x444C4548
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct("=5I44x")
 _BEATS, _BEAT = 32, struct.Struct("=Q56x")
-_THREADS, _THREAD = 256, struct.Struct("=iiQiii4x")
+_THREADS, _THREAD = 256, struct.Struct("=iiQiii4x128s")
 _RETURNED, _RETURNED_AT = struct.Struct("=I"), 16
 _PULSE_BYTES = _HEADER.size + _BEATS * _BEAT.size
 _CLASSES = {
@@ -41,21 +41,27 @@ class Pulse(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldThread:
-    """A thread that unisd holds, and its class before."""
+    """A thread that unisd holds, and what it was before."""
 
     thread: ThreadId
     policy: int
     priority: int
     nice: int
+    cpus: frozenset[int]
 
-    def put_back(self) -> str | None:
-        """Gives it its class again and lets it go on; a sentence where that failed."""
+    def put_back(self, *, cpus: bool = False) -> str | None:
+        """Gives it its class again and lets it go on; a sentence where that failed.
+
+        With `cpus` its CPUs too: of a unisd that goes on, those that it chose stay.
+        """
         tid = self.thread.tid
         if not self.thread.alive():
             return None
         try:
             os.sched_setscheduler(tid, self.policy, os.sched_param(self.priority))
             os.setpriority(os.PRIO_PROCESS, tid, self.nice)
+            if cpus and self.cpus:
+                os.sched_setaffinity(tid, self.cpus)
         except ProcessLookupError:
             return None
         except OSError as error:
@@ -112,8 +118,10 @@ class HeldFile:
         data = os.pread(self._descriptor, _THREADS * _THREAD.size, _PULSE_BYTES)
         whole = len(data) // _THREAD.size * _THREAD.size
         return [
-            HeldThread(ThreadId(pid, tid, start_time), policy, priority, nice)
-            for tid, pid, start_time, policy, priority, nice in _THREAD.iter_unpack(data[:whole])
+            HeldThread(ThreadId(pid, tid, start_time), policy, priority, nice, _cpus(mask))
+            for tid, pid, start_time, policy, priority, nice, mask in _THREAD.iter_unpack(
+                data[:whole]
+            )
             if tid > 0 and pid > 0 and nice in _NICE and _is_class(policy, priority)
         ]
 
@@ -147,6 +155,25 @@ class Stillness:
         ]
         patience = self._patience_while_changing if pulse.changing else self._patience
         return any(still >= patience for still in self._still)
+
+
+def put_back(path: Path) -> list[str]:
+    """After the death of a unisd: every thread that it held as it found it; what failed."""
+    held = HeldFile.open(path)
+    if held is None:
+        return []
+    try:
+        return [problem for it in held.threads() if (problem := it.put_back(cpus=True))]
+    finally:
+        held.close()
+
+
+def _cpus(mask: bytes) -> frozenset[int]:
+    # Words in native order, as the kernel has them; on a little-endian machine one long number.
+    words = struct.unpack("=16Q", mask)
+    return frozenset(
+        64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1
+    )
 
 
 def _is_class(policy: int, priority: int) -> bool:

@@ -66,7 +66,7 @@ class Run:
         self._report = report
         self._switch = switch
         self.functions: dict[str, Child] = {}  # those that were started, by name
-        self._unisd: Child | None = None
+        self.unisd: Child | None = None
         self._state: RunState | None = None
 
     # ------------------------------------------------------------------ up
@@ -136,8 +136,8 @@ class Run:
 
     def start(self, what: str, command: Command, log: Path) -> Child:
         """Starts a process of the run; its death ends the run."""
-        self._unisd = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
-        return self._unisd
+        self.unisd = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
+        return self.unisd
 
     def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
         """Starts the process of a function; while the run starts, its death ends the run."""
@@ -221,7 +221,7 @@ class Run:
 
     def processes(self) -> list[subprocess.Popen[bytes]]:
         """Of functions, engine and guard."""
-        children = [*self.functions.values(), *([self._unisd] if self._unisd else [])]
+        children = [*self.functions.values(), *([self.unisd] if self.unisd else [])]
         return [*(one.process for one in children), *([self.guard] if self.guard else [])]
 
     def check(self) -> None:
@@ -232,7 +232,7 @@ class Run:
 
     def engine_died(self) -> bool:
         """Whether unisd has ended, though nobody asked it to."""
-        return self._unisd is not None and self._unisd.process.poll() is not None
+        return self.unisd is not None and self.unisd.process.poll() is not None
 
     def is_there(self) -> bool:
         """Whether the folder is still that of this run, also where it is undone."""
@@ -243,8 +243,8 @@ class Run:
 
     def check_platform(self) -> None:
         """Raises RunFailedError if a process has died without which there is no run."""
-        if self._unisd:
-            self._unisd.check(starting=self.state.phase == Phase.STARTING)
+        if self.unisd:
+            self.unisd.check(starting=self.state.phase == Phase.STARTING)
         if self.guard and self.guard.poll() is not None:
             raise RunFailedError("the guard that cleans up after a crash died")
 
@@ -275,7 +275,7 @@ class Run:
         return account, problems
 
     def _stop_engine(self, hurry: Callable[[], bool]) -> pb.Account | None:
-        unisd = self._unisd
+        unisd = self.unisd
         if unisd is None or unisd.process.poll() is not None:
             return None
 

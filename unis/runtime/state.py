@@ -49,6 +49,8 @@ class RunState:
     launcher: ProcessId
     policy: str | None = None  # as the command line said
     controller: str | None = None
+    attached: bool = False  # its functions are somebody else's: given back, never ended
+    joined: str | None = None  # DPDK group of others of which unisd is a secondary
     phase: Phase = Phase.STARTING
     reason: str = ""
     problems: list[str] = field(default_factory=list)  # what could not be undone
@@ -58,7 +60,8 @@ class RunState:
     functions: list[FunctionProcess] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in (self.run_id, self.name, *self.groups):
+        joined = [self.joined] if self.joined else []
+        for name in (self.run_id, self.name, *self.groups, *joined):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"`{name}` is no name")
 

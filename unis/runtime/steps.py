@@ -21,9 +21,12 @@ from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
+from unis.runtime.directory import run_directory
 from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.folders import Folders, Owners
 from unis.runtime.functions import DPDK_RUNTIME, start_functions
+from unis.runtime.groups import remove_traces
+from unis.runtime.held import put_back
 from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
 
@@ -140,18 +143,22 @@ class Engine:
     def do(self, run: Launch) -> None:
         """Starts it and tells it what shall run."""
         run.tell("starting unisd")
+        run.directory.held.unlink(missing_ok=True)  # of one that died
         argv = [str(built.unisd()), *run.plan.engine.argv, "--held", str(run.directory.held)]
         child = run.start("unisd", Command(argv), run.directory.unisd_log)
         run.record(unisd=ProcessId.of(child.process.pid))
         run.tell_guard(f"unisd {child.process.pid}")
         run.client.wait_ready(_UNISD_SECONDS, child.check)
-        run.tell("making links and traffic")
+        if not run.plan.foreign:
+            run.tell("making links and traffic")
         costs = {name: cost.ns for name, cost in run.costs.items()}
         run.client.deploy(run.plan.deploy(costs, run.state.run_id))
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
         """Puts settings back and removes the memory; the process itself ended with the traffic."""
         problems = kernel_settings.restore()
+        if state.joined and state.unisd:
+            remove_traces(state.joined, state.unisd.pid)
         for mount in hugepages.mounts():
             for prefix in state.groups:
                 for file in _packet_memory(mount.path, prefix):
@@ -175,7 +182,9 @@ class Functions:
         for mount in cgroup.freezers():
             for prefix in state.groups:
                 problems += cgroup.thaw(mount / prefix)
-        recorded = [function.process for function in state.functions]
+        if state.attached:  # those of others are given back: unisd has done so if it could
+            problems += put_back(run_directory(state.name).held)
+        recorded = [] if state.attached else [function.process for function in state.functions]
         # All before any: a killed process cannot die while another spins above it on its CPU. And
         # before the search, which waits for what a starved process has locked.
         problems += calm(recorded)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from unis.errors import EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError
@@ -35,11 +36,16 @@ class Request:
 
 def start_detached(request: Request, report: Callable[[str], None]) -> int:
     """Starts the launcher in the background and waits till the chain runs; the exit code."""
+    return start_launcher("unis.runtime.supervisor", asdict(request), report)
+
+
+def start_launcher(module: str, request: dict[str, Any], report: Callable[[str], None]) -> int:
+    """Starts `module` as a launcher in the background, and waits for its word; the exit code."""
     read_end, write_end = os.pipe()
-    words = json.dumps(asdict(request))
+    words = json.dumps(request)
     child = subprocess.Popen(
         # -P: else what lies in the current folder would be imported, by root.
-        [sys.executable, "-P", "-m", "unis.runtime.supervisor", words, str(write_end)],
+        [sys.executable, "-P", "-m", module, words, str(write_end)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -75,8 +81,8 @@ def _end(child: subprocess.Popen[bytes], switch: Interrupts) -> None:
         time.sleep(0.02)
 
 
-class _Parent:
-    """The other end of `start_detached`, which may go away at any time."""
+class Parent:
+    """The other end of `start_launcher`, which may go away at any time."""
 
     def __init__(self, descriptor: int) -> None:
         self._stream = os.fdopen(descriptor, "w", buffering=1)
@@ -92,8 +98,9 @@ class _Parent:
         self._send({"code": code})
         with contextlib.suppress(OSError):
             self._stream.close()
-        with Path(os.devnull).open("w") as null:
-            os.dup2(null.fileno(), sys.stderr.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
+        os.close(null)
 
     def _send(self, message: dict[str, object]) -> None:
         if not self._stream.closed:
@@ -101,7 +108,7 @@ class _Parent:
                 self._stream.write(json.dumps(message) + "\n")
 
 
-def _run(request: Request, parent: _Parent) -> None:
+def _run(request: Request, parent: Parent) -> None:
     with interrupts() as switch:
         keep_to(request.cpus)  # not the rest that the parent has kept to
         plan = plan_file(Path(request.file), request.name)
@@ -121,9 +128,14 @@ def _run(request: Request, parent: _Parent) -> None:
 def main() -> int:
     """`python -P -m unis.runtime.supervisor REQUEST DESCRIPTOR`."""
     request = Request(**json.loads(sys.argv[1]))
-    parent = _Parent(int(sys.argv[2]))
+    parent = Parent(int(sys.argv[2]))
+    return under(parent, lambda: _run(request, parent))
+
+
+def under(parent: Parent, run: Callable[[], None]) -> int:
+    """Runs a launcher to its end, and tells the parent if it never ran; the exit code."""
     try:
-        _run(request, parent)
+        run()
     except UnisError as error:
         parent.report(str(error))
         parent.finish(error.exit_code)

@@ -54,7 +54,7 @@ absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole>
 }
 
 absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
-  auto region = MemifRegion::Find(pid, config_.shape);
+  auto region = MemifRegion::Find(pid, config_.shape, config_.inode);
   if (region.ok()) return region;
   return absl::Status(region.status().code(), fmt::format("link {}: {}", config_.name,
                                                           std::string(region.status().message())));

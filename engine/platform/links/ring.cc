@@ -9,9 +9,18 @@ namespace unis {
 absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) {
   rte_ring* ring =
       rte_ring_create(name.c_str(), slots, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-  if (ring != nullptr) return Ring(ring);
+  if (ring != nullptr) return Ring(ring, {.ours = true});
   return absl::ResourceExhaustedError(
       fmt::format("cannot make ring {} of {} slots: {}", name, slots, rte_strerror(rte_errno)));
+}
+
+absl::StatusOr<Ring> Ring::Lookup(const std::string& name) {
+  rte_ring* ring = rte_ring_lookup(name.c_str());
+  if (ring != nullptr) return Ring(ring, {.ours = false});
+  return absl::NotFoundError(
+      fmt::format("there is no ring {} in this DPDK group; its programs name their rings, and "
+                  "make them before they are attached",
+                  name));
 }
 
 std::uint32_t Ring::Empty() noexcept {

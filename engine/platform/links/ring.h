@@ -1,4 +1,4 @@
-// A link that is a ring of the engine's DPDK group: one direction, zero copy.
+// A link that is a ring of the DPDK group that the engine is of: one direction, zero copy.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,6 +16,8 @@ class Ring {
  public:
   // Single producer, single consumer. Of `slots`, a power of two, DPDK can fill all but one.
   static absl::StatusOr<Ring> Create(const std::string& name, std::uint32_t slots);
+  // One that another process of the group has made, and that stays when this goes.
+  static absl::StatusOr<Ring> Lookup(const std::string& name);
 
   rte_ring* get() const noexcept { return ring_.get(); }
   const Link& link() const { return link_; }
@@ -33,15 +35,18 @@ class Ring {
 
  private:
   struct Deleter {
-    void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
+    bool ours = true;
+    void operator()(rte_ring* ring) const noexcept {
+      if (ours) rte_ring_free(ring);
+    }
   };
   static std::uint32_t Load(const volatile std::uint32_t& position) noexcept {
     return __atomic_load_n(&position, __ATOMIC_ACQUIRE);
   }
-  explicit Ring(rte_ring* ring) : ring_(ring), link_(Link::OfRing(*ring)) {}
+  Ring(rte_ring* ring, Deleter deleter) : ring_(ring, deleter), link_(Link::OfRing(*ring)) {}
 
   std::unique_ptr<rte_ring, Deleter> ring_;
-  Link link_;  // made while no function knows the ring: later it may say anything
+  Link link_;  // of our own ring made while no function knows it: later it may say anything
 };
 
 }  // namespace unis

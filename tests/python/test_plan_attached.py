@@ -1,0 +1,90 @@
+"""What the engine is told of functions that somebody else started."""
+
+from pathlib import Path
+
+from unis.engine.limits import broken
+from unis.plan.attached import (
+    AttachedFunction,
+    AttachedPath,
+    AttachedPlan,
+    End,
+    MemifEnd,
+    RingEnd,
+    plan_attached,
+)
+from unis.plan.model import Places
+from unis.v1 import engine_pb2 as pb
+
+PLACES = Places(
+    directory=Path("/run/x"), folders=Path("/run/y"), engine_socket=Path("/run/x/engine.sock"),
+    port_driver=Path("/run/x/driver.so"),
+)  # fmt: skip
+
+
+def memif(inode: int, *, client: bool = False) -> MemifEnd:
+    return MemifEnd(inode=inode, slots=1024, buffer_bytes=2048, client=client)
+
+
+def function(name: str, *paths: tuple[End, End]) -> AttachedFunction:
+    return AttachedFunction(name, 4711, 1, 50.0, tuple(AttachedPath(*path) for path in paths))
+
+
+def plan(*functions: AttachedFunction, group: str | None = None) -> AttachedPlan:
+    return plan_attached("run", 1, 0, PLACES, group, "unis").with_attached(functions)
+
+
+def deployed(*functions: AttachedFunction) -> pb.DeployRequest:
+    request = plan(*functions).deploy({}, "id")
+    assert broken(request) == []
+    return request
+
+
+def ways(request: pb.DeployRequest) -> list[list[str]]:
+    return [[hop.function for hop in chain.hops] for chain in request.chains]
+
+
+def test_paths_are_joined_in_the_order_in_which_packets_pass_them() -> None:
+    last = function("last", (RingEnd("b"), RingEnd("c")))
+    first = function("first", (RingEnd("a"), RingEnd("b")))
+    request = deployed(last, first)
+    assert ways(request) == [["first", "last"]]
+    assert request.foreign
+    assert [link.name for link in request.links] == ["b", "c", "a"]
+    assert not any(link.HasField("slots") for link in request.links)
+    assert (request.chains[0].ingress, request.chains[0].egress) == ("a", "c")
+
+
+def test_both_ways_over_memifs_are_two_chains_and_a_port_each() -> None:
+    def two_way(name: str, left: MemifEnd, right: MemifEnd) -> AttachedFunction:
+        return function(name, (left, right), (right, left))
+
+    request = deployed(
+        two_way("one", memif(1), memif(2, client=True)),
+        two_way("two", memif(2), memif(3, client=True)),
+    )
+    assert ways(request) == [["one", "two"], ["two", "one"]]
+    assert [len(one.ports) for one in request.functions] == [2, 2]
+    assert [port.memif_client for port in request.functions[0].ports] == [False, True]
+    assert [link.memif.inode for link in request.links] == [1, 2, 3]
+
+
+def test_what_two_servers_of_one_memif_send_does_not_meet() -> None:
+    one = function("one", (memif(1), memif(2)))
+    two = function("two", (memif(2), memif(3)))
+    assert ways(deployed(one, two)) == [["one"], ["two"]], "the engine refuses the memif"
+
+
+def test_a_circle_is_one_chain() -> None:
+    names = ("one", "two", "three")
+    ends = [memif(at) for at in range(1, 4)]
+    functions = [
+        function(name, (ends[at], MemifEnd(ends[(at + 1) % 3].inode, 1024, 2048, client=True)))
+        for at, name in enumerate(names)
+    ]
+    assert ways(deployed(*functions)) == [list(names)]
+
+
+def test_the_engine_joins_a_group_only_where_there_are_rings() -> None:
+    assert plan(group="rte").engine.argv[-3:] == ("--foreign", "--join", "rte")
+    assert plan().engine.argv[-1] == "--foreign"
+    assert plan().hugepages_mb == 0

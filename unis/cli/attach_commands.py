@@ -1,0 +1,199 @@
+"""`unis attach` and `detach`: functions that somebody else started."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unis.cli.numbers import between
+from unis.cli.run_commands import PolicyOption
+from unis.cli.select import NameOption, choose
+from unis.cli.terminal import errors_told, fail, say
+from unis.engine.limits import limit
+from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
+from unis.runtime.process import wait_gone
+
+if TYPE_CHECKING:
+    from unis.runtime.attendant import AttachRequest
+    from unis.runtime.state import RunState
+
+_NAME = "attached"
+_END = re.compile(r"ring:[a-zA-Z0-9][a-zA-Z0-9._-]*|memif(:\d{1,3}(:(server|client))?)?")
+_NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
+_END_SECONDS = 10.0  # for a run whose last function is detached
+
+PidOption = Annotated[int | None, typer.Option(min=2, help="Of the process.", show_default=False)]
+
+
+def _ends(values: list[str]) -> list[str]:
+    for value in values:
+        if not _END.fullmatch(value):
+            raise typer.BadParameter(
+                f"{value} is no link: say ring:NAME, memif, memif:NUMBER or memif:NUMBER:server"
+            )
+    return values
+
+
+def attach(
+    pid: Annotated[int, typer.Option(min=2, help="Of the function.", show_default=False)],
+    cpu: Annotated[
+        int, typer.Option(min=0, help="On which its polling threads run.", show_default=False)
+    ],
+    ingress: Annotated[
+        list[str],
+        typer.Option(
+            callback=_ends,
+            help="Where it takes packets from: ring:NAME, or memif:NUMBER, the process's memifs "
+            "counted from 0 in the order of its open files; :server or :client behind it, which "
+            "the function is, where that cannot be seen.",
+            show_default=False,
+        ),
+    ],
+    egress: Annotated[
+        list[str],
+        typer.Option(
+            callback=_ends,
+            help="Where it puts them; for each --ingress one.",
+            show_default=False,
+        ),
+    ],
+    function: Annotated[
+        str | None, typer.Option("--as", help="Call the function so, instead of program and pid.")
+    ] = None,
+    cost_ns: Annotated[
+        float | None,
+        between(0.1, 1e9, "What a packet costs it; else it is measured, in a second under load."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="DPDK group of its rings (EAL's --file-prefix), if it cannot be seen."),
+    ] = None,
+    policy: PolicyOption = None,
+    name: Annotated[str, typer.Option(help="The run that it joins, or begins.")] = _NAME,
+) -> None:
+    """Schedule a function that somebody else started.
+
+    Its polling threads are found, put on CPU --cpu and scheduled by what is in its links, together
+    with all that are attached to the same run. The function, its links and its packets stay
+    somebody else's: if unisd dies they go on under the kernel, until the next unisd, which starts
+    by itself, adopts them. `unis detach`, `unis down` and the last one's end give all back as they
+    were found. Say --ingress and --egress once more for the way back of a program that forwards
+    both ways.
+
+    Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
+    """
+    from unis.plan.machine import Machine
+    from unis.runtime.attendant import MODULE, AttachRequest
+    from unis.runtime.control import ask
+    from unis.runtime.supervisor import start_launcher
+
+    if len(ingress) != len(egress):
+        raise typer.BadParameter(
+            f"{len(ingress)} --ingress and {len(egress)} --egress: each way through it has both"
+        )
+    machine = Machine.this()  # before we keep off the CPUs of functions
+    with errors_told():
+        keep_off_functions()
+    request = AttachRequest(
+        run=name,
+        pid=pid,
+        name=function or _called(pid),
+        cpu=cpu,
+        paths=[list(path) for path in zip(ingress, egress, strict=True)],
+        cost_ns=cost_ns,
+        group=group,
+        policy=policy or "unis",
+        cpus=sorted(machine.cpus),
+    )
+    if sentence := _problem(request):
+        raise typer.BadParameter(sentence)
+    with errors_told():
+        directory = run_directory(name)
+        state = directory.read()
+        if state is None or not state.live():
+            raise typer.Exit(start_launcher(MODULE, asdict(request), say))
+        _require_attached(state)
+        if policy:
+            raise fail(f"`{name}` runs already: `unis policy` changes its policy")
+        ask(directory.control, {"what": "attach", "attach": asdict(request)}, say)
+
+
+def _called(pid: int) -> str:
+    try:
+        program = Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        raise fail(f"there is no process {pid}") from None
+    return f"{re.sub('[^a-zA-Z0-9]+', '-', program).strip('-') or 'function'}-{pid}"[:_NAME_BYTES]
+
+
+def _problem(request: AttachRequest) -> str:
+    for what, name in (("run", request.run), ("function", request.name)):
+        if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", name) or len(name) > _NAME_BYTES:
+            return f"{name} is no name of a {what}: letters, digits, - and _, at most {_NAME_BYTES}"
+    return ""
+
+
+def _require_attached(state: RunState) -> None:
+    if not state.attached:
+        raise fail(
+            f"the functions of `{state.name}` are its own: give those that you attach a run of "
+            "their own with --name"
+        )
+
+
+def detach(
+    function: Annotated[
+        str | None, typer.Argument(help="As `unis ps` calls it.", show_default=False)
+    ] = None,
+    pid: PidOption = None,
+    name: NameOption = None,
+) -> None:
+    """Give an attached function back as it was found: class, priority, nice value and CPUs.
+
+    It goes on under the kernel. With the last one the run ends.
+
+    Example: unis detach --pid 4711
+    """
+    from unis.runtime.control import ask
+
+    if (function is None) == (pid is None):
+        raise typer.BadParameter("say the function or --pid")
+    directory, state = choose(name or _run_of(function, pid))
+    with errors_told():
+        _require_attached(state)
+        called = function or _name_of(state, pid)
+        result = ask(directory.control, {"what": "detach", "function": called}, say)
+        if not result["functions"]:
+            _wait_for_end(directory, state)
+
+
+def _run_of(function: str | None, pid: int | None) -> str | None:
+    """The run that has it, where it is not said."""
+    from unis.runtime.directory import all_runs
+
+    with errors_told():
+        for _, state in all_runs():
+            if state.attached and any(
+                one.name == function or one.process.pid == pid for one in state.functions
+            ):
+                return state.name
+    return None
+
+
+def _name_of(state: RunState, pid: int | None) -> str:
+    for one in state.functions:
+        if one.process.pid == pid:
+            return one.name
+    raise fail(f"process {pid} is not attached to `{state.name}`")
+
+
+def _wait_for_end(directory: RunDirectory, state: RunState) -> None:
+    wait_gone([state.launcher], _END_SECONDS)
+    left: Any = directory.read()
+    if left is not None and left.run_id == state.run_id and left.problems:
+        raise fail("\n".join(left.problems), code=1)
+    say(f"{state.name}: down")

@@ -1,0 +1,304 @@
+"""The launcher of a run of functions that somebody else started: `unis attach`.
+
+It lives in the background as long as a function is attached. When unisd dies the guard gives the
+functions back to the kernel, under which they go on; the launcher starts another unisd, and that
+adopts them.
+"""
+
+import contextlib
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from unis.engine import names
+from unis.engine.client import EngineError
+from unis.errors import UnisError
+from unis.plan.attached import (
+    AttachedFunction,
+    AttachedPath,
+    AttachedPlan,
+    End,
+    RingEnd,
+    plan_attached,
+)
+from unis.plan.machine import Machine
+from unis.runtime import held
+from unis.runtime.backoff import Backoff
+from unis.runtime.claim import claim_more
+from unis.runtime.control import ControlSocket, Say
+from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.groups import group_of, remove_traces
+from unis.runtime.interrupts import interrupts
+from unis.runtime.memifs import find_end
+from unis.runtime.options import Options
+from unis.runtime.planning import others, places
+from unis.runtime.process import ProcessId, keep_off, keep_to
+from unis.runtime.run import Run, running
+from unis.runtime.state import FunctionProcess
+from unis.runtime.steps import Engine, Guard
+from unis.runtime.supervisor import Parent, under
+
+MODULE = "unis.runtime.attendant"
+
+_LOOK_SECONDS = 1.0
+_ATTACH_SECONDS = 5.0  # for a function to be seen polling
+
+
+@dataclass(frozen=True)
+class AttachRequest:
+    """A function that shall be scheduled, as the command line says it."""
+
+    run: str
+    pid: int
+    name: str
+    cpu: int
+    paths: list[list[str]]  # ingress, egress: ring:NAME or memif[:POSITION[:ROLE]]
+    cost_ns: float | None = None
+    group: str | None = None  # file prefix of the DPDK group of its rings; None: as it is found
+    policy: str = "unis"  # where this is the first of the run
+    cpus: Sequence[int] = ()  # that the launcher may use
+
+    def joined(self) -> str | None:
+        """The DPDK group to join, where there are rings. LaunchError if none is found."""
+        if all(end.startswith("memif") for path in self.paths for end in path):
+            return None
+        return self.group or group_of(self.pid)
+
+    def function(self) -> AttachedFunction:
+        """What it is on this machine; LaunchError where an end of it is not found."""
+        paths = tuple(AttachedPath(self._end(i), self._end(e)) for i, e in self.paths)
+        return AttachedFunction(self.name, self.pid, self.cpu, self.cost_ns, paths)
+
+    def _end(self, text: str) -> End:
+        kind, _, rest = text.partition(":")
+        if kind == "ring":
+            return RingEnd(rest)
+        position, _, role = rest.partition(":")
+        return find_end(self.pid, int(position or 0), role or None)
+
+
+class Attendant:
+    """Looks after what is attached."""
+
+    def __init__(self, run: Run, plan: AttachedPlan) -> None:
+        self._run = run
+        self._plan = plan  # the run's, as its kind has it
+        self._group = plan.engine.joins
+        self._started = False
+        self._backoff = Backoff()
+        self._unisd_since = time.monotonic()
+
+    # ------------------------------------------------------------------ come and go
+
+    def attach(self, request: AttachRequest, say: Say) -> None:
+        """Takes hold of a function, measures it if need be, and lets the scheduler have it."""
+        function = request.function()
+        identity = ProcessId.of(request.pid)
+        if identity is None or not identity.alive():
+            raise LaunchError(f"there is no process {request.pid}")
+        for other in self._plan.attached:
+            if other.pid == function.pid or other.name == function.name:
+                raise LaunchError(f"{other.name} (pid {other.pid}) is attached already")
+        if (group := request.joined()) and group != self._group:
+            joined = f"is in DPDK group {self._group}" if self._group else "is in no DPDK group"
+            raise LaunchError(
+                f"run `{self._plan.name}` {joined}, and the rings are in group {group}: attach "
+                "with another --name"
+            )
+        before = self._plan
+        after = before.with_attached([*before.attached, function])
+        claim_more(after, self._run.state, self._run.record)
+        noted = FunctionProcess(function.name, function.cpu, identity)
+        self._run.record(functions=self._run.state.with_function(noted))
+        keep_off(after.cpus)
+        try:
+            self._become(after)
+            self._hold(function, say)
+            self._start()
+        except BaseException:
+            self._drop(function.name)
+            raise
+
+    def _hold(self, function: AttachedFunction, say: Say) -> None:
+        client = self._run.client
+        client.attach(function.name, function.pid, self._run.check_platform, _ATTACH_SECONDS)
+        if function.cost_ns is None:
+            say(f"measuring what a packet costs {function.name}, while it runs under the kernel")
+            cost = client.estimate([function.name], {}, 0)[0].ns
+            say(f"{function.name}: {cost:.1f} ns a packet")
+            known = [
+                replace(one, cost_ns=cost) if one.name == function.name else one
+                for one in self._plan.attached
+            ]
+            self._become(self._plan.with_attached(known))
+
+    def _start(self) -> None:
+        if not self._started:
+            policy, controller = self._plan.policy, self._plan.controller
+            self._run.client.start(names.policy(policy), names.controller(controller))
+            self._started = True
+
+    def detach(self, name: str) -> None:
+        """Gives a function back as it was found."""
+        if all(function.name != name for function in self._plan.attached):
+            raise LaunchError(f"no function {name} is attached to `{self._plan.name}`")
+        self._run.client.detach(name)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        with contextlib.suppress(EngineError):  # it is not attached any more, or not yet
+            self._run.client.detach(name)
+        left = [function for function in self._plan.attached if function.name != name]
+        self._become(self._plan.with_attached(left))
+        noted = [one for one in self._run.state.functions if one.name != name]
+        self._run.record(functions=noted, cpus=sorted(self._plan.cpus))
+
+    def _become(self, plan: AttachedPlan) -> None:
+        self._run.client.apply(plan.deploy({}, self._run.state.run_id))
+        self._run.plan = self._plan = plan
+
+    # ------------------------------------------------------------------ while they run
+
+    def wait(self) -> None:
+        """Till the last function is detached. RunFailedError if the run cannot go on."""
+        control = ControlSocket(self._run.directory.control)
+        with contextlib.closing(control):
+            while self._plan.attached:
+                self._sleep(control)
+                self._see_to_platform()
+                for function in self._run.state.functions:
+                    if not function.process.alive():
+                        self._died(function)
+                if conversation := control.accept():
+                    with conversation:
+                        conversation.serve(self._answer)
+
+    def _sleep(self, control: ControlSocket) -> None:
+        pids = [process.pid for process in self._run.processes()]
+        pids += [function.process.pid for function in self._run.state.functions]
+        with contextlib.ExitStack() as stack:
+            poll = select.poll()
+            poll.register(control, select.POLLIN)
+            for pid in pids:
+                try:
+                    descriptor = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    return
+                stack.callback(os.close, descriptor)
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(_LOOK_SECONDS * 1000)
+
+    def _died(self, function: FunctionProcess) -> None:
+        self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
+        self._drop(function.name)
+        if not self._plan.attached:
+            raise RunFailedError(f"{function.name}, the last function attached, has ended")
+
+    def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
+        run = self._run
+
+        def tell(line: str) -> None:
+            run.note(line)
+            say(line)
+
+        if request.get("what") == "attach":
+            wanted = AttachRequest(**request["attach"])
+            self.attach(wanted, tell)
+            tell(f"{wanted.name} (pid {wanted.pid}) is attached on CPU {wanted.cpu}")
+        elif request.get("what") == "detach":
+            self.detach(str(request["function"]))
+            tell(f"{request['function']} is detached")
+        else:
+            raise LaunchError(
+                f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "
+                "change it"
+            )
+        return {"functions": [function.name for function in self._plan.attached]}
+
+    # ------------------------------------------------------------------ unisd
+
+    def _see_to_platform(self) -> None:
+        if self._run.guard and self._run.guard.poll() is not None:
+            self._run.tell("the guard died: starting another")
+            Guard().do(self._run)
+            if unisd := self._run.unisd:
+                self._run.tell_guard(f"unisd {unisd.process.pid}")
+        if (unisd := self._run.unisd) and unisd.ended():
+            self._adopt(unisd.last_words())
+
+    def _adopt(self, words: str) -> None:
+        """Another unisd takes hold of what the dead one had, which goes on under the kernel."""
+        run = self._run
+        for problem in held.put_back(run.directory.held):
+            run.tell(problem)
+        if self._group and run.unisd:
+            remove_traces(self._group, run.unisd.process.pid)
+        wait = self._backoff.after(time.monotonic() - self._unisd_since)
+        run.tell(f"{words}; the functions go on under the kernel, and in {wait:g} s another starts")
+        time.sleep(wait)
+        self._unisd_since = time.monotonic()
+        self._started = False
+        try:
+            Engine().do(run)
+            for function in self._plan.attached:
+                self._adopt_one(function)
+            if self._plan.attached:
+                self._start()
+        except UnisError as error:
+            if run.unisd and not run.unisd.ended():
+                raise
+            run.tell(str(error))  # it died again
+            return
+        run.tell(f"unisd has adopted {', '.join(one.name for one in self._plan.attached)}")
+
+    def _adopt_one(self, function: AttachedFunction) -> None:
+        try:
+            self._hold(function, self._run.tell)
+        except EngineError as error:
+            self._run.check_platform()
+            self._run.tell(f"{function.name} is not attached any more: {error}")
+            self._drop(function.name)
+
+
+def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
+    """The CPU of the scheduler: one that no function has, best one that no scheduler has either."""
+    taken = {cpu for other in others() for cpu in other.cpus} | {wanted}
+    shared = {cpu for other in others() for cpu in other.platform_cpus}
+    free = sorted({*cpus} - taken)
+    if not free:
+        raise LaunchError("the scheduler needs a CPU beside those of functions, and none is left")
+    return next((cpu for cpu in free if cpu not in shared), free[0])
+
+
+def _run(request: AttachRequest, parent: Parent) -> None:
+    with interrupts() as switch, contextlib.ExitStack() as stack:
+        keep_to(request.cpus)
+        request.function()  # what is wrong with it is told before anything is started
+        group = request.joined()
+        platform = _platform_cpu(request.cpu, sorted(Machine.this().cpus))
+        plan = plan_attached(
+            request.run, request.cpu, platform, places(request.run), group, request.policy
+        )
+        options = Options(policy=request.policy, start=False)
+        run = stack.enter_context(running(plan, options, parent.report, switch))
+        attendant = Attendant(run, plan)
+        attendant.attach(request, run.tell)
+        run.tell(f"{request.name} (pid {request.pid}) is attached on CPU {request.cpu}")
+        parent.finish(0)
+        attendant.wait()
+
+
+def main() -> int:
+    """`python -P -m unis.runtime.attendant REQUEST DESCRIPTOR`."""
+    request = AttachRequest(**json.loads(sys.argv[1]))
+    parent = Parent(int(sys.argv[2]))
+    return under(parent, lambda: _run(request, parent))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""The memifs of a process, seen from outside: their memory, and which end the process has.
+
+A memif's memory is an anonymous file that both its programs keep open. Which of them is the server,
+the memory does not tell; the control connection does, for the server's end of it has the name of
+the socket on which it listens.
+"""
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from unis.plan.attached import MemifEnd
+from unis.runtime.errors import LaunchError
+
+# The layout of engine/monitor/memif_region.cc.
+_COOKIE = struct.pack("=I", 0x3E31F20)
+_RING_HEADER, _DESCRIPTOR = 128, 16
+_MOST_SLOTS_LOG2 = 14
+_MOST_RINGS = 32
+_SERVER, _CLIENT = "server", "client"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a memif's memory tells of it."""
+
+    inode: int
+    slots: int
+    buffer_bytes: int
+    queues: int  # each way
+
+
+def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
+    """The end that a process has of its memif of that position among its open files.
+
+    `role`: server or client, where the user says it. LaunchError if there is none, or the role
+    cannot be told.
+    """
+    memories = list(_memories(pid))
+    if position >= len(memories):
+        raise LaunchError(
+            f"process {pid} has {len(memories)} memifs that are connected, and memif:{position} "
+            "is none of them: they are counted from 0, in the order of its open files"
+        )
+    memory = memories[position]
+    role = role or _role(pid, memory)
+    if role is None:
+        raise LaunchError(
+            f"whether process {pid} is the server or the client of memif:{position} cannot be "
+            f"told from outside: say memif:{position}:server or memif:{position}:client"
+        )
+    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT, memory.queues)
+
+
+def _memories(pid: int) -> Iterator[Memory]:
+    seen: set[int] = set()
+    for path in _files(pid):
+        with contextlib.suppress(OSError):
+            if not str(path.readlink()).startswith("/memfd:"):
+                continue
+            found = _memory(path)
+            if found and found.inode not in seen:
+                seen.add(found.inode)
+                yield found
+
+
+def _memory(path: Path) -> Memory | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        of = os.fstat(descriptor)
+        if not stat.S_ISREG(of.st_mode) or not _is_ring(descriptor, 0):
+            return None
+        for slots in (1 << log2 for log2 in range(_MOST_SLOTS_LOG2 + 1)):
+            ring = _RING_HEADER + _DESCRIPTOR * slots
+            if not _is_ring(descriptor, ring):
+                continue
+            rings = sum(_is_ring(descriptor, at * ring) for at in range(_MOST_RINGS))
+            buffers, rest = divmod(of.st_size - rings * ring, rings * slots)
+            if rest == 0 and buffers > 0:
+                return Memory(of.st_ino, slots, buffers, rings // 2)
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _is_ring(descriptor: int, at: int) -> bool:
+    return os.pread(descriptor, len(_COOKIE), at) == _COOKIE
+
+
+def _files(pid: int) -> list[Path]:
+    """The open files of a process, by their number."""
+    try:
+        files = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError as error:
+        raise LaunchError(f"cannot look at the files of process {pid}: {error.strerror}") from None
+    return sorted(files, key=lambda path: int(path.name))
+
+
+# ------------------------------------------------------------------ who is the server
+
+
+def _role(pid: int, memory: Memory) -> str | None:
+    """What the control connections between the process and the other one say; None: not enough."""
+    others = {other for other in _processes() if other != pid and _has(other, memory.inode)}
+    mine = _sockets(pid)
+    theirs = {inode for other in others for inode in _sockets(other)}
+    connections = _connections()
+    roles = {
+        _SERVER if named else _CLIENT
+        for inode, (peer, named) in connections.items()
+        if inode in mine and peer in theirs and named != connections.get(peer, (0, named))[1]
+    }
+    return roles.pop() if len(roles) == 1 else None
+
+
+def _processes() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _has(pid: int, inode: int) -> bool:
+    with contextlib.suppress(LaunchError):
+        for path in _files(pid):
+            with contextlib.suppress(OSError):
+                if path.stat().st_ino == inode and str(path.readlink()).startswith("/memfd:"):
+                    return True
+    return False
+
+
+def _sockets(pid: int) -> set[int]:
+    found: set[int] = set()
+    with contextlib.suppress(LaunchError):
+        for path in _files(pid):
+            with contextlib.suppress(OSError):
+                target = str(path.readlink())
+                if target.startswith("socket:["):
+                    found.add(int(target[len("socket:[") : -1]))
+    return found
+
+
+_SOCK_DIAG_BY_FAMILY, _DUMP = 20, 0x301
+_ERROR, _DONE = 2, 3
+_ESTABLISHED = 1 << 1
+_SHOW_NAME, _SHOW_PEER = 1, 4
+_NAME, _PEER = 0, 2
+_NETLINK_SOCK_DIAG = 4
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBHIII8s")
+_ANSWER = struct.Struct("=BBBxI8s")
+_ATTRIBUTE = struct.Struct("=HH")
+
+
+def _connections() -> dict[int, tuple[int, bool]]:
+    """Each connected Unix socket by its inode: the one it is connected to, and if it has a name."""
+    request = _REQUEST.pack(
+        socket.AF_UNIX, 0, 0, _ESTABLISHED, 0, _SHOW_NAME | _SHOW_PEER, b"\xff" * 8
+    )
+    header = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _DUMP, 1, 0)
+    found: dict[int, tuple[int, bool]] = {}
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked,
+    ):
+        asked.settimeout(1.0)
+        asked.send(header + request)
+        while _read(asked.recv(1 << 16), found):
+            pass
+    return found
+
+
+def _read(data: bytes, found: dict[int, tuple[int, bool]]) -> bool:
+    """Adds what one datagram says; whether more will come."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, *_ = _HEADER.unpack_from(data, at)
+        if kind in (_ERROR, _DONE) or length < _HEADER.size + _ANSWER.size:
+            return False
+        _, _, _, inode, _ = _ANSWER.unpack_from(data, at + _HEADER.size)
+        attributes = dict(_attributes(data[at + _HEADER.size + _ANSWER.size : at + length]))
+        if len(peer := attributes.get(_PEER, b"")) == 4:
+            found[inode] = (int.from_bytes(peer, sys.byteorder), bool(attributes.get(_NAME)))
+        at += (length + 3) & ~3
+    return True
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind, data[at + _ATTRIBUTE.size : at + length]
+        at += (length + 3) & ~3
