@@ -51,7 +51,7 @@ class Foreign:
 
 
 @contextmanager
-def testpmd(name: str, directory: Path, *arguments: str) -> Iterator[Foreign]:
+def started_by_hand(name: str, directory: Path, *arguments: str) -> Iterator[Foreign]:
     """As somebody would start it on CPU 1, its main lcore on CPU 0."""
     log = (directory / f"{name}.log").open("w")
     with log, subprocess.Popen(
@@ -88,7 +88,7 @@ def circle(directory: Path, *names: str) -> Iterator[list[Foreign]]:
             left = memif(0, "server" if at == 0 else "client", (at - 1) % len(names))
             right = memif(1, "client" if at == last else "server", at)
             started.append(
-                stack.enter_context(testpmd(name, directory, "--in-memory", left, right))
+                stack.enter_context(started_by_hand(name, directory, "--in-memory", left, right))
             )
             if at < last:
                 Machine.wait_for(sockets[at].exists, f"{name} serves no memif")

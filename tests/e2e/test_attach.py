@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.attached import Foreign, circle, polls, testpmd
+from tests.e2e.attached import Foreign, circle, polls, started_by_hand
 from tests.e2e.machine import UNIS, Machine
 from unis import built
 from unis.runtime.directory import run_directory
@@ -136,7 +136,7 @@ def test_one_that_dies_is_dropped_and_the_others_go_on(machine: Machine) -> None
 def test_over_rings_of_another_group(machine: Machine) -> None:
     rings = ["--vdev=net_ring0", "--vdev=net_ring1"]
     group = f"other{os.getpid()}"
-    with testpmd(group, machine.directory, *rings) as one:
+    with started_by_hand(group, machine.directory, *rings) as one:
         one.say("start tx_first 8")
         machine.wait_for(lambda: polls(one), "it does not poll")
         before = one.threads()
