@@ -106,6 +106,9 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
   auto memory = PacketMemory::Create(packets + packets / 2);  // room for what is added later
   if (!memory.ok()) return memory.status();
   std::unique_ptr<Deployment> deployment(new Deployment(*std::move(memory), std::move(options)));
+  auto heartbeat = Heartbeat::Create();
+  if (!heartbeat.ok()) return heartbeat.status();
+  deployment->heartbeat_ = *std::move(heartbeat);
   if (auto status = deployment->OpenPorts(config.traffic()); !status.ok()) return status;
   if (auto status = deployment->Apply(config); !status.ok()) return status;
   return deployment;

@@ -17,6 +17,7 @@
 #include "engine/monitor/link_monitor.h"
 #include "engine/platform/bridge.h"
 #include "engine/platform/chain.h"
+#include "engine/platform/heartbeat.h"
 #include "engine/platform/links/memif.h"
 #include "engine/platform/links/ring.h"
 #include "engine/platform/packet_memory.h"
@@ -71,6 +72,7 @@ class Deployment {
   }
   std::uint64_t unclassified() const { return source_ ? source_->unclassified() : 0; }
   std::vector<LatencyHistogram> Latencies() const;  // of each chain, as the sink has it now
+  Heartbeat* heartbeat() { return heartbeat_ ? &*heartbeat_ : nullptr; }  // null: foreign
   const LinkMonitor& monitor() const { return monitor_; }
   std::vector<const Component*> components() const;  // source, sink, bridges
 
@@ -174,6 +176,7 @@ class Deployment {
   LinkMonitor monitor_{std::vector<Link>{}};
   Chains chains_;
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
+  std::optional<Heartbeat> heartbeat_;
   std::uint32_t kept_ = 0;
   Gone gone_;
   std::map<std::string, Positions> positions_;  // by name of the port

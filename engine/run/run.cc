@@ -208,7 +208,8 @@ absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
   for (std::size_t i = 0; i < count; ++i) {
     if (schedulers_.size() == i) {
       const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
-      auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i));
+      auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i),
+                                                       i == 0 ? deployment_->heartbeat() : nullptr);
       if (auto status = RunFavoured(*made, lcores[i]); !status.ok()) return status;
       schedulers_.push_back(std::move(made));
     }

@@ -9,6 +9,7 @@
 
 #include "engine/base/counter.h"
 #include "engine/platform/component.h"
+#include "engine/platform/heartbeat.h"
 #include "engine/scheduler/core_set.h"
 #include "engine/timer/tsc_timer.h"
 #include "engine/trace/trace_recorder.h"
@@ -17,9 +18,11 @@ namespace unis {
 
 class SchedulerComponent final : public Component {
  public:
-  // `timer` and `beat`, which counts the ticks, outlive the component.
-  SchedulerComponent(const std::string& name, const TscTimer& timer, Counter& beat)
-      : Component(name), timer_(timer), beat_(beat) {}
+  // `timer`, and those who learn of each tick, outlive the component: `beat` is for the guard,
+  // `heartbeat`, if it is not null, for the functions.
+  SchedulerComponent(const std::string& name, const TscTimer& timer, Counter& beat,
+                     Heartbeat* heartbeat)
+      : Component(name), timer_(timer), beat_(beat), heartbeat_(heartbeat) {}
   ~SchedulerComponent() override { Halt(); }
 
   // Only inside Do(). Null: the kernel decides.
@@ -31,6 +34,7 @@ class SchedulerComponent final : public Component {
  private:
   std::uint32_t Iterate() noexcept override {
     beat_.Add(1);
+    if (heartbeat_ != nullptr) heartbeat_->Beat();
     const std::uint32_t switches = cores_ ? cores_->Tick() : 0;
     if (trace_ && trace_->recording()) [[unlikely]]
       trace_->Sample(timer_.Now());
@@ -39,6 +43,7 @@ class SchedulerComponent final : public Component {
 
   const TscTimer& timer_;
   Counter& beat_;
+  Heartbeat* const heartbeat_;
   std::unique_ptr<CoreSet> cores_;
   std::unique_ptr<TraceRecorder> trace_;
 };

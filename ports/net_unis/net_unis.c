@@ -15,6 +15,7 @@
 
 #include <ethdev_driver.h>
 #include <ethdev_vdev.h>
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_hash_crc.h>
@@ -35,10 +36,15 @@
 RTE_LOG_REGISTER_DEFAULT(net_unis_logtype, NOTICE);
 #define PORT_LOG(level, ...) rte_log(RTE_LOG_##level, net_unis_logtype, "net_unis: " __VA_ARGS__)
 
+#define LOOK_EVERY 0x10000 /* polls; a power of two */
+
 struct port {
 	struct rte_ring *rx; /* or NULL */
 	struct rte_ring *tx; /* or NULL */
 	struct unis_port_shm *shm;
+	const struct unis_heartbeat *engine; /* or NULL: it has none */
+	uint64_t beats;                      /* when last looked */
+	uint64_t beaten;                     /* timer cycles; when they last had grown */
 	uint16_t port_id;
 	struct rte_ether_addr mac;
 };
@@ -47,6 +53,25 @@ static inline void
 counter_add(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELEASE);
+}
+
+/* Whoever was not let run for long looks at a number that has grown. */
+static void
+engine_look(struct port *port)
+{
+	struct rte_eth_dev_data *data = rte_eth_devices[port->port_id].data;
+	uint64_t beats = __atomic_load_n(&port->engine->beats, __ATOMIC_RELAXED);
+	uint64_t now = rte_get_timer_cycles();
+
+	if (beats == 0)
+		return; /* nothing is scheduled yet */
+	if (beats != port->beats) {
+		port->beats = beats;
+		port->beaten = now;
+		data->dev_link.link_status = RTE_ETH_LINK_UP;
+	} else if (now - port->beaten > rte_get_timer_hz() / 10) {
+		data->dev_link.link_status = RTE_ETH_LINK_DOWN;
+	}
 }
 
 static uint16_t
@@ -65,6 +90,8 @@ port_rx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs)
 		    0 :
 		    rte_ring_sc_dequeue_burst(port->rx, (void **)bufs, nb_bufs, NULL);
 	counter_add(&port->shm->polls, 1);
+	if (unlikely(port->shm->polls % LOOK_EVERY == 0) && port->engine != NULL)
+		engine_look(port);
 	if (n == 0)
 		return 0;
 	/* The packets were last touched by another process or core: their lines are fetched side by side
@@ -257,6 +284,7 @@ static int
 port_connect(struct port *port, const struct port_args *args)
 {
 	const struct rte_memzone *zone = rte_memzone_lookup(args->shm);
+	const struct rte_memzone *heartbeat = rte_memzone_lookup(UNIS_HEARTBEAT);
 	int err;
 
 	err = ring_find(args->rx, &port->rx);
@@ -269,6 +297,8 @@ port_connect(struct port *port, const struct port_args *args)
 		return -ENOENT;
 	}
 	port->shm = zone->addr;
+	port->engine = heartbeat == NULL ? NULL : heartbeat->addr;
+	port->beaten = rte_get_timer_cycles();
 	return 0;
 }
 

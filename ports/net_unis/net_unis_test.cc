@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -233,6 +234,33 @@ TEST_F(NetUnisTest, StatisticsAreTheCounters) {
   EXPECT_EQ(stats.opackets, 4U);
   EXPECT_EQ(stats.obytes, 5U);
   EXPECT_EQ(stats.oerrors, 6U);
+}
+
+// A program that asks its port as any other learns that the engine is dead, and that it is back.
+TEST_F(NetUnisTest, TheLinkIsUpWhileTheEngineGoesOn) {
+  const Zone heartbeat(rte_memzone_reserve_aligned(UNIS_HEARTBEAT, sizeof(unis_heartbeat),
+                                                   SOCKET_ID_ANY, 0, RTE_CACHE_LINE_SIZE));
+  ASSERT_TRUE(heartbeat);
+  auto* const engine = static_cast<unis_heartbeat*>(heartbeat->addr);
+  engine->beats = 1;
+  Open();
+  const auto becomes = [&](int status, bool beats) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    rte_eth_link link{};
+    do {
+      for (int i = 0; i < 10'000; ++i) {
+        rte_mbuf* packet = nullptr;
+        (void)rte_eth_rx_burst(port_, 0, &packet, 1);
+      }
+      if (beats) ++engine->beats;
+      EXPECT_EQ(rte_eth_link_get_nowait(port_, &link), 0);
+    } while (link.link_status != status && std::chrono::steady_clock::now() < end);
+    return link.link_status == status;
+  };
+  EXPECT_TRUE(becomes(RTE_ETH_LINK_UP, true));
+  EXPECT_TRUE(becomes(RTE_ETH_LINK_DOWN, false));
+  EXPECT_TRUE(becomes(RTE_ETH_LINK_UP, true));
+  Remove();
 }
 
 // What programs do to a port before they use it.

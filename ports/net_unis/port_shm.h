@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one layout that the engine and the net_unis port share: what a port tells of itself, in a
- * memzone of the DPDK multi-process group. The engine creates it, zeroed, before the NF starts.
+ * What the engine and the net_unis port share: what a port tells of itself, in a memzone of the DPDK
+ * multi-process group that the engine creates, zeroed, before the NF starts; and a heartbeat.
  *
  * Each field has one writer, the NF's polling thread, and is stored and loaded whole (8 bytes,
  * aligned), in this order in every call: read with __atomic_load_n(…, __ATOMIC_ACQUIRE), a field is
@@ -12,6 +12,15 @@
 #define UNIS_PORT_SHM_H
 
 #include <stdint.h>
+
+/* That the scheduler goes on: a memzone of this name, into which its loop alone writes. When the
+ * number has stood still for a tenth of a second the engine is dead, or stands still; ports then say
+ * that their link is down, as programs ask any port. 0: it has not begun. */
+#define UNIS_HEARTBEAT "unis_heartbeat"
+
+struct unis_heartbeat {
+	uint64_t beats;
+};
 
 struct unis_port_shm {
 	uint64_t polls;       /* calls of rx_burst, with or without packets */

@@ -1,0 +1,56 @@
+"""What the documentation says one should type works as it stands."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.machine import UNIS, Machine, macswap
+from tests.e2e.pages import follow
+from tests.e2e.strangers import stranger
+from unis import built
+from unis.runtime.directory import run_directory
+
+_DOCS = built.clone() / "docs"
+
+
+@pytest.fixture
+def mine(machine: Machine) -> Iterator[Machine]:
+    """The page calls its run so."""
+    machine.name = "mine"
+    yield machine
+    machine.down()
+
+
+def test_bring_your_own(mine: Machine) -> None:
+    said = follow(_DOCS / "bring-your-own.md", mine.directory, stranger("dpdk-testpmd").parent)
+    assert "dpdk-testpmd" in said, "config shows the command line"
+    assert "in flight" in said, "account counts"
+    mine.assert_clean()
+
+
+def words_of(key: str, name: str) -> list[str]:
+    """The command line of a line of the unit, for the instance called `name`."""
+    unit = (_DOCS / "unis@.service").read_text()
+    line = next(line for line in unit.splitlines() if line.startswith(f"{key}="))
+    words = line.removeprefix(f"{key}=").removeprefix("-").replace("%i", name).split()
+    assert words[0] == "/usr/local/bin/unis"
+    return [UNIS, *words[1:]]
+
+
+def test_the_unit_of_systemd(machine: Machine) -> None:
+    """Its commands, as systemd calls them."""
+    file = machine.chain_file({"a": macswap(), "b": macswap()})
+    start = [word if word != f"/etc/unis/{machine.name}.yaml" else str(file)
+             for word in words_of("ExecStart", machine.name)]  # fmt: skip
+    with subprocess.Popen(start, stdin=subprocess.DEVNULL) as service:
+        socket = run_directory(machine.name).socket
+        machine.wait_for(
+            lambda: socket.exists() and bool(machine.ps()["stats"]["account"].get("delivered")),
+            "it delivers",
+        )
+        service.send_signal(signal.SIGTERM)
+        service.wait(60)
+    subprocess.run(words_of("ExecStopPost", machine.name), check=False, timeout=60)
+    machine.assert_clean()
