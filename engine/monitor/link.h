@@ -108,8 +108,15 @@ class Link {
 
   std::uint16_t Position(const void* at) const noexcept {
     if (reading_ == Reading::kNone) return 0;
-    if (reading_ != Reading::kRing)
-      return __atomic_load_n(static_cast<const std::uint16_t*>(at), __ATOMIC_RELAXED);
+    if (reading_ != Reading::kRing) {
+      std::uint16_t sum = 0;
+      for (std::uint32_t ring = 0; ring < rings_; ++ring) {
+        sum = static_cast<std::uint16_t>(
+            sum +
+            __atomic_load_n(Located<std::uint16_t>(at, ring * ring_bytes_), __ATOMIC_RELAXED));
+      }
+      return sum;
+    }
     return static_cast<std::uint16_t>(
         __atomic_load_n(static_cast<const std::uint32_t*>(at), __ATOMIC_RELAXED));
   }

@@ -26,7 +26,9 @@ std::size_t MappedBytes(const MemifShape& shape) { return 2 * shape.queues * sha
 
 class File {
  public:
-  explicit File(const fs::path& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  // Whoever's file it is may put another in its place: it is not waited for.
+  explicit File(const fs::path& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~File() {
     if (fd_ >= 0) close(fd_);
   }

@@ -138,6 +138,12 @@ absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
   return absl::OkStatus();
 }
 
+absl::Status Deployment::Check(const v1::DeployRequest& config) const {
+  if (auto topology = Topology::Resolve(config, options_.cpus); !topology.ok())
+    return topology.status();
+  return foreign() ? absl::OkStatus() : RoomFor(config);
+}
+
 absl::Status Deployment::Apply(const v1::DeployRequest& config) {
   auto topology = Topology::Resolve(config, options_.cpus);
   if (!topology.ok()) return topology.status();
@@ -221,12 +227,15 @@ void Deployment::Take(Additions additions, Topology topology) {
 
 // Before what `topology` has no longer goes. A chain stays where its ends do.
 void Deployment::CountGone(const Topology& topology) {
-  const auto stays = [&topology](const std::string& name) {
-    return std::ranges::any_of(topology.chains,
-                               [&](const auto& chain) { return chain.config.name() == name; });
+  const auto stays = [&topology](const v1::ChainConfig& was) {
+    return std::ranges::any_of(topology.chains, [&](const auto& chain) {
+      return chain.config.name() == was.name() && chain.config.ingress() == was.ingress() &&
+             chain.config.egress() == was.egress();
+    });
   };
-  for (const auto& chain : chains_) {
-    if (stays(chain->name())) continue;
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    const auto& chain = chains_[i];
+    if (stays(topology_.chains[i].config)) continue;
     gone_.offered += chain->offered.value();
     gone_.delivered += chain->delivered.value();
     gone_.dropped_ingress_full += chain->dropped_ingress_full.value();
@@ -265,6 +274,7 @@ void Deployment::ReadLinksAnew() {
     }
   }
   monitor_ = LinkMonitor(std::move(links));
+  for (const auto& [name, memif] : memifs_) memif->DropReplaced();
 }
 
 // All of it that can fail.
@@ -300,6 +310,7 @@ void Deployment::TakeChains() {
     } else {
       chains_.push_back(
           std::make_unique<Chain>(wanted.config.name(), ring(wanted.ingress), ring(wanted.egress)));
+      chains_.back()->up = false;  // till its functions are there
     }
   }
 }
@@ -334,6 +345,7 @@ void Deployment::LayBridges() {
 void Deployment::WatchLinks() {
   if ((foreign() || !memifs_.empty()) && !sampler_) sampler_ = std::make_unique<LinkSampler>();
   for (const auto& link : topology_.links) {
+    if (sampler_ && sampler_->progress(link.first) != nullptr) continue;  // it goes on counting
     const Memif* const of_memif = memif(link.first);
     if (of_memif != nullptr && of_memif->located()) sampler_->Watch(link.first, of_memif->region());
     if (of_memif == nullptr && foreign()) sampler_->Watch(link.first, *ring(link.first));

@@ -57,6 +57,8 @@ class Deployment {
   // still wait there. Meanwhile no packet moves, and no scheduler may read the links; what stays
   // goes on counting from where it was. An error changes nothing.
   absl::Status Apply(const v1::DeployRequest& config);
+  // What is wrong with `config`, as far as that can be told before anything is touched.
+  absl::Status Check(const v1::DeployRequest& config) const;
 
   const v1::DeployRequest& config() const { return config_; }
   const Topology& topology() const { return topology_; }

@@ -76,7 +76,11 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   const auto index = deployment_.topology().FindFunction(request.function());
   if (!index)
     return absl::NotFoundError(fmt::format("there is no function {}", request.function()));
-  if (!Living(request.function()).empty())
+  const auto lives = [&] {
+    const std::lock_guard lock(state);
+    return !Living(request.function()).empty();
+  };
+  if (lives())
     return absl::FailedPreconditionError(
         fmt::format("function {} is attached already", request.function()));
   const nanoseconds timeout =
@@ -252,8 +256,9 @@ absl::Status Members::LetGo(const std::string& function) {
     if (attached.name != function || attached.let_go) continue;
     attached.let_go = true;
     for (const auto& member : attached.threads) {
-      status.Update(member->thread.Restore());
-      member->note = {};
+      const auto restored = member->thread.Restore();
+      if (restored.ok()) member->note = {};  // else the guard may have more luck
+      status.Update(restored);
     }
   }
   return status;
@@ -277,7 +282,11 @@ absl::Status Members::Pin(const std::string& function) {
 std::vector<std::string> Members::TakeDead() {
   std::vector<std::string> dead;
   for (Attached& attached : attached_) {
-    if (attached.told_dead || attached.lives()) continue;
+    if (attached.told_dead) continue;
+    if (attached.lives()) {  // its other threads go on
+      std::erase_if(attached.threads, [](const auto& member) { return !member->thread.alive(); });
+      continue;
+    }
     attached.told_dead = true;
     for (const auto& member : attached.threads) member->note = {};
     dead.push_back(attached.name);
@@ -288,8 +297,11 @@ std::vector<std::string> Members::TakeDead() {
 }
 
 bool Members::HasDead() const {
-  return std::ranges::any_of(
-      attached_, [](const Attached& attached) { return !attached.told_dead && !attached.lives(); });
+  return std::ranges::any_of(attached_, [](const Attached& attached) {
+    return !attached.told_dead && std::ranges::any_of(attached.threads, [](const auto& member) {
+      return !member->thread.alive();
+    });
+  });
 }
 
 absl::Status Members::Release() {

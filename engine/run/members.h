@@ -41,9 +41,10 @@ class Members {
   void ForgetOthers();
   // To the CPU that the topology has for it now.
   absl::Status Pin(const std::string& function);
-  // Functions whose process has ended since the last call, attached or let go.
+  // Functions whose process has ended since the last call, attached or let go. Threads that ended
+  // while others of their function go on are forgotten: nobody may schedule them meanwhile.
   std::vector<std::string> TakeDead();
-  bool HasDead() const;  // whether it would name one
+  bool HasDead() const;  // whether it would find a function or a thread
   // Puts all back; what could not be.
   absl::Status Release();
 

@@ -240,7 +240,8 @@ Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind control
 
 std::optional<Control::Decision> Run::Decided() const {
   const std::lock_guard lock(state_);
-  return control_ ? control_->decision() : std::nullopt;
+  const auto decision = control_ ? control_->decision() : std::nullopt;
+  return decision ? decision : wanted_;
 }
 
 absl::Status Run::Change(const Control::Decision& wanted) {
@@ -249,6 +250,7 @@ absl::Status Run::Change(const Control::Decision& wanted) {
 }
 
 absl::Status Run::ChangeTo(const Control::Decision& wanted) {
+  if (!control_) return absl::UnavailableError("nothing schedules: the last change failed");
   if (control_->decision() == wanted) return absl::OkStatus();
   if (deployment_->foreign() && wanted.controller == v1::CONTROLLER_CGROUP)
     return absl::InvalidArgumentError(

@@ -56,15 +56,23 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   const auto pass = turnstile_.Enter("changing what runs");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
-  if (auto status = MayBecome(request); !status.ok()) return status;
   const std::lock_guard arrangement(arrangement_);
+  if (auto status = MayBecome(request); !status.ok()) return status;
+  if (auto status = deployment_->Check(request); !status.ok()) return status;
   if (phase_ != v1::RUN_PHASE_RUNNING) {
     const std::lock_guard lock(state_);
     return Reconfigure(request);
   }
   LetRunEmpty(request);
-  const std::lock_guard lock(state_);
-  return Arrange([&] { return Reconfigure(request); });
+  const std::vector<unsigned> before = deployment_->topology().cpus;
+  {
+    const std::lock_guard lock(state_);
+    if (auto status = Arrange([&] { return Reconfigure(request); }); !status.ok()) return status;
+  }
+  std::vector<unsigned> more = deployment_->topology().cpus;
+  std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(before, cpu) > 0; });
+  for (Lease& lease : SuspendFairServers(more)) leases_.push_back(std::move(lease));
+  return absl::OkStatus();
 }
 
 // What no run can take on while it lives.
@@ -221,9 +229,9 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
     const std::lock_guard arrangement(arrangement_);
     const std::lock_guard lock(state_);
     BuryDead();
+    if (absent_.contains(request.function()))
+      return Refused(fmt::format("function {} has died: detach it first", request.function()));
   }
-  if (absent_.contains(request.function()))
-    return Refused(fmt::format("function {} has died: detach it first", request.function()));
   const auto tid = members_->Attach(request, ending_, state_);
   if (!tid.ok()) return tid.status();
   const std::lock_guard arrangement(arrangement_);
@@ -314,11 +322,9 @@ void Run::TakeBack() {
 }
 
 void Run::BuryDead() {
-  if (!members_) return;
-  const std::vector<std::string> dead = members_->TakeDead();
-  if (dead.empty()) return;
+  if (!members_ || !members_->HasDead()) return;
   const auto bury = [&] {
-    for (const std::string& name : dead) {
+    for (const std::string& name : members_->TakeDead()) {
       const auto function = deployment_->topology().FindFunction(name);
       if (!function) continue;
       spdlog::warn("function {} has ended", name);

@@ -201,7 +201,10 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
   if (!kernel.ok()) return kernel;
   work(Drain(timeout, interrupt));
   if (interrupt.raised()) return Ending();
-  return Change(before);
+  const std::lock_guard lock(state_);
+  wanted_ = before;  // also if somebody has died meanwhile
+  BuryDead();
+  return ChangeTo(before);
 }
 
 // Waits until no packet is under way, or until nothing has moved for so long that what is left will
@@ -214,6 +217,10 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   int still = 0;
   while (std::chrono::steady_clock::now() < deadline) {
     (void)deployment_->FreeSent();
+    {
+      const std::lock_guard lock(state_);
+      BuryDead();
+    }
     for (const std::string& name : absent_)
       deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
     const std::uint64_t moved = Movement(*deployment_);

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/monitor/link.h"
 #include "engine/monitor/memif_region.h"
@@ -43,10 +45,17 @@ class Memif {
   absl::StatusOr<MemifRegion> Find(pid_t pid) const;
   // The links are read there from now on; until then they cannot be read. Again after a
   // reconnection: what link() gave before is void then, and nobody may read it any more.
-  void Take(MemifRegion region) { region_.emplace(std::move(region)); }
+  void Take(MemifRegion region) {
+    Forget();
+    region_.emplace(std::move(region));
+  }
   // One of its programs is gone: until it is found again nobody can tell what it carries. What
   // link() gave before is void.
-  void Forget() { region_.reset(); }
+  void Forget() {
+    if (region_) replaced_.push_back(*std::exchange(region_, std::nullopt));
+  }
+  // Nobody reads any more what link() gave before Take() or Forget().
+  void DropReplaced() { replaced_.clear(); }
   bool located() const { return region_.has_value(); }
   const MemifRegion& region() const { return *region_; }  // only where located
   Link link(MemifDirection direction) const;
@@ -57,6 +66,7 @@ class Memif {
   MemifConfig config_;
   std::unique_ptr<MemifServer> port_;
   std::optional<MemifRegion> region_;
+  std::vector<MemifRegion> replaced_;
 };
 
 }  // namespace unis

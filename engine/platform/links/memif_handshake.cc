@@ -40,6 +40,7 @@ std::optional<MemifMessage> MemifHandshake::Answer(const MemifMessage& message,
   if (message.type == Type::kDisconnect) return std::nullopt;
   if (const std::string wrong = Check(message, file); !wrong.empty()) {
     expects_ = Expects::kNothing;
+    memory_.reset();
     MemifMessage away = Of(Type::kDisconnect);
     Write(away.disconnect.reason, wrong);
     return away;

@@ -147,7 +147,9 @@ TEST_F(MemifServerTest, WhateverStandsInTheMemoryPacketsStayWithinTheirBounds) {
     }
     rte_pktmbuf_free_bulk(packets.data(), count);
     Send(*server_, 8);
-  } while (std::chrono::steady_clock::now() < end);
+    // Of a busy machine the liar may have had little.
+  } while (std::chrono::steady_clock::now() <
+           (received > 0 ? end : end + std::chrono::seconds(20)));
   EXPECT_GT(received, 0U) << "no lie was ever taken for a packet";
 }
 
