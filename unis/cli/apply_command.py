@@ -10,7 +10,7 @@ import typer
 
 from unis.cli.select import ChainFileArgument, JsonOption, connect
 from unis.cli.terminal import errors_told, fail, out, say
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
 
 if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
@@ -48,6 +48,8 @@ def apply(
         result = _ask(directory, request.as_dict())
     if as_json:
         out.print_json(json.dumps(result))
+        if result["difference"]["refused"]:
+            raise typer.Exit(EXIT_BAD_INPUT)
         return
     _show(state.name, result)
 

@@ -207,12 +207,18 @@ class Attendant:
             say(line)
 
         if request.get("what") == "attach":
-            wanted = AttachRequest(**request["attach"])
+            try:
+                wanted = AttachRequest(**request["attach"])
+            except (KeyError, TypeError) as error:
+                raise LaunchError(
+                    f"no request that this launcher knows ({error}): is it of another version?"
+                ) from None
             self.attach(wanted, tell)
             tell(f"{wanted.name} (pid {wanted.pid}) is attached on CPU {wanted.cpu}")
         elif request.get("what") == "detach":
-            self.detach(str(request["function"]))
-            tell(f"{request['function']} is detached")
+            function = str(request.get("function"))
+            self.detach(function)
+            tell(f"{function} is detached")
         else:
             raise LaunchError(
                 f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "

@@ -65,7 +65,11 @@ def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say
     new = plan_next(Path(request.file), run.plan, machine, request.variables)
     steps = difference(run.plan, new, missing)
     result = {"difference": steps.as_dict(), "applied": False, "seconds": 0.0}
-    if request.dry_run or not steps:
+    if request.dry_run:
+        return result
+    if not steps:
+        run.plan = new  # the file that was read counts from then on
+        run.record(chain_file=str(new.chain_file))
         return result
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))

@@ -109,6 +109,20 @@ class Conversation:
             self._gone = True
 
 
+def _listen(connection: socket.socket, say: Say) -> dict[str, Any]:
+    with connection.makefile("r", errors="replace") as lines:
+        while line := lines.readline(_MOST_BYTES):
+            message = json.loads(line)
+            if "say" in message:
+                say(str(message["say"]))
+            elif "error" in message:
+                raise LaunchError(str(message["error"]), bad_input=bool(message["bad_input"]))
+            else:
+                result: dict[str, Any] = message["result"]
+                return result
+    raise ConnectionError
+
+
 def ask(path: Path, request: dict[str, Any], say: Say) -> dict[str, Any]:
     """Asks the launcher behind `path`, and waits for its answer. UnisError with its sentence."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -121,14 +135,6 @@ def ask(path: Path, request: dict[str, Any], say: Say) -> dict[str, Any]:
                 "the chains up, or was not started by `unis up`",
                 bad_input=False,
             ) from None
-        with connection.makefile("r", errors="replace") as lines:
-            while line := lines.readline(_MOST_BYTES):
-                message = json.loads(line)
-                if "say" in message:
-                    say(str(message["say"]))
-                elif "error" in message:
-                    raise LaunchError(str(message["error"]), bad_input=bool(message["bad_input"]))
-                else:
-                    result: dict[str, Any] = message["result"]
-                    return result
+        with contextlib.suppress(ConnectionError, ValueError):  # it ended in the middle of a word
+            return _listen(connection, say)
     raise LaunchError("the launcher ended before it answered; see `unis ps`", bad_input=False)

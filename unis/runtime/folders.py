@@ -8,13 +8,13 @@ writes nothing in it any more: its user could have put a link in the place of an
 from __future__ import annotations
 
 import os
-import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import own_directory, remove_tree
+from unis.runtime.privileges import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def make(function: FunctionPlan) -> None:
 def give_away(function: FunctionPlan) -> None:
     """Makes the folder of `function`, and the sockets in it, its user's."""
     if function.folder and function.user:
-        account = pwd.getpwnam(function.user)
+        account = account_of(function.user)
         owner = (account.pw_uid, account.pw_gid)
         try:
             for socket in function.folder.iterdir():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
 from unis.runtime.process import ProcessId, calm, end
 from unis.runtime.state import FunctionProcess
@@ -40,8 +41,7 @@ def start_functions(
     for function in functions:
         run.tell(f"starting {function.name} on CPU {function.cpu}")
         served = run.plan.served_by(function)
-        for socket in served:  # one that died may have left it
-            socket.unlink(missing_ok=True)
+        _clear(function.name, served)
         child = run.start_function(function, function.argv_beside if beside else function.argv)
         if identity := ProcessId.of(child.process.pid):
             before = run.state.function(function.name)
@@ -57,6 +57,17 @@ def start_functions(
     started()
     for process in late:
         run.attach(process)
+
+
+def _clear(name: str, sockets: Sequence[Path]) -> None:
+    """One that died may have left them; in its own folder also something else in their place."""
+    for socket in sockets:
+        try:
+            socket.unlink(missing_ok=True)
+        except OSError as error:
+            raise LaunchError(
+                f"{name}: cannot remove {socket}: {error.strerror}", bad_input=False
+            ) from None
 
 
 def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:

@@ -71,7 +71,7 @@ def _memories(pid: int) -> Iterator[Memory]:
 
 
 def _memory(path: Path) -> Memory | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         of = os.fstat(descriptor)
         if not stat.S_ISREG(of.st_mode) or not _is_ring(descriptor, 0):

@@ -5,7 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unis.runtime.errors import LaunchError
+
 PATH = "/usr/local/bin:/usr/bin:/bin"  # of programs that run as another user
+
+
+def account_of(user: str) -> pwd.struct_passwd:
+    """LaunchError if there is none any more."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        raise LaunchError(f"there is no user `{user}` any more") from None
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,13 @@ class Rights:
     def _user(self) -> list[str]:
         if self.user is None:
             return []
-        account = pwd.getpwnam(self.user)
+        account = account_of(self.user)
         return [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
 
     def _environment(self, env: Mapping[str, str]) -> list[str]:
         if self.user is None:
             return []
-        home = pwd.getpwnam(self.user).pw_dir
+        home = account_of(self.user).pw_dir
         own = {"PATH": PATH, "HOME": home, "USER": self.user, "LOGNAME": self.user}
         if self.folder:
             own["XDG_RUNTIME_DIR"] = str(self.folder)
