@@ -31,6 +31,7 @@ from unis.runtime import held
 from unis.runtime.backoff import Backoff
 from unis.runtime.claim import claim_more
 from unis.runtime.control import ControlSocket, Say
+from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.groups import group_of, remove_traces
 from unis.runtime.interrupts import interrupts
@@ -82,6 +83,21 @@ class AttachRequest:
         return find_end(self.pid, int(position or 0), role or None)
 
 
+def require_nobodys(process: ProcessId, run: str) -> None:
+    """LaunchError where another run than `run` has it: each would take what the other has set for
+    how it was found.
+    """
+    for directory, state in all_runs():
+        if directory.name == run or state.undone():
+            continue
+        for function in state.functions:
+            if function.process == process:
+                raise LaunchError(
+                    f"process {process.pid} is function {function.name} of run `{state.name}`: "
+                    f"`unis detach {function.name} --name {state.name}` gives it back"
+                )
+
+
 class Attendant:
     """Looks after what is attached."""
 
@@ -101,6 +117,7 @@ class Attendant:
         identity = ProcessId.of(request.pid)
         if identity is None or not identity.alive():
             raise LaunchError(f"there is no process {request.pid}")
+        require_nobodys(identity, self._plan.name)
         for other in self._plan.attached:
             if other.pid == function.pid or other.name == function.name:
                 raise LaunchError(f"{other.name} (pid {other.pid}) is attached already")

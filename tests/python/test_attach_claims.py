@@ -1,0 +1,44 @@
+"""Who is attached already is not attached to another run."""
+
+from pathlib import Path
+
+import pytest
+
+from unis.runtime.attendant import require_nobodys
+from unis.runtime.directory import run_directory
+from unis.runtime.errors import LaunchError
+from unis.runtime.process import ProcessId
+from unis.runtime.state import FunctionProcess, Phase, RunState
+
+
+def noted(phase: Phase) -> ProcessId:
+    """A run called `one`, of which this process is a function."""
+    me = ProcessId.me()
+    directory = run_directory("one")
+    directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.write(
+        RunState(
+            run_id="id", name="one", chain_file="", groups=[], cpus=[1], platform_cpus=[0],
+            hugepages_mb=0, launcher=me, phase=phase, functions=[FunctionProcess("a", 1, me)],
+        )
+    )  # fmt: skip
+    return me
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path))
+
+
+def test_a_process_of_another_run_is_refused_with_the_way_out() -> None:
+    me = noted(Phase.RUNNING)
+    with pytest.raises(LaunchError, match=r"is function a of run `one`.*unis detach a --name one"):
+        require_nobodys(me, "two")
+
+
+def test_ones_own_and_one_of_a_run_that_is_over_are_free() -> None:
+    me = noted(Phase.RUNNING)
+    require_nobodys(me, "one")
+    require_nobodys(ProcessId(me.pid, me.start_time + 1), "two")  # another by the same number
+    noted(Phase.FAILED)
+    require_nobodys(me, "two")
