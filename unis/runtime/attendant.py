@@ -190,7 +190,7 @@ class Attendant:
                 self._see_to_platform()
                 for function in self._run.state.functions:
                     if not function.process.alive():
-                        self._died(function)
+                        self._died_if_free(function)
                 if conversation := control.accept():
                     with conversation:
                         conversation.serve(self._answer)
@@ -209,6 +209,14 @@ class Attendant:
                 stack.callback(os.close, descriptor)
                 poll.register(descriptor, select.POLLIN)
             poll.poll(_LOOK_SECONDS * 1000)
+
+    def _died_if_free(self, function: FunctionProcess) -> None:
+        """Once more at the next look, where the engine is busy with a long call."""
+        try:
+            self._died(function)
+        except EngineError as error:
+            if not error.busy:
+                raise
 
     def _died(self, function: FunctionProcess) -> None:
         self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
