@@ -11,6 +11,10 @@
 
 #include "engine/base/machine_for_test.h"
 
+// The thread sanitizer would end a child that begins a thread.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+
 namespace unis {
 namespace {
 

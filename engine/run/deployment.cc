@@ -96,7 +96,9 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
   if (config.foreign()) {
     std::unique_ptr<Deployment> others(new Deployment(std::nullopt, std::move(options)));
-    if (auto status = others->Apply(config); !status.ok()) return status;
+    auto prepared = others->Prepare(config);
+    if (!prepared.ok()) return prepared.status();
+    if (auto status = others->Apply(*std::move(prepared)); !status.ok()) return status;
     return others;
   }
   if (auto status = Validate(config.traffic()); !status.ok()) return status;
@@ -110,7 +112,9 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
   if (!heartbeat.ok()) return heartbeat.status();
   deployment->heartbeat_ = *std::move(heartbeat);
   if (auto status = deployment->OpenPorts(config.traffic()); !status.ok()) return status;
-  if (auto status = deployment->Apply(config); !status.ok()) return status;
+  auto prepared = deployment->Prepare(config);
+  if (!prepared.ok()) return prepared.status();
+  if (auto status = deployment->Apply(*std::move(prepared)); !status.ok()) return status;
   return deployment;
 }
 
@@ -138,29 +142,27 @@ absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
   return absl::OkStatus();
 }
 
-absl::Status Deployment::Check(const v1::DeployRequest& config) const {
-  if (auto topology = Topology::Resolve(config, options_.cpus); !topology.ok())
-    return topology.status();
-  return foreign() ? absl::OkStatus() : RoomFor(config);
-}
-
-absl::Status Deployment::Apply(const v1::DeployRequest& config) {
+absl::StatusOr<Deployment::Prepared> Deployment::Prepare(const v1::DeployRequest& config) const {
   auto topology = Topology::Resolve(config, options_.cpus);
   if (!topology.ok()) return topology.status();
-  absl::StatusOr<Traffic> traffic = absl::UnavailableError("others make it");
-  if (!foreign()) {
-    traffic = PrepareTraffic(config);
-    if (!traffic.ok()) return traffic.status();
-    if (auto status = RoomFor(config); !status.ok()) return status;
-  }
-  auto additions = Make(*topology);
+  Prepared prepared{.config = config, .topology = *std::move(topology), .traffic = {}};
+  if (foreign()) return prepared;
+  auto traffic = PrepareTraffic(config);
+  if (!traffic.ok()) return traffic.status();
+  prepared.traffic = *std::move(traffic);
+  if (auto status = RoomFor(config); !status.ok()) return status;
+  return prepared;
+}
+
+absl::Status Deployment::Apply(Prepared prepared) {
+  auto additions = Make(prepared.topology);
   if (!additions.ok()) return additions.status();
   {
     const Standstill standstill(*this);
-    Take(*std::move(additions), *std::move(topology));
-    config_ = config;
+    Take(*std::move(additions), std::move(prepared.topology));
+    config_ = std::move(prepared.config);
     TakeChains();
-    if (traffic.ok()) TakeTraffic(*std::move(traffic));
+    if (prepared.traffic) TakeTraffic(*std::move(prepared.traffic));
     LayBridges();
     WatchLinks();
   }

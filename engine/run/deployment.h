@@ -31,6 +31,11 @@
 namespace unis {
 
 class Deployment {
+  struct Traffic {
+    Classifier classifier;
+    std::vector<Frames> frames;  // a list for each chain, or one for all
+  };
+
  public:
   struct Options {
     std::set<unsigned> cpus;               // that functions may be put on
@@ -53,12 +58,18 @@ class Deployment {
     std::uint64_t taken = 0;  // by functions, and neither passed on nor refused
   };
 
-  // Brings what is there to `config`: makes what is new, drops what is gone, with the packets that
-  // still wait there. Meanwhile no packet moves, and no scheduler may read the links; what stays
-  // goes on counting from where it was. An error changes nothing.
-  absl::Status Apply(const v1::DeployRequest& config);
-  // What is wrong with `config`, as far as that can be told before anything is touched.
-  absl::Status Check(const v1::DeployRequest& config) const;
+  // A configuration that can be taken on.
+  struct Prepared {
+    v1::DeployRequest config;
+    Topology topology;
+    std::optional<Traffic> traffic;  // none: others make it
+  };
+  // All that may be wrong with `config`, or takes long, as a capture does: touches nothing.
+  absl::StatusOr<Prepared> Prepare(const v1::DeployRequest& config) const;
+  // Brings what is there to what was prepared: makes what is new, drops what is gone, with the
+  // packets that still wait there. Meanwhile no packet moves, and no scheduler may read the links;
+  // what stays goes on counting from where it was. An error changes nothing.
+  absl::Status Apply(Prepared prepared);
 
   const v1::DeployRequest& config() const { return config_; }
   const Topology& topology() const { return topology_; }
@@ -137,11 +148,6 @@ class Deployment {
     std::map<std::string, std::unique_ptr<Ring>> rings;
     std::map<std::string, std::unique_ptr<Memif>> memifs;
     std::map<std::string, std::unique_ptr<PortShm>> ports;
-  };
-
-  struct Traffic {
-    Classifier classifier;
-    std::vector<Frames> frames;  // a list for each chain, or one for all
   };
 
   Deployment(std::optional<PacketMemory> memory, Options options)

@@ -88,7 +88,7 @@ class Run {
   absl::Status MayBecome(const v1::DeployRequest& config) const;
   absl::Status MayGo(const v1::FunctionConfig& function) const;
   void LetRunEmpty(const v1::DeployRequest& config);
-  absl::Status Reconfigure(const v1::DeployRequest& config);
+  absl::Status Reconfigure(Deployment::Prepared prepared);
   void MakeCounters();
   absl::Status TakeLeases();
   absl::Status MeasureLead();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "engine/contract/check_limits.h"
 #include "engine/run/account.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
@@ -58,16 +57,18 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   if (auto status = RequireDeployed(); !status.ok()) return status;
   const std::lock_guard arrangement(arrangement_);
   if (auto status = MayBecome(request); !status.ok()) return status;
-  if (auto status = deployment_->Check(request); !status.ok()) return status;
+  auto prepared = deployment_->Prepare(request);
+  if (!prepared.ok()) return prepared.status();
   if (phase_ != v1::RUN_PHASE_RUNNING) {
     const std::lock_guard lock(state_);
-    return Reconfigure(request);
+    return Reconfigure(*std::move(prepared));
   }
   LetRunEmpty(request);
   const std::vector<unsigned> before = deployment_->topology().cpus;
   {
     const std::lock_guard lock(state_);
-    if (auto status = Arrange([&] { return Reconfigure(request); }); !status.ok()) return status;
+    if (auto status = Arrange([&] { return Reconfigure(*std::move(prepared)); }); !status.ok())
+      return status;
   }
   std::vector<unsigned> more = deployment_->topology().cpus;
   std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(before, cpu) > 0; });
@@ -148,8 +149,7 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
   }
 }
 
-absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
-  if (auto status = CheckLimits(config); !status.ok()) return status;
+absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
   std::map<std::string, double> known;  // also those that were estimated
   std::map<std::string, unsigned> cpus;
   for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
@@ -157,7 +157,7 @@ absl::Status Run::Reconfigure(const v1::DeployRequest& config) {
     known[function.name()] = costs_->Ns(static_cast<FunctionIndex>(i));
     cpus[function.name()] = function.cpu();
   }
-  auto status = deployment_->Apply(config);
+  auto status = deployment_->Apply(std::move(prepared));
   MakeCounters();
   for (const auto& function : deployment_->config().functions()) {
     const auto index = deployment_->topology().FindFunction(function.name());
