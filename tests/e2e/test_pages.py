@@ -41,9 +41,9 @@ def words_of(key: str, name: str) -> list[str]:
 
 
 def delivers(machine: Machine) -> bool:
-    """Also while there is no engine yet."""
+    """Also while there is no engine yet, or it has counted nothing."""
     with contextlib.suppress(AssertionError, EngineError):
-        return bool(machine.ps()["stats"]["account"]["delivered"])
+        return bool(machine.ps()["stats"].get("account", {}).get("delivered", 0))
     return False
 
 
