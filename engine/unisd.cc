@@ -24,6 +24,7 @@
 
 #include "engine/base/capabilities.h"
 #include "engine/base/favour.h"
+#include "engine/base/line_transfer.h"
 #include "engine/run/run.h"
 #include "engine/server/service.h"
 
@@ -49,6 +50,7 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
   --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
                        --pci they are kept anyway)
   --capabilities       print those it keeps: name, number, why, and whether for ports only
+  --line-transfer A,B  print the ns that a cache line takes from one of these CPUs to the other
   --foreign            only schedule what others started: no packet memory, no hugepages
   --join GROUP         with --foreign: join this DPDK group, for the rings that are in it
   --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
@@ -72,17 +74,17 @@ struct Options {
   std::exit(kBadUsage);
 }
 
-std::vector<unsigned> ParseCpus(const std::string& list) {
+std::vector<unsigned> ParseCpus(const std::string& option, const std::string& list) {
   std::vector<unsigned> cpus;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
     if (word.empty() || word.size() > 4 ||
         word.find_first_not_of("0123456789") != std::string::npos) {
-      Refuse(fmt::format("--cpus {}: give CPU numbers, separated by commas", list));
+      Refuse(fmt::format("{} {}: give CPU numbers, separated by commas", option, list));
     }
     cpus.push_back(static_cast<unsigned>(std::stoul(word)));
   }
-  if (cpus.empty()) Refuse("--cpus needs at least one CPU number");
+  if (cpus.empty()) Refuse(fmt::format("{} needs at least one CPU number", option));
   return cpus;
 }
 
@@ -93,6 +95,13 @@ void PrintCapabilities() {
     fmt::print("{}\t{}\t{}\tports\n", one.name, one.number, one.why);
 }
 
+void PrintLineTransfer(const std::vector<unsigned>& cpus) {
+  if (cpus.size() != 2) Refuse("--line-transfer needs two CPU numbers");
+  const auto found = LineTransfer(cpus[0], cpus[1]);
+  if (!found.ok()) Refuse(std::string(found.status().message()));
+  fmt::print("{:.0f}\n", *found);
+}
+
 Options ParseOptions(int argc, char** argv) {
   static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
                                  {"file-prefix", required_argument, nullptr, 'f'},
@@ -101,6 +110,7 @@ Options ParseOptions(int argc, char** argv) {
                                  {"pci", required_argument, nullptr, 'p'},
                                  {"ports", no_argument, nullptr, 'P'},
                                  {"capabilities", no_argument, nullptr, 'C'},
+                                 {"line-transfer", required_argument, nullptr, 'l'},
                                  {"held", required_argument, nullptr, 'g'},
                                  {"foreign", no_argument, nullptr, 'o'},
                                  {"join", required_argument, nullptr, 'j'},
@@ -116,7 +126,7 @@ Options ParseOptions(int argc, char** argv) {
         options.file_prefix = optarg;
         break;
       case 'c':
-        options.cpus = ParseCpus(optarg);
+        options.cpus = ParseCpus("--cpus", optarg);
         break;
       case 'd':
         options.hugepage_dir = optarg;
@@ -129,6 +139,9 @@ Options ParseOptions(int argc, char** argv) {
         break;
       case 'C':
         PrintCapabilities();
+        std::exit(0);
+      case 'l':
+        PrintLineTransfer(ParseCpus("--line-transfer", optarg));
         std::exit(0);
       case 'g':
         options.held = optarg;

@@ -158,7 +158,7 @@ class Machine:
         left += leaves()
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
         left += kernel_settings.ledger().glob("*")
-        assert left == []
+        assert left == [], left
         assert _THROTTLE.read_text() == self._throttle
 
     @staticmethod

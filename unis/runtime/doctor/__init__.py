@@ -11,7 +11,7 @@ def examine() -> list[Finding]:
     ours = Machine.this().cpus  # before we keep off some
     keep_off_functions()
     return [
-        kernel.permission(), privileges.capabilities(), machine.cpus(ours),
+        kernel.permission(), privileges.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
         kernel.run_group(), machine.isolated_cores(ours), machine.tsc(),
         machine.transparent_hugepages(), machine.governor(), machine.smt(),

@@ -3,12 +3,16 @@
 import re
 from pathlib import Path
 
+from unis.measure.transfer import line_transfer_ns
 from unis.plan.machine import format_cpu_list, parse_cpu_list
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 
 _CPU = Path("/sys/devices/system/cpu")
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+_FAR_NS = 100.0  # neighbours have 20 to 60
+_LOOKED_AT = 16  # CPUs; each takes milliseconds
 
 
 def cpus(ours: frozenset[int]) -> Finding:
@@ -21,6 +25,30 @@ def cpus(ours: frozenset[int]) -> Finding:
         "1",
         "the scheduler and the traffic keep one CPU busy, functions need another",
         "unis simulate FILE",
+    )
+
+
+def distance(ours: frozenset[int]) -> Finding:
+    """Does what passes between the platform's CPU and the functions' stay in a common cache?"""
+    first, *others = sorted(ours)
+    found = {cpu: took for cpu in others[:_LOOKED_AT] if (took := line_transfer_ns(first, cpu))}
+    check = "distance"
+    if not found:
+        return Finding(
+            check, Level.NOTE, "cannot be measured now", "a CPU is busy or unisd missing"
+        )
+    nearest, farthest = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    told = f"CPU {first} to {farthest}: a cache line takes {found[farthest]:.0f} ns"
+    if found[farthest] < _FAR_NS:
+        return fine(check, told)
+    return Finding(
+        check,
+        Level.NOTE,
+        told,
+        "packets cross it twice; a hypervisor may change it at any time, and half the throughput",
+        f"functions on CPUs near the platform's: {nearest} has {found[nearest]:.0f} ns"
+        if found[nearest] < _FAR_NS
+        else "virtual CPUs pinned to cores of one last-level cache",
     )
 
 
