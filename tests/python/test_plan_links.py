@@ -32,7 +32,7 @@ def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
     ]
     assert monitor.ports[0].device == (
         "net_memif0,role=client,id=0,socket=/run/unis/x/c.3.sock,socket-abstract=no,rsize=9,"
-        "bsize=2048"
+        "bsize=2112"
     )
     assert "--proc-type=primary" in monitor.argv
     assert plan.hugepages_mb > planned(small()).hugepages_mb

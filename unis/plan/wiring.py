@@ -14,7 +14,9 @@ from unis.engine.limits import limit
 from unis.links.kind import EndName, LinkPlan, MemifPlan
 from unis.plan.ports import Way, ways
 
-_LEAST_BUFFER, _BUFFER_STEP = 2048, 64  # bytes; the step keeps buffers whole cache lines
+# Bytes. Each memif has its own, by which it is known; an odd number of cache lines, so that the
+# buffers of a ring begin in every set of a cache and not in a few.
+_LEAST_BUFFER, _BUFFER_STEP = 2112, 128
 
 # Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
 MOST_PORTS = 31
