@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench import strangers
+from unis.bench import strangers, unmodified
 from unis.bench.unmodified import Result, best_yield_every, summarise, trial_ratios
+from unis.measure import transfer
+from unis.measure.windows import Arm, Rounds
 from unis.plan import wiring
+from unis.plan.machine import Machine
 from unis.runtime.errors import LaunchError
 from unis.v1 import engine_pb2 as pb
 
@@ -102,3 +105,46 @@ def test_a_missing_program_is_told_with_its_cure(name: str, fetched: Path) -> No
         with pytest.raises(LaunchError, match=f"{file.name} is missing.*strangers {stranger.part}"):
             strangers.check(name)
         file.touch()
+
+
+def test_cpus_that_moved_apart_are_seen() -> None:
+    assert transfer.steady([27.0, 39.0, 30.0])
+    assert transfer.steady([None, None])
+    assert transfer.steady([170.0, None, 165.0])
+    assert not transfer.steady([27.0, None, 165.0])
+
+
+def test_a_cpu_that_is_not_there_has_no_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert transfer.line_transfer_ns(0, 1000) is None
+    monkeypatch.setenv("UNIS_BUILD", "/nowhere")
+    assert transfer.line_transfer_ns(0, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("distances", "blocks_left_out", "kept"),
+    [
+        ([27, 28, 29] * 2, 0, [28, 28]),
+        ([27, 28, 170] + [170, 171, 172] * 2, 1, [171, 171]),
+        ([27, 28, 170] * 6, 4, [28, 28]),  # without rest: twice as many as blocks, no more
+    ],
+)
+def test_a_block_during_which_a_cpu_moved_is_measured_again(
+    monkeypatch: pytest.MonkeyPatch, distances: list[float], blocks_left_out: int, kept: list[float]
+) -> None:
+    found = iter(distances)
+    first: list[str] = []
+
+    def measured(_bench: object, _make: object, arms: tuple[Arm, ...], count: int) -> Rounds:
+        first.append(arms[0].policy)
+        return rounds(**{arm.policy: 1.0 for arm in arms})[:count]
+
+    monkeypatch.setattr(unmodified, "line_transfer_ns", lambda *_: next(found))
+    monkeypatch.setattr(strangers, "check", lambda _: None)
+    monkeypatch.setattr(unmodified._Bench, "_measured", measured)
+    monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))
+    settings = unmodified.Settings(rounds=12, window=0.1)
+    result = unmodified.compare("testpmd", settings, lambda _: None)
+    assert (result.blocks, result.blocks_left_out) == (2, blocks_left_out)
+    assert result.line_transfer_ns == kept
+    assert result.windows == 12
+    assert first[-2:] == ["cooperative", "unis"]  # the second block has the reference first

@@ -16,7 +16,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
 from unis.runtime.errors import LaunchError
 
-_SLOTS = 1024  # of each memif, each way
+_SLOTS = 2048  # of each memif, each way: as many as a ring of the paper has
 _TESTPMD_NS = 60.0  # a packet: both memifs and the MAC addresses, as for our macswap
 _TESTPMD_ARGUMENTS = (
     "--forward-mode=macswap",

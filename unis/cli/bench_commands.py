@@ -207,6 +207,8 @@ def _faults_table(result: Faults) -> Table:
 
 def _unmodified_table(name: str, result: ChainResult) -> Table:
     title = f"{name}: {' → '.join(result.programs)}, {result.windows} windows"
+    if took := result.line_transfer_ns:
+        title += f", CPUs {min(took):.0f} to {max(took):.0f} ns apart"
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("policy")
     for column in ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"):
