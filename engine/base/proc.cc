@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <array>
 #include <charconv>
@@ -81,6 +82,17 @@ UniqueFd OpenTask(pid_t pid, pid_t tid) {
 
 std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept {
   return ParseStat(Text(task.get(), "stat").view());
+}
+
+bool Killed(const UniqueFd& task) noexcept {
+  constexpr std::string_view kPending = "\nSigPnd:\t";
+  const Text status(task.get(), "status");
+  const auto at = status.view().find(kPending);
+  if (at == std::string_view::npos) return false;
+  const auto set = status.view().substr(at + kPending.size());
+  std::uint64_t signals = 0;
+  std::from_chars(set.data(), set.data() + set.size(), signals, 16);
+  return (signals >> (SIGKILL - 1) & 1) != 0;
 }
 
 std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept {

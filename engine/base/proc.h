@@ -24,6 +24,8 @@ bool ThreadExists(pid_t pid, pid_t tid);
 
 UniqueFd OpenTask(pid_t pid, pid_t tid);  // not valid: there is no such thread, see errno
 std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
+// A signal that ends it waits for it to run: SIGKILL, which others become when they are fatal.
+bool Killed(const UniqueFd& task) noexcept;
 std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
 
 struct ContextSwitches {

@@ -240,6 +240,11 @@ std::vector<HeldThread*> Members::AllLiving() const {
   return all;
 }
 
+void Members::LetDieKilled() {
+  for (const Attached& attached : attached_)
+    for (const auto& member : attached.threads) member->thread.LetDieIfKilled();
+}
+
 absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
   for (const auto& function : deployment_.topology().functions) {
     const std::string& name = function.config.name();

@@ -45,6 +45,8 @@ class Members {
   // while others of their function go on are forgotten: nobody may schedule them meanwhile.
   std::vector<std::string> TakeDead();
   bool HasDead() const;  // whether it would find a function or a thread
+  // Lets those end that somebody has killed, also where the scheduler has no turn for them.
+  void LetDieKilled();
   // Puts all back; what could not be.
   absl::Status Release();
 

@@ -298,6 +298,7 @@ void Run::Look() {
   const std::unique_lock arrangement(arrangement_, std::try_to_lock);
   const std::lock_guard lock(state_);
   TakeBack();
+  if (members_) members_->LetDieKilled();
   if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
   BuryDead();
   for (const std::string& name : absent_)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_testpmd, stranger
-from tests.e2e.test_run import assert_whole
+from tests.e2e.test_run import CAPTURE, assert_whole
 from unis.runtime.directory import run_directory
 
 # Slow enough that the rings before a chain never fill, whoever else uses the machine.
@@ -172,3 +172,19 @@ def test_programs_of_others_come_back_over_memif(machine: Machine) -> None:
     assert {name for name in now if now[name] != before[name]} == {"first", "second"}
     assert chain(machine, "dns")["dropped_down"] == 0
     assert_whole(machine.exact_account())
+
+
+def test_a_killed_function_for_which_nothing_comes_dies_too(machine: Machine) -> None:
+    """Nobody gives it a turn, and those that have one spin before it for ever."""
+    chains: Json = {
+        "idle": {"match": [{"dst_port": 9}], "path": ["a"]},
+        "busy": {"path": ["b"]},
+    }
+    traffic: Json = {"source": {"kind": "pcap", "file": str(CAPTURE)}}
+    functions = {"a": macswap(), "b": macswap()}
+    machine.up(machine.chain_file(functions, chains=chains, traffic=traffic))
+    assert_delivers(machine, "busy")
+    assert chain(machine, "idle")["offered"] == 0
+    kill(machine, "a")
+    machine.wait_for(lambda: bool(chain(machine, "idle")["down"] == "a"), "it does not die")
+    assert_delivers(machine, "busy")
