@@ -39,7 +39,8 @@ from unis.runtime.memifs import find_end
 from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
-from unis.runtime.run import Run, running
+from unis.runtime.run import Run
+from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess
 from unis.runtime.steps import Engine, Guard
 from unis.runtime.supervisor import Parent, under

@@ -1,19 +1,17 @@
-"""`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
+"""`unis up`: walks the steps forward, watches the run, and walks them back."""
 
 import contextlib
 import os
 import shutil
 import subprocess
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from unis import built
 from unis.engine.client import EngineClient, EngineError
-from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
@@ -26,11 +24,10 @@ from unis.runtime.costs import (
     Cost,
     CostCache,
     cost_key,
-    known_costs,
     shares_of,
 )
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
+from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
@@ -299,79 +296,3 @@ class Run:
         for process in self.processes():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
-
-
-def measure_alone(
-    plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
-) -> dict[str, Cost]:
-    """What a packet costs functions with a memif to another: each has a short run of its own.
-
-    Those that are alike in all that may change the cost share one.
-    """
-    shares = shares_of(plan.traffic, options.sizes)
-    measured: dict[str, Cost] = {}
-    keys = {name: cost_key(plan.function(name), shares) for name in functions}
-    for name, key in keys.items():
-        if key in measured:
-            continue
-        report(f"{name} has a memif to another function, so it is measured in a run of its own")
-        only = Options(start=False, use_cache=False, estimate=False, sizes=options.sizes)
-        with running(plan.alone[name], only, report, switch) as run:
-            run.estimate([name])
-            measured[key] = run.costs[name]
-        switch.resume()
-    return {name: measured[key] for name, key in keys.items()}
-
-
-def _missing_alone(
-    plan: Plan,
-    options: Options,
-    known: Mapping[str, Cost],
-    report: Report,
-    switch: Interrupts,
-) -> dict[str, Cost]:
-    if not options.estimate:
-        return {}
-    missing = [
-        name for name in plan.alone if plan.function(name).cost_ns is None and name not in known
-    ]
-    return measure_alone(plan, missing, options, report, switch)
-
-
-@contextlib.contextmanager
-def running(plan: Plan, options: Options, report: Report, switch: Interrupts) -> Iterator[Run]:
-    """Brings `plan` up; takes it down when the block ends, however it ends.
-
-    RunFailedError, besides what made it end, where something could not be undone.
-    """
-    known = known_costs(plan, options.sizes) if options.use_cache else {}
-    alone = _missing_alone(plan, options, known, report, switch)
-    run = Run(plan, options, report, switch, known | alone)
-    reason: str | None = None
-    failed = True
-    try:
-        run.up()
-        yield run
-        failed = False
-    except UnisError as error:
-        reason = str(error)
-        raise
-    except (InterruptedRunError, KeyboardInterrupt, GeneratorExit):
-        failed = False
-        raise
-    except BaseException as error:  # a fault of ours: its logs are wanted
-        reason = f"unis itself failed: {error!r}"
-        run.note(traceback.format_exc())
-        raise
-    finally:
-        switch.hold()
-        account, problems = run.take_down(reason, switch.forced)
-        if account and account.offered:
-            report(account_line(account))
-        for problem in problems:
-            report(problem)
-        if problems and not failed:
-            raise RunFailedError(
-                f"not everything of `{plan.name}` could be undone; try again with "
-                f"`unis down {plan.name}`"
-            )

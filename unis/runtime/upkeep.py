@@ -17,7 +17,7 @@ from unis.runtime.claim import Report
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
-from unis.runtime.run import running
+from unis.runtime.running import running
 
 
 @dataclass
