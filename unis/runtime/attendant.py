@@ -41,7 +41,7 @@ from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
 from unis.runtime.run import Run
 from unis.runtime.running import running
-from unis.runtime.state import FunctionProcess
+from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import Engine, Guard
 from unis.runtime.supervisor import Parent, under
 
@@ -69,7 +69,13 @@ class AttachRequest:
         """The DPDK group to join, where there are rings. LaunchError if none is found."""
         if all(end.startswith("memif") for path in self.paths for end in path):
             return None
-        return self.group or group_of(self.pid)
+        group = self.group or group_of(self.pid)
+        if not is_name(group):
+            raise LaunchError(
+                f"`{group}` cannot be a DPDK group here: letters, digits, `.`, `-` and `_`, a "
+                "letter or digit first"
+            )
+        return group
 
     def function(self) -> AttachedFunction:
         """What it is on this machine; LaunchError where an end of it is not found."""
