@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unis.engine import names
-from unis.engine.client import EngineError
+from unis.engine.client import PATIENCE, EngineError
 from unis.errors import UnisError
 from unis.plan.attached import (
     AttachedFunction,
@@ -48,6 +48,7 @@ from unis.runtime.supervisor import Parent, under
 MODULE = "unis.runtime.attendant"
 
 _LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
 _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 
 
@@ -174,16 +175,16 @@ class Attendant:
         self._run.client.detach(name)
         self._drop(name)
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str, patience: float = PATIENCE) -> None:
         with contextlib.suppress(EngineError):  # it is not attached any more, or not yet
-            self._run.client.detach(name)
+            self._run.client.detach(name, patience)
         left = [function for function in self._plan.attached if function.name != name]
-        self._become(self._plan.with_attached(left))
+        self._become(self._plan.with_attached(left), patience)
         noted = [one for one in self._run.state.functions if one.name != name]
         self._run.record(functions=noted, cpus=sorted(self._plan.cpus))
 
-    def _become(self, plan: AttachedPlan) -> None:
-        self._run.client.apply(plan.deploy({}, self._run.state.run_id))
+    def _become(self, plan: AttachedPlan, patience: float = PATIENCE) -> None:
+        self._run.client.apply(plan.deploy({}, self._run.state.run_id), patience)
         self._run.plan = self._plan = plan
 
     # ------------------------------------------------------------------ while they run
@@ -224,10 +225,11 @@ class Attendant:
         except EngineError as error:
             if not error.busy:
                 raise
+            time.sleep(_AGAIN_SECONDS)
 
     def _died(self, function: FunctionProcess) -> None:
+        self._drop(function.name, patience=0.0)
         self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
-        self._drop(function.name)
         if not self._plan.attached:
             raise RunFailedError(f"{function.name}, the last function attached, has ended")
 
