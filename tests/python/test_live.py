@@ -317,3 +317,18 @@ def test_down_ends_a_run_that_would_come_again(place: Place) -> None:
     place.unis("down", "--all")
     wait_for(lambda: not place.left(), lambda: str(place.left()))
     assert place.ps() == []
+
+
+def test_a_run_of_which_nothing_comes_back_ends(place: Place) -> None:
+    """b would, but connects to a, which does not."""
+    command = {"program": None, "command": [str(place.folder / "build/functions/sleeper")],
+               "cost_ns": 50}  # fmt: skip
+    chains = {"one": {"match": [{"dst_port": 80}], "path": ["a", "b"]}, "two": {"path": ["b"]}}
+    file = write(place, a=command, b={**command, "restart": "on-failure"}, chains=chains)
+    place.unis("up", file, "-d")
+    pids = row(place)["functions"]
+    for name in ("b", "a"):
+        os.kill(pids[name], signal.SIGKILL)
+    wait_for(lambda: row(place)["phase"] == "failed")
+    assert "b stays down with a" in row(place)["reason"]
+    place.assert_nothing_left()
