@@ -319,6 +319,21 @@ def test_down_ends_a_run_that_would_come_again(place: Place) -> None:
     assert place.ps() == []
 
 
+def test_a_run_that_does_not_come_again_at_first_is_tried_again(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    before = row(place)
+    engine = place.folder / "build/engine/unisd"
+    good = engine.read_text()
+    engine.write_text("#!/bin/sh\nexit 3\n")
+    os.kill(before["unisd"], signal.SIGKILL)
+    wait_for(lambda: "exited with code 3" in (row(place)["reason"] or ""))
+    engine.write_text(good)
+    wait_for(lambda: row(place)["phase"] == "running")
+    assert row(place)["launcher"] == before["launcher"]
+    place.unis("down")
+    place.assert_nothing_left()
+
+
 def test_a_run_of_which_nothing_comes_back_ends(place: Place) -> None:
     """b would, but connects to a, which does not."""
     command = {"program": None, "command": [str(place.folder / "build/functions/sleeper")],

@@ -231,13 +231,6 @@ class Run:
         """Whether unisd has ended, though nobody asked it to."""
         return self.unisd is not None and self.unisd.process.poll() is not None
 
-    def is_there(self) -> bool:
-        """Whether the folder is still that of this run, also where it is undone."""
-        with contextlib.suppress(NotAllowedError):
-            noted = self.directory.read()
-            return noted is not None and noted.run_id == self.state.run_id
-        return False
-
     def check_platform(self) -> None:
         """Raises RunFailedError if a process has died without which there is no run."""
         if self.unisd:
