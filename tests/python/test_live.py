@@ -334,6 +334,21 @@ def test_a_run_that_does_not_come_again_at_first_is_tried_again(place: Place) ->
     place.assert_nothing_left()
 
 
+def test_a_policy_set_later_outlives_the_engine_and_the_run(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    place.unis("policy", "rr", "--controller", "signal")
+    before = row(place)
+    assert before["policy"] == "rr"
+    os.kill(before["unisd"], signal.SIGKILL)
+    wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
+    wait_for(lambda: row(place)["unisd"] not in (None, before["unisd"]))
+    wait_for(lambda: row(place)["policy"] == "rr")
+    place.unis("restart", "live")
+    assert row(place)["policy"] == "rr"
+    state = json.loads((place.folder / "run/runs/live/state.json").read_text())
+    assert (state["policy"], state["controller"]) == ("rr", "signal")
+
+
 def test_a_run_of_which_nothing_comes_back_ends(place: Place) -> None:
     """b would, but connects to a, which does not."""
     command = {"program": None, "command": [str(place.folder / "build/functions/sleeper")],

@@ -164,7 +164,9 @@ class Attendant:
 
     def _start(self) -> None:
         if not self._started:
-            policy, controller = self._plan.policy, self._plan.controller
+            options = self._run.options
+            policy = options.policy or self._plan.policy
+            controller = options.controller or self._plan.controller
             self._run.client.start(names.policy(policy), names.controller(controller))
             self._started = True
 
@@ -253,6 +255,8 @@ class Attendant:
             function = str(request.get("function"))
             self.detach(function)
             tell(f"{function} is detached")
+        elif request.get("what") == "policy":
+            run.set_policy(str(request.get("policy")), request.get("controller"))
         else:
             raise LaunchError(
                 f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "

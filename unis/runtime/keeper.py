@@ -245,6 +245,9 @@ class Keeper:
     # ------------------------------------------------------------------ changes
 
     def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
+        if request.get("what") == "policy":
+            self.run.set_policy(str(request.get("policy")), request.get("controller"))
+            return {}
         try:
             return answer(self.run, self.missing, request, say)
         finally:

@@ -1,6 +1,7 @@
 """`unis up`: walks the steps forward, watches the run, and walks them back."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unis import built
+from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
@@ -213,6 +215,20 @@ class Run:
     def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
         for estimate in self.client.estimate(functions, self._shares(), rounds):
             self.costs[estimate.function] = Cost.of(estimate)
+
+    # ------------------------------------------------------------------ policy
+
+    def set_policy(self, policy: str, controller: str | None) -> None:
+        """As if the command line of `unis up` had said it: it counts when the run comes again."""
+        if policy not in names.policies() or controller not in (None, *names.controllers()):
+            raise LaunchError(f"there is no policy {policy}, or no controller {controller}")
+        kind = names.controller(controller) if controller else None
+        self.client.set_policy(names.policy(policy), kind)
+        asked = dataclasses.replace(
+            self.options, policy=policy, controller=controller or self.options.controller
+        )
+        self.record(policy=asked.policy, controller=asked.controller)
+        self.options = asked
 
     # ------------------------------------------------------------------ watch
 

@@ -43,6 +43,7 @@ class Upkeep:
                 self._once(plan, timeout, before)
             except _EngineDiedError as death:
                 plan, timeout = death.run.plan, None
+                self.options = death.run.options
                 before = f"{death}, so all of the run was brought up again"
                 self._wait(death, plan, backoff.after(death.ran))
             except _StillDownError as failure:
