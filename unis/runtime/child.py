@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
@@ -30,12 +31,30 @@ class Command:
     stdin: str | None = None  # said to it, and then kept open; None: it has none
 
 
+class Process(Protocol):
+    """A `subprocess.Popen`, or who stands in for one."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def returncode(self) -> int | None:
+        """What `poll` said last."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or minus the signal that killed it; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same once it has ended; subprocess.TimeoutExpired after so many seconds."""
+
+
 @dataclass(frozen=True)
 class Child:
     """A process that was started."""
 
     what: str
-    process: subprocess.Popen[bytes]
+    process: Process
     log: Path
 
     def check(self, *, starting: bool = True) -> None:

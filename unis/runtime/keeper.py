@@ -123,6 +123,7 @@ class Keeper:
 
     def _look(self) -> None:
         self._looked = time.monotonic()
+        self.run.reap()
         for one in (self.run.directory.unisd_log, *(it.log for it in self.run.functions.values())):
             shorten(one)
         if self.run.plan.restart != "never":

@@ -18,7 +18,7 @@ from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
-from unis.runtime.child import Child, Command
+from unis.runtime.child import Child, Command, Process
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import (
@@ -34,13 +34,22 @@ from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
 from unis.runtime.options import Options
+from unis.runtime.orphans import (
+    FUNCTION_MARK,
+    Orphan,
+    adopt_orphans,
+    left_behind,
+    mark_of,
+    reap,
+)
 from unis.runtime.privileges import Rights
-from unis.runtime.process import keep_to
-from unis.runtime.state import FunctionProcess, Phase, RunState
+from unis.runtime.process import children, keep_to
+from unis.runtime.state import Phase, RunState
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
+_PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 
 
 class Run:
@@ -66,6 +75,7 @@ class Run:
         self._switch = switch
         self.functions: dict[str, Child] = {}  # those that were started, by name
         self.unisd: Child | None = None
+        self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
 
     # ------------------------------------------------------------------ up
@@ -73,6 +83,7 @@ class Run:
     def up(self) -> None:
         """Brings everything up; on any exception `take_down` undoes what was done."""
         keep_off_functions()
+        adopt_orphans()
         driver = built.port_driver()
         options = self.options
         claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
@@ -142,7 +153,7 @@ class Run:
         """Starts the process of a function; while the run starts, its death ends the run."""
         command = Command(
             [str(function.program), *argv],
-            env=function.env,
+            env={**function.env, FUNCTION_MARK: self._mark(function.name)},
             cwd=function.cwd,
             rights=Rights(function.user, function.capabilities, function.folder),
             stdin=function.stdin,
@@ -155,13 +166,15 @@ class Run:
             leaf=self.leaf,
         )
         self.functions[function.name] = started
+        self._coming.add(function.name)
         return started
 
     def forget(self, function: str) -> None:
         """A function whose process has ended is not looked after any more."""
         self.functions.pop(function, None)
+        self._coming.discard(function)
 
-    def attach(self, function: FunctionProcess) -> None:
+    def attach(self, function: str) -> None:
         """Waits till it polls; RunFailedError with the words of a process that died meanwhile."""
 
         def alive() -> None:
@@ -170,16 +183,47 @@ class Run:
             else:  # a neighbour's death is none of its business
                 self.check_platform()
                 # Without those that it connects to it would wait in vain.
-                servers = self.plan.servers(self.plan.function(function.name))
-                for name in (function.name, *servers & self.functions.keys()):
-                    self.functions[name].check(starting=False)
+                servers = self.plan.servers(self.plan.function(function))
+                for name in (function, *servers & self.functions.keys()):
+                    self.check_function(name)
 
-        try:
-            self.client.attach(function.name, function.process.pid, alive)
-        except EngineError:
-            alive()  # its own last words say more
-            raise
-        alive()
+        attached = None
+        while attached is not (process := self.functions[function].process):
+            try:
+                self.client.attach(function, process.pid, alive)
+            except EngineError:
+                if children(process.pid):  # one of which may poll already
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_PARTING_SECONDS)
+                alive()  # its own last words say more
+                if self.functions[function].process is process:
+                    raise
+                continue
+            attached = process
+            alive()
+        self._coming.discard(function)
+
+    def check_function(self, name: str) -> None:
+        """Raises RunFailedError if it has ended. One that comes up may leave another process in
+        its place, which is the function from then on: so do those that go into the background.
+        """
+        child = self.functions[name]
+        if name in self._coming and child.process.poll() == 0:
+            self._follow(name, child)
+        self.functions[name].check(starting=self.state.phase == Phase.STARTING)
+
+    def _follow(self, name: str, child: Child) -> None:
+        heir = left_behind(self._mark(name), child.process.pid)
+        if heir is None:
+            return
+        self.tell(f"{name} goes on in the background, as process {heir.pid}")
+        self.functions[name] = dataclasses.replace(child, process=Orphan(heir.pid, child.process))
+        if noted := self.state.function(name):
+            followed = dataclasses.replace(noted, process=heir)
+            self.record(functions=self.state.with_function(followed))
+
+    def _mark(self, function: str) -> str:
+        return mark_of(self.state.run_id, function)
 
     # ------------------------------------------------------------------ costs
 
@@ -232,16 +276,20 @@ class Run:
 
     # ------------------------------------------------------------------ watch
 
-    def processes(self) -> list[subprocess.Popen[bytes]]:
+    def processes(self) -> list[Process]:
         """Of functions, engine and guard."""
         children = [*self.functions.values(), *([self.unisd] if self.unisd else [])]
         return [*(one.process for one in children), *([self.guard] if self.guard else [])]
 
+    def reap(self) -> None:
+        """Lets go of ended processes that functions have left to us."""
+        reap({process.pid for process in self.processes()})
+
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
         self.check_platform()
-        for one in self.functions.values():
-            one.check(starting=self.state.phase == Phase.STARTING)
+        for name in self.functions:
+            self.check_function(name)
 
     def engine_died(self) -> bool:
         """Whether unisd has ended, though nobody asked it to."""
