@@ -1,8 +1,10 @@
-"""Functions that go into the background."""
+"""Functions that go into the background, and functions that have a terminal."""
 
+import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +74,57 @@ def test_what_a_dead_function_leaves_behind_goes_with_it(place: Place) -> None:
     kill(place, "a")
     wait_for(lambda: not Path(f"/proc/{noted(place)}").exists())
     assert row(place)["functions"]["b"]
+
+
+TALKS = """[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo "is a terminal of $(stty size)"
+while read line; do echo "heard $line"; done; echo "end of input"; exec sleep 1000"""
+
+
+def talker(place: Place, **more: Any) -> Path:
+    """A run of one function that repeats what it is told."""
+    place.program("talker", TALKS)
+    command = [str(place.folder / "build/talker"), "{eal}"]
+    content = {
+        "apiVersion": "unis/v1",
+        "name": "live",
+        "functions": {"a": {"command": command, "cpu": 1, "cost_ns": 50, **more}},
+        "chains": {"one": {"path": ["a"]}},
+    }
+    path = place.folder / "live.yaml"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def of_function(place: Place) -> str:
+    return place.unis("logs", "live", "a")
+
+
+def test_a_terminal_is_one_and_what_is_typed_comes_in(place: Place) -> None:
+    lines = [f"line {number}" for number in range(5000)]  # more than a terminal holds
+    file = talker(place, terminal=True, stdin="\n".join([*lines, "the end", ""]))
+    place.unis("up", file, "-d")
+    wait_for(lambda: "heard the end" in of_function(place))
+    said = of_function(place)
+    assert "is a terminal of 24 80" in said
+    assert [line for line in said.splitlines() if "heard line" in line] == [
+        f"heard {line}" for line in lines
+    ], "each once: nothing is echoed, lost, or ends in a carriage return"
+    assert "end of input" not in said, "it stays open"
+    pid = row(place)["functions"]["a"]
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    assert stat[4] == "0", "no signal comes from it, for it is no controlling terminal"
+    place.unis("down", "live")
+    place.assert_nothing_left()
+
+
+def test_without_one_there_is_none(place: Place) -> None:
+    place.unis("up", talker(place, stdin="hello\n"), "-d")
+    wait_for(lambda: "heard hello" in of_function(place))
+    assert "is a terminal" not in of_function(place)
+
+
+def test_what_is_typed_has_its_bounds(place: Place) -> None:
+    said = place.unis("up", talker(place, stdin="x" * 70000), "-d", code=2)
+    assert "functions.a.stdin: has 70000 bytes, and a program is told 65536 at most" in said
+    said = place.unis("up", talker(place, terminal=True, stdin="x" * 5000), "-d", code=2)
+    assert "has a line of 5000 bytes, and a terminal takes 4095 at most" in said

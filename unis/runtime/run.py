@@ -157,6 +157,7 @@ class Run:
             cwd=function.cwd,
             rights=Rights(function.user, function.capabilities, function.folder),
             stdin=function.stdin,
+            terminal=function.terminal,
         )
         started = child.start(
             f"function {function.name}",
