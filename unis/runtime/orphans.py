@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.01
 
 def adopt_orphans() -> None:
     """From now on processes that we, or those whom we start, leave without a parent are ours."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
 
 
 @dataclass
