@@ -1,8 +1,11 @@
 """Programs of other people, without a changed line, are members of chains."""
 
 import json
+import os
+import signal
+from pathlib import Path
 
-from tests.e2e.machine import Machine
+from tests.e2e.machine import Machine, macswap
 from tests.e2e.strangers import a_skeleton, a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
@@ -34,6 +37,31 @@ def test_two_programs_of_different_people_s_hands_are_one_chain(machine: Machine
     machine.up(machine.chain_file({"pmd": a_testpmd(), "basic": a_skeleton()}))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
+
+
+def in_the_background(machine: Machine, program: Path) -> str:
+    """A script that starts the program so, and ends."""
+    script = machine.directory / f"{program.name}-in-the-background"
+    script.write_text(f'#!/bin/sh\nexec 3<&0\n{program} "$@" <&3 3<&- &\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_programs_that_want_a_terminal_or_go_into_the_background(machine: Machine) -> None:
+    first, second = a_testpmd(terminal=True, stdin="start\n"), a_testpmd(restart="on-failure")
+    first["command"] = [word for word in first["command"] if word != "--auto-start"] + ["-i"]
+    second["command"][0] = in_the_background(machine, stranger("dpdk-testpmd"))
+    third = macswap(program=in_the_background(machine, built.functions_directory() / "macswap"))
+    machine.up(machine.chain_file({"first": first, "second": second, "third": third}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+    assert str(Path(f"/proc/{machine.pid_of('first')}/fd/0").readlink()).startswith("/dev/pts/")
+    before = machine.pid_of("second")
+    for name, program in (("second", "dpdk-testpmd"), ("third", "macswap")):
+        assert Path(f"/proc/{machine.pid_of(name)}/comm").read_text().strip() == program
+    os.kill(before, signal.SIGKILL)
+    machine.wait_for(lambda: machine.pid_of("second") != before, "it comes back")
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
 
 
 def test_a_program_that_ends_at_once_shows_its_last_words(machine: Machine) -> None:

@@ -3,7 +3,7 @@
 FAKE_HANG names a call that is never answered, FAKE_SLOW one that takes a second, FAKE_DIE one on
 which it dies, FAKE_REFUSE functions that it does not take in Apply. With FAKE_SLOW_SECOND it never
 attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each call is noted in the file
-FAKE_CALLS, and a Stop that hung till its deadline.
+FAKE_CALLS, and a Stop that hung till its deadline. A program called `daemon` does not poll itself.
 """
 
 import os
@@ -20,6 +20,9 @@ import grpc
 
 from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
+
+# What a function's process is at first, and one that only starts another.
+NOT_POLLING = ("sh", "setpriv", "env", "daemon")
 
 
 class Fake(engine_pb2_grpc.EngineServicer):
@@ -58,6 +61,11 @@ class Fake(engine_pb2_grpc.EngineServicer):
         again = os.environ.get("FAKE_SLOW_SECOND") and self.attached.count(request.function) > 1
         if request.function == "slow" or again:
             time.sleep(1000)
+        comm = Path(f"/proc/{request.pid}/comm")
+        while comm.exists() and comm.read_text().strip() in NOT_POLLING:
+            time.sleep(0.01)
+        if not comm.exists():
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "it ended before it polled")
         if request.function == "mute":
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
         return pb.AttachReply(tid=request.pid)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from unis.runtime import attendant
 from unis.runtime.attendant import require_nobodys
 from unis.runtime.directory import run_directory
 from unis.runtime.errors import LaunchError
@@ -42,3 +43,12 @@ def test_ones_own_and_one_of_a_run_that_is_over_are_free() -> None:
     require_nobodys(ProcessId(me.pid, me.start_time + 1), "two")  # another by the same number
     noted(Phase.FAILED)
     require_nobodys(me, "two")
+
+
+@pytest.mark.parametrize("group", ["../etc", "a b", "-x", ""])
+def test_a_group_of_an_odd_name_is_bad_input(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attendant, "group_of", lambda _: group)
+    request = attendant.AttachRequest("run", 1, "a", 1, [["ring:a", "ring:b"]], group=group)
+    with pytest.raises(LaunchError, match="cannot be a DPDK group") as caught:
+        request.joined()
+    assert caught.value.exit_code == 2

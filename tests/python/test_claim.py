@@ -35,6 +35,7 @@ from unis.runtime.options import Options
 from unis.runtime.planning import others
 from unis.runtime.privileges import Rights
 from unis.runtime.process import ProcessId
+from unis.runtime.running import running
 from unis.runtime.state import RUN_MARK, Phase, RunState
 
 
@@ -126,7 +127,7 @@ def test_a_signal_while_a_run_is_noted_leaves_none(
 
 
 def start(plan: Plan) -> None:
-    with interrupts() as switch, run_module.running(plan, Options(), print, switch):
+    with interrupts() as switch, running(plan, Options(), print, switch):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unis.cli.app import app
-from unis.runtime import run
+from unis.runtime import running as running_module
 from unis.runtime.costs import Cost
 
 FUNCTION = {"program": "/bin/true", "cpu": 1, "cost_ns": 50}
@@ -32,7 +32,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[s
         yield SimpleNamespace(estimate=estimate, costs=costs)
 
     before = os.sched_getaffinity(0)
-    monkeypatch.setattr(run, "running", running)
+    monkeypatch.setattr(running_module, "running", running)
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield asked

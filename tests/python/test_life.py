@@ -56,7 +56,7 @@ from pathlib import Path
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_file
 from unis.runtime.options import Options
-from unis.runtime.run import running
+from unis.runtime.running import running
 for file in sys.argv[1:]:
     with interrupts() as switch, running(plan_file(Path(file)), Options(), print, switch):
         print("without", sorted({0, 1} - os.sched_getaffinity(0)), flush=True)

@@ -277,7 +277,7 @@ def test_a_benchmark_s_run_takes_no_changes(place: Place) -> None:
         "from unis.runtime.interrupts import interrupts\n"
         "from unis.runtime.planning import plan_file\n"
         "from unis.runtime.options import Options\n"
-        "from unis.runtime.run import running\n"
+        "from unis.runtime.running import running\n"
         "with interrupts() as switch:\n"
         "    with running(plan_file(Path(sys.argv[1])), Options(), print, switch):\n"
         "        time.sleep(1000)\n"
@@ -317,3 +317,48 @@ def test_down_ends_a_run_that_would_come_again(place: Place) -> None:
     place.unis("down", "--all")
     wait_for(lambda: not place.left(), lambda: str(place.left()))
     assert place.ps() == []
+
+
+def test_a_run_that_does_not_come_again_at_first_is_tried_again(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    before = row(place)
+    engine = place.folder / "build/engine/unisd"
+    good = engine.read_text()
+    engine.write_text("#!/bin/sh\nexit 3\n")
+    os.kill(before["unisd"], signal.SIGKILL)
+    wait_for(lambda: "exited with code 3" in (row(place)["reason"] or ""))
+    engine.write_text(good)
+    wait_for(lambda: row(place)["phase"] == "running")
+    assert row(place)["launcher"] == before["launcher"]
+    place.unis("down")
+    place.assert_nothing_left()
+
+
+def test_a_policy_set_later_outlives_the_engine_and_the_run(place: Place) -> None:
+    place.unis("up", write(place, **AGAIN), "-d")
+    place.unis("policy", "rr", "--controller", "signal")
+    before = row(place)
+    assert before["policy"] == "rr"
+    os.kill(before["unisd"], signal.SIGKILL)
+    wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
+    wait_for(lambda: row(place)["unisd"] not in (None, before["unisd"]))
+    wait_for(lambda: row(place)["policy"] == "rr")
+    place.unis("restart", "live")
+    assert row(place)["policy"] == "rr"
+    state = json.loads((place.folder / "run/runs/live/state.json").read_text())
+    assert (state["policy"], state["controller"]) == ("rr", "signal")
+
+
+def test_a_run_of_which_nothing_comes_back_ends(place: Place) -> None:
+    """b would, but connects to a, which does not."""
+    command = {"program": None, "command": [str(place.folder / "build/functions/sleeper")],
+               "cost_ns": 50}  # fmt: skip
+    chains = {"one": {"match": [{"dst_port": 80}], "path": ["a", "b"]}, "two": {"path": ["b"]}}
+    file = write(place, a=command, b={**command, "restart": "on-failure"}, chains=chains)
+    place.unis("up", file, "-d")
+    pids = row(place)["functions"]
+    for name in ("b", "a"):
+        os.kill(pids[name], signal.SIGKILL)
+    wait_for(lambda: row(place)["phase"] == "failed")
+    assert "b stays down with a" in row(place)["reason"]
+    place.assert_nothing_left()

@@ -21,7 +21,8 @@ from unis.v1 import common_pb2 as common
 def function(directory: Path, **parts: object) -> FunctionPlan:
     plan = FunctionPlan(
         name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
-        argv_beside=(), words=("--rules", "rules"), stdin=None, cpu=1, lcores="1@1", group="engine",
+        argv_beside=(), words=("--rules", "rules"), stdin=None, terminal=False, cpu=1,
+        lcores="1@1", group="engine",
         file_prefix="unis-a", env={}, user=None, capabilities=(), folder=None, cwd=directory,
         cost_ns=None, yield_every=0, restart="never", ports=(),
     )  # fmt: skip
@@ -42,6 +43,7 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(function(tmp_path, words=("--rules=rules",)), {64: 1}),
         cost_key(function(tmp_path, lcores="1@1,2@1"), {64: 1}),
         cost_key(function(tmp_path, stdin="start\n"), {64: 1}),
+        cost_key(function(tmp_path, terminal=True), {64: 1}),
         cost_key(function(tmp_path, yield_every=8), {64: 1}),
         cost_key(function(tmp_path, env={"DEPTH": "2"}), {64: 1}),
         cost_key(function(tmp_path, user="nobody"), {64: 1}),

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def test_its_input_has_what_the_file_says_and_stays_open(tmp_path: Path) -> None
             _wait(child.process.pid)
         assert "closed" not in (tmp_path / "log").read_text()
     finally:
-        child.process.kill()
+        os.kill(child.process.pid, signal.SIGKILL)
         child.process.wait()
 
 

@@ -51,8 +51,8 @@ def test_root_is_bounded_too() -> None:
 
 def function(folder: Path) -> FunctionPlan:
     return FunctionPlan(
-        name="a", program=folder, argv=(), argv_beside=(), words=(), stdin=None, cpu=1,
-        lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
+        name="a", program=folder, argv=(), argv_beside=(), words=(), stdin=None, terminal=False,
+        cpu=1, lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
         folder=folder, cwd=folder,
         cost_ns=None, yield_every=0, restart="never", ports=(),
     )  # fmt: skip

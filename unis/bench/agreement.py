@@ -30,7 +30,8 @@ from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run, running
+from unis.runtime.run import Run
+from unis.runtime.running import running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
 from unis.v1 import costs_pb2

@@ -10,7 +10,8 @@ from unis.runtime.errors import InterruptedRunError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run, running
+from unis.runtime.run import Run
+from unis.runtime.running import running
 
 _T = TypeVar("_T")
 _TRIES = 3  # of which one must succeed

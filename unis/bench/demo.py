@@ -27,7 +27,8 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run, running
+from unis.runtime.run import Run
+from unis.runtime.running import running
 from unis.v1 import engine_pb2 as pb
 
 _TRACE_SECONDS = 0.02

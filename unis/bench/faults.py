@@ -1,11 +1,13 @@
 """`unis bench faults`: kills what a run is made of at random moments, and looks what comes of it.
 
-Two chains share one CPU. The functions of the first are killed and stopped; the second is a
-bystander, which must lose nothing. Engine, launcher and guard are killed too, alone and two at
-once, and then nothing of the run may be left on the machine.
+Three chains share one CPU. The functions of the first, over rings, and of the second, over memif,
+are killed and stopped; the third is a bystander, which must lose nothing. Engine, launcher and
+guard are killed too, alone and two at once, and then nothing of the run may be left on the machine.
+Every second run has its packets from a process of its own, which is struck too.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -21,6 +23,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from unis.bench.leavings import leavings, settings
+from unis.bench.strangers import testpmd
 from unis.chain.model import API_VERSION
 from unis.engine.client import EngineClient, EngineError
 from unis.measure.paired import Quartiles
@@ -29,14 +32,18 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.state import RunState
 from unis.v1 import engine_pb2 as pb
 
-STRUCK = ("struck-1", "struck-2")  # functions of the first chain, in their order
+STRUCK = ("struck-1", "struck-2", "over-memif")  # functions: those of the first chain first
+SOURCE = "source"  # the process that sends, where there is one
 PARTS = ("unisd", "launcher", "guard")
+_DEVICES = Path("/sys/class/net")
 _UNIS = str(Path(sys.executable).with_name("unis"))
 _STOPPED_SECONDS = 0.05
 _UP_SECONDS = 60.0
 _END_SECONDS = 30.0  # until a run is undone
 _BACK_SECONDS = 30.0  # until a function delivers again, its back-off included
 _LOOK_SECONDS = 0.005
+_SOURCE_PPS = 15_000
+_OUTLIVED = 0.75  # of strikes: the others cost a run, and seconds for the next
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,15 @@ class Result(BaseModel):
     failures: list[Outcome]
 
 
-def faults_of(dice: random.Random) -> Fault:
-    """Six in ten strike functions, the rest a part of the run; one in five two at once."""
+def faults_of(dice: random.Random, *, sent: bool) -> Fault:
+    """Three in four strike functions, or the source where packets are `sent` by one; the rest
+    strike a part of the run; one in five two at once.
+    """
+    outlived = (*STRUCK, SOURCE) if sent else STRUCK
 
     def one() -> Strike:
-        if dice.random() < 0.6:
-            return Strike(dice.choice(STRUCK), dice.choice(("kill", "kill", "stop", "stop-kill")))
+        if dice.random() < _OUTLIVED:
+            return Strike(dice.choice(outlived), dice.choice(("kill", "kill", "stop", "stop-kill")))
         return Strike(dice.choice(PARTS), "kill")
 
     first = one()
@@ -102,23 +112,33 @@ def ends_the_run(fault: Fault) -> bool:
     return any(strike.target in PARTS for strike in fault)
 
 
-def chain_file(directory: Path, name: str, cpu: int) -> Path:
-    """Two chains on one CPU, at a rate that it can keep up with."""
-    functions = {
-        name: {"program": "macswap", "cost_ns": 60, "cpu": cpu, "restart": "on-failure"}
-        for name in (*STRUCK, "bystander")
-    }
+def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) -> Path:
+    """Three chains on one CPU, at a rate that it can keep up with; packets come from the kernel's
+    `device`, or are made.
+    """
+    macswap = {"program": "macswap", "cost_ns": 60, "cpu": cpu, "restart": "on-failure"}
+    functions: dict[str, dict[str, object]] = {one: {**macswap} for one in (*STRUCK, "bystander")}
+    first, second, over_memif = STRUCK
+    if stranger := testpmd():
+        functions[over_memif] = {**stranger, "cpu": cpu, "restart": "on-failure"}
+    made = {"source": {"kind": "synthetic", "size": 64, "flows": 16}, "rate": "200kpps"}
+    sent = {"source": {"kind": "port", "device": f"net_tap0,iface={device}"}}
     data = {
         "apiVersion": API_VERSION,
         "name": name,
-        "traffic": {"source": {"kind": "synthetic", "size": 64, "flows": 16}, "rate": "200kpps"},
+        "traffic": sent if device else made,
         "functions": functions,
         "chains": {
             "bystander": {"match": [{"protocol": "udp", "dst_port": 53}], "path": ["bystander"]},
-            "struck": {"path": list(STRUCK)},
+            "over-memif": {"match": [{"dst_port": 8080}], "path": [over_memif]},
+            "struck": {"path": [first, second]},
         },
+        "links": [
+            {"from": "ingress", "to": over_memif, "kind": "memif"},
+            {"from": over_memif, "to": "egress", "kind": "memif"},
+        ],
     }
-    file = directory / "faults.yaml"
+    file = directory / ("sent.yaml" if device else "made.yaml")
     file.write_text(json.dumps(data))  # which is YAML too
     return file
 
@@ -126,8 +146,13 @@ def chain_file(directory: Path, name: str, cpu: int) -> Path:
 class Faults:
     """A run that is struck again and again, and brought up anew where that ended it."""
 
-    def __init__(self, file: Path, name: str, seed: int) -> None:
-        self._file = file
+    def __init__(self, folder: Path, name: str, cpu: int, seed: int) -> None:
+        self._device = f"unis{os.getpid()}"
+        self._files = itertools.cycle(
+            (chain_file(folder, name, cpu), chain_file(folder, name, cpu, self._device))
+        )
+        self._sent = True  # by a process of its own; in the first run they are made
+        self._source: subprocess.Popen[bytes] | None = None
         self._dice = random.Random(seed)  # noqa: S311  # the same faults from the same seed
         self._directory: RunDirectory = run_directory(name)
         self._before = settings()
@@ -137,9 +162,10 @@ class Faults:
 
     def up(self) -> None:
         """LaunchError, with what it said, if it does not come up."""
+        self._sent = not self._sent
         with tempfile.TemporaryFile() as said:
             self._launcher = subprocess.Popen(
-                [_UNIS, "up", str(self._file)],
+                [_UNIS, "up", str(next(self._files))],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -154,6 +180,7 @@ class Faults:
 
     def down(self) -> None:
         """Whatever is left."""
+        self._end_source()
         state = self._directory.read()
         if state and not state.undone():
             self._command("down")
@@ -175,7 +202,25 @@ class Faults:
             return client.stats()
         return None
 
+    def _start_source(self) -> None:
+        words = [sys.executable, "-P", "-m", "unis.bench.sender", self._device, str(_SOURCE_PPS)]
+        self._source = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def _end_source(self) -> None:
+        if self._source:
+            self._source.kill()
+            self._source.wait()
+            self._source = None
+
+    def _sends(self) -> bool:
+        return self._source is not None and self._source.poll() is None
+
+    def _has_device(self) -> bool:
+        return (_DEVICES / self._device).exists()
+
     def _delivers(self) -> bool:
+        if self._sent and self._has_device() and not self._sends():
+            self._start_source()
         stats = self._stats()
         chains = list(stats.chains) if stats else []
         return bool(chains) and all(chain.delivered and not chain.down for chain in chains)
@@ -184,7 +229,7 @@ class Faults:
 
     def strike(self) -> Outcome:
         """Strikes once, and judges what came of it."""
-        fault = faults_of(self._dice)
+        fault = faults_of(self._dice, sent=self._sent)
         state = self._directory.read()
         before = self._stats()
         if state is None or before is None:
@@ -192,7 +237,7 @@ class Faults:
         time.sleep(self._dice.random() * 0.05)
         begin = time.monotonic()
         for one in fault:
-            _strike(_pid_of(state, one.target), one.how)
+            _strike(self._pid_of(state, one.target), one.how)
         ends = ends_the_run(fault)
         wrong = self._undone(fault, state) if ends else self._goes_on(fault, state, before)
         seconds = time.monotonic() - begin
@@ -206,11 +251,19 @@ class Faults:
         if {"launcher", "guard"} <= {one.target for one in fault}:
             self._command("down")  # nobody is left who would do it by himself
         with contextlib.suppress(TimeoutError):
-            _until(lambda: not leavings(state, self._before), _END_SECONDS)
-        return [f"left: {what}" for what in leavings(state, self._before)]
+            _until(lambda: not self._left(state), _END_SECONDS)
+        return [f"left: {what}" for what in self._left(state)]
+
+    def _left(self, state: RunState) -> list[str]:
+        devices = [str(_DEVICES / self._device)] if self._has_device() else []
+        return leavings(state, self._before) + devices
 
     def _goes_on(self, fault: Fault, state: RunState, before: pb.Stats) -> list[str]:
         killed = {one.target for one in fault if one.how != "stop"}
+        if SOURCE in killed:  # whoever has started it does so again; the chains wait for it
+            self._end_source()
+            self._start_source()
+            killed.remove(SOURCE)
         with contextlib.suppress(TimeoutError):
             _until(lambda: self._is_back(killed, state), _BACK_SECONDS)
         if not self._is_back(killed, state):
@@ -225,6 +278,14 @@ class Faults:
         if not self._moves_since(at_return):
             wrong.append("a chain delivers nothing")
         return wrong + self._bystander_lost(before) + self._account()
+
+    def _pid_of(self, state: RunState, target: str) -> int:
+        function = state.function(target)
+        parts = {"unisd": state.unisd, "launcher": state.launcher, "guard": state.guard}
+        process = function.process if function else parts.get(target, self._source)
+        if process is None:
+            raise LaunchError(f"there is no {target}")
+        return process.pid
 
     def _is_back(self, killed: set[str], state: RunState) -> bool:
         now = self._directory.read()
@@ -275,15 +336,6 @@ def _lost(stats: pb.Stats) -> int:
     )
 
 
-def _pid_of(state: RunState, target: str) -> int:
-    function = state.function(target)
-    parts = {"unisd": state.unisd, "launcher": state.launcher, "guard": state.guard}
-    process = function.process if function else parts.get(target)
-    if process is None:
-        raise LaunchError(f"there is no {target}")
-    return process.pid
-
-
 def _strike(pid: int, how: str) -> None:
     with contextlib.suppress(ProcessLookupError):
         if "stop" in how:
@@ -330,7 +382,7 @@ def run_faults(
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="unis-bench-") as folder:
         name = f"bench-faults-{os.getpid()}"
-        faults = Faults(chain_file(Path(folder), name, cpu), name, seed)
+        faults = Faults(Path(folder), name, cpu, seed)
         try:
             faults.up()
             while go_on(len(outcomes)):

@@ -133,6 +133,11 @@ def _strangers() -> Path:
     return built.build_directory() / "strangers"
 
 
+def testpmd() -> dict[str, Any] | None:
+    """As it stands in a chain file; None where it was not fetched."""
+    return _TESTPMD.function() if (_strangers() / "bin" / _TESTPMD.program).exists() else None
+
+
 def _found(stranger: Stranger) -> Path:
     path = _strangers() / "bin" / stranger.program
     if not path.exists():

@@ -9,6 +9,8 @@ from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS
 
+_TERMINAL_LINE = 4095  # bytes before the end of a line; Linux drops what is more
+
 
 def problems(file: ChainFile) -> list[Problem]:
     """Everything that is wrong between the parts of `file`."""
@@ -33,6 +35,13 @@ def _programs(file: ChainFile) -> Iterator[Problem]:
             )
         elif function.program is not None and function.stdin is not None:
             yield Problem((*where, "stdin"), "goes with command")
+        elif function.terminal and function.stdin:
+            longest = max(len(line.encode()) for line in function.stdin.split("\n"))
+            if longest > _TERMINAL_LINE:
+                yield Problem(
+                    (*where, "stdin"),
+                    f"has a line of {longest} bytes, and a terminal takes {_TERMINAL_LINE} at most",
+                )
 
 
 def unknown_function(where: Location, function: str, known: Iterable[str]) -> Problem:

@@ -29,6 +29,7 @@ from unis.chain.values import (
     Protocol,
     Rate,
     Restart,
+    Said,
     Size,
     Slots,
     User,
@@ -207,8 +208,10 @@ class Function(_Part):
     a console, is on a CPU of the platform until it polls too."""
     queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
     """How many queues, each way, it has on each of its memifs; a neighbour on memif has as many."""
-    stdin: str | None = None
-    """What a command reads from its standard input, which then stays open."""
+    stdin: Said | None = None
+    """What a command reads from its standard input, which then stays open; at most 64 KiB."""
+    terminal: bool = False
+    """Whether its standard input and output are a terminal; what `stdin` holds is typed into it."""
     cpu: Cpu | None = None
     """The CPU that it runs on, which it may share with others; absent: that of `defaults`."""
     cost_ns: Cost | None = None

@@ -28,6 +28,7 @@ _CAPABILITY_NAMES = """
     setpcap setuid sys_admin sys_boot sys_chroot sys_module sys_nice sys_pacct sys_ptrace sys_rawio
     sys_resource sys_time sys_tty_config syslog wake_alarm"""
 CAPABILITIES = tuple(_CAPABILITY_NAMES.split())
+_MOST_SAID = 1 << 16  # bytes: a pipe takes them before anybody reads
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
@@ -122,6 +123,15 @@ def _variable(value: str) -> str:
     return value
 
 
+def _said(value: str) -> str:
+    if (count := len(value.encode())) > _MOST_SAID:
+        raise wrong(
+            f"has {count} bytes, and a program is told {_MOST_SAID} at most; put them into a file "
+            "that it reads"
+        )
+    return value
+
+
 def _user(value: object) -> object:
     if isinstance(value, str) and _USER.fullmatch(value):
         return value
@@ -206,6 +216,11 @@ Slots = Annotated[
     int,
     BeforeValidator(_slots),
     WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
+]
+Said = Annotated[
+    str,
+    AfterValidator(_said),
+    WithJsonSchema({"type": "string", "maxLength": _MOST_SAID}),
 ]
 User = Annotated[str, BeforeValidator(_user), _text_schema(_USER.pattern)]
 Capability = Annotated[

@@ -16,6 +16,8 @@ from unis.engine import names
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
+    from collections.abc import Sequence
+
     from unis.bench.agreement import Comparison
     from unis.bench.alerts import Alerts
     from unis.bench.faults import Result as Faults
@@ -162,9 +164,10 @@ def faults(
 ) -> None:
     """Kill what a run is made of at random moments, and look at what comes of it.
 
-    Functions are killed and stopped: they must come back, the chain beside them lose nothing, and
-    every packet be accounted for. Engine, launcher and guard are killed, alone and two at once:
-    then nothing of the run may be left. Exit code 1 if something was not as it should be.
+    Functions over rings and over memif, and in every second run a process that sends the packets,
+    are killed and stopped: they must come back, the chain beside them lose nothing, and every
+    packet be accounted for. Engine, launcher and guard are killed, alone and two at once: then
+    nothing of the run may be left. Exit code 1 if something was not as it should be.
 
     Example: unis bench faults --minutes 5 --json faults.json
     """
@@ -187,12 +190,18 @@ def faults(
         raise typer.Exit(1)
 
 
+def _table(title: str, first: str, numbers: Sequence[str]) -> Table:
+    """One column of names, and those of numbers beside it."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column(first)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
 def _faults_table(result: Faults) -> Table:
     title = f"{result.faults} faults, seed {result.seed}"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("struck")
-    for column in ("faults", "wrong", "s until all is well", "q1–q3"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table(title, "struck", ("faults", "wrong", "s until all is well", "q1–q3"))
     for fault, of in result.kinds.items():
         table.add_row(
             fault,
@@ -209,10 +218,7 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
     title = f"{name}: {' → '.join(result.programs)}, {result.windows} windows"
     if took := result.line_transfer_ns:
         title += f", CPUs {min(took):.0f} to {max(took):.0f} ns apart"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("policy")
-    for column in ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table(title, "policy", ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"))
     for policy, of in result.policies.items():
         told = f" (a yield every {result.yield_every})" if policy == "cooperative" else ""
         table.add_row(
@@ -227,10 +233,11 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
 
 def _alerts_table(name: str, alerts: Alerts) -> Table:
     title = f"{name}: alerts of a capture that goes through once"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("capture")
-    for column in ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table(
+        title,
+        "capture",
+        ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"),
+    )
     for capture, of in alerts.captures.items():
         table.add_row(
             capture,
@@ -266,11 +273,11 @@ def _lengths(text: str) -> list[int]:
 
 
 def _agreement_table(results: list[Comparison]) -> Table:
-    table = Table(box=None, pad_edge=False, title="Mpps, machine / simulator", title_justify="left")
-    table.add_column("functions")
-    columns = (*names.COMPARED, "unis ÷ cooperative", "difference", "same order")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table(
+        "Mpps, machine / simulator",
+        "functions",
+        (*names.COMPARED, "unis ÷ cooperative", "difference", "same order"),
+    )
     for result in results:
         table.add_row(
             str(result.functions),

@@ -88,7 +88,7 @@ def estimate(
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
-    from unis.runtime.run import measure_alone, running
+    from unis.runtime.running import measure_alone, running
 
     measured_sizes = _sizes(sizes)
     is_file = target.endswith((".yaml", ".yml"))

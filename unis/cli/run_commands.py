@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.numbers import between
-from unis.cli.select import ChainFileArgument, NameArgument, NameOption, choose, connect, runs
+from unis.cli.select import (
+    ChainFileArgument,
+    NameArgument,
+    NameOption,
+    choose,
+    choose_running,
+    runs,
+)
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
 from unis.runtime.clean_up import clean_up, forget
@@ -245,12 +252,17 @@ def policy(
 ) -> None:
     """Change the policy, and with it maybe the controller, of a running chain.
 
+    It counts, as what the command line of `unis up` says, till the run is taken down: also when
+    another unisd takes over, and before what `unis apply` reads.
+
     Example: unis policy rr
     """
-    _, state, client = connect(name)
-    with errors_told(), client:
-        wanted = names.controller(controller) if controller else None
-        client.set_policy(names.policy(policy_name), wanted)
+    from unis.runtime.control import ask
+
+    directory, state = choose_running(name)
+    request = {"what": "policy", "policy": policy_name, "controller": controller}
+    with errors_told():
+        ask(directory.control, request, say)
     say(
         f"{state.name}: policy {policy_name}" + (f", controller {controller}" if controller else "")
     )

@@ -63,14 +63,20 @@ def _none_such(
     raise fail(f"no chain `{name}` is running (running: {known})")
 
 
-def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
-    """A client of the engine of a run that is up."""
+def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:
+    """The same, of those that are up."""
     directory, state = choose(name)
     if state.phase == Phase.FAILED:
         raise fail(f"`{state.name}` failed: {state.reason}", code=1)
     if not state.live():
         killed = f"the launcher of `{state.name}` was killed: run `unis down {state.name}`"
         raise fail(killed, code=1)
+    return directory, state
+
+
+def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
+    """A client of the engine of a run that is up."""
     from unis.engine.client import EngineClient
 
+    directory, state = choose_running(name)
     return directory, state, EngineClient(directory.socket)

@@ -110,10 +110,10 @@ class EngineClient:
         request = pb.DetachRequest(function=function)
         self._patiently(patience, lambda: None, lambda: self._call("Detach", request, pb.Empty))
 
-    def apply(self, request: pb.DeployRequest) -> None:
+    def apply(self, request: pb.DeployRequest, patience: float = PATIENCE) -> None:
         """Brings the run, which may be running, to what `request` says: all of it or none."""
         self._patiently(
-            PATIENCE, lambda: None, lambda: self._call("Apply", request, pb.Empty, seconds=30)
+            patience, lambda: None, lambda: self._call("Apply", request, pb.Empty, seconds=30)
         )
 
     def estimate(

@@ -18,6 +18,7 @@ _STARTED_WITH = {
     "program": "its program",
     "words": "its arguments",
     "stdin": "its standard input",
+    "terminal": "its terminal",
     "env": "its environment",
     "user": "its user",
     "capabilities": "its capabilities",

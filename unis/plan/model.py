@@ -65,6 +65,7 @@ class FunctionPlan:
     argv_beside: tuple[str, ...]
     words: tuple[str, ...]  # of these, what the file says
     stdin: str | None  # said to it, and then kept open; None: it has none
+    terminal: bool  # its input and output are one, into which stdin is typed
     cpu: int
     lcores: str  # as EAL has it
     group: GroupName

@@ -185,6 +185,7 @@ class _Planner:
             argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
             words=tuple(function.args if function.command is None else function.command[1:]),
             stdin=None if function.command is None else function.stdin or "",
+            terminal=function.terminal,
             cpu=cpu,
             lcores=start.lcores,
             group=group,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unis.engine import names
-from unis.engine.client import EngineError
+from unis.engine.client import PATIENCE, EngineError
 from unis.errors import UnisError
 from unis.plan.attached import (
     AttachedFunction,
@@ -39,14 +39,16 @@ from unis.runtime.memifs import find_end
 from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
-from unis.runtime.run import Run, running
-from unis.runtime.state import FunctionProcess
+from unis.runtime.run import Run
+from unis.runtime.running import running
+from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import Engine, Guard
 from unis.runtime.supervisor import Parent, under
 
 MODULE = "unis.runtime.attendant"
 
 _LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
 _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 
 
@@ -68,7 +70,13 @@ class AttachRequest:
         """The DPDK group to join, where there are rings. LaunchError if none is found."""
         if all(end.startswith("memif") for path in self.paths for end in path):
             return None
-        return self.group or group_of(self.pid)
+        group = self.group or group_of(self.pid)
+        if not is_name(group):
+            raise LaunchError(
+                f"`{group}` cannot be a DPDK group here: letters, digits, `.`, `-` and `_`, a "
+                "letter or digit first"
+            )
+        return group
 
     def function(self) -> AttachedFunction:
         """What it is on this machine; LaunchError where an end of it is not found."""
@@ -156,7 +164,9 @@ class Attendant:
 
     def _start(self) -> None:
         if not self._started:
-            policy, controller = self._plan.policy, self._plan.controller
+            options = self._run.options
+            policy = options.policy or self._plan.policy
+            controller = options.controller or self._plan.controller
             self._run.client.start(names.policy(policy), names.controller(controller))
             self._started = True
 
@@ -167,16 +177,16 @@ class Attendant:
         self._run.client.detach(name)
         self._drop(name)
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str, patience: float = PATIENCE) -> None:
         with contextlib.suppress(EngineError):  # it is not attached any more, or not yet
-            self._run.client.detach(name)
+            self._run.client.detach(name, patience)
         left = [function for function in self._plan.attached if function.name != name]
-        self._become(self._plan.with_attached(left))
+        self._become(self._plan.with_attached(left), patience)
         noted = [one for one in self._run.state.functions if one.name != name]
         self._run.record(functions=noted, cpus=sorted(self._plan.cpus))
 
-    def _become(self, plan: AttachedPlan) -> None:
-        self._run.client.apply(plan.deploy({}, self._run.state.run_id))
+    def _become(self, plan: AttachedPlan, patience: float = PATIENCE) -> None:
+        self._run.client.apply(plan.deploy({}, self._run.state.run_id), patience)
         self._run.plan = self._plan = plan
 
     # ------------------------------------------------------------------ while they run
@@ -217,10 +227,11 @@ class Attendant:
         except EngineError as error:
             if not error.busy:
                 raise
+            time.sleep(_AGAIN_SECONDS)
 
     def _died(self, function: FunctionProcess) -> None:
+        self._drop(function.name, patience=0.0)
         self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
-        self._drop(function.name)
         if not self._plan.attached:
             raise RunFailedError(f"{function.name}, the last function attached, has ended")
 
@@ -244,6 +255,8 @@ class Attendant:
             function = str(request.get("function"))
             self.detach(function)
             tell(f"{function} is detached")
+        elif request.get("what") == "policy":
+            run.set_policy(str(request.get("policy")), request.get("controller"))
         else:
             raise LaunchError(
                 f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "

@@ -171,7 +171,7 @@ class _Change:
             self._run.functions[name].check(starting=False)
 
     def _set_policy(self, plan: Plan) -> None:
-        """What the command line of `unis up` said goes before any file."""
+        """What `unis up` or `unis policy` said goes before any file."""
         options = self._run.options
         policy = options.policy or plan.policy
         controller = options.controller or plan.controller

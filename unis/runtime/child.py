@@ -8,13 +8,15 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import appending, written
-from unis.runtime.privileges import PATH, Rights
+from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
+from unis.runtime.terminal import make_terminal
 
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
 
@@ -28,6 +30,25 @@ class Command:
     cwd: Path | None = None
     rights: Rights | None = None  # None: ours
     stdin: str | None = None  # said to it, and then kept open; None: it has none
+    terminal: bool = False  # its input and output are one
+
+
+class Process(Protocol):
+    """A `subprocess.Popen`, or who stands in for one."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def returncode(self) -> int | None:
+        """What `poll` said last."""
+
+    def poll(self) -> int | None:
+        """Its exit code, or minus the signal that killed it; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same once it has ended; subprocess.TimeoutExpired after so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +56,7 @@ class Child:
     """A process that was started."""
 
     what: str
-    process: subprocess.Popen[bytes]
+    process: Process
     log: Path
 
     def check(self, *, starting: bool = True) -> None:
@@ -60,31 +81,44 @@ class Child:
 
 
 def start(
-    what: str, command: Command, log: Path, run_id: str, *, leaf: Leaf | None = None
+    what: str,
+    command: Command,
+    log: Path,
+    run_id: str,
+    *,
+    leaf: Leaf | None = None,
 ) -> Child:
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
     own = {**command.env, RUN_MARK: run_id}
     enter = leaf.enter() if leaf else []
     limits = command.rights.before(own) if command.rights else []
-    whole = [*enter, *limits, *command.argv]
-    as_user = command.rights is not None and command.rights.user is not None
-    with written(log):
+    user = command.rights.user if command.rights else None
+    with written(log), contextlib.ExitStack() as stack:
         stream = appending(log)
-    with stream:
+        if command.terminal:
+            end = make_terminal(command.stdin or "", stream)
+            stack.callback(os.close, end)
+            if user:  # it may open its terminal by name
+                os.fchown(end, account_of(user).pw_uid, -1)
+            ends = (end, end)
+        else:
+            stack.enter_context(stream)
+            stdin = subprocess.DEVNULL if command.stdin is None else subprocess.PIPE
+            ends = (stdin, stream.fileno())
         try:
             process = subprocess.Popen(
-                whole,
-                stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
-                stdout=stream,
+                [*enter, *limits, *command.argv],
+                stdin=ends[0],
+                stdout=ends[1],
                 stderr=subprocess.STDOUT,
                 cwd=command.cwd,
                 # As long as it is root, nothing of what the user may say reaches it.
-                env={"PATH": PATH, RUN_MARK: run_id} if as_user else {**os.environ, **own},
+                env={"PATH": PATH, RUN_MARK: run_id} if user else {**os.environ, **own},
                 start_new_session=True,
             )
         except OSError as error:
             raise LaunchError(f"cannot start {what}, {command.argv[0]}: {error.strerror}") from None
-    if process.stdin and command.stdin:
+    if process.stdin and command.stdin:  # a pipe takes it whole: the chain file sees to that
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()

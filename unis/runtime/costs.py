@@ -98,7 +98,7 @@ def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
     around += function.capabilities
     lcores = str(function.lcores.count(",") + 1)
     parts = [*own, *kinds, *around, str(function.yield_every), str(dict(shares)), cpu_model()]
-    parts += [lcores, function.stdin or ""]
+    parts += [lcores, function.stdin or "", str(function.terminal)]
     for part in parts:
         digest.update(f"\0{part}".encode())
     for argument in [*own, *_followed(function)]:

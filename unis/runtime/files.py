@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,16 +32,20 @@ def appending(file: Path) -> BinaryIO:
 
 
 def remove_tree(directory: Path) -> list[str]:
-    """Removes a folder and all that is in it, if it is there; what could not be, as sentences."""
-    problems: list[str] = []
+    """Removes a folder and all that is in it, if it is there; what could not be, as sentences.
 
-    def note(_call: object, path: str, info: tuple[object, BaseException, object]) -> None:
-        error = info[1]
-        if not isinstance(error, FileNotFoundError):  # another was faster
-            problems.append(f"cannot remove {path}: {getattr(error, 'strerror', None) or error}")
-
-    shutil.rmtree(directory, onerror=note)
-    return problems
+    By rm(1), which goes as deep as whoever filled it did, and follows no link put there meanwhile.
+    """
+    done = subprocess.run(
+        ["rm", "-rf", "--", directory],
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # a second Ctrl-C does not reach it
+        check=False,
+    )
+    return [line.removeprefix("rm: ") for line in done.stderr.splitlines()]
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
+from unis.runtime.orphans import mark_of, orphans
 from unis.runtime.process import ProcessId, calm, end
 from unis.runtime.state import FunctionProcess
 
@@ -37,7 +39,7 @@ def start_functions(
     Those of a DPDK group of their own are attached last, for both ends of a memif must run;
     `started` is called before that. With `beside` the CPUs of functions are busy with others.
     """
-    late: list[FunctionProcess] = []
+    late: list[str] = []
     for function in functions:
         run.tell(f"starting {function.name} on CPU {function.cpu}")
         served = run.plan.served_by(function)
@@ -49,14 +51,14 @@ def start_functions(
                 function.name, function.cpu, identity, before.restarts if before else 0
             )
             run.record(functions=run.state.with_function(process))
-            _wait_for(served, child.check)
+            _wait_for(served, functools.partial(run.check_function, function.name))
             if function.group == "engine":
-                run.attach(process)
+                run.attach(function.name)
             else:
-                late.append(process)
+                late.append(function.name)
     started()
-    for process in late:
-        run.attach(process)
+    for name in late:
+        run.attach(name)
 
 
 def _clear(name: str, sockets: Sequence[Path]) -> None:
@@ -90,15 +92,19 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
         lived = function.process.alive()
         run.client.detach(name, patience)
         if lived:
-            # Where others spin it would get no time to end in.
-            _move(function.process, run.plan.platform_cpus)
-            problems += calm([function.process])
-            problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
+            problems += _end(run, name, [function.process])
             run.client.detach(name, patience)  # now that it is dead there is more to put right
+        problems += _end(run, name, orphans(mark_of(run.state.run_id, name)))
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
     return problems
+
+
+def _end(run: Run, name: str, processes: Sequence[ProcessId]) -> list[str]:
+    for process in processes:  # where others spin it would get no time to end in
+        _move(process, run.plan.platform_cpus)
+    return calm(processes) + end(processes, name, gentle_seconds=_GENTLE_SECONDS)
 
 
 def _move(process: ProcessId, cpus: Iterable[int]) -> None:

@@ -123,6 +123,7 @@ class Keeper:
 
     def _look(self) -> None:
         self._looked = time.monotonic()
+        self.run.reap()
         for one in (self.run.directory.unisd_log, *(it.log for it in self.run.functions.values())):
             shorten(one)
         if self.run.plan.restart != "never":
@@ -156,14 +157,19 @@ class Keeper:
             run.tell(f"{_listed(unit)} will be started again in {wait:g} s")
             self._due.update(dict.fromkeys(unit, time.monotonic() + wait))
             return
-        self._ended.add(name)
-        down = self._chains_of(self._ended)
-        if len(down) == len(run.plan.chains):
-            raise RunFailedError(child.last_words())
+        down = self._down_for_good(name, child.last_words())
         run.tell(
             f"{_listed(down)} {'is' if len(down) == 1 else 'are'} down: restart of {name} is "
             f"{function.restart}; `unis apply {run.plan.chain_file}` brings it back"
         )
+
+    def _down_for_good(self, name: str, words: str) -> list[str]:
+        """Notes it; the chains that are down. RunFailedError with `words` if no other is left."""
+        self._ended.add(name)
+        down = self._chains_of(self._ended)
+        if len(down) == len(self.run.plan.chains):
+            raise RunFailedError(words)
+        return down
 
     def _end(self) -> None:
         """Till the engine has let go, which may be busy, none of them is started again."""
@@ -206,8 +212,9 @@ class Keeper:
         functions = [one for one in run.plan.functions if one.name in names]
         for function in functions:
             if gone := run.plan.servers(function) & self._ended:
-                run.tell(f"{function.name} stays down with {_listed(gone)}, to which it connects")
-                self._ended.add(function.name)
+                words = f"{function.name} stays down with {_listed(gone)}, to which it connects"
+                run.tell(words)
+                self._down_for_good(function.name, words)
         functions = [one for one in functions if one.name not in self._ended]
         names = [one.name for one in functions]
         self._due = {name: at for name, at in self._due.items() if name not in self._ended}
@@ -239,6 +246,9 @@ class Keeper:
     # ------------------------------------------------------------------ changes
 
     def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
+        if request.get("what") == "policy":
+            self.run.set_policy(str(request.get("policy")), request.get("controller"))
+            return {}
         try:
             return answer(self.run, self.missing, request, say)
         finally:

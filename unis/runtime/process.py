@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +96,7 @@ def _send(pid: int, alive: Callable[[], bool], number: signal.Signals) -> None:
 @dataclass(frozen=True)
 class _Stat:
     state: str
+    parent: int
     start_time: int
 
 
@@ -103,7 +104,7 @@ def _stat(path: Path) -> _Stat | None:
     try:
         # The name in brackets may hold anything, brackets too.
         fields = path.read_text(errors="replace").rpartition(")")[2].split()
-        return _Stat(state=fields[0], start_time=int(fields[19]))
+        return _Stat(state=fields[0], parent=int(fields[1]), start_time=int(fields[19]))
     except (OSError, IndexError, ValueError):
         return None
 
@@ -155,17 +156,37 @@ def end(
 
 def marked(key: str, value: str) -> list[ProcessId]:
     """The processes whose environment has `key`=`value`, which they inherited from a launcher."""
-    wanted = f"{key}={value}".encode()
     found: list[ProcessId] = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                process = ProcessId.of(int(entry.name))
-                if process and process.alive():
-                    found.append(process)
+    for pid in _numbers():
+        if pid != os.getpid() and _is_marked(pid, key, value):
+            process = ProcessId.of(pid)
+            if process and process.alive():
+                found.append(process)
     return found
+
+
+def children(parent: int, key: str | None = None, value: str = "") -> list[ProcessId]:
+    """The living children of a process; with a `key` those that are `marked` so."""
+    found: list[ProcessId] = []
+    for pid in _numbers():
+        stat = _stat(Path(f"/proc/{pid}/stat"))
+        if stat is None or stat.parent != parent or stat.state in "ZX":
+            continue
+        # Only of these: it waits for whoever is changing its own memory.
+        if key is None or _is_marked(pid, key, value):
+            found.append(ProcessId(pid, stat.start_time))
+    return found
+
+
+def _numbers() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _is_marked(pid: int, key: str, value: str) -> bool:
+    with contextlib.suppress(OSError):
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return f"{key}={value}".encode() in environment
+    return False
 
 
 def wait_gone(

@@ -1,24 +1,24 @@
-"""`unis up`: walks the steps forward, watches the run, and walks them back whatever happens."""
+"""`unis up`: walks the steps forward, watches the run, and walks them back."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import subprocess
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from unis import built
+from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
-from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
-from unis.runtime.child import Child, Command
+from unis.runtime.child import Child, Command, Process
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import (
@@ -26,22 +26,30 @@ from unis.runtime.costs import (
     Cost,
     CostCache,
     cost_key,
-    known_costs,
     shares_of,
 )
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import InterruptedRunError, LaunchError, NotAllowedError, RunFailedError
+from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
 from unis.runtime.options import Options
+from unis.runtime.orphans import (
+    FUNCTION_MARK,
+    Orphan,
+    adopt_orphans,
+    left_behind,
+    mark_of,
+    reap,
+)
 from unis.runtime.privileges import Rights
-from unis.runtime.process import keep_to
-from unis.runtime.state import FunctionProcess, Phase, RunState
+from unis.runtime.process import children, keep_to
+from unis.runtime.state import Phase, RunState
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
+_PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 
 
 class Run:
@@ -67,6 +75,7 @@ class Run:
         self._switch = switch
         self.functions: dict[str, Child] = {}  # those that were started, by name
         self.unisd: Child | None = None
+        self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
 
     # ------------------------------------------------------------------ up
@@ -74,6 +83,7 @@ class Run:
     def up(self) -> None:
         """Brings everything up; on any exception `take_down` undoes what was done."""
         keep_off_functions()
+        adopt_orphans()
         driver = built.port_driver()
         options = self.options
         claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
@@ -143,10 +153,11 @@ class Run:
         """Starts the process of a function; while the run starts, its death ends the run."""
         command = Command(
             [str(function.program), *argv],
-            env=function.env,
+            env={**function.env, FUNCTION_MARK: self._mark(function.name)},
             cwd=function.cwd,
             rights=Rights(function.user, function.capabilities, function.folder),
             stdin=function.stdin,
+            terminal=function.terminal,
         )
         started = child.start(
             f"function {function.name}",
@@ -156,13 +167,15 @@ class Run:
             leaf=self.leaf,
         )
         self.functions[function.name] = started
+        self._coming.add(function.name)
         return started
 
     def forget(self, function: str) -> None:
         """A function whose process has ended is not looked after any more."""
         self.functions.pop(function, None)
+        self._coming.discard(function)
 
-    def attach(self, function: FunctionProcess) -> None:
+    def attach(self, function: str) -> None:
         """Waits till it polls; RunFailedError with the words of a process that died meanwhile."""
 
         def alive() -> None:
@@ -171,16 +184,47 @@ class Run:
             else:  # a neighbour's death is none of its business
                 self.check_platform()
                 # Without those that it connects to it would wait in vain.
-                servers = self.plan.servers(self.plan.function(function.name))
-                for name in (function.name, *servers & self.functions.keys()):
-                    self.functions[name].check(starting=False)
+                servers = self.plan.servers(self.plan.function(function))
+                for name in (function, *servers & self.functions.keys()):
+                    self.check_function(name)
 
-        try:
-            self.client.attach(function.name, function.process.pid, alive)
-        except EngineError:
-            alive()  # its own last words say more
-            raise
-        alive()
+        attached = None
+        while attached is not (process := self.functions[function].process):
+            try:
+                self.client.attach(function, process.pid, alive)
+            except EngineError:
+                if children(process.pid):  # one of which may poll already
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_PARTING_SECONDS)
+                alive()  # its own last words say more
+                if self.functions[function].process is process:
+                    raise
+                continue
+            attached = process
+            alive()
+        self._coming.discard(function)
+
+    def check_function(self, name: str) -> None:
+        """Raises RunFailedError if it has ended. One that comes up may leave another process in
+        its place, which is the function from then on: so do those that go into the background.
+        """
+        child = self.functions[name]
+        if name in self._coming and child.process.poll() == 0:
+            self._follow(name, child)
+        self.functions[name].check(starting=self.state.phase == Phase.STARTING)
+
+    def _follow(self, name: str, child: Child) -> None:
+        heir = left_behind(self._mark(name), child.process.pid)
+        if heir is None:
+            return
+        self.tell(f"{name} goes on in the background, as process {heir.pid}")
+        self.functions[name] = dataclasses.replace(child, process=Orphan(heir.pid, child.process))
+        if noted := self.state.function(name):
+            followed = dataclasses.replace(noted, process=heir)
+            self.record(functions=self.state.with_function(followed))
+
+    def _mark(self, function: str) -> str:
+        return mark_of(self.state.run_id, function)
 
     # ------------------------------------------------------------------ costs
 
@@ -217,29 +261,40 @@ class Run:
         for estimate in self.client.estimate(functions, self._shares(), rounds):
             self.costs[estimate.function] = Cost.of(estimate)
 
+    # ------------------------------------------------------------------ policy
+
+    def set_policy(self, policy: str, controller: str | None) -> None:
+        """As if the command line of `unis up` had said it: it counts when the run comes again."""
+        if policy not in names.policies() or controller not in (None, *names.controllers()):
+            raise LaunchError(f"there is no policy {policy}, or no controller {controller}")
+        kind = names.controller(controller) if controller else None
+        self.client.set_policy(names.policy(policy), kind)
+        asked = dataclasses.replace(
+            self.options, policy=policy, controller=controller or self.options.controller
+        )
+        self.record(policy=asked.policy, controller=asked.controller)
+        self.options = asked
+
     # ------------------------------------------------------------------ watch
 
-    def processes(self) -> list[subprocess.Popen[bytes]]:
+    def processes(self) -> list[Process]:
         """Of functions, engine and guard."""
         children = [*self.functions.values(), *([self.unisd] if self.unisd else [])]
         return [*(one.process for one in children), *([self.guard] if self.guard else [])]
 
+    def reap(self) -> None:
+        """Lets go of ended processes that functions have left to us."""
+        reap({process.pid for process in self.processes()})
+
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
         self.check_platform()
-        for one in self.functions.values():
-            one.check(starting=self.state.phase == Phase.STARTING)
+        for name in self.functions:
+            self.check_function(name)
 
     def engine_died(self) -> bool:
         """Whether unisd has ended, though nobody asked it to."""
         return self.unisd is not None and self.unisd.process.poll() is not None
-
-    def is_there(self) -> bool:
-        """Whether the folder is still that of this run, also where it is undone."""
-        with contextlib.suppress(NotAllowedError):
-            noted = self.directory.read()
-            return noted is not None and noted.run_id == self.state.run_id
-        return False
 
     def check_platform(self) -> None:
         """Raises RunFailedError if a process has died without which there is no run."""
@@ -299,79 +354,3 @@ class Run:
         for process in self.processes():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
-
-
-def measure_alone(
-    plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
-) -> dict[str, Cost]:
-    """What a packet costs functions with a memif to another: each has a short run of its own.
-
-    Those that are alike in all that may change the cost share one.
-    """
-    shares = shares_of(plan.traffic, options.sizes)
-    measured: dict[str, Cost] = {}
-    keys = {name: cost_key(plan.function(name), shares) for name in functions}
-    for name, key in keys.items():
-        if key in measured:
-            continue
-        report(f"{name} has a memif to another function, so it is measured in a run of its own")
-        only = Options(start=False, use_cache=False, estimate=False, sizes=options.sizes)
-        with running(plan.alone[name], only, report, switch) as run:
-            run.estimate([name])
-            measured[key] = run.costs[name]
-        switch.resume()
-    return {name: measured[key] for name, key in keys.items()}
-
-
-def _missing_alone(
-    plan: Plan,
-    options: Options,
-    known: Mapping[str, Cost],
-    report: Report,
-    switch: Interrupts,
-) -> dict[str, Cost]:
-    if not options.estimate:
-        return {}
-    missing = [
-        name for name in plan.alone if plan.function(name).cost_ns is None and name not in known
-    ]
-    return measure_alone(plan, missing, options, report, switch)
-
-
-@contextlib.contextmanager
-def running(plan: Plan, options: Options, report: Report, switch: Interrupts) -> Iterator[Run]:
-    """Brings `plan` up; takes it down when the block ends, however it ends.
-
-    RunFailedError, besides what made it end, where something could not be undone.
-    """
-    known = known_costs(plan, options.sizes) if options.use_cache else {}
-    alone = _missing_alone(plan, options, known, report, switch)
-    run = Run(plan, options, report, switch, known | alone)
-    reason: str | None = None
-    failed = True
-    try:
-        run.up()
-        yield run
-        failed = False
-    except UnisError as error:
-        reason = str(error)
-        raise
-    except (InterruptedRunError, KeyboardInterrupt, GeneratorExit):
-        failed = False
-        raise
-    except BaseException as error:  # a fault of ours: its logs are wanted
-        reason = f"unis itself failed: {error!r}"
-        run.note(traceback.format_exc())
-        raise
-    finally:
-        switch.hold()
-        account, problems = run.take_down(reason, switch.forced)
-        if account and account.offered:
-            report(account_line(account))
-        for problem in problems:
-            report(problem)
-        if problems and not failed:
-            raise RunFailedError(
-                f"not everything of `{plan.name}` could be undone; try again with "
-                f"`unis down {plan.name}`"
-            )

@@ -15,6 +15,11 @@ RUN_MARK = "UNIS_RUN"  # environment of every process of a run: its id
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 
 
+def is_name(text: str) -> bool:
+    """Whether a run or a DPDK group may be called so."""
+    return _NAME.fullmatch(text) is not None
+
+
 class Phase(StrEnum):
     """How far a run is."""
 
@@ -62,7 +67,7 @@ class RunState:
     def __post_init__(self) -> None:
         joined = [self.joined] if self.joined else []
         for name in (self.run_id, self.name, *self.groups, *joined):
-            if not _NAME.fullmatch(name):
+            if not is_name(name):
                 raise ValueError(f"`{name}` is no name")
 
     def live(self) -> bool:

@@ -28,7 +28,7 @@ from unis.runtime.functions import DPDK_RUNTIME, start_functions
 from unis.runtime.groups import remove_traces
 from unis.runtime.held import put_back
 from unis.runtime.process import ProcessId, calm, end, keep_off, marked
-from unis.runtime.state import RUN_MARK, FunctionProcess, RunState
+from unis.runtime.state import RUN_MARK, RunState
 
 if TYPE_CHECKING:
     from unis.engine.client import EngineClient
@@ -73,7 +73,10 @@ class Launch(Protocol):
     def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
         """Starts the process of a function."""
 
-    def attach(self, function: FunctionProcess) -> None:
+    def check_function(self, name: str) -> None:
+        """Raises RunFailedError if it has ended."""
+
+    def attach(self, function: str) -> None:
         """Waits till it polls, and lets the engine take hold of it."""
 
     def without_cost(self) -> list[str]:

@@ -14,10 +14,12 @@ from unis.plan.model import Plan
 from unis.runtime.account import account_line
 from unis.runtime.backoff import Backoff
 from unis.runtime.claim import Report
+from unis.runtime.directory import run_directory
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
-from unis.runtime.run import running
+from unis.runtime.process import ProcessId
+from unis.runtime.running import running
 
 
 @dataclass
@@ -37,23 +39,30 @@ class Upkeep:
         timeout = self.timeout
         before = ""
         while True:
-            begin = time.monotonic()
             try:
                 self._once(plan, timeout, before)
             except _EngineDiedError as death:
                 plan, timeout = death.run.plan, None
-                wait = backoff.after(time.monotonic() - begin)
+                self.options = death.run.options
                 before = f"{death}, so all of the run was brought up again"
-                self.report(f"{death}; all of the run is brought up again in {wait:g} s")
-                self.switch.resume()
-                time.sleep(wait)
-                if not death.run.is_there():  # `unis down` was faster
-                    raise death.error from None
+                self._wait(death, plan, backoff.after(death.ran))
+            except _StillDownError as failure:
+                self._wait(failure, plan, backoff.after(0.0))
             else:
                 return
 
+    def _wait(self, why: "_DownError", plan: Plan, seconds: float) -> None:
+        """Raises the error behind `why` if nobody wants the run back any more."""
+        self.report(f"{why}; all of the run is brought up again in {seconds:g} s")
+        self.switch.resume()
+        time.sleep(seconds)
+        noted = run_directory(plan.name).read()
+        if noted is None or noted.launcher != ProcessId.me():  # `unis down` was faster
+            raise why.error from None
+
     def _once(self, plan: Plan, timeout: float | None, before: str) -> None:
         died: Keeper | None = None
+        served: float | None = None
         try:
             with contextlib.ExitStack() as stack:
                 with self.switch.within(timeout, f"`{plan.name}` did not run"):
@@ -62,21 +71,36 @@ class Upkeep:
                     if before:  # the log is that of another run by now
                         run.note(before)
                     self.ready(keeper)
+                begin = time.monotonic()
                 try:
                     self.serve(keeper)
                 except UnisError:  # afterwards it has ended in any case
                     died = keeper if run.engine_died() else None
                     raise
+                finally:
+                    served = time.monotonic() - begin
         except UnisError as error:
-            if died and died.run.plan.restart == "on-failure":
-                raise _EngineDiedError(died, error) from None
+            if served is None and before:
+                raise _StillDownError(f"it did not come up again: {error}", error) from None
+            if served is not None and died and died.run.plan.restart == "on-failure":
+                raise _EngineDiedError(died, served, error) from None
             raise
 
 
-class _EngineDiedError(Exception):
-    def __init__(self, keeper: Keeper, error: UnisError) -> None:
-        self.run = keeper.run
+class _DownError(Exception):
+    def __init__(self, sentence: str, error: UnisError) -> None:
+        super().__init__(sentence)
         self.error = error
+
+
+class _EngineDiedError(_DownError):
+    def __init__(self, keeper: Keeper, ran: float, error: UnisError) -> None:
         last = keeper.last
         lost = f" (the last account of before: {account_line(last)})" if last else ""
-        super().__init__(f"unisd died{lost}")
+        super().__init__(f"unisd died{lost}", error)
+        self.run = keeper.run
+        self.ran = ran  # seconds, since it was as it was asked for
+
+
+class _StillDownError(_DownError):
+    """A death after no time at all."""
