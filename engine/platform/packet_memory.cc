@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
+
+#include <string>
 
 namespace unis {
 
@@ -12,9 +15,11 @@ absl::StatusOr<PacketMemory> PacketMemory::Create(std::uint32_t packets) {
                                                 .flags = 0};
   const int offset = rte_mbuf_dynfield_register(&kStampField);
   if (offset < 0) return absl::ResourceExhaustedError("no room for a time stamp in DPDK's mbuf");
-  rte_mempool* pool =
-      rte_pktmbuf_pool_create_by_ops("unis_packets", packets, kPoolCache, 0,
-                                     RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, kPoolHandler);
+  // A testpmd that is a secondary process looks for a pool of this name on the socket of its main
+  // lcore, which has the engine's CPU.
+  const std::string name = fmt::format("mb_pool_{}", rte_lcore_to_socket_id(rte_get_main_lcore()));
+  rte_mempool* pool = rte_pktmbuf_pool_create_by_ops(
+      name.c_str(), packets, kPoolCache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, kPoolHandler);
   if (pool == nullptr) {
     return absl::ResourceExhaustedError(fmt::format(
         "cannot make a packet memory of {} packets ({} MB, handler {}): {}; free or add hugepages "

@@ -9,6 +9,9 @@
  * One queue a direction; both rings single producer, single consumer. Without rx= nothing is ever
  * received, without tx= no packet is taken; one of them is needed. Device names must differ among
  * the processes of a group.
+ *
+ * In a secondary process the port is ready from the start, with its queues and its link up: some
+ * programs, as testpmd, leave configuring to the primary. Those that do it themselves still can.
  */
 #include <errno.h>
 #include <string.h>
@@ -302,6 +305,27 @@ port_connect(struct port *port, const struct port_args *args)
 	return 0;
 }
 
+/* Before probing ends, for it is then that ethdev tells a secondary's burst calls of the queues. The
+ * arrays have the size that ethdev gives them: configuring keeps those that are there. */
+static int
+port_make_ready(struct rte_eth_dev *dev)
+{
+	const size_t size = sizeof(void *) * RTE_MAX_QUEUES_PER_PORT;
+
+	dev->data->rx_queues = rte_zmalloc("net_unis rx queues", size, RTE_CACHE_LINE_SIZE);
+	dev->data->tx_queues = rte_zmalloc("net_unis tx queues", size, RTE_CACHE_LINE_SIZE);
+	if (dev->data->rx_queues == NULL || dev->data->tx_queues == NULL) {
+		rte_free(dev->data->rx_queues);
+		rte_free(dev->data->tx_queues);
+		dev->data->rx_queues = dev->data->tx_queues = NULL;
+		return -ENOMEM;
+	}
+	dev->data->rx_queues[0] = dev->data->tx_queues[0] = dev->data->dev_private;
+	dev->data->nb_rx_queues = dev->data->nb_tx_queues = 1;
+	dev->data->dev_link.link_status = RTE_ETH_LINK_UP;
+	return 0;
+}
+
 static int
 port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 {
@@ -332,6 +356,15 @@ port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 		.link_autoneg = RTE_ETH_LINK_FIXED,
 		.link_status = RTE_ETH_LINK_DOWN,
 	};
+	if (rte_eal_process_type() == RTE_PROC_SECONDARY) {
+		err = port_make_ready(dev);
+		if (err != 0) {
+			dev->data->mac_addrs = NULL; /* part of dev_private */
+			rte_eth_dev_release_port(dev);
+			memset(dev->data->name, 0, sizeof(dev->data->name));
+			return err;
+		}
+	}
 	/* What a process before this one left. */
 	__atomic_store_n(&port->shm->polling_tid, 0, __ATOMIC_RELEASE);
 	dev->dev_ops = &port_ops;

@@ -1,11 +1,12 @@
 """Programs of other people, without a changed line, are members of chains."""
 
+import itertools
 import json
 import os
 import signal
 from pathlib import Path
 
-from tests.e2e.machine import Machine, macswap
+from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_skeleton, a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
@@ -86,3 +87,35 @@ def test_what_a_program_has_in_hand_is_not_taken_for_dropped(machine: Machine) -
     account = machine.exact_account()
     assert_whole(account)
     assert account["dropped_by_function"] == account["in_flight"] == 0
+
+
+def on_rings(*names: str) -> list[Json]:
+    """The links that lead to a chain's functions, as rings."""
+    return [
+        {"from": before, "to": name, "kind": "ring"}
+        for before, name in itertools.pairwise(("ingress", *names))
+    ]
+
+
+def test_several_testpmd_are_secondary_processes_of_one_group(machine: Machine) -> None:
+    """It configures and starts no port as a secondary, and looks for a packet pool by its name."""
+    functions = {name: a_testpmd(restart="on-failure") for name in ("a", "b", "c")}
+    machine.up(machine.chain_file(functions, links=on_rings(*functions)))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_by_function"] == account["in_flight"] == 0
+    first = machine.ps()["functions"]["b"]
+    machine.kill(first)
+    machine.wait_for(lambda: machine.ps()["functions"].get("b", first) != first, "b is not back")
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    machine.down()
+    machine.assert_clean()
+
+
+def test_rings_and_memifs_ours_and_others_are_one_chain(machine: Machine) -> None:
+    """This one configures its ports itself, from a pool of its own in the engine's group."""
+    functions = {"basic": a_skeleton(), "ours": macswap(), "pmd": a_testpmd()}
+    machine.up(machine.chain_file(functions, links=on_rings("basic")))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())

@@ -63,6 +63,19 @@ def test_a_command_is_on_memif_unless_the_file_says_otherwise() -> None:
     ring = [{"from": "ingress", "to": "fw", "kind": "ring"}]
     plan = planned(small(functions=functions, chains={"c": {"path": ["fw"]}}, links=ring))
     assert plan.function("fw").group == "engine"
+    assert "--proc-type=secondary" in eal_of(plan.function("fw"))
+
+
+def test_a_command_on_rings_has_a_pair_of_ports_as_on_memif() -> None:
+    """Most programs forward from a port to another; with one, many end at once."""
+    ring = [{"from": "ingress", "to": "fw", "kind": "ring"}]
+    functions = {"fw": {"command": ["sh"]}}
+    plan = planned(small(functions=functions, chains={"c": {"path": ["fw"]}}, links=ring))
+    first, second = plan.function("fw").ports
+    assert (first.rx, first.tx) == (plan.chains[0].ingress, "")
+    assert (second.rx, second.tx) == ("", plan.chains[0].egress)
+    ours = planned(small())
+    assert plan.hugepages_mb > ours.hugepages_mb, "it may make a pool of its own"
 
 
 def test_its_first_lcore_is_beside_the_platform_and_the_others_on_its_cpu() -> None:

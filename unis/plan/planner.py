@@ -243,7 +243,11 @@ class _Planner:
             links.KINDS[link.kind].memory_bytes(link) for link in self._wired.links.values()
         )
         more = max(0, rings - _USUAL_RINGS)
-        own = sum(workload.KINDS[function.group].hugepages_mb for function in functions)
+        # A command may make a pool of its own in the engine's group too.
+        own = sum(
+            workload.KINDS[function.group if function.stdin is None else "own"].hugepages_mb
+            for function in functions
+        )
         return _ENGINE_MB + -(-more // (1 << 20)) + own
 
 

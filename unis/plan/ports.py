@@ -10,9 +10,11 @@ Way = tuple[int, int]  # in port, out port
 def ways(file: ChainFile, function: str, own: AbstractSet[str]) -> dict[str, Way]:
     """By chain. A function of one chain has one port; of more, a pair for each two of them: there
     and back. A way back takes the pair of its way there, as does a memif, which carries both.
+    A command has a pair in any case: most programs forward from a port to another.
     """
     serving = [name for name in file.chains if function in file.path(name)]
-    if len(serving) == 1 and function not in own:
+    command = file.functions[function].command is not None
+    if len(serving) == 1 and function not in own and not command:
         return {serving[0]: (0, 0)}
     back = {chain.reverse_of: name for name, chain in file.chains.items() if chain.reverse_of}
     found: dict[str, Way] = {}
