@@ -37,12 +37,6 @@ FlowMatch ProbeMatch(const v1::ChainConfig& chain) {
   return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
 }
 
-std::optional<MemifRole> RoleOf(v1::MemifEnd end) {
-  if (end == v1::MEMIF_END_SERVER) return MemifRole::kServer;
-  if (end == v1::MEMIF_END_CLIENT) return MemifRole::kClient;
-  return std::nullopt;
-}
-
 MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
   return {.name = link.name(),
           .socket = link.memif().socket(),
@@ -184,9 +178,9 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
     const std::string& name = link.config.name();
     if (rings_.contains(name) || memifs_.contains(name)) continue;
     if (link.is_memif()) {
-      auto memif =
-          Memif::Create(MemifConfigOf(link.config), RoleOf(link.config.memif().engine_end()),
-                        memory_ ? memory_->pool() : nullptr);
+      auto memif = Memif::Create(MemifConfigOf(link.config),
+                                 link.config.memif().engine_end() == v1::MEMIF_END_SERVER,
+                                 memory_ ? memory_->pool() : nullptr);
       if (!memif.ok()) return memif.status();
       additions.memifs[name] = std::make_unique<Memif>(*std::move(memif));
     } else {
