@@ -33,7 +33,7 @@ namespace unis {
 class Deployment {
   struct Traffic {
     Classifier classifier;
-    std::vector<Frames> frames;  // a list for each chain, or one for all
+    std::vector<TrafficSource::List> lists;  // a list for each chain, or one for all
   };
 
  public:
