@@ -157,13 +157,16 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
     known[function.name()] = costs_->Ns(static_cast<FunctionIndex>(i));
     cpus[function.name()] = function.cpu();
   }
+  const Topology before = deployment_->topology();
+  const std::unique_ptr<WorkCounter> worked = std::move(work_);
   auto status = deployment_->Apply(std::move(prepared));
   MakeCounters();
   for (const auto& function : deployment_->config().functions()) {
     const auto index = deployment_->topology().FindFunction(function.name());
-    const auto before = known.find(function.name());
-    if (before != known.end() && function.cost_ns() == 0)
-      costs_->Set(static_cast<FunctionIndex>(*index), before->second);
+    if (const auto at = before.FindFunction(function.name())) work_->Inherit(*index, *worked, *at);
+    const auto cost = known.find(function.name());
+    if (cost != known.end() && function.cost_ns() == 0)
+      costs_->Set(static_cast<FunctionIndex>(*index), cost->second);
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(members_->Pin(function.name()));
