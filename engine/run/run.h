@@ -91,6 +91,7 @@ class Run {
   absl::Status Reconfigure(Deployment::Prepared prepared);
   void MakeCounters();
   absl::Status TakeLeases();
+  absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
   absl::Status MeasureLead();
   // From here on state_ is held.
   absl::Status MakeControl();
@@ -150,7 +151,8 @@ class Run {
   std::set<std::string> absent_;  // they died, and what waits for them is dropped
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
-  std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them
+  std::optional<Lease> timeslice_;
+  std::vector<Lease> leases_;  // these by whoever has passed the turnstile; nobody looks at them
 };
 
 }  // namespace unis

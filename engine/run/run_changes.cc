@@ -63,6 +63,13 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
     const std::lock_guard lock(state_);
     return Reconfigure(*std::move(prepared));
   }
+  const unsigned slice = deployment_->config().rr_timeslice_ms();
+  if (slice != request.rr_timeslice_ms()) {
+    if (auto status = TakeTimeslice(request.rr_timeslice_ms()); !status.ok()) {
+      (void)TakeTimeslice(slice);
+      return status;
+    }
+  }
   LetRunEmpty(request);
   const std::vector<unsigned> before = deployment_->topology().cpus;
   {
