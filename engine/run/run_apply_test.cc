@@ -1,6 +1,10 @@
 // A run that changes while it lives: functions die and come back, chains come and go.
+#include <rte_bus_vdev.h>
+#include <rte_ethdev.h>
+
 #include <array>
 
+#include "engine/base/proc.h"
 #include "engine/base/random.h"
 #include "engine/controller/kernel_setting.h"
 #include "engine/run/run_for_test.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/base/proc.h"
 #include "engine/run/account.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
@@ -277,7 +278,8 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
     if (members_->threads(name).empty() && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
         return Refused(fmt::format("function {} is not attached", name));
-      deployment_->FreeDevices(*function);  // of a process that died before it was attached
+      const bool died = request.pid() > 0 && !ProcessRuns(request.pid(), request.start_time());
+      if (died) deployment_->FreeDevices(*function);
       return absl::OkStatus();
     }
   }

@@ -87,14 +87,16 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
         function = run.state.function(name)
         if function is None or name not in run.functions:
             continue
-        lived = function.process.alive()
-        run.client.detach(name, patience)
+        process = function.process
+        lived = process.alive()
+        run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
         if lived:
             # Where others spin it would get no time to end in.
-            _move(function.process, run.plan.platform_cpus)
-            problems += calm([function.process])
-            problems += end([function.process], name, gentle_seconds=_GENTLE_SECONDS)
-            run.client.detach(name, patience)  # now that it is dead there is more to put right
+            _move(process, run.plan.platform_cpus)
+            problems += calm([process])
+            problems += end([process], name, gentle_seconds=_GENTLE_SECONDS)
+            # now that it is dead there is more to put right
+            run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
