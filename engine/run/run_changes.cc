@@ -1,6 +1,7 @@
 // What changes while a run lives: what is deployed, who is there, who has died.
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ using std::chrono::nanoseconds;
 
 constexpr nanoseconds kEmptyLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kEmptyTimeout = std::chrono::seconds(1);  // for chains that go
-constexpr int kEmptyFor = 5, kStillFor = 20;                    // looks
+constexpr nanoseconds kLateLookEvery = std::chrono::milliseconds(200);
+constexpr int kEmptyFor = 5, kStillFor = 20;  // looks
 
 template <typename Items>
 auto Named(const Items& items, const std::string& name) {
@@ -46,6 +48,15 @@ bool SameTraffic(v1::TrafficConfig one, v1::TrafficConfig other) {
   return one.source_case() == other.source_case() &&
          MessageDifferencer::Equals(one.port(), other.port()) &&
          one.sink_device() == other.sink_device();
+}
+
+// The first CPU that this thread may run on, and no function does.
+std::optional<unsigned> CpuOfOurs(const std::vector<unsigned>& functions) {
+  cpu_set_t ours;
+  if (sched_getaffinity(0, sizeof(ours), &ours) != 0) return std::nullopt;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &ours) && std::ranges::count(functions, cpu) == 0) return cpu;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -312,6 +323,7 @@ void Run::Look() {
   TakeBack();
   if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
   BuryDead();
+  TakeLate();
   for (const std::string& name : absent_)
     deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
 }
@@ -347,6 +359,17 @@ void Run::BuryDead() {
     return absl::OkStatus();
   };
   const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(bury) : bury();
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+void Run::TakeLate() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_for_late_ < kLateLookEvery) return;
+  looked_for_late_ = now;
+  const auto elsewhere = CpuOfOurs(deployment_->topology().cpus);
+  if (!elsewhere || !members_->LookForLate(*elsewhere)) return;
+  spdlog::info("more threads have begun to poll: takes hold of them");
+  const auto status = Arrange([this] { return members_->TakeLate(); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
