@@ -33,7 +33,6 @@ class Bridges final : public Component {
   }
   void Into(rte_ring* from, const MemifServer& to) { into_.push_back({from, &to}); }
   void OutOf(const MemifServer& from, rte_ring* to) { out_of_.push_back({to, &from}); }
-  bool empty() const { return into_.empty() && out_of_.empty(); }
 
   // Packets, into memifs and out of them.
   std::uint64_t carried_into() const noexcept { return carried_into_.value(); }

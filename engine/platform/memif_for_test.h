@@ -48,7 +48,7 @@ class MemifTest : public MemoryTest {
     EthPort program;
   };
   std::unique_ptr<Ends> Connect(const MemifConfig& config) {
-    auto ours = Memif::Create(config, MemifRole::kServer, memory_->pool());
+    auto ours = Memif::Create(config, true, memory_->pool());
     EXPECT_TRUE(ours.ok()) << ours.status();
     if (!ours.ok()) return nullptr;
     auto theirs = OpenProgram(config);

@@ -15,8 +15,22 @@ constexpr double kCatchUpSeconds = 1e-3;
 
 }  // namespace
 
+TrafficSource::List::List(Frames wanted, const Classifier& classifier)
+    : frames(std::move(wanted)), chain(frames.size(), Classifier::kNone) {
+  rte_mbuf packet = {};  // of no pool: the classifier reads its frame alone
+  packet.nb_segs = 1;
+  rte_mbuf* const packets[] = {&packet};
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const auto bytes = frames.Bytes(frames[i]);
+    packet.buf_addr = const_cast<void*>(static_cast<const void*>(bytes.data()));
+    packet.buf_len = packet.data_len = static_cast<std::uint16_t>(bytes.size());
+    packet.pkt_len = packet.data_len;
+    classifier.Classify(packets, std::span(&chain[i], 1));
+  }
+}
+
 TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
-                             Classifier classifier, std::vector<Frames> lists, Rate rate)
+                             Classifier classifier, std::vector<List> lists, Rate rate)
     : Component("unis_source"),
       memory_(memory),
       chains_(chains),
@@ -32,30 +46,11 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
       classifier_(std::move(classifier)),
       port_(std::move(port)) {}
 
-void TrafficSource::Take(Classifier classifier, std::vector<Frames> lists, Rate rate) {
+void TrafficSource::Take(Classifier classifier, std::vector<List> lists, Rate rate) {
   classifier_ = std::move(classifier);
   rate_ = rate;
-  lists_.clear();
+  lists_ = std::move(lists);
   next_list_ = 0;
-  for (Frames& frames : lists) {
-    auto chain = ClassifyFrames(frames);
-    lists_.push_back({.frames = std::move(frames), .chain = std::move(chain)});
-  }
-}
-
-std::vector<std::int32_t> TrafficSource::ClassifyFrames(const Frames& frames) const {
-  std::vector<std::int32_t> chain(frames.size(), Classifier::kNone);
-  rte_mbuf* packet = rte_pktmbuf_alloc(memory_.pool());
-  if (packet == nullptr) return chain;
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    const auto bytes = frames.Bytes(frames[i]);
-    rte_memcpy(rte_pktmbuf_mtod(packet, void*), bytes.data(), bytes.size());
-    packet->data_len = static_cast<std::uint16_t>(bytes.size());
-    packet->pkt_len = packet->data_len;
-    classifier_.Classify(std::span(&packet, 1), std::span(&chain[i], 1));
-  }
-  rte_pktmbuf_free(packet);
-  return chain;
 }
 
 std::uint32_t TrafficSource::Iterate() noexcept {

@@ -27,11 +27,20 @@ struct Rate {
 
 class TrafficSource final : public Component {
  public:
+  struct List {
+    // Takes long where there are many: not while chains stand still for it.
+    List(Frames wanted, const Classifier& classifier);
+
+    Frames frames;
+    std::vector<std::int32_t> chain;  // of each frame, as the classifier says
+    std::size_t next = 0;
+  };
+
   // Frames, one list for each chain or one list for all. Without a rate a list pauses while the
   // ring its next frame goes to is full, so nothing is lost before the first NF; with a rate what
   // finds the ring full is dropped and counted.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
-                std::vector<Frames> lists, Rate rate);
+                std::vector<List> lists, Rate rate);
   // A port: its packets come at their own rate.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
                 std::shared_ptr<EthPort> port);
@@ -39,18 +48,12 @@ class TrafficSource final : public Component {
 
   // Other chains, or other frames for them; counters go on. Never for a port's frames: no lists.
   // The source rests meanwhile. A list for each chain, or one for all.
-  void Take(Classifier classifier, std::vector<Frames> lists, Rate rate);
+  void Take(Classifier classifier, std::vector<List> lists, Rate rate);
 
   void SetPaused(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   std::uint64_t unclassified() const noexcept { return unclassified_.value(); }
 
  private:
-  struct List {
-    Frames frames;
-    std::vector<std::int32_t> chain;  // of each frame, as the classifier will say
-    std::size_t next = 0;
-  };
-
   std::uint32_t Iterate() noexcept override;
   std::uint32_t SendFrames() noexcept;
   std::uint32_t ReceivePackets() noexcept;
@@ -61,7 +64,6 @@ class TrafficSource final : public Component {
   void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
   std::uint32_t Skip(List& list) noexcept;
   bool IsDown(const List& list) const noexcept;
-  std::vector<std::int32_t> ClassifyFrames(const Frames& frames) const;
 
   const PacketMemory& memory_;
   const Chains& chains_;

@@ -73,7 +73,9 @@ class TrafficSourceTest : public MemoryTest {
   }
   static Classifier OneChain() { return Classifier::Create({{}}).value(); }
   void Run(Classifier classifier, std::vector<Frames> lists, Rate rate) {
-    source_.emplace(*memory_, chains_, std::move(classifier), std::move(lists), rate);
+    std::vector<TrafficSource::List> classified;
+    for (Frames& frames : lists) classified.emplace_back(std::move(frames), classifier);
+    source_.emplace(*memory_, chains_, std::move(classifier), std::move(classified), rate);
     ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
     source_->SetPaused(false);
   }
@@ -87,7 +89,9 @@ class TrafficSourceTest : public MemoryTest {
 
 TEST_F(TrafficSourceTest, SendsNothingUntilItIsToldTo) {
   AddChain(1024);
-  source_.emplace(*memory_, chains_, OneChain(), std::vector{Synthetic()}, Rate{});
+  std::vector<TrafficSource::List> lists;
+  lists.emplace_back(Synthetic(), OneChain());
+  source_.emplace(*memory_, chains_, OneChain(), std::move(lists), Rate{});
   ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
   source_->Do([] {});
   source_->Do([] {});

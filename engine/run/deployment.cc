@@ -37,12 +37,6 @@ FlowMatch ProbeMatch(const v1::ChainConfig& chain) {
   return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
 }
 
-std::optional<MemifRole> RoleOf(v1::MemifEnd end) {
-  if (end == v1::MEMIF_END_SERVER) return MemifRole::kServer;
-  if (end == v1::MEMIF_END_CLIENT) return MemifRole::kClient;
-  return std::nullopt;
-}
-
 MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
   return {.name = link.name(),
           .socket = link.memif().socket(),
@@ -184,9 +178,9 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
     const std::string& name = link.config.name();
     if (rings_.contains(name) || memifs_.contains(name)) continue;
     if (link.is_memif()) {
-      auto memif =
-          Memif::Create(MemifConfigOf(link.config), RoleOf(link.config.memif().engine_end()),
-                        memory_ ? memory_->pool() : nullptr);
+      auto memif = Memif::Create(MemifConfigOf(link.config),
+                                 link.config.memif().engine_end() == v1::MEMIF_END_SERVER,
+                                 memory_ ? memory_->pool() : nullptr);
       if (!memif.ok()) return memif.status();
       additions.memifs[name] = std::make_unique<Memif>(*std::move(memif));
     } else {
@@ -283,7 +277,7 @@ void Deployment::ReadLinksAnew() {
 absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployRequest& config) {
   auto classifier = Classifier::Create(MatchesOf(config));
   if (!classifier.ok()) return classifier.status();
-  Traffic traffic{.classifier = *std::move(classifier), .frames = {}};
+  Traffic traffic{.classifier = *std::move(classifier), .lists = {}};
   if (config.traffic().has_replay()) {
     const std::string& file = config.traffic().replay().file();
     std::size_t too_long = 0;
@@ -292,11 +286,12 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
     if (too_long > 0)
       spdlog::warn("{}: {} frames are longer than a packet buffer and are left out", file,
                    too_long);
-    traffic.frames.push_back(*std::move(frames));
+    traffic.lists.emplace_back(*std::move(frames), traffic.classifier);
   } else if (config.traffic().has_synthetic()) {
     for (const auto& chain : config.chains())
-      traffic.frames.push_back(
-          MakeFrames(FromProto(config.traffic().synthetic()), ProbeMatch(chain)));
+      traffic.lists.emplace_back(
+          MakeFrames(FromProto(config.traffic().synthetic()), ProbeMatch(chain)),
+          traffic.classifier);
   }
   return traffic;
 }
@@ -321,13 +316,13 @@ void Deployment::TakeTraffic(Traffic traffic) {
   if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_);
   const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
   if (source_) {
-    source_->Take(std::move(traffic.classifier), std::move(traffic.frames), rate);
+    source_->Take(std::move(traffic.classifier), std::move(traffic.lists), rate);
   } else if (source_port_) {
     source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
                                               source_port_);
   } else {
     source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
-                                              std::move(traffic.frames), rate);
+                                              std::move(traffic.lists), rate);
   }
 }
 

@@ -33,7 +33,7 @@ namespace unis {
 class Deployment {
   struct Traffic {
     Classifier classifier;
-    std::vector<Frames> frames;  // a list for each chain, or one for all
+    std::vector<TrafficSource::List> lists;  // a list for each chain, or one for all
   };
 
  public:
@@ -117,7 +117,7 @@ class Deployment {
   void FreeDevices(std::size_t function);
   // Drops what waits for a function that is not there: counted.
   void EmptyBefore(std::size_t function);
-  // Nothing moves: buffers that are neither free nor in a link went with processes that died.
+  // Nothing moves: buffers that are neither free nor in a ring went with processes that died.
   void WriteOff();
 
   // mbufs that are not under way though they are in use: kept by ports of the platform since they

@@ -88,6 +88,11 @@ void Deployment::EmptyBefore(std::size_t function) {
   }
 }
 
+// Called once no packet has moved for a while, after a death. Living functions over rings may hold
+// buffers then too, and keep them for good or pass them on later: the account does not lose them,
+// for it is of packets that were taken and not passed on, by the ports' counters. `kept_` only says
+// which buffers in use are not waiting anywhere. Where a living one passes some on after all,
+// InUse() falls below kept_ plus what waits, and the account says that it is not exact.
 void Deployment::WriteOff() {
   const std::uint64_t waiting = InRings();
   const std::uint32_t in_use = InUse();

@@ -87,7 +87,7 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
       request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
   const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
   if (!tids.ok()) return tids.status();
-  Attached attached{.name = request.function(), .pid = request.pid(), .threads = {}};
+  Attached attached(request.function(), request.pid());
   for (const pid_t tid : *tids) {
     auto held = Hold(request.function(), request.pid(), tid);
     if (!held.ok()) return held.status();
@@ -100,19 +100,30 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   return tids->front();
 }
 
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(const std::string& name, pid_t pid,
+// Held, and nothing changed yet.
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Note(const std::string& name, pid_t pid,
                                                                pid_t tid) {
-  const auto& config =
-      deployment_.topology().functions[*deployment_.topology().FindFunction(name)].config;
-  auto held = HeldThread::Take(config.name(), pid, tid);
+  auto held = HeldThread::Take(name, pid, tid);
   if (!held.ok()) return held.status();
   auto note = held_.Add(*held);
   if (!note.ok()) return note.status();
-  if (auto status = held->Pin(config.cpu()); !status.ok()) return status;
-  // One that somebody else started goes on as it was, until it is scheduled.
-  if (deployment_.foreign()) return std::make_unique<Member>(*std::move(note), *std::move(held));
-  if (auto status = held->SetClass(SCHED_IDLE, 0); !status.ok()) return status;
   return std::make_unique<Member>(*std::move(note), *std::move(held));
+}
+
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(const std::string& name, pid_t pid,
+                                                               pid_t tid) {
+  auto member = Note(name, pid, tid);
+  if (!member.ok()) return member.status();
+  if (auto status = LetWait((*member)->thread); !status.ok()) return status;
+  return member;
+}
+
+absl::Status Members::LetWait(HeldThread& thread) {
+  const auto function = deployment_.topology().FindFunction(thread.name());
+  const unsigned cpu = deployment_.topology().functions[*function].config.cpu();
+  if (auto status = thread.Pin(cpu); !status.ok()) return status;
+  // One that somebody else started goes on as it was, until it is scheduled.
+  return deployment_.foreign() ? absl::OkStatus() : thread.SetClass(SCHED_IDLE, 0);
 }
 
 absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
@@ -220,11 +231,6 @@ std::vector<HeldThread*> Members::threads(const std::string& function) const {
   return found;
 }
 
-HeldThread* Members::thread(const std::string& function) const {
-  const auto found = threads(function);
-  return found.empty() ? nullptr : found.front();
-}
-
 std::vector<HeldThread*> Members::Living(const std::string& function) const {
   std::vector<HeldThread*> found = threads(function);
   std::erase_if(found, [](const HeldThread* thread) { return !thread->alive(); });
@@ -260,6 +266,7 @@ absl::Status Members::LetGo(const std::string& function) {
   for (Attached& attached : attached_) {
     if (attached.name != function || attached.let_go) continue;
     attached.let_go = true;
+    attached.tried.clear();
     for (const auto& member : attached.threads) {
       const auto restored = member->thread.Restore();
       if (restored.ok()) member->note = {};  // else the guard may have more luck
@@ -293,6 +300,7 @@ std::vector<std::string> Members::TakeDead() {
       continue;
     }
     attached.told_dead = true;
+    attached.tried.clear();
     for (const auto& member : attached.threads) member->note = {};
     dead.push_back(attached.name);
   }
@@ -311,7 +319,8 @@ bool Members::HasDead() const {
 
 absl::Status Members::Release() {
   absl::Status status;
-  for (const Attached& attached : attached_) {
+  for (Attached& attached : attached_) {
+    attached.tried.clear();
     for (const auto& member : attached.threads) {
       const auto restored = member->thread.Restore();
       if (restored.ok()) member->note = {};  // else the guard may have more luck

@@ -14,6 +14,7 @@
 #include "engine/controller/held_thread.h"
 #include "engine/run/deployment.h"
 #include "engine/run/held_file.h"
+#include "engine/run/pollers.h"
 #include "engine/trace/activity.h"
 #include "unis/v1/engine.pb.h"
 
@@ -35,6 +36,13 @@ class Members {
   absl::Status Recount(Interrupt& interrupt, std::mutex& state);
   // The calls from here on change the list: whoever makes them guards it.
   //
+  // One look at the threads of living functions that nobody took hold of. Whether some of them are
+  // now known to poll. One that wants the CPU and gets nothing of it, as beside real-time
+  // functions, is given a turn on `elsewhere` until it sleeps or is known: what woke up for a
+  // moment's work is done with it there, and has its own CPUs again.
+  bool LookForLate(unsigned elsewhere);
+  // Takes hold of those. An error: of those that could not be; the others are.
+  absl::Status TakeLate();
   // Puts a function's threads back as they were found: it goes on without us.
   absl::Status LetGo(const std::string& function);
   // Forgets functions that the topology no longer has.
@@ -52,7 +60,6 @@ class Members {
 
   // Also of one that has died, until it is attached anew. None: not attached.
   std::vector<HeldThread*> threads(const std::string& function) const;
-  HeldThread* thread(const std::string& function) const;  // the first; null: not attached
   std::vector<HeldThread*> Living(const std::string& function) const;
   // All that live; or an error with the first function that has none.
   absl::StatusOr<std::vector<HeldThread*>> All() const;
@@ -64,18 +71,24 @@ class Members {
     HeldThread thread;
   };
   struct Attached {
+    Attached(std::string of, pid_t process) : name(std::move(of)), pid(process), census(process) {}
     std::string name;
     pid_t pid;
     std::vector<std::unique_ptr<Member>> threads;
+    PollerCensus census;                         // of those that are not in `threads`
+    std::vector<std::unique_ptr<Member>> tried;  // they have their turn elsewhere
     bool let_go = false;
     bool told_dead = false;
     bool lives() const;
+    std::vector<pid_t> Late() const;  // they poll, and are not in `threads`
   };
 
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);
+  absl::StatusOr<std::unique_ptr<Member>> Note(const std::string& function, pid_t pid, pid_t tid);
   absl::StatusOr<std::unique_ptr<Member>> Hold(const std::string& function, pid_t pid, pid_t tid);
+  absl::Status LetWait(HeldThread& thread);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
                              Interrupt& interrupt, std::mutex& state);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -10,7 +11,7 @@
 
 namespace unis {
 
-void PollerCensus::Look() {
+void PollerCensus::Look(const std::vector<pid_t>& known) {
   std::map<pid_t, Seen> now;
   std::error_code error;
   for (std::filesystem::directory_iterator it(fmt::format("/proc/{}/task", pid_), error), end;
@@ -18,6 +19,7 @@ void PollerCensus::Look() {
     const std::string name = it->path().filename();
     pid_t tid = 0;
     std::from_chars(name.data(), name.data() + name.size(), tid);
+    if (std::ranges::find(known, tid) != known.end()) continue;
     const UniqueFd task = OpenTask(pid_, tid);
     if (!task.valid()) continue;
     const auto stat = StatOfTask(task);
@@ -27,6 +29,8 @@ void PollerCensus::Look() {
     const auto before = threads_.find(tid);
     const bool awake = before != threads_.end() && before->second.sleeps == seen.sleeps;
     seen.wanting = awake ? before->second.wanting + 1 : 1;
+    seen.cpu_ns = CpuTimeNs(task);
+    seen.first_cpu_ns = awake ? before->second.first_cpu_ns : seen.cpu_ns;
   }
   threads_ = std::move(now);
 }
@@ -36,6 +40,12 @@ std::vector<pid_t> PollerCensus::Pollers() const {
   for (const auto& [tid, seen] : threads_)
     if (seen.wanting >= kLooks) pollers.push_back(tid);
   return pollers;
+}
+
+std::chrono::nanoseconds PollerCensus::Ran(pid_t tid) const {
+  const auto seen = threads_.find(tid);
+  if (seen == threads_.end()) return {};
+  return std::chrono::nanoseconds(seen->second.cpu_ns - seen->second.first_cpu_ns);
 }
 
 absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid,

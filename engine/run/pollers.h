@@ -21,10 +21,15 @@ class PollerCensus {
  public:
   explicit PollerCensus(pid_t pid) : pid_(pid) {}
 
-  void Look();
+  // `known`: threads that are of no interest; they cost nothing.
+  void Look(const std::vector<pid_t>& known = {});
   // Those that wanted the CPU at each of the last kLooks looks and did not sleep meanwhile, by
   // number; none before so many looks.
   std::vector<pid_t> Pollers() const;
+  bool Wants(pid_t tid) const { return threads_.contains(tid); }  // at the last look
+  // How much of a CPU it had from the first of those looks to the last. One that had none may have
+  // a moment's work to do, and nobody lets it.
+  std::chrono::nanoseconds Ran(pid_t tid) const;
 
   static constexpr int kLooks = 8;
   static constexpr std::chrono::milliseconds kEvery{25};
@@ -33,6 +38,7 @@ class PollerCensus {
   struct Seen {
     int wanting = 0;  // looks in a row
     std::uint64_t sleeps = 0;
+    std::uint64_t first_cpu_ns = 0, cpu_ns = 0;
   };
 
   pid_t pid_;

@@ -130,14 +130,23 @@ absl::Status Run::TakeLeases() {
   auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
   leases.push_back(*std::move(throttle));
-  if (const auto slice = deployment_->config().rr_timeslice_ms(); slice > 0) {
-    auto timeslice = Lease::Take(RrTimeslice(), slice);
-    if (!timeslice.ok()) return timeslice.status();
-    leases.push_back(*std::move(timeslice));
-  }
+  if (auto status = TakeTimeslice(deployment_->config().rr_timeslice_ms()); !status.ok())
+    return status;
   for (Lease& lease : SuspendFairServers(deployment_->topology().cpus))
     leases.push_back(std::move(lease));
   leases_ = std::move(leases);
+  return absl::OkStatus();
+}
+
+absl::Status Run::TakeTimeslice(unsigned ms) {
+  if (timeslice_) {  // nobody, not even we, may have it at two values
+    if (auto status = timeslice_->Release(); !status.ok()) return status;
+    timeslice_.reset();
+  }
+  if (ms == 0) return absl::OkStatus();
+  auto timeslice = Lease::Take(RrTimeslice(), ms);
+  if (!timeslice.ok()) return timeslice.status();
+  timeslice_ = *std::move(timeslice);
   return absl::OkStatus();
 }
 
@@ -317,6 +326,10 @@ void Run::PutBack() {
 }
 
 // Not under state_: it may wait for others, and nobody who looks shall wait with it.
-void Run::ReleaseLeases() { Log(Lease::Release(std::exchange(leases_, {}))); }
+void Run::ReleaseLeases() {
+  if (auto timeslice = std::exchange(timeslice_, std::nullopt))
+    leases_.push_back(*std::move(timeslice));
+  Log(Lease::Release(std::exchange(leases_, {})));
+}
 
 }  // namespace unis

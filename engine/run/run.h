@@ -73,7 +73,7 @@ class Run {
 
   // To be called every few milliseconds. Where the guard has put all threads back, because the
   // engine stood still, takes them again. Where a function has died, its chains go down and the
-  // others go on.
+  // others go on. Threads that have begun to poll since become tasks.
   void Look();
   // Whatever the run is doing: breaks that off, stops the traffic and puts every thread and setting
   // back to how it was found. Any number of times.
@@ -91,6 +91,7 @@ class Run {
   absl::Status Reconfigure(Deployment::Prepared prepared);
   void MakeCounters();
   absl::Status TakeLeases();
+  absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
   absl::Status MeasureLead();
   // From here on state_ is held.
   absl::Status MakeControl();
@@ -102,6 +103,7 @@ class Run {
   absl::Status ChangeTo(const Control::Decision& wanted);
   void TakeBack();
   void BuryDead();
+  void TakeLate();
   ScheduleCounts Counts() const;
   // To here.
   absl::StatusOr<v1::EstimateReply> EstimateOnline(const v1::EstimateRequest& request,
@@ -144,13 +146,15 @@ class Run {
   std::unique_ptr<WorkCounter> work_;
   std::vector<std::size_t> function_of_;  // per task
   std::optional<Control::Decision> wanted_;
-  ScheduleCounts before_;         // of schedulers that are gone
-  std::uint64_t arranged_ = 0;    // times
-  bool deaths_ = false;           // since all packets were last accounted for
+  ScheduleCounts before_;       // of schedulers that are gone
+  std::uint64_t arranged_ = 0;  // times
+  bool deaths_ = false;         // since all packets were last accounted for
+  std::chrono::steady_clock::time_point looked_for_late_;
   std::set<std::string> absent_;  // they died, and what waits for them is dropped
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
-  std::vector<Lease> leases_;  // by whoever has passed the turnstile; nobody looks at them
+  std::optional<Lease> timeslice_;
+  std::vector<Lease> leases_;  // these by whoever has passed the turnstile; nobody looks at them
 };
 
 }  // namespace unis

@@ -1,7 +1,12 @@
 // A run that changes while it lives: functions die and come back, chains come and go.
+#include <rte_bus_vdev.h>
+#include <rte_ethdev.h>
+
 #include <array>
 
+#include "engine/base/proc.h"
 #include "engine/base/random.h"
+#include "engine/controller/kernel_setting.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -108,6 +113,47 @@ TEST_F(RunApplyTest, ThePacketsOfFunctionsThatDieAtAnyMomentAreAccountedFor) {
     ASSERT_TRUE(Attach(names[victim], Spawn(names[victim], victim, "chain", kPause)).ok());
     EveryPacketIsAccountedFor();
   }
+}
+
+TEST_F(RunApplyTest, TheTimeSliceOfTheKernelChangesWithTheRest) {
+  const auto found = RrTimeslice().Read();
+  ASSERT_TRUE(found.ok());
+  BringUp();
+  auto request = Chain({"a", "b"});
+  for (const long ms : {*found + 20, *found + 40}) {
+    request.set_rr_timeslice_ms(static_cast<std::uint32_t>(ms));
+    ASSERT_TRUE(run_->Apply(request).ok());
+    EXPECT_EQ(RrTimeslice().Read().value(), ms);
+  }
+  request.clear_rr_timeslice_ms();
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(RrTimeslice().Read().value(), *found);
+}
+
+// Only the proof that a process is dead makes its ports free for the next.
+TEST_F(RunApplyTest, AFunctionThatWasNeverAttachedGivesItsPortsUpOnlyWhenItIsDead) {
+  const std::string device = "net_null_never";  // stands for the port of a process of the group
+  ASSERT_EQ(rte_vdev_init(device.c_str(), ""), 0);
+  const auto is_there = [&device] {
+    std::uint16_t port = 0;
+    return rte_eth_dev_get_port_by_name(device.c_str(), &port) == 0;
+  };
+  auto request = Chain({"a"});
+  request.mutable_functions(0)->mutable_ports(0)->set_device(device);
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  const ChildProcess living;
+  v1::DetachRequest detach;
+  detach.set_function("a");
+  EXPECT_TRUE(run_->Detach(detach).ok());
+  EXPECT_TRUE(is_there()) << "nobody says that a process was started";
+  detach.set_pid(living.pid());
+  detach.set_start_time(StatOfProcess(living.pid())->start_time);
+  EXPECT_TRUE(run_->Detach(detach).ok());
+  EXPECT_TRUE(is_there()) << "it lives";
+  living.Kill();
+  ASSERT_TRUE(Eventually([&] { return StateOf(living.pid()) == 'Z'; }));
+  EXPECT_TRUE(run_->Detach(detach).ok());
+  EXPECT_FALSE(is_there());
 }
 
 TEST_F(RunApplyTest, AFunctionThatIsLetGoIsAsItWasFoundAndItsChainIsDown) {

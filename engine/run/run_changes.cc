@@ -1,10 +1,12 @@
 // What changes while a run lives: what is deployed, who is there, who has died.
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>
+#include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
+#include "engine/base/proc.h"
 #include "engine/run/account.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
@@ -17,7 +19,8 @@ using std::chrono::nanoseconds;
 
 constexpr nanoseconds kEmptyLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kEmptyTimeout = std::chrono::seconds(1);  // for chains that go
-constexpr int kEmptyFor = 5, kStillFor = 20;                    // looks
+constexpr nanoseconds kLateLookEvery = std::chrono::milliseconds(200);
+constexpr int kEmptyFor = 5, kStillFor = 20;  // looks
 
 template <typename Items>
 auto Named(const Items& items, const std::string& name) {
@@ -47,6 +50,15 @@ bool SameTraffic(v1::TrafficConfig one, v1::TrafficConfig other) {
          one.sink_device() == other.sink_device();
 }
 
+// The first CPU that this thread may run on, and no function does.
+std::optional<unsigned> CpuOfOurs(const std::vector<unsigned>& functions) {
+  cpu_set_t ours;
+  if (sched_getaffinity(0, sizeof(ours), &ours) != 0) return std::nullopt;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &ours) && std::ranges::count(functions, cpu) == 0) return cpu;
+  return std::nullopt;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------ what is deployed
@@ -62,6 +74,13 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   if (phase_ != v1::RUN_PHASE_RUNNING) {
     const std::lock_guard lock(state_);
     return Reconfigure(*std::move(prepared));
+  }
+  const unsigned slice = deployment_->config().rr_timeslice_ms();
+  if (slice != request.rr_timeslice_ms()) {
+    if (auto status = TakeTimeslice(request.rr_timeslice_ms()); !status.ok()) {
+      (void)TakeTimeslice(slice);
+      return status;
+    }
   }
   LetRunEmpty(request);
   const std::vector<unsigned> before = deployment_->topology().cpus;
@@ -157,13 +176,16 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
     known[function.name()] = costs_->Ns(static_cast<FunctionIndex>(i));
     cpus[function.name()] = function.cpu();
   }
+  const Topology before = deployment_->topology();
+  const std::unique_ptr<WorkCounter> worked = std::move(work_);
   auto status = deployment_->Apply(std::move(prepared));
   MakeCounters();
   for (const auto& function : deployment_->config().functions()) {
     const auto index = deployment_->topology().FindFunction(function.name());
-    const auto before = known.find(function.name());
-    if (before != known.end() && function.cost_ns() == 0)
-      costs_->Set(static_cast<FunctionIndex>(*index), before->second);
+    if (const auto at = before.FindFunction(function.name())) work_->Inherit(*index, *worked, *at);
+    const auto cost = known.find(function.name());
+    if (cost != known.end() && function.cost_ns() == 0)
+      costs_->Set(static_cast<FunctionIndex>(*index), cost->second);
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(members_->Pin(function.name()));
@@ -267,7 +289,8 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
     if (members_->threads(name).empty() && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
         return Refused(fmt::format("function {} is not attached", name));
-      deployment_->FreeDevices(*function);  // of a process that died before it was attached
+      const bool died = request.pid() > 0 && !ProcessRuns(request.pid(), request.start_time());
+      if (died) deployment_->FreeDevices(*function);
       return absl::OkStatus();
     }
   }
@@ -301,6 +324,7 @@ void Run::Look() {
   if (members_) members_->LetDieKilled();
   if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
   BuryDead();
+  TakeLate();
   for (const std::string& name : absent_)
     deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
 }
@@ -336,6 +360,17 @@ void Run::BuryDead() {
     return absl::OkStatus();
   };
   const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(bury) : bury();
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+void Run::TakeLate() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_for_late_ < kLateLookEvery) return;
+  looked_for_late_ = now;
+  const auto elsewhere = CpuOfOurs(deployment_->topology().cpus);
+  if (!elsewhere || !members_->LookForLate(*elsewhere)) return;
+  spdlog::info("more threads have begun to poll: takes hold of them");
+  const auto status = Arrange([this] { return members_->TakeLate(); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 

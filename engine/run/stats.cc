@@ -82,6 +82,8 @@ void FillThreads(const std::vector<HeldThread*>& threads, bool engine_decides,
   stats.set_pid(thread->pid());
   stats.set_tid(thread->tid());
   stats.set_scheduling(thread->DescribeClass());
+  stats.set_threads(static_cast<std::uint32_t>(
+      std::ranges::count_if(threads, [](const auto* each) { return each->alive(); })));
   for (const HeldThread* each : threads) {
     stats.set_cpu_time_ns(stats.cpu_time_ns() + each->CpuTimeNs());
     const ContextSwitches switches = each->SwitchesByKernel();

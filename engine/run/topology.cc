@@ -147,9 +147,7 @@ class Resolver {
     for (const auto& link : result_.links) {
       if (!link.is_memif()) continue;
       auto& [servers, clients] = ends_[link.config.name()];
-      const auto engine = link.config.memif().engine_end();
-      if (engine == v1::MEMIF_END_SERVER) ++servers;
-      if (engine == v1::MEMIF_END_CLIENT) ++clients;
+      if (link.config.memif().engine_end() == v1::MEMIF_END_SERVER) ++servers;
       const bool half = request_.foreign() && servers <= 1 && clients <= 1;
       if (!half && (servers != 1 || clients != 1))
         return Wrong(
@@ -163,8 +161,6 @@ class Resolver {
     std::size_t ports = 1;  // one is kept for the traffic source or sink
     for (const auto& function : result_.functions)
       if (function.config.group() == v1::GROUP_ENGINE) ports += function.ports.size();
-    for (const auto& link : result_.links)
-      if (link.config.memif().engine_end() != v1::MEMIF_END_NONE) ++ports;
     if (ports <= RTE_MAX_ETHPORTS) return absl::OkStatus();
     return Wrong(fmt::format("{} ports are too many: this DPDK allows {} in a group", ports,
                              RTE_MAX_ETHPORTS));
@@ -258,15 +254,12 @@ class Resolver {
     if (from == to) return absl::OkStatus();
     const auto& left = result_.link_of(from);
     const auto& right = result_.link_of(to);
-    const auto view = [](const Topology::Link& link) {
-      return ViewOf(link, link.config.memif().engine_end() == v1::MEMIF_END_CLIENT);
-    };
     const bool into = !left.is_memif() && right.is_memif() &&
                       right.config.memif().engine_end() != v1::MEMIF_END_NONE &&
-                      view(right).tx == to;
+                      ViewOf(right, false).tx == to;
     const bool out_of = left.is_memif() && !right.is_memif() &&
                         left.config.memif().engine_end() != v1::MEMIF_END_NONE &&
-                        view(left).rx == from;
+                        ViewOf(left, false).rx == from;
     if (!into && !out_of)
       return Wrong(
           fmt::format("{} goes from link {} to link {}, which the engine cannot carry "

@@ -170,6 +170,14 @@ TEST(TopologyTest, PortsOfAGroupAreCounted) {
   port->set_name("spare");
   port->set_rx("chain.0");
   EXPECT_NE(Refusal(request).find("33 ports are too many"), std::string::npos) << Refusal(request);
+  // Memifs are none: neither the engine's end nor the program's is a port of the group.
+  names.pop_back();
+  auto bridged = RingChain(names);
+  AddMemif(bridged, "m", 2048);
+  auto* own = AddFunction(bridged, "own", v1::GROUP_OWN);
+  AddPort(*own, "m", "m");
+  AddPort(*AddFunction(bridged, "last"), "chain.0", "");
+  EXPECT_EQ(Refusal(bridged), "");
 }
 
 TEST(TopologyTest, ForeignChainsEndWithLinksOfAnyKind) {

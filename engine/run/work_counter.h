@@ -24,6 +24,10 @@ class WorkCounter {
     constexpr double kMost = 1e18;
     return static_cast<std::uint64_t>(std::min(one.work_ns, kMost));
   }
+  // Goes on from where `before` was with the function that has the number `at` there.
+  void Inherit(std::size_t function, const WorkCounter& before, std::size_t at) {
+    functions_[function] = before.functions_[at];
+  }
 
  private:
   struct One {

@@ -19,5 +19,13 @@ TEST(WorkCounterTest, OnlyGrows) {
   EXPECT_EQ(work.Update(0, 100, 0), 1'000U);
 }
 
+TEST(WorkCounterTest, GoesOnUnderAnotherNumber) {
+  WorkCounter before(2), after(1);
+  before.Update(1, 100, 10);
+  after.Inherit(0, before, 1);
+  EXPECT_EQ(after.Update(0, 100, 20), 1'000U);
+  EXPECT_EQ(after.Update(0, 110, 20), 1'200U);
+}
+
 }  // namespace
 }  // namespace unis

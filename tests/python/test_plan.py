@@ -99,8 +99,7 @@ def test_nothing_that_must_be_distinct_is_shared(data: Data) -> None:
     for distinct in (lcores, buffers, prefixes, names, devices, sockets):
         assert len(set(distinct)) == len(distinct)
     assert plan.engine.file_prefix not in prefixes
-    bridged = [memif for memif in memifs if memif.engine_end != "none"]
-    assert len(on_rings) + len(bridged) <= MOST_PORTS
+    assert len(on_rings) <= MOST_PORTS
     assert not set(plan.cpus) & set(plan.platform_cpus)
 
 

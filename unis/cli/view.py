@@ -199,8 +199,8 @@ def _platform(rates: Rates) -> Table:
 def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     """Processes, their state and what became of their packets; `noted` by the launcher."""
     table = _table(
-        "", "function", "pid", "CPU", "state", "restarts", "class", "ns a packet", "chain",
-        "received", "sent", "link full", "taken",
+        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ns a packet",
+        "chain", "received", "sent", "link full", "taken",
     )  # fmt: skip
     for function in stats.functions:
         note = noted.get(function.name)
@@ -208,6 +208,7 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
         own = [
             function.name,
             "–" if ended else str(function.pid),
+            "–" if ended else str(function.threads),
             str(function.cpu),
             Text("exited", "red") if ended else names.state_name(function.state),
             str(note.restarts if note else 0),

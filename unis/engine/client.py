@@ -105,9 +105,15 @@ class EngineClient:
             lambda: self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive),
         )
 
-    def detach(self, function: str, patience: float = PATIENCE) -> None:
-        """Lets go of the function's threads; its chains are down till another is attached."""
-        request = pb.DetachRequest(function=function)
+    def detach(
+        self, function: str, patience: float = PATIENCE, *, pid: int = 0, start_time: int = 0
+    ) -> None:
+        """Lets go of the function's threads; its chains are down till another is attached.
+
+        The process `pid`, which started at `start_time` (clock ticks since boot), makes room for
+        the next if it ended before it was attached; 0: none was started.
+        """
+        request = pb.DetachRequest(function=function, pid=pid, start_time=start_time)
         self._patiently(patience, lambda: None, lambda: self._call("Detach", request, pb.Empty))
 
     def apply(self, request: pb.DeployRequest, patience: float = PATIENCE) -> None:

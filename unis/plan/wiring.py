@@ -149,17 +149,14 @@ def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
         if len(ports) > most_each
     ]
     traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
-    memifs = sum(
-        link.memif is not None and link.memif.engine_end != "none" for link in wiring.links.values()
-    )
     on_rings = sum(len(ports) for name, ports in wiring.ports.items() if name not in wiring.own)
-    if (count := on_rings + memifs + traffic) > MOST_PORTS:
+    if (count := on_rings + traffic) > MOST_PORTS:
         found.append(
             Problem(
                 ("functions",),
-                f"{on_rings} ports on rings, {memifs} memifs of the engine and {traffic} of "
-                f"traffic are {count}, more than the {MOST_PORTS} that DPDK has for a group of "
-                "processes; spread them over several chain files",
+                f"{on_rings} ports on rings and {traffic} of traffic are {count}, more than the "
+                f"{MOST_PORTS} that DPDK has for a group of processes; spread them over several "
+                "chain files",
             )
         )
     return found

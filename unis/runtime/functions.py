@@ -89,11 +89,13 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
         function = run.state.function(name)
         if function is None or name not in run.functions:
             continue
-        lived = function.process.alive()
-        run.client.detach(name, patience)
+        process = function.process
+        lived = process.alive()
+        run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
         if lived:
-            problems += _end(run, name, [function.process])
-            run.client.detach(name, patience)  # now that it is dead there is more to put right
+            problems += _end(run, name, [process])
+            # now that it is dead there is more to put right
+            run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
         problems += _end(run, name, orphans(mark_of(run.state.run_id, name)))
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":

@@ -36,15 +36,11 @@ std::string MemifConfig::Device(const std::string& device_name, MemifRole role) 
                      std::countr_zero(shape.slots), shape.buffer_bytes);
 }
 
-absl::StatusOr<Memif> Memif::Create(MemifConfig config, std::optional<MemifRole> engine_end,
-                                    rte_mempool* pool) {
+absl::StatusOr<Memif> Memif::Create(MemifConfig config, bool served, rte_mempool* pool) {
   if (auto status = Check(config); !status.ok()) return status;
   Memif memif(std::move(config));
-  if (!engine_end) return memif;
+  if (!served) return memif;
   const MemifConfig& made = memif.config_;
-  if (*engine_end != MemifRole::kServer)
-    return absl::InvalidArgumentError(
-        fmt::format("link {}: the engine's end of a memif is the server", made.name));
   auto port = MemifServer::Listen(made.socket, made.id, made.shape, pool);
   if (!port.ok())
     return absl::Status(port.status().code(), fmt::format("link {}: {}", made.name,

@@ -34,9 +34,8 @@ struct MemifConfig {
 
 class Memif {
  public:
-  // The engine's end is the server; it listens from now on.
-  static absl::StatusOr<Memif> Create(MemifConfig config, std::optional<MemifRole> engine_end,
-                                      rte_mempool* pool);
+  // `served`: the engine has an end, the server; it listens from now on.
+  static absl::StatusOr<Memif> Create(MemifConfig config, bool served, rte_mempool* pool);
 
   const MemifConfig& config() const { return config_; }
   const MemifServer* port() const { return port_.get(); }  // the engine's end; null: it has none

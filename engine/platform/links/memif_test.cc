@@ -72,7 +72,7 @@ TEST_F(MemifTest, TwoOfARunAreToldApart) {
 
 TEST_F(MemifTest, WithoutAnEndOfTheEnginesItIsReadThroughTheProgram) {
   const MemifConfig config = Config("between", 2048);
-  auto memif = Memif::Create(config, std::nullopt, memory_->pool());
+  auto memif = Memif::Create(config, false, memory_->pool());
   ASSERT_TRUE(memif.ok()) << memif.status();
   EXPECT_EQ(memif->port(), nullptr);
   EXPECT_EQ(memif->Find(getpid()).status().code(), absl::StatusCode::kNotFound);
@@ -87,19 +87,17 @@ TEST_F(MemifTest, WithoutAnEndOfTheEnginesItIsReadThroughTheProgram) {
 
 TEST_F(MemifTest, SaysWhatItCannotMake) {
   MemifConfig config = Config("wrong", 2048);
-  const auto client = Memif::Create(config, MemifRole::kClient, memory_->pool()).status();
-  EXPECT_NE(client.message().find("link wrong: the engine's end"), std::string::npos) << client;
   config.socket = folder_.file("nowhere/wrong.sock");
-  const auto folder = Memif::Create(config, MemifRole::kServer, memory_->pool()).status();
+  const auto folder = Memif::Create(config, true, memory_->pool()).status();
   EXPECT_NE(folder.message().find("No such file"), std::string::npos) << folder;
   config.shape.slots = 32768;
-  const auto slots = Memif::Create(config, std::nullopt, nullptr).status();
+  const auto slots = Memif::Create(config, false, nullptr).status();
   EXPECT_EQ(slots.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(slots.message().find("at most 16384, not 32768"), std::string::npos) << slots;
   config.shape = {.slots = 256, .buffer_bytes = 65536};
-  const auto bytes = Memif::Create(config, std::nullopt, nullptr).status();
+  const auto bytes = Memif::Create(config, false, nullptr).status();
   config.shape = {.slots = 256, .buffer_bytes = 2048, .queues = 17};
-  const auto queues = Memif::Create(config, std::nullopt, nullptr).status();
+  const auto queues = Memif::Create(config, false, nullptr).status();
   EXPECT_NE(queues.message().find("1 to 16 queues each way here, not 17"), std::string::npos)
       << queues;
   EXPECT_NE(bytes.message().find("at most 65535 bytes, not 65536"), std::string::npos) << bytes;

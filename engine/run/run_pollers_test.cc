@@ -1,0 +1,125 @@
+// Threads that begin to poll while the chain runs, and those that only seem to.
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <memory>
+
+#include "engine/base/proc.h"
+#include "engine/run/run_for_test.h"
+
+namespace unis {
+namespace {
+
+// What the other thread of function b is told through a pipe.
+enum Word : char { kNap = 'n', kPoll = 'p', kEnd = 'e' };
+
+class RunPollersTest : public RunTest {
+ protected:
+  void SetUp() override {
+    RunTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    ASSERT_EQ(pipe(words_), 0);
+    ASSERT_EQ(pipe(said_), 0);
+    ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+    ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+    ASSERT_TRUE(Attach("b", SpawnWithAnother("b", 1)).ok());
+    ASSERT_EQ(read(said_[0], &other_, sizeof(other_)), ssize_t{sizeof(other_)});
+    ASSERT_TRUE(Start().ok());
+    // Some kernels lend starved threads some of a CPU: another one takes it all.
+    starver_ = std::make_unique<ChildProcess>([] {
+      KeepToLast();
+      setpriority(PRIO_PROCESS, 0, -20);
+      for (std::atomic<unsigned> turns = 0;; ++turns) {
+      }
+    });
+  }
+  void TearDown() override {
+    starver_.reset();
+    RunTest::TearDown();
+    for (const int end : {words_[0], words_[1], said_[0], said_[1]}) close(end);
+  }
+
+  static void KeepToLast() {
+    cpu_set_t last;
+    CPU_ZERO(&last);
+    CPU_SET(LastCpu(), &last);
+    sched_setaffinity(0, sizeof(last), &last);
+  }
+  void Tell(Word word) { ASSERT_EQ(write(words_[1], &word, 1), 1); }
+  // What unisd does all the time.
+  bool EventuallyLooking(const std::function<bool()>& there) {
+    return Eventually(
+        [&] {
+          run_->Look();
+          return there();
+        },
+        20s);
+  }
+  // The thread is bound to the CPU of the functions, as those of DPDK are.
+  pid_t SpawnWithAnother(const std::string& name, std::size_t i) {
+    rte_ring* from = rte_ring_lookup(("chain." + std::to_string(i)).c_str());
+    rte_ring* to = rte_ring_lookup(("chain." + std::to_string(i + 1)).c_str());
+    unis_port_shm* shm = PortOf(name);
+    functions_.emplace_back([this, from, to, shm] {
+      std::thread other([this] {
+        KeepToLast();
+        setpriority(PRIO_PROCESS, 0, 19);
+        const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
+        (void)!write(said_[1], &tid, sizeof(tid));
+        for (char word = kNap; word != kPoll;) (void)!read(words_[0], &word, 1);
+        // It polls: nobody wakes it up.
+        fcntl(words_[0], F_SETFL, O_NONBLOCK);
+        for (char word = 0; word != kEnd;) (void)!read(words_[0], &word, 1);
+      });
+      Forward(from, to, shm);
+    });
+    return functions_.back().pid();
+  }
+  std::uint64_t NapsOfOther() const {
+    const UniqueFd task = OpenTask(functions_.back().pid(), other_);
+    return ContextSwitchesOf(task).voluntary;
+  }
+
+  int words_[2] = {-1, -1}, said_[2] = {-1, -1};
+  pid_t other_ = 0;
+  std::unique_ptr<ChildProcess> starver_;
+};
+
+TEST_F(RunPollersTest, AThreadThatPollsLateIsScheduledAndLetGoWhenItEnds) {
+  EXPECT_EQ(ThreadsNoted(), 2U);
+  const auto before = Stats();
+  Tell(kPoll);
+  EXPECT_TRUE(EventuallyLooking([&] { return Stats().functions(1).threads() == 2; }));
+  EXPECT_EQ(ThreadsNoted(), 3U);
+  EXPECT_EQ(sched_getscheduler(other_) & ~SCHED_RESET_ON_FORK, SCHED_RR);
+  cpu_set_t cpus;
+  ASSERT_EQ(sched_getaffinity(other_, sizeof(cpus), &cpus), 0);
+  EXPECT_TRUE(CPU_ISSET(LastCpu(), &cpus));
+  const auto window = Measure(300);
+  ASSERT_TRUE(window.ok()) << window.status();
+  EXPECT_GT(window->delivered(), 0U);
+  EXPECT_GE(Stats().cores(0).switches(), before.cores(0).switches() + window->switches());
+  Tell(kEnd);
+  EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 2; }));
+  EXPECT_EQ(Stats().functions(1).threads(), 1);
+  const auto after = Measure(200);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_GT(after->delivered(), 0U) << "the other one polls on";
+}
+
+TEST_F(RunPollersTest, AThreadThatWokeUpAndGetsNoCpuIsLetDoItsWorkAndStaysWithTheKernel) {
+  const auto naps = NapsOfOther();
+  Tell(kNap);
+  EXPECT_TRUE(EventuallyLooking([&] { return NapsOfOther() > naps; }));
+  const auto bound_to_last = [this] {
+    cpu_set_t cpus;
+    return sched_getaffinity(other_, sizeof(cpus), &cpus) == 0 && CPU_ISSET(LastCpu(), &cpus);
+  };
+  EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 2 && bound_to_last(); }));
+  EXPECT_EQ(Stats().functions(1).threads(), 1);
+  EXPECT_EQ(sched_getscheduler(other_), SCHED_OTHER);
+}
+
+}  // namespace
+}  // namespace unis
