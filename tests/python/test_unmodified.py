@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unis.bench import strangers, unmodified
 from unis.bench.unmodified import Result, best_yield_every, summarise, trial_ratios
-from unis.measure import transfer
+from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
 from unis.plan import wiring
 from unis.plan.machine import Machine

@@ -23,10 +23,10 @@ from unis.bench.alerts import Alerts, compare_alerts
 from unis.bench.bring_up import brought_up
 from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
+from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
-from unis.measure.transfer import line_transfer_ns, steady
 from unis.measure.windows import Arm, Rounds, alternate, throughput
 from unis.plan.machine import Machine
 from unis.runtime.options import Options

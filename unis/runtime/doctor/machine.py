@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from unis.measure.transfer import line_transfer_ns
+from unis.engine.transfer import line_transfer_ns
 from unis.plan.machine import format_cpu_list, parse_cpu_list
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 
