@@ -104,9 +104,8 @@ class LinksTest : public MemifTest {
                   "0@" + std::to_string(LastCpu()), "--no-pci", "--no-telemetry"},
                  vdevs, options);
   }
-  Memif MakeMemif(const std::string& name, std::uint32_t buffer_bytes,
-                  std::optional<MemifRole> end) {
-    auto memif = Memif::Create(Config(name, buffer_bytes), end, memory_->pool());
+  Memif MakeMemif(const std::string& name, std::uint32_t buffer_bytes, bool served) {
+    auto memif = Memif::Create(Config(name, buffer_bytes), served, memory_->pool());
     EXPECT_TRUE(memif.ok()) << memif.status();
     return *std::move(memif);
   }
@@ -194,9 +193,9 @@ TEST_F(LinksTest, ASecondaryThatForwardsBothWays) {
 
 // engine = macswap = monitor = engine, each = a memif, each program in a DPDK group of its own.
 TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
-  Memif first = MakeMemif("first", 2048, MemifRole::kServer);
-  Memif between = MakeMemif("between", 2112, std::nullopt);
-  Memif last = MakeMemif("last", 2176, MemifRole::kServer);
+  Memif first = MakeMemif("first", 2048, true);
+  Memif between = MakeMemif("between", 2112, false);
+  Memif last = MakeMemif("last", 2176, true);
   // The client is started before its server: it waits.
   const auto monitor =
       Primary("monitor", {between.config().Device("net_memif0", MemifRole::kClient),
@@ -258,7 +257,7 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
 
 TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
   const auto cost = [this](const std::string& name, const std::vector<std::string>& options) {
-    Memif memif = MakeMemif("both", 2048, MemifRole::kServer);
+    Memif memif = MakeMemif("both", 2048, true);
     const auto nf =
         Primary(name, {memif.config().Device("net_memif0", MemifRole::kClient)}, options);
     EXPECT_TRUE(Eventually([&] { return nf->Polls() && memif.port()->LinkUp(); }));
