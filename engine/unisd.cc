@@ -98,7 +98,11 @@ void PrintCapabilities() {
 void PrintLineTransfer(const std::vector<unsigned>& cpus) {
   if (cpus.size() != 2) Refuse("--line-transfer needs two CPU numbers");
   const auto found = LineTransfer(cpus[0], cpus[1]);
-  if (!found.ok()) Refuse(std::string(found.status().message()));
+  if (absl::IsInvalidArgument(found.status())) Refuse(std::string(found.status().message()));
+  if (!found.ok()) {
+    fmt::print(stderr, "unisd: {}\n", std::string(found.status().message()));
+    std::exit(1);
+  }
   fmt::print("{:.0f}\n", *found);
 }
 

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 namespace unis {
@@ -48,13 +50,25 @@ std::uint64_t Value(std::string_view status, std::string_view key) noexcept {
   return Number(status);
 }
 
-// Fields 3 and 22; the name before them may hold anything, spaces and brackets too.
+// The set of signals in the line that starts with `key`.
+std::uint64_t Signals(std::string_view status, std::string_view key) noexcept {
+  std::uint64_t set = 0;
+  const auto at = status.find(key);
+  if (at == std::string_view::npos) return 0;
+  status.remove_prefix(at + key.size());
+  std::from_chars(status.data(), status.data() + status.size(), set, 16);
+  return set;
+}
+
+// Fields 3, 9 and 22; the name before them may hold anything, spaces and brackets too.
 std::optional<ProcStat> ParseStat(std::string_view stat) noexcept {
   const auto name_end = stat.rfind(") ");
   if (name_end == std::string_view::npos) return std::nullopt;
   const auto fields = stat.substr(name_end + 2);
   if (fields.empty()) return std::nullopt;
-  return ProcStat{.state = fields.front(), .start_time = Number(Word(fields, 22 - 3))};
+  return ProcStat{.state = fields.front(),
+                  .flags = Number(Word(fields, 9 - 3)),
+                  .start_time = Number(Word(fields, 22 - 3))};
 }
 
 }  // namespace
@@ -84,15 +98,24 @@ std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept {
   return ParseStat(Text(task.get(), "stat").view());
 }
 
-bool Killed(const UniqueFd& task) noexcept {
-  constexpr std::string_view kPending = "\nSigPnd:\t";
+bool Dying(const UniqueFd& task) noexcept {
+  constexpr std::uint64_t kExiting = 0x4;  // of the kernel's flags of a task
+  if ((StatOfTask(task).value_or(ProcStat{}).flags & kExiting) != 0) return true;
   const Text status(task.get(), "status");
-  const auto at = status.view().find(kPending);
-  if (at == std::string_view::npos) return false;
-  const auto set = status.view().substr(at + kPending.size());
-  std::uint64_t signals = 0;
-  std::from_chars(set.data(), set.data() + set.size(), signals, 16);
-  return (signals >> (SIGKILL - 1) & 1) != 0;
+  const std::uint64_t pending =
+      Signals(status.view(), "\nSigPnd:\t") | Signals(status.view(), "\nShdPnd:\t");
+  return (pending >> (SIGKILL - 1) & 1) != 0;
+}
+
+void LetThreadsDie(pid_t pid) {
+  constexpr sched_param kBefore{.sched_priority = 50};  // tasks end at 49
+  std::error_code error;
+  const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);
+  for (std::filesystem::directory_iterator entry(tasks, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto tid = static_cast<pid_t>(Number(entry->path().filename().native()));
+    if (Dying(OpenTask(pid, tid))) sched_setscheduler(tid, SCHED_FIFO, &kBefore);
+  }
 }
 
 std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept {

@@ -14,8 +14,10 @@
 namespace unis {
 
 struct ProcStat {
-  char state;                // 'R', 'S', 'T' (stopped by a signal), 'Z', …
-  std::uint64_t start_time;  // clock ticks since boot; with its number it names a process for ever
+  char state = 0;           // 'R', 'S', 'T' (stopped by a signal), 'Z', …
+  std::uint64_t flags = 0;  // of the kernel's, PF_
+  std::uint64_t start_time =
+      0;  // clock ticks since boot; with its number it names a process for ever
 };
 std::optional<ProcStat> StatOfProcess(pid_t pid);
 bool ProcessRuns(pid_t pid);                            // exists and is not a zombie
@@ -24,8 +26,12 @@ bool ThreadExists(pid_t pid, pid_t tid);
 
 UniqueFd OpenTask(pid_t pid, pid_t tid);  // not valid: there is no such thread, see errno
 std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
-// A signal that ends it waits for it to run: SIGKILL, which others become when they are fatal.
-bool Killed(const UniqueFd& task) noexcept;
+// It does not come back: it is on its way out, or a signal that ends it waits for it to run
+// (SIGKILL, which others become where they are fatal).
+bool Dying(const UniqueFd& task) noexcept;
+// Those threads of a process that are dying run before all that UNiS schedules, and so end: behind
+// such, which spin, they would wait for that for ever.
+void LetThreadsDie(pid_t pid);
 std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
 
 struct ContextSwitches {

@@ -52,17 +52,17 @@ TEST(ProcTest, AZombieDoesNotRun) {
   EXPECT_TRUE(StatOfProcess(child.pid()).has_value());
 }
 
-TEST(ProcTest, AThreadThatCannotRunToItsEndIsSeenAsKilled) {
+TEST(ProcTest, AThreadThatCannotRunToItsEndIsSeenAsDying) {
   const ChildProcess child([] { pause(); });
   const UniqueFd task = OpenTask(child.pid(), child.pid());
   ASSERT_TRUE(task.valid());
   kill(child.pid(), SIGSTOP);
   EXPECT_TRUE(Eventually([&] { return StatOfTask(task)->state == 'T'; }));
   kill(child.pid(), SIGUSR1);  // waits as well
-  EXPECT_FALSE(Killed(task));
+  EXPECT_FALSE(Dying(task));
   kill(child.pid(), SIGKILL);  // which nothing keeps waiting: it may be gone already
-  EXPECT_TRUE(Eventually([&] { return Killed(task) || !ProcessRuns(child.pid()); }));
-  EXPECT_FALSE(Killed(UniqueFd()));
+  EXPECT_TRUE(Eventually([&] { return Dying(task) || !ProcessRuns(child.pid()); }));
+  EXPECT_FALSE(Dying(UniqueFd()));
 }
 
 TEST(ProcTest, ATaskIsReadUntilItIsGone) {

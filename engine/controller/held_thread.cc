@@ -161,12 +161,6 @@ bool HeldThread::SetPriority(int priority) noexcept {
   return false;
 }
 
-void HeldThread::LetDieIfKilled() noexcept {
-  if (!Killed(task_)) return;
-  const sched_param param{.sched_priority = sched_get_priority_max(SCHED_FIFO)};
-  sched_setscheduler(tid_, SCHED_FIFO, &param);
-}
-
 absl::Status HeldThread::Pin(unsigned cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);

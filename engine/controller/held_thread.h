@@ -55,6 +55,7 @@ class HeldThread {
   const Original& before() const { return before_; }        // when it was taken
 
   bool alive() const noexcept;                                        // neither gone nor a zombie
+  bool Dying() const { return unis::Dying(task_); }                   // as proc.h has it
   bool stopped() const;                                               // by a signal
   std::uint64_t CpuTimeNs() const { return unis::CpuTimeNs(task_); }  // 0: gone
   ContextSwitches SwitchesByKernel() const { return ContextSwitchesOf(task_); }
@@ -69,9 +70,6 @@ class HeldThread {
       const SchedulingClass& before);  // exactly; nothing for one that is gone
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
-  // Where somebody has killed it, it runs before all others, and so ends: behind others of a
-  // real-time class that spin it would wait for its end for ever.
-  void LetDieIfKilled() noexcept;
   absl::Status Pin(unsigned cpu);
   // Moves the process to another control group: writes its number to `procs`, and to `origin` when
   // it is put back. Both are files cgroup.procs of one hierarchy.

@@ -40,7 +40,9 @@ absl::StatusOr<HeldFile> HeldFile::Create(const std::filesystem::path& path) {
 
 absl::StatusOr<HeldFile::Note> HeldFile::Add(const HeldThread& thread) {
   for (HeldLayout::Thread& free : layout_->threads) {
-    if (free.tid.load(std::memory_order_relaxed) != 0) continue;
+    std::int32_t nobody = 0;  // the engine's threads note at the same time
+    if (!free.tid.compare_exchange_strong(nobody, HeldLayout::kWriting, std::memory_order_acquire))
+      continue;
     free.pid = thread.pid();
     free.start_time = thread.start_time();
     free.policy = thread.before().kernel_class.policy;

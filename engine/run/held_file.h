@@ -27,10 +27,12 @@ struct HeldLayout {
   static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kBeats = 32;
   static constexpr std::size_t kThreads = 256;
+  static constexpr std::int32_t kWriting = -1;
 
   // A thread that was taken hold of, and what it was before.
   struct Thread {
-    std::atomic<std::int32_t> tid;  // 0: nobody; else all that follows is written
+    std::atomic<std::int32_t>
+        tid;  // 0: nobody, kWriting: not yet; else all that follows is written
     std::int32_t pid;
     std::uint64_t start_time;  // of the thread, see ProcStat
     std::int32_t policy;       // as sched_setscheduler() takes it

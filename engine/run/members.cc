@@ -246,9 +246,14 @@ std::vector<HeldThread*> Members::AllLiving() const {
   return all;
 }
 
-void Members::LetDieKilled() {
-  for (const Attached& attached : attached_)
-    for (const auto& member : attached.threads) member->thread.LetDieIfKilled();
+// Of a process that is dying all threads are, also those that were never taken hold of.
+void Members::LetDie() {
+  for (const Attached& attached : attached_) {
+    const bool dying = std::ranges::any_of(attached.threads, [](const auto& member) {
+      return !member->thread.alive() || member->thread.Dying();
+    });
+    if (dying) LetThreadsDie(attached.pid);
+  }
 }
 
 absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
@@ -261,17 +266,25 @@ absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
   return AllLiving();
 }
 
+absl::Status Members::Attached::PutBack() {
+  absl::Status status;
+  for (const auto* list : {&threads, &tried}) {
+    for (const auto& member : *list) {
+      const auto restored = member->thread.Restore();
+      if (restored.ok()) member->note = {};  // else the guard may have more luck
+      status.Update(restored);
+    }
+  }
+  if (status.ok()) tried.clear();
+  return status;
+}
+
 absl::Status Members::LetGo(const std::string& function) {
   absl::Status status;
   for (Attached& attached : attached_) {
     if (attached.name != function || attached.let_go) continue;
     attached.let_go = true;
-    attached.tried.clear();
-    for (const auto& member : attached.threads) {
-      const auto restored = member->thread.Restore();
-      if (restored.ok()) member->note = {};  // else the guard may have more luck
-      status.Update(restored);
-    }
+    status.Update(attached.PutBack());
   }
   return status;
 }
@@ -319,14 +332,7 @@ bool Members::HasDead() const {
 
 absl::Status Members::Release() {
   absl::Status status;
-  for (Attached& attached : attached_) {
-    attached.tried.clear();
-    for (const auto& member : attached.threads) {
-      const auto restored = member->thread.Restore();
-      if (restored.ok()) member->note = {};  // else the guard may have more luck
-      status.Update(restored);
-    }
-  }
+  for (Attached& attached : attached_) status.Update(attached.PutBack());
   return status;
 }
 

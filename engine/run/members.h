@@ -53,8 +53,8 @@ class Members {
   // while others of their function go on are forgotten: nobody may schedule them meanwhile.
   std::vector<std::string> TakeDead();
   bool HasDead() const;  // whether it would find a function or a thread
-  // Lets those end that somebody has killed, also where the scheduler has no turn for them.
-  void LetDieKilled();
+  // Lets those end that are dying, also where the scheduler has no turn for them.
+  void LetDie();
   // Puts all back; what could not be.
   absl::Status Release();
 
@@ -77,9 +77,11 @@ class Members {
     std::vector<std::unique_ptr<Member>> threads;
     PollerCensus census;                         // of those that are not in `threads`
     std::vector<std::unique_ptr<Member>> tried;  // they have their turn elsewhere
+    std::vector<pid_t> refused;                  // that poll and cannot be taken: asked once
     bool let_go = false;
     bool told_dead = false;
     bool lives() const;
+    absl::Status PutBack();           // its threads, as they were found; what could not be
     std::vector<pid_t> Late() const;  // they poll, and are not in `threads`
   };
 
@@ -87,6 +89,8 @@ class Members {
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);
   absl::StatusOr<std::unique_ptr<Member>> Note(const std::string& function, pid_t pid, pid_t tid);
+  absl::StatusOr<std::unique_ptr<Member>> Try(const Attached& attached, pid_t tid,
+                                              unsigned elsewhere);
   absl::StatusOr<std::unique_ptr<Member>> Hold(const std::string& function, pid_t pid, pid_t tid);
   absl::Status LetWait(HeldThread& thread);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,

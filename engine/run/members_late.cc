@@ -16,8 +16,23 @@ constexpr auto kRan = std::chrono::milliseconds(5);
 std::vector<pid_t> Members::Attached::Late() const {
   std::vector<pid_t> late;
   if (!let_go && !told_dead) late = census.Pollers();
-  std::erase_if(late, [this](pid_t tid) { return census.Ran(tid) < kRan; });
+  std::erase_if(late, [this](pid_t tid) {
+    return census.Ran(tid) < kRan || std::ranges::count(refused, tid) > 0;
+  });
   return late;
+}
+
+// One at a time, and none before the engine's own threads, whatever class it gave itself.
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Try(const Attached& attached, pid_t tid,
+                                                              unsigned elsewhere) {
+  auto member = Note(attached.name, attached.pid, tid);
+  if (!member.ok()) return member;
+  HeldThread& thread = (*member)->thread;
+  const HeldThread::Original& before = thread.before();
+  if (before.kernel_class.priority > 0 || before.nice < 0)
+    if (auto status = thread.SetClass(SCHED_IDLE, 0); !status.ok()) return status;
+  if (auto status = thread.Pin(elsewhere); !status.ok()) return status;
+  return member;
 }
 
 bool Members::LookForLate(unsigned elsewhere) {
@@ -32,10 +47,14 @@ bool Members::LookForLate(unsigned elsewhere) {
     for (const pid_t tid : attached.census.Pollers()) {
       const auto is_it = [tid](const auto& member) { return member->thread.tid() == tid; };
       if (attached.census.Ran(tid) >= kRan || std::ranges::any_of(attached.tried, is_it)) continue;
-      auto member = Note(attached.name, attached.pid, tid);
+      if (std::ranges::count(attached.refused, tid) > 0) continue;
+      if (std::ranges::any_of(attached_, [](const auto& each) { return !each.tried.empty(); }))
+        continue;
       // One that is gone, or may not be moved, is none of ours.
-      if (member.ok() && (*member)->thread.Pin(elsewhere).ok())
+      if (auto member = Try(attached, tid, elsewhere); member.ok())
         attached.tried.push_back(*std::move(member));
+      else
+        attached.refused.push_back(tid);
     }
     found |= !attached.Late().empty();
   }
@@ -59,8 +78,10 @@ absl::Status Members::TakeLate() {
         if (const auto waits = LetWait((*member)->thread); !waits.ok()) member = waits;
       if (member.ok())
         attached.threads.push_back(*std::move(member));
-      else
+      else {
+        attached.refused.push_back(tid);
         status.Update(member.status());
+      }
     }
     attached.census = PollerCensus(attached.pid);
   }

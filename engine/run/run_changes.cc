@@ -86,8 +86,10 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   const std::vector<unsigned> before = deployment_->topology().cpus;
   {
     const std::lock_guard lock(state_);
-    if (auto status = Arrange([&] { return Reconfigure(*std::move(prepared)); }); !status.ok())
+    if (auto status = Arrange([&] { return Reconfigure(*std::move(prepared)); }); !status.ok()) {
+      if (slice != request.rr_timeslice_ms()) (void)TakeTimeslice(slice);
       return status;
+    }
   }
   std::vector<unsigned> more = deployment_->topology().cpus;
   std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(before, cpu) > 0; });
@@ -289,7 +291,8 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
     if (members_->threads(name).empty() && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
         return Refused(fmt::format("function {} is not attached", name));
-      const bool died = request.pid() > 0 && !ProcessRuns(request.pid(), request.start_time());
+      const bool died = request.pid() > 0 && request.start_time() > 0 &&
+                        !ProcessRuns(request.pid(), request.start_time());
       if (died) deployment_->FreeDevices(*function);
       return absl::OkStatus();
     }
@@ -321,7 +324,7 @@ void Run::Look() {
   const std::unique_lock arrangement(arrangement_, std::try_to_lock);
   const std::lock_guard lock(state_);
   TakeBack();
-  if (members_) members_->LetDieKilled();
+  if (members_) members_->LetDie();
   if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
   BuryDead();
   TakeLate();
@@ -367,6 +370,9 @@ void Run::TakeLate() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_late_ < kLateLookEvery) return;
   looked_for_late_ = now;
+  // The others hold whole processes, and so one task of each.
+  const auto decision = control_ ? control_->decision() : std::nullopt;
+  if (decision && decision->controller != v1::CONTROLLER_PRIORITY) return;
   const auto elsewhere = CpuOfOurs(deployment_->topology().cpus);
   if (!elsewhere || !members_->LookForLate(*elsewhere)) return;
   spdlog::info("more threads have begun to poll: takes hold of them");

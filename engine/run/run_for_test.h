@@ -172,7 +172,7 @@ class RunTest : public testing::Test {
     const UniqueFd file(open(held_.c_str(), O_RDONLY));
     EXPECT_EQ(pread(file.get(), static_cast<void*>(&layout), sizeof(layout), 0), sizeof(layout));
     return static_cast<std::size_t>(std::ranges::count_if(
-        layout.threads, [](const auto& thread) { return thread.tid.load() != 0; }));
+        layout.threads, [](const auto& thread) { return thread.tid.load() > 0; }));
   }
 
   const std::filesystem::path held_ =
