@@ -326,6 +326,24 @@ port_make_ready(struct rte_eth_dev *dev)
 	return 0;
 }
 
+/* In a secondary ethdev frees nothing, the shared slot would stay taken as it is, and the group has
+ * few.
+ */
+static void
+port_release(struct rte_eth_dev *dev)
+{
+	struct rte_eth_dev_data *data = dev->data;
+
+	data->mac_addrs = NULL; /* part of dev_private */
+	rte_eth_dev_release_port(dev);
+	if (rte_eal_process_type() == RTE_PROC_PRIMARY)
+		return;
+	rte_free(data->rx_queues);
+	rte_free(data->tx_queues);
+	rte_free(data->dev_private);
+	memset(data, 0, sizeof(*data));
+}
+
 static int
 port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 {
@@ -359,9 +377,7 @@ port_create(struct rte_vdev_device *vdev, const struct port_args *args)
 	if (rte_eal_process_type() == RTE_PROC_SECONDARY) {
 		err = port_make_ready(dev);
 		if (err != 0) {
-			dev->data->mac_addrs = NULL; /* part of dev_private */
-			rte_eth_dev_release_port(dev);
-			memset(dev->data->name, 0, sizeof(dev->data->name));
+			port_release(dev);
 			return err;
 		}
 	}
@@ -402,10 +418,7 @@ net_unis_remove(struct rte_vdev_device *vdev)
 	if (dev == NULL)
 		return 0;
 	port_close(dev);
-	rte_eth_dev_release_port(dev);
-	/* In a secondary the shared slot would stay taken, and the group has few. */
-	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
-		memset(dev->data->name, 0, sizeof(dev->data->name));
+	port_release(dev);
 	return 0;
 }
 
