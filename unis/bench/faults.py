@@ -281,8 +281,11 @@ class Faults:
 
     def _pid_of(self, state: RunState, target: str) -> int:
         function = state.function(target)
-        parts = {"unisd": state.unisd, "launcher": state.launcher, "guard": state.guard}
-        process = function.process if function else parts.get(target, self._source)
+        parts = {
+            "unisd": state.unisd, "launcher": state.launcher, "guard": state.guard,
+            SOURCE: self._source,
+        }  # fmt: skip
+        process = function.process if function else parts.get(target)
         if process is None:
             raise LaunchError(f"there is no {target}")
         return process.pid

@@ -3,7 +3,7 @@
 `python -P -m unis.bench.sender DEVICE PPS`. What it could not send in time it does not send later.
 """
 
-import contextlib
+import errno
 import itertools
 import socket
 import struct
@@ -11,6 +11,7 @@ import sys
 import time
 
 _EVERY_SECONDS = 0.002
+_PASSES = (errno.ENOBUFS, errno.ENETDOWN, errno.EAGAIN, errno.EIO)  # it is full, or down
 _ETHERNET = bytes.fromhex("0200000000020200000000010800")
 _DATA = bytes(18)  # to the least that Ethernet carries
 DESTINATION_PORTS = (53, 80, 8080)  # so that each chain of a benchmark has its share
@@ -25,7 +26,7 @@ def frame(destination_port: int) -> bytes:
 
 
 def main() -> None:
-    """Sends for ever."""
+    """Sends as long as the device is there."""
     device, pps = sys.argv[1], float(sys.argv[2])
     frames = itertools.cycle(frame(port) for port in DESTINATION_PORTS)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
@@ -33,8 +34,11 @@ def main() -> None:
         while True:
             due = time.monotonic() + _EVERY_SECONDS
             for _ in range(round(pps * _EVERY_SECONDS)):
-                with contextlib.suppress(OSError):  # it is full, or down
+                try:
                     out.send(next(frames))
+                except OSError as error:
+                    if error.errno not in _PASSES:  # the device is gone: so are we
+                        return
             time.sleep(max(0.0, due - time.monotonic()))
 
 

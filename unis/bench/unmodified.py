@@ -57,9 +57,7 @@ class ChainResult(BaseModel):
     yield_every: int  # of the reference: the best of those tried
     tried: dict[int, float]  # cooperative ÷ unis, both of the reference, medians, by yield_every
     blocks: int  # times that each of the two chains was brought up, and is in the figures
-    line_transfer_ns: list[
-        float
-    ] = []  # of each block: a cache line from the engine's CPU to theirs
+    line_transfer_ns: list[float] = []  # between the CPUs, in blocks where it could be measured
     blocks_left_out: int = 0  # in which that changed
     windows: int  # of each policy
     alerts: Alerts | None = None  # of the chain with Suricata

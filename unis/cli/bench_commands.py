@@ -218,6 +218,9 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
     title = f"{name}: {' → '.join(result.programs)}, {result.windows} windows"
     if took := result.line_transfer_ns:
         title += f", CPUs {min(took):.0f} to {max(took):.0f} ns apart"
+        title += f", {result.blocks_left_out} blocks left out for that" * bool(
+            result.blocks_left_out
+        )
     table = _table(title, "policy", ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"))
     for policy, of in result.policies.items():
         told = f" (a yield every {result.yield_every})" if policy == "cooperative" else ""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from unis.engine.transfer import line_transfer_ns
 from unis.plan.machine import format_cpu_list, parse_cpu_list
+from unis.runtime.directory import all_runs
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -12,7 +13,7 @@ _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 _FAR_NS = 100.0  # neighbours have 20 to 60
-_LOOKED_AT = 16  # CPUs; each takes milliseconds
+_LOOKED_AT = 16  # CPUs; each takes milliseconds if nobody else needs it
 
 
 def cpus(ours: frozenset[int]) -> Finding:
@@ -30,9 +31,17 @@ def cpus(ours: frozenset[int]) -> Finding:
 
 def distance(ours: frozenset[int]) -> Finding:
     """Does what passes between the platform's CPU and the functions' stay in a common cache?"""
+    check = "distance"
+    taken = {
+        cpu
+        for _, state in all_runs()
+        if not state.undone()
+        for cpu in (*state.cpus, *state.platform_cpus)
+    }
+    if taken & ours:  # it would keep the chains' CPUs busy
+        return fine(check, "not measured: chains run")
     first, *others = sorted(ours)
     found = {cpu: took for cpu in others[:_LOOKED_AT] if (took := line_transfer_ns(first, cpu))}
-    check = "distance"
     if not found:
         return Finding(
             check, Level.NOTE, "cannot be measured now", "a CPU is busy or unisd missing"
