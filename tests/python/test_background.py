@@ -49,8 +49,28 @@ def test_how_it_ends_is_heard_as_of_any_other(place: Place, code: int) -> None:
     place.program("functions/daemon", f"{place.folder}/build/functions/ends &")
     place.unis("up", write(place, a={"program": "daemon", "restart": "on-failure"}), "-d")
     (place.folder / "now").touch()
-    wait_for(lambda: f"exited with code {code}" in log(place))
-    assert ("will be started again" in log(place)) == (code != 0)
+    again = "will be started again"
+    wait_for(lambda: (again if code else "one is down: restart of a") in log(place))
+    assert f"exited with code {code}" in log(place)
+    assert (again in log(place)) == (code != 0)
+
+
+def test_what_a_process_that_it_leaves_behind_leaves_ends_too(place: Place) -> None:
+    """A monitor with a worker: the worker is ours only once the monitor is dead."""
+    place.program("functions/worker", "exec sleep 1000")
+    place.program(
+        "functions/monitor", f"{place.folder}/build/functions/worker & echo $! > worker; wait"
+    )
+    place.program(
+        "functions/ends",
+        f"{place.folder}/build/functions/monitor & while ! [ -s worker ]; do sleep 0.02; done; "
+        "while ! [ -e now ]; do sleep 0.02; done; exit 1",
+    )
+    place.unis("up", write(place, a={"program": "ends"}), "-d")
+    worker = int((place.folder / "worker").read_text())
+    (place.folder / "now").touch()
+    wait_for(lambda: "one is down: restart of a" in log(place))
+    wait_for(lambda: not Path(f"/proc/{worker}").exists())
 
 
 def test_nobody_knows_which_of_two_is_the_function(place: Place) -> None:

@@ -221,11 +221,11 @@ class Attendant:
             poll.poll(_LOOK_SECONDS * 1000)
 
     def _died_if_free(self, function: FunctionProcess) -> None:
-        """Once more at the next look, where the engine is busy with a long call."""
+        """Once more at the next look, where the engine is busy or has just died."""
         try:
             self._died(function)
         except EngineError as error:
-            if not error.busy:
+            if not (error.busy or error.gone):
                 raise
             time.sleep(_AGAIN_SECONDS)
 

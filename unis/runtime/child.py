@@ -5,6 +5,7 @@ through a shell.
 import contextlib
 import os
 import subprocess
+import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,10 +94,17 @@ def start(
     enter = leaf.enter() if leaf else []
     limits = command.rights.before(own) if command.rights else []
     user = command.rights.user if command.rights else None
-    with written(log), contextlib.ExitStack() as stack:
-        stream = appending(log)
+    with contextlib.ExitStack() as stack:
+        with written(log):
+            stream = appending(log)
         if command.terminal:
-            end = make_terminal(command.stdin or "", stream)
+            try:
+                end = make_terminal(command.stdin or "", stream)
+            except (OSError, termios.error) as error:
+                stream.close()
+                raise LaunchError(
+                    f"cannot make a terminal for {what}: {error.args[-1]}", bad_input=False
+                ) from None
             stack.callback(os.close, end)
             if user:  # it may open its terminal by name
                 os.fchown(end, account_of(user).pw_uid, -1)

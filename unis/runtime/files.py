@@ -45,7 +45,10 @@ def remove_tree(directory: Path) -> list[str]:
         start_new_session=True,  # a second Ctrl-C does not reach it
         check=False,
     )
-    return [line.removeprefix("rm: ") for line in done.stderr.splitlines()]
+    said = [line.removeprefix("rm: ") for line in done.stderr.splitlines()]
+    if done.returncode and not said:
+        said = [f"cannot remove {directory}: rm ended with {done.returncode}"]
+    return said
 
 
 @contextlib.contextmanager

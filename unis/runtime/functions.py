@@ -25,6 +25,7 @@ DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
 _PATIENCE = 20.0  # for an engine that does something else
 _GENTLE_SECONDS = 0.5  # while others wait for it to be gone
+_GENERATIONS = 8  # of processes that a function left behind, each started by the one before
 
 
 def start_functions(
@@ -96,10 +97,20 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
             problems += _end(run, name, [process])
             # now that it is dead there is more to put right
             run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
-        problems += _end(run, name, orphans(mark_of(run.state.run_id, name)))
+        problems += _end_orphans(run, name)
         run.forget(name)
         if (plan := run.plan.function(name)).group == "own":
             problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
+    return problems
+
+
+def _end_orphans(run: Run, name: str) -> list[str]:
+    """What it left behind, and what that leaves: a child's children are ours once it is dead."""
+    problems: list[str] = []
+    for _ in range(_GENERATIONS):
+        if not (left := orphans(mark_of(run.state.run_id, name))):
+            break
+        problems += _end(run, name, left)
     return problems
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from unis.runtime.errors import RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.process import ProcessId, children
 
 FUNCTION_MARK = "UNIS_FUNCTION"  # environment of every process of a function: run id and name
@@ -23,7 +23,12 @@ _LOOK_SECONDS = 0.01
 
 def adopt_orphans() -> None:
     """From now on processes that we, or those whom we start, leave without a parent are ours."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0)))
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(_PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0))) != 0:
+        raise LaunchError(
+            f"the kernel does not give us what functions leave: {os.strerror(ctypes.get_errno())}",
+            bad_input=False,
+        )
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """A pseudo-terminal for a program that wants one: what it says goes to its log.
 
-It is no controlling terminal of the program, so no signal comes from it: not when Ctrl-C is typed,
-and not when the launcher, which holds the other end, is gone.
+It is no controlling terminal of the program, unless that opens it itself by name. What is typed is
+no signal, Ctrl-C neither.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def make_terminal(typed: str, log: BinaryIO) -> int:
     ours, theirs = os.openpty()
     modes = termios.tcgetattr(theirs)
     modes[1] &= ~termios.ONLCR  # a log has no carriage returns,
-    modes[3] &= ~termios.ECHO  # nor what was typed
+    modes[3] &= ~(termios.ECHO | termios.ISIG)  # nor what was typed, which is text
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
     termios.tcsetwinsize(theirs, (_ROWS, _COLUMNS))
     os.set_blocking(ours, False)
@@ -35,7 +35,7 @@ def make_terminal(typed: str, log: BinaryIO) -> int:
 def _relay(ours: int, typed: bytes, log: BinaryIO) -> None:
     poll = select.poll()
     poll.register(ours, select.POLLIN | (select.POLLOUT if typed else 0))
-    with log, contextlib.closing(os.fdopen(ours, "rb", buffering=0, closefd=True)):
+    with log, os.fdopen(ours, "rb", buffering=0):
         while True:
             ((_, events),) = poll.poll()
             if events & select.POLLOUT:

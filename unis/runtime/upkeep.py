@@ -80,7 +80,8 @@ class Upkeep:
                 finally:
                     served = time.monotonic() - begin
         except UnisError as error:
-            if served is None and before:
+            # What is wrong with the file does not mend itself.
+            if served is None and before and not error.bad_input:
                 raise _StillDownError(f"it did not come up again: {error}", error) from None
             if served is not None and died and died.run.plan.restart == "on-failure":
                 raise _EngineDiedError(died, served, error) from None
