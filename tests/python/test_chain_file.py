@@ -349,3 +349,13 @@ def test_an_anchor_that_stands_twice_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(write(tmp_path, VALID + "x-one: &a 1\nx-two: &a 2\n"))
+
+
+@pytest.mark.parametrize("wrong", ["[1]", "{a: 1}", "[{protocol: udp}]"])
+def test_a_list_or_mapping_is_no_size_and_no_protocol(tmp_path: Path, wrong: str) -> None:
+    path = write(tmp_path, VALID.replace("size: 64", f"size: {wrong}"))
+    with pytest.raises(ChainFileError, match="is no packet size"):
+        load(path)
+    text = VALID.replace("ring: 2048", f"match: [{{protocol: {wrong}}}]")
+    with pytest.raises(ChainFileError, match="protocol"):
+        load(write(tmp_path, text))

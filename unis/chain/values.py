@@ -73,7 +73,7 @@ def _is_number(value: object) -> bool:
 
 
 def _size(value: object) -> object:
-    if value in defaults.MIXES or (
+    if (isinstance(value, str) and value in defaults.MIXES) or (
         _is_int(value) and defaults.MIN_SIZE <= value <= defaults.MAX_SIZE  # type: ignore[operator]
     ):
         return value
@@ -107,7 +107,7 @@ def _not_prefix(value: object) -> object:
 
 
 def _protocol(value: object) -> object:
-    if value in _PROTOCOLS or (_is_int(value) and 0 <= value <= 255):  # type: ignore[operator]
+    if (isinstance(value, str) and value in _PROTOCOLS) or (_is_int(value) and 0 <= value <= 255):  # type: ignore[operator]
         return value
     raise wrong(f"`{value}` is no IP protocol; give {', '.join(_PROTOCOLS)} or a number to 255")
 
