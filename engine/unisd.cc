@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -35,8 +36,8 @@ constexpr int kBadUsage = 2;
 constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bounds of their own
 
 constexpr const char* kHelp =
-    R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--hugepage-dir DIR] [--pci ADDRESS]...
-             [--ports] [--held FILE] [--foreign [--join GROUP]]
+    R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--memory MB] [--hugepage-dir DIR]
+             [--pci ADDRESS]... [--ports] [--held FILE] [--foreign [--join GROUP]]
 
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
@@ -45,6 +46,8 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
                        cgroup freezes functions (default unis)
   --cpus LIST          CPUs for source, sink and scheduler, comma-separated (default 0); with one CPU
                        they take turns on it
+  --memory MB          hugepages to take at the start and keep (default: each when it is needed, to
+                       which all functions must agree: one that is stopped makes others wait 5 s)
   --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
   --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
   --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
@@ -61,6 +64,7 @@ struct Options {
   std::string socket;
   std::string file_prefix = "unis";
   std::vector<unsigned> cpus = {0};
+  unsigned memory_mb = 0;  // 0: as it is needed
   std::string hugepage_dir;
   std::vector<std::string> pci;
   bool ports = false;
@@ -74,18 +78,29 @@ struct Options {
   std::exit(kBadUsage);
 }
 
+std::optional<unsigned> ParseNumber(const std::string& word, std::size_t digits) {
+  if (word.empty() || word.size() > digits ||
+      word.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return static_cast<unsigned>(std::stoul(word));
+}
+
 std::vector<unsigned> ParseCpus(const std::string& option, const std::string& list) {
   std::vector<unsigned> cpus;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
-    if (word.empty() || word.size() > 4 ||
-        word.find_first_not_of("0123456789") != std::string::npos) {
-      Refuse(fmt::format("{} {}: give CPU numbers, separated by commas", option, list));
-    }
-    cpus.push_back(static_cast<unsigned>(std::stoul(word)));
+    const auto cpu = ParseNumber(word, 4);
+    if (!cpu) Refuse(fmt::format("{} {}: give CPU numbers, separated by commas", option, list));
+    cpus.push_back(*cpu);
   }
   if (cpus.empty()) Refuse(fmt::format("{} needs at least one CPU number", option));
   return cpus;
+}
+
+unsigned ParseMemory(const std::string& word) {
+  const auto mb = ParseNumber(word, 7);
+  if (!mb || *mb == 0) Refuse(fmt::format("--memory {}: give a number of megabytes", word));
+  return *mb;
 }
 
 void PrintCapabilities() {
@@ -110,6 +125,7 @@ Options ParseOptions(int argc, char** argv) {
   static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
                                  {"file-prefix", required_argument, nullptr, 'f'},
                                  {"cpus", required_argument, nullptr, 'c'},
+                                 {"memory", required_argument, nullptr, 'm'},
                                  {"hugepage-dir", required_argument, nullptr, 'd'},
                                  {"pci", required_argument, nullptr, 'p'},
                                  {"ports", no_argument, nullptr, 'P'},
@@ -131,6 +147,9 @@ Options ParseOptions(int argc, char** argv) {
         break;
       case 'c':
         options.cpus = ParseCpus("--cpus", optarg);
+        break;
+      case 'm':
+        options.memory_mb = ParseMemory(optarg);
         break;
       case 'd':
         options.hugepage_dir = optarg;
@@ -179,7 +198,13 @@ unsigned FirstLcore(const Options& options) {
 std::vector<std::string> GroupArguments(const Options& options) {
   if (!options.join.empty()) return {"--proc-type=secondary", "--file-prefix", options.join};
   std::vector<std::string> own = {"--file-prefix", options.file_prefix, "--iova-mode=va"};
-  if (options.foreign) own.insert(own.end(), {"--no-huge", "--no-shconf", "-m", "64"});
+  if (options.foreign) {
+    own.insert(own.end(), {"--no-huge", "--no-shconf", "-m", "64"});
+  } else if (options.memory_mb > 0) {
+    // To take more later DPDK asks every process of the group, a function that is stopped or has no
+    // CPU among them; after 5 s without an answer it takes back what was given, and may crash.
+    own.insert(own.end(), {"-m", std::to_string(options.memory_mb)});
+  }
   return own;
 }
 

@@ -1,10 +1,12 @@
 #include "engine/base/proc.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
 
@@ -52,17 +54,43 @@ TEST(ProcTest, AZombieDoesNotRun) {
   EXPECT_TRUE(StatOfProcess(child.pid()).has_value());
 }
 
+[[noreturn]] void SpinOnLastCpu(int policy, int priority) {
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  sigaddset(&waiting, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &waiting, nullptr);
+  cpu_set_t last;
+  CPU_ZERO(&last);
+  CPU_SET(LastCpu(), &last);
+  sched_setaffinity(0, sizeof(last), &last);
+  const sched_param param{.sched_priority = priority};
+  sched_setscheduler(0, policy, &param);
+  alarm(2);  // whatever happens
+  for (std::atomic<unsigned> turns = 0;; ++turns) {
+  }
+}
+
+// Behind one that spins SIGKILL waits for it to run, and so does the end of its process.
 TEST(ProcTest, AThreadThatCannotRunToItsEndIsSeenAsDying) {
-  const ChildProcess child([] { pause(); });
+  UNIS_NEED_ROOT();
+  UNIS_NEED_TWO_CPUS();
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof(before), &before);
+  LeaveLastCpu();
+  const ChildProcess child([] { SpinOnLastCpu(SCHED_IDLE, 0); });
   const UniqueFd task = OpenTask(child.pid(), child.pid());
-  ASSERT_TRUE(task.valid());
-  kill(child.pid(), SIGSTOP);
-  EXPECT_TRUE(Eventually([&] { return StatOfTask(task)->state == 'T'; }));
+  ASSERT_TRUE(Eventually([&] { return sched_getscheduler(child.pid()) == SCHED_IDLE; }));
+  ChildProcess spinner([] { SpinOnLastCpu(SCHED_FIFO, 1); });
+  ASSERT_TRUE(Eventually([&] { return sched_getscheduler(spinner.pid()) == SCHED_FIFO; }));
   kill(child.pid(), SIGUSR1);  // waits as well
   EXPECT_FALSE(Dying(task));
-  kill(child.pid(), SIGKILL);  // which nothing keeps waiting: it may be gone already
-  EXPECT_TRUE(Eventually([&] { return Dying(task) || !ProcessRuns(child.pid()); }));
+  kill(child.pid(), SIGKILL);
+  EXPECT_TRUE(Dying(task));
+  spinner.End();
+  EXPECT_TRUE(Eventually([&] { return !ProcessRuns(child.pid()); }));
+  EXPECT_TRUE(Dying(task)) << "nobody has waited for it yet";
   EXPECT_FALSE(Dying(UniqueFd()));
+  sched_setaffinity(0, sizeof(before), &before);
 }
 
 TEST(ProcTest, ATaskIsReadUntilItIsGone) {

@@ -107,6 +107,11 @@ bool HeldThread::stopped() const {
   return stat && stat->state == 'T';
 }
 
+bool HeldThread::sleeps() const {
+  const auto stat = StatOfTask(task_);
+  return stat && stat->state == 'S';
+}
+
 absl::StatusOr<SchedulingClass> HeldThread::Class() const {
   sched_param param{};
   const int policy = sched_getscheduler(tid_);

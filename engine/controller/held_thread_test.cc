@@ -149,8 +149,10 @@ TEST_F(HeldThreadTest, AProcessThatWasStoppedGoesOn) {
   const ChildProcess child;
   {
     HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+    EXPECT_TRUE(Eventually([&] { return held.sleeps(); }));
     EXPECT_TRUE(held.Signal(SIGSTOP));
     EXPECT_TRUE(Eventually([&] { return held.stopped(); }));
+    EXPECT_FALSE(held.sleeps());
     EXPECT_TRUE(held.alive());
   }
   EXPECT_TRUE(Eventually([&] { return StateOf(child.pid()) == 'S'; }));

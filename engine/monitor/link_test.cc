@@ -94,6 +94,33 @@ TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
   }
 }
 
+// With several queue pairs a memif has as many rings each way, one behind the other.
+TEST(LinkTest, AMemifOfSeveralRingsHoldsWhatAllOfThemDo) {
+  struct {
+    std::uint16_t head, tail, others[62];
+  } rings[3] = {};
+  const MemifPositions at{&rings[0].head, &rings[0].tail, 3, sizeof(rings[0])};
+  const Link to_server = Link::OfMemifToServer(at, 512);
+  const Link to_client = Link::OfMemifToClient(at, 512);
+  const LinkMonitor monitor({to_server, to_client});
+  const std::uint16_t bases[] = {0, 65'530, 7}, counts[] = {10, 20, 30};
+  for (int i = 0; i < 3; ++i) {
+    rings[i].tail = bases[i];
+    rings[i].head = static_cast<std::uint16_t>(bases[i] + counts[i]);
+  }
+  EXPECT_EQ(to_server.Packets(), 60U);
+  EXPECT_EQ(to_server.capacity(), 512U);
+  EXPECT_EQ(to_client.Packets(), 512U) << "of 3 * 512 slots 60 are free: no more than one ring's";
+  EXPECT_EQ(monitor.Received(0), 1);  // 0 - 6 + 7
+  EXPECT_EQ(monitor.Sent(0), 61);
+  EXPECT_EQ(monitor.Sent(1), 1);
+  EXPECT_EQ(monitor.Received(1), 61);
+  for (int i = 0; i < 3; ++i)
+    rings[i].head = static_cast<std::uint16_t>(bases[i] + 512 - counts[i]);
+  EXPECT_EQ(to_client.Packets(), 60U);
+  EXPECT_EQ(to_server.Packets(), 512U);
+}
+
 TEST(LinkMonitorTest, ReadsLinksOfAllKinds) {
   const RingInMemory ring(64);
   ring->prod.tail = 5;

@@ -117,7 +117,8 @@ class Deployment {
   void FreeDevices(std::size_t function);
   // Drops what waits for a function that is not there: counted.
   void EmptyBefore(std::size_t function);
-  // Nothing moves: buffers that are neither free nor in a ring went with processes that died.
+  // Nothing moves: buffers that are neither free nor in a ring went with processes that died, as
+  // far as those may have had them.
   void WriteOff();
 
   // mbufs that are not under way though they are in use: kept by ports of the platform since they
@@ -170,7 +171,7 @@ class Deployment {
   void LayBridges();
   void WatchLinks();
   void BuryPort(const Topology::Port& at, PortShm& shm);
-  void ForgetCache(unsigned lcore);
+  std::uint32_t ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponents();
 
@@ -186,6 +187,7 @@ class Deployment {
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
   std::optional<Heartbeat> heartbeat_;
   std::uint32_t kept_ = 0;
+  std::uint64_t lost_ = 0;  // at most, with who died since something was written off last
   Gone gone_;
   std::map<std::string, Positions> positions_;  // by name of the port
   std::uint64_t probes_kept_ = 0;

@@ -2,7 +2,11 @@
 #include <rte_lcore.h>
 #include <rte_mempool.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/platform/dead_port.h"
+#include "engine/run/account.h"
 #include "engine/run/deployment.h"
 
 namespace unis {
@@ -34,6 +38,10 @@ void Deployment::Bury(std::size_t function) {
     BuryPort(at, *ports_.at(at.name));
     unis_release_dead_port(of_function.config.ports(static_cast<int>(i)).device().c_str());
   }
+  if (of_function.counts()) {
+    const FunctionCounts counts = CountFunction(*this, function);
+    lost_ += counts.rx - std::min(counts.rx, counts.tx);  // what was refused it may have kept
+  }
   ReadLinksAnew();
 }
 
@@ -61,15 +69,17 @@ void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
                                       static_cast<std::uint32_t>(counted.tx_packets));
   }
   if (counted.polling_tid != 0) shm.Vacate(taken, put);
-  if (counted.polling_lcore) ForgetCache(*counted.polling_lcore);
+  if (counted.polling_lcore) lost_ += ForgetCache(*counted.polling_lcore);
   positions_.erase(at.name);
 }
 
 // A process may have died while it changed its lcore's cache: nothing that lies there can be
-// trusted. Nor can the number, which the process wrote: our own lcores are left alone.
-void Deployment::ForgetCache(unsigned lcore) {
-  if (lcore >= RTE_MAX_LCORE || rte_eal_lcore_role(lcore) != ROLE_OFF) return;
-  rte_mempool_default_cache(memory().pool(), lcore)->len = 0;
+// trusted. Nor can the number, which the process wrote: our own lcores are left alone. How many
+// buffers went with it, at most.
+std::uint32_t Deployment::ForgetCache(unsigned lcore) {
+  if (lcore >= RTE_MAX_LCORE || rte_eal_lcore_role(lcore) != ROLE_OFF) return 0;
+  rte_mempool_cache* const cache = rte_mempool_default_cache(memory().pool(), lcore);
+  return std::min(std::exchange(cache->len, 0U), 2 * kPoolCache);
 }
 
 void Deployment::EmptyBefore(std::size_t function) {
@@ -89,14 +99,16 @@ void Deployment::EmptyBefore(std::size_t function) {
 }
 
 // Called once no packet has moved for a while, after a death. Living functions over rings may hold
-// buffers then too, and keep them for good or pass them on later: the account does not lose them,
-// for it is of packets that were taken and not passed on, by the ports' counters. `kept_` only says
-// which buffers in use are not waiting anywhere. Where a living one passes some on after all,
-// InUse() falls below kept_ plus what waits, and the account says that it is not exact.
+// buffers then too, and keep them for good or pass them on later. So no more is written off than
+// the dead had taken and not passed on; of that they may have freed some, and so a living one may
+// still pass some on after all: InUse() falls below kept_ plus what waits then, and the account
+// says that it is not exact. It loses none of them, for it goes by the ports' counters; `kept_`
+// only says which buffers in use are not waiting anywhere.
 void Deployment::WriteOff() {
   const std::uint64_t waiting = InRings();
   const std::uint32_t in_use = InUse();
-  if (in_use > waiting) kept_ = static_cast<std::uint32_t>(in_use - waiting);
+  const std::uint64_t most = kept_ + std::exchange(lost_, 0);
+  if (in_use > waiting) kept_ = static_cast<std::uint32_t>(std::min(in_use - waiting, most));
 }
 
 }  // namespace unis

@@ -89,7 +89,7 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   if (!tids.ok()) return tids.status();
   Attached attached(request.function(), request.pid());
   for (const pid_t tid : *tids) {
-    auto held = Hold(request.function(), request.pid(), tid);
+    auto held = Hold(attached, tid);
     if (!held.ok()) return held.status();
     attached.threads.push_back(*std::move(held));
   }
@@ -101,19 +101,19 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
 }
 
 // Held, and nothing changed yet.
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Note(const std::string& name, pid_t pid,
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Note(const Attached& attached,
                                                                pid_t tid) {
-  auto held = HeldThread::Take(name, pid, tid);
+  auto held = HeldThread::Take(attached.name, attached.pid, tid);
   if (!held.ok()) return held.status();
   auto note = held_.Add(*held);
   if (!note.ok()) return note.status();
   return std::make_unique<Member>(*std::move(note), *std::move(held));
 }
 
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(const std::string& name, pid_t pid,
-                                                               pid_t tid) {
-  auto member = Note(name, pid, tid);
-  if (!member.ok()) return member.status();
+absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(Attached& attached, pid_t tid) {
+  absl::StatusOr<std::unique_ptr<Member>> member = attached.TakeTried(tid);
+  if (*member == nullptr) member = Note(attached, tid);
+  if (!member.ok()) return member;
   if (auto status = LetWait((*member)->thread); !status.ok()) return status;
   return member;
 }
@@ -148,7 +148,7 @@ absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
     for (const pid_t tid : pollers) {
       const auto is_it = [tid](const auto& member) { return member->thread.tid() == tid; };
       if (std::any_of(attached->threads.begin(), attached->threads.end(), is_it)) continue;
-      auto member = Hold(attached->name, attached->pid, tid);
+      auto member = Hold(*attached, tid);
       if (!member.ok()) return member.status();
       late.push_back(*std::move(member));
     }

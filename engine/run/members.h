@@ -36,12 +36,14 @@ class Members {
   absl::Status Recount(Interrupt& interrupt, std::mutex& state);
   // The calls from here on change the list: whoever makes them guards it.
   //
-  // One look at the threads of living functions that nobody took hold of. Whether some of them are
-  // now known to poll. One that wants the CPU and gets nothing of it, as beside real-time
-  // functions, is given a turn on `elsewhere` until it sleeps or is known: what woke up for a
-  // moment's work is done with it there, and has its own CPUs again.
+  // One look at the threads of living functions. Whether some that nobody took hold of are now
+  // known to poll, or some of those that were taken sleep for long beside one that does not. One
+  // that wants the CPU and gets nothing of it, as beside real-time functions, is given a turn on
+  // `elsewhere` until it sleeps or is known: what woke up for a moment's work is done with it
+  // there, and has its own CPUs again.
   bool LookForLate(unsigned elsewhere);
-  // Takes hold of those. An error: of those that could not be; the others are.
+  // Takes hold of the ones, and gives the others back to the kernel. An error: of those with which
+  // that could not be; the others are.
   absl::Status TakeLate();
   // Puts a function's threads back as they were found: it goes on without us.
   absl::Status LetGo(const std::string& function);
@@ -69,6 +71,7 @@ class Members {
   struct Member {
     HeldFile::Note note;  // outlives the thread, which is put back first
     HeldThread thread;
+    int asleep = 0;  // at as many looks in a row
   };
   struct Attached {
     Attached(std::string of, pid_t process) : name(std::move(of)), pid(process), census(process) {}
@@ -83,15 +86,20 @@ class Members {
     bool lives() const;
     absl::Status PutBack();           // its threads, as they were found; what could not be
     std::vector<pid_t> Late() const;  // they poll, and are not in `threads`
+    // What was before a thread was tried is known there alone. Null: it was not.
+    std::unique_ptr<Member> TakeTried(pid_t tid);
+    void LookForSleepers();
+    bool HasSleepers() const;
+    absl::Status GiveBackSleepers();
   };
 
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);
-  absl::StatusOr<std::unique_ptr<Member>> Note(const std::string& function, pid_t pid, pid_t tid);
+  absl::StatusOr<std::unique_ptr<Member>> Note(const Attached& attached, pid_t tid);
   absl::StatusOr<std::unique_ptr<Member>> Try(const Attached& attached, pid_t tid,
                                               unsigned elsewhere);
-  absl::StatusOr<std::unique_ptr<Member>> Hold(const std::string& function, pid_t pid, pid_t tid);
+  absl::StatusOr<std::unique_ptr<Member>> Hold(Attached& attached, pid_t tid);
   absl::Status LetWait(HeldThread& thread);
   absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
                              Interrupt& interrupt, std::mutex& state);

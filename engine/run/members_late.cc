@@ -10,6 +10,9 @@ namespace {
 // Without a sleep: more than a thread that woke up for a moment's work takes, and less than is left
 // in the time of a census for one that polls where the engine's own threads go first.
 constexpr auto kRan = std::chrono::milliseconds(5);
+// Looks in a row. A thread that polls does not sleep; one that computed for a while, say what was
+// asked of it at a console, does for the rest of its time.
+constexpr int kAsleepForLong = 15;
 
 }  // namespace
 
@@ -22,10 +25,44 @@ std::vector<pid_t> Members::Attached::Late() const {
   return late;
 }
 
+std::unique_ptr<Members::Member> Members::Attached::TakeTried(pid_t tid) {
+  const auto found = std::ranges::find_if(
+      tried, [tid](const auto& member) { return member->thread.tid() == tid; });
+  if (found == tried.end()) return nullptr;
+  auto member = std::move(*found);
+  tried.erase(found);
+  return member;
+}
+
+void Members::Attached::LookForSleepers() {
+  for (const auto& member : threads)
+    member->asleep = member->thread.sleeps() ? member->asleep + 1 : 0;
+}
+
+// Where none is awake, as of programs that wait for packets, all stay: a function has a thread.
+bool Members::Attached::HasSleepers() const {
+  return std::ranges::any_of(threads, [](const auto& one) { return one->asleep == 0; }) &&
+         std::ranges::any_of(threads,
+                             [](const auto& one) { return one->asleep >= kAsleepForLong; });
+}
+
+absl::Status Members::Attached::GiveBackSleepers() {
+  absl::Status status;
+  if (!HasSleepers()) return status;
+  std::erase_if(threads, [&status](const auto& member) {
+    if (member->asleep < kAsleepForLong) return false;
+    member->asleep = 0;
+    const auto restored = member->thread.Restore();
+    status.Update(restored);
+    return restored.ok();
+  });
+  return status;
+}
+
 // One at a time, and none before the engine's own threads, whatever class it gave itself.
 absl::StatusOr<std::unique_ptr<Members::Member>> Members::Try(const Attached& attached, pid_t tid,
                                                               unsigned elsewhere) {
-  auto member = Note(attached.name, attached.pid, tid);
+  auto member = Note(attached, tid);
   if (!member.ok()) return member;
   HeldThread& thread = (*member)->thread;
   const HeldThread::Original& before = thread.before();
@@ -42,6 +79,7 @@ bool Members::LookForLate(unsigned elsewhere) {
     std::vector<pid_t> known;
     for (const auto& member : attached.threads) known.push_back(member->thread.tid());
     attached.census.Look(known);
+    attached.LookForSleepers();
     std::erase_if(attached.tried,
                   [&](const auto& member) { return !attached.census.Wants(member->thread.tid()); });
     for (const pid_t tid : attached.census.Pollers()) {
@@ -56,7 +94,7 @@ bool Members::LookForLate(unsigned elsewhere) {
       else
         attached.refused.push_back(tid);
     }
-    found |= !attached.Late().empty();
+    found |= !attached.Late().empty() || attached.HasSleepers();
   }
   return found;
 }
@@ -65,24 +103,15 @@ absl::Status Members::TakeLate() {
   absl::Status status;
   for (Attached& attached : attached_) {
     for (const pid_t tid : attached.Late()) {
-      const auto tried = std::ranges::find_if(
-          attached.tried, [tid](const auto& member) { return member->thread.tid() == tid; });
-      absl::StatusOr<std::unique_ptr<Member>> member = absl::UnknownError("");
-      if (tried != attached.tried.end()) {  // what it was before is known there alone
-        member = std::move(*tried);
-        attached.tried.erase(tried);
-      } else {
-        member = Note(attached.name, attached.pid, tid);
-      }
-      if (member.ok())
-        if (const auto waits = LetWait((*member)->thread); !waits.ok()) member = waits;
-      if (member.ok())
+      auto member = Hold(attached, tid);
+      if (member.ok()) {
         attached.threads.push_back(*std::move(member));
-      else {
+      } else {
         attached.refused.push_back(tid);
         status.Update(member.status());
       }
     }
+    status.Update(attached.GiveBackSleepers());
     attached.census = PollerCensus(attached.pid);
   }
   return status;

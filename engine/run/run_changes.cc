@@ -1,7 +1,6 @@
 // What changes while a run lives: what is deployed, who is there, who has died.
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>
-#include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -48,15 +47,6 @@ bool SameTraffic(v1::TrafficConfig one, v1::TrafficConfig other) {
   return one.source_case() == other.source_case() &&
          MessageDifferencer::Equals(one.port(), other.port()) &&
          one.sink_device() == other.sink_device();
-}
-
-// The first CPU that this thread may run on, and no function does.
-std::optional<unsigned> CpuOfOurs(const std::vector<unsigned>& functions) {
-  cpu_set_t ours;
-  if (sched_getaffinity(0, sizeof(ours), &ours) != 0) return std::nullopt;
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &ours) && std::ranges::count(functions, cpu) == 0) return cpu;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -373,9 +363,8 @@ void Run::TakeLate() {
   // The others hold whole processes, and so one task of each.
   const auto decision = control_ ? control_->decision() : std::nullopt;
   if (decision && decision->controller != v1::CONTROLLER_PRIORITY) return;
-  const auto elsewhere = CpuOfOurs(deployment_->topology().cpus);
-  if (!elsewhere || !members_->LookForLate(*elsewhere)) return;
-  spdlog::info("more threads have begun to poll: takes hold of them");
+  if (!members_->LookForLate(CpuOfLcore(options_.service_lcores.front()))) return;
+  spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
   const auto status = Arrange([this] { return members_->TakeLate(); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }

@@ -11,7 +11,8 @@
 namespace unis {
 namespace {
 
-// What the other thread of function b is told through a pipe.
+// What the other thread of function b is told through a pipe: to wait for the next word, to poll
+// till it comes, or to end.
 enum Word : char { kNap = 'n', kPoll = 'p', kEnd = 'e' };
 
 class RunPollersTest : public RunTest {
@@ -33,6 +34,8 @@ class RunPollersTest : public RunTest {
       for (std::atomic<unsigned> turns = 0;; ++turns) {
       }
     });
+    const auto starver = static_cast<id_t>(starver_->pid());
+    ASSERT_TRUE(Eventually([&] { return getpriority(PRIO_PROCESS, starver) == -20; }));
   }
   void TearDown() override {
     starver_.reset();
@@ -67,10 +70,11 @@ class RunPollersTest : public RunTest {
         setpriority(PRIO_PROCESS, 0, 19);
         const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
         (void)!write(said_[1], &tid, sizeof(tid));
-        for (char word = kNap; word != kPoll;) (void)!read(words_[0], &word, 1);
-        // It polls: nobody wakes it up.
-        fcntl(words_[0], F_SETFL, O_NONBLOCK);
-        for (char word = 0; word != kEnd;) (void)!read(words_[0], &word, 1);
+        for (char word = kNap; word != kEnd;) {
+          // Nobody wakes up one that polls.
+          fcntl(words_[0], F_SETFL, word == kPoll ? O_NONBLOCK : 0);
+          (void)!read(words_[0], &word, 1);
+        }
       });
       Forward(from, to, shm);
     });
@@ -79,6 +83,28 @@ class RunPollersTest : public RunTest {
   std::uint64_t NapsOfOther() const {
     const UniqueFd task = OpenTask(functions_.back().pid(), other_);
     return ContextSwitchesOf(task).voluntary;
+  }
+  bool OtherMayRunOn(unsigned cpu) const {
+    cpu_set_t cpus;
+    return sched_getaffinity(other_, sizeof(cpus), &cpus) == 0 && CPU_ISSET(cpu, &cpus);
+  }
+  bool EventuallyTakesTurns(unsigned threads) {
+    return EventuallyLooking([&] { return Stats().functions(1).threads() == threads; });
+  }
+  // It polls, gets nothing of its CPU, and has its turn on ours; nobody looks any more. Where the
+  // kernel owes it some of a CPU it is known to poll before: it has that with its nap, or once
+  // more.
+  void TryOther() {
+    for (int more = 5;; --more) {
+      const auto naps = NapsOfOther();
+      Tell(kNap);
+      ASSERT_TRUE(EventuallyLooking([&] { return NapsOfOther() > naps && ThreadsNoted() == 2; }));
+      Tell(kPoll);
+      ASSERT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 3; }));
+      if (Stats().functions(1).threads() == 1) break;
+      ASSERT_GT(more, 0) << "it is never tried";
+    }
+    ASSERT_TRUE(OtherMayRunOn(0));
   }
 
   int words_[2] = {-1, -1}, said_[2] = {-1, -1};
@@ -90,12 +116,10 @@ TEST_F(RunPollersTest, AThreadThatPollsLateIsScheduledAndLetGoWhenItEnds) {
   EXPECT_EQ(ThreadsNoted(), 2U);
   const auto before = Stats();
   Tell(kPoll);
-  EXPECT_TRUE(EventuallyLooking([&] { return Stats().functions(1).threads() == 2; }));
+  EXPECT_TRUE(EventuallyTakesTurns(2));
   EXPECT_EQ(ThreadsNoted(), 3U);
   EXPECT_EQ(sched_getscheduler(other_) & ~SCHED_RESET_ON_FORK, SCHED_RR);
-  cpu_set_t cpus;
-  ASSERT_EQ(sched_getaffinity(other_, sizeof(cpus), &cpus), 0);
-  EXPECT_TRUE(CPU_ISSET(LastCpu(), &cpus));
+  EXPECT_TRUE(OtherMayRunOn(LastCpu()));
   const auto window = Measure(300);
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GT(window->delivered(), 0U);
@@ -112,13 +136,42 @@ TEST_F(RunPollersTest, AThreadThatWokeUpAndGetsNoCpuIsLetDoItsWorkAndStaysWithTh
   const auto naps = NapsOfOther();
   Tell(kNap);
   EXPECT_TRUE(EventuallyLooking([&] { return NapsOfOther() > naps; }));
-  const auto bound_to_last = [this] {
-    cpu_set_t cpus;
-    return sched_getaffinity(other_, sizeof(cpus), &cpus) == 0 && CPU_ISSET(LastCpu(), &cpus);
-  };
-  EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 2 && bound_to_last(); }));
+  EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 2 && OtherMayRunOn(LastCpu()); }));
   EXPECT_EQ(Stats().functions(1).threads(), 1);
   EXPECT_EQ(sched_getscheduler(other_), SCHED_OTHER);
+}
+
+// As one at a console that computed what it was asked.
+TEST_F(RunPollersTest, AThreadThatSleepsAgainForLongIsGivenBackAndTheOneThatPollsStays) {
+  Tell(kPoll);
+  ASSERT_TRUE(EventuallyTakesTurns(2));
+  Tell(kNap);
+  EXPECT_TRUE(EventuallyTakesTurns(1));
+  EXPECT_EQ(Stats().functions(1).tid(), functions_.back().pid());
+  EXPECT_EQ(ThreadsNoted(), 2U);
+  EXPECT_EQ(sched_getscheduler(other_), SCHED_OTHER);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(other_)), 19);
+  const auto after = Measure(200);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_GT(after->delivered(), 0U);
+}
+
+TEST_F(RunPollersTest, AThreadThatIsTriedGoesBackToItsCpuWithItsFunction) {
+  TryOther();
+  ASSERT_TRUE(Detach("b").ok());
+  EXPECT_EQ(ThreadsNoted(), 1U);
+  EXPECT_TRUE(OtherMayRunOn(LastCpu()));
+  EXPECT_FALSE(OtherMayRunOn(0));
+  EXPECT_EQ(sched_getscheduler(other_), SCHED_OTHER);
+}
+
+TEST_F(RunPollersTest, AFunctionMayBeKilledWhileAThreadOfItIsTried) {
+  TryOther();
+  functions_.back().Kill();
+  EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 1; }));
+  EXPECT_TRUE(EventuallyLooking([&] { return !ProcessRuns(functions_.back().pid()); }));
+  EXPECT_EQ(Stats().chains(0).down(), "b");
+  EXPECT_TRUE(Detach("b").ok());
 }
 
 }  // namespace

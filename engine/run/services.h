@@ -2,6 +2,8 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <rte_lcore.h>
+#include <sched.h>
 
 #include "engine/base/favour.h"
 #include "engine/platform/component.h"
@@ -11,6 +13,14 @@ namespace unis {
 // What a call that is broken off answers.
 inline absl::Status Ending() { return absl::AbortedError("the run is ending"); }
 inline absl::Status CallerGone() { return absl::CancelledError("the caller has gone"); }
+
+// The CPU that an lcore of ours is pinned to.
+inline unsigned CpuOfLcore(unsigned lcore) {
+  const rte_cpuset_t cpus = rte_lcore_cpuset(lcore);
+  unsigned cpu = 0;
+  while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &cpus)) ++cpu;
+  return cpu;
+}
 
 // Lets a service lcore run the component, before the engine's other threads.
 inline absl::Status RunFavoured(Component& component, unsigned lcore) {

@@ -1,24 +1,14 @@
 #include "engine/run/stats.h"
 
-#include <rte_lcore.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <string>
 
 #include "engine/contract/to_proto.h"
 #include "engine/run/account.h"
+#include "engine/run/services.h"
 
 namespace unis {
 namespace {
-
-// The CPU that an lcore of unisd is pinned to.
-std::uint32_t CpuOf(unsigned lcore) {
-  const rte_cpuset_t cpus = rte_lcore_cpuset(lcore);
-  std::uint32_t cpu = 0;
-  while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &cpus)) ++cpu;
-  return cpu;
-}
 
 void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats) {
   const auto& config = deployment.topology().link_of(link).config;
@@ -142,7 +132,7 @@ void FillComponents(const RunView& run, v1::Stats& stats) {
   for (const Component* component : components) {
     auto& out = *stats.add_components();
     out.set_name(component->name().substr(component->name().find('_') + 1));
-    out.set_cpu(CpuOf(component->lcore()));
+    out.set_cpu(CpuOfLcore(component->lcore()));
     out.set_handled(component->handled());
     out.set_busy_ns(static_cast<std::uint64_t>(run.timer.clock().ToNs(component->busy_cycles())));
   }

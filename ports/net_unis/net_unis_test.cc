@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,33 +21,10 @@
 #include <vector>
 
 #include "engine/base/eal_for_test.h"
+#include "net_unis/driver_for_test.h"
 #include "net_unis/port_shm.h"
 
 namespace {
-
-namespace fs = std::filesystem;
-
-// EAL refuses drivers below a directory that everybody may write, as build directories often are.
-class PrivateCopy {
- public:
-  explicit PrivateCopy(const fs::path& driver) {
-    std::string directory = "/run/unis-test-XXXXXX";
-    if (mkdtemp(directory.data()) == nullptr) return;
-    directory_ = directory;
-    std::error_code error;
-    fs::copy_file(driver, path(), error);
-  }
-  ~PrivateCopy() {
-    std::error_code error;
-    if (!directory_.empty()) fs::remove_all(directory_, error);
-  }
-  PrivateCopy(const PrivateCopy&) = delete;
-  PrivateCopy& operator=(const PrivateCopy&) = delete;
-  fs::path path() const { return directory_ / "librte_net_unis.so"; }
-
- private:
-  fs::path directory_;
-};
 
 template <auto Free>
 struct With {
@@ -70,7 +46,7 @@ class NetUnisTest : public testing::Test {
     UNIS_NEED_ROOT();
     const char* driver = std::getenv("NET_UNIS");
     ASSERT_NE(driver, nullptr) << "NET_UNIS must name librte_net_unis.so; run `meson test`";
-    static const PrivateCopy copy(driver);
+    static const unis::PrivateCopy copy(driver);
     ASSERT_TRUE(unis::StartTestEal({"-d", copy.path()}));
     in_.reset(rte_ring_create("in", kRoom + 1, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ));
     out_.reset(rte_ring_create("out", kRoom + 1, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ));

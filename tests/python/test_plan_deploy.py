@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.planned import EIGHT_CPUS, places, planned, small
+from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
@@ -105,3 +106,24 @@ def test_a_socket_path_that_is_too_long_is_told() -> None:
     deep = Places(Path("/" + "d" * 100), Path("/s"), Path("/d"), Path("/f"))
     with pytest.raises(ChainFileError, match=r"socket has \d+ bytes, 107 at most"):
         make_plan(chain, EIGHT_CPUS, (), lambda _: deep)
+
+
+def _memory_mb(data: Data) -> int:
+    argv = planned(data).engine.argv
+    return int(argv[argv.index("--memory") + 1])
+
+
+def test_the_engine_takes_at_its_start_what_the_run_may_need() -> None:
+    """What it takes later every function must agree to, and one may be stopped."""
+    plan = planned(small())
+    assert plan.hugepages_mb == _memory_mb(small()) == 256
+    # A packet for each slot, of 2 KiB and more; what holds the packets is small beside.
+    long = 2**17
+    rings = {"c": {"path": ["fw", "nat", "monitor"], "ring": long}}
+    assert _memory_mb(small(chains=rings)) > 4 * long * 2048 >> 20
+    one = {"chains": {"c": {"path": ["fw"]}}}
+    own = small(functions={"fw": {"command": ["sh"]}}, **one)
+    assert (planned(own).hugepages_mb, _memory_mb(own)) == (256 + 64, 256)
+    ring = [{"from": "ingress", "to": "fw", "kind": "ring"}]
+    of_the_group = small(functions={"fw": {"command": ["sh"]}}, links=ring, **one)
+    assert (planned(of_the_group).hugepages_mb, _memory_mb(of_the_group)) == (256 + 64,) * 2

@@ -71,5 +71,8 @@ class LinkKind(Protocol):
     def device(self, port: PortEnds) -> str:
         """The value of EAL's --vdev for a port on links of this kind."""
 
+    def packets(self, link: LinkPlan) -> int:
+        """Of the engine's packet buffers, how many may be under way in it."""
+
     def memory_bytes(self, link: LinkPlan) -> int:
-        """Of the engine's hugepages."""
+        """Of the engine's hugepages, beside those."""

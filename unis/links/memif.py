@@ -1,5 +1,6 @@
 """memif: shared memory between two DPDK groups, both ways, packets are copied."""
 
+from unis.chain.defaults import BATCH
 from unis.links.kind import LinkPlan, PortEnds
 
 _LOG2_MOST = 14  # of DPDK's net_memif, ETH_MEMIF_MAX_LOG2_RING_SIZE
@@ -31,6 +32,10 @@ class Memif:
             "bsize": link.memif.buffer_bytes,
         }
         return f"net_memif{port.number}," + ",".join(f"{k}={v}" for k, v in parts.items())
+
+    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """Two bursts of those who carry them in and out, for packets are copied."""
+        return 2 * BATCH
 
     def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
         """None: it is a memfd of ordinary pages."""

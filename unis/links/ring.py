@@ -23,6 +23,10 @@ class Ring:
         parts += [f"tx={port.tx.name}"] if port.tx else []
         return ",".join([*parts, f"shm={port.name}"])
 
+    def packets(self, link: LinkPlan) -> int:
+        """One a slot."""
+        return link.slots
+
     def memory_bytes(self, link: LinkPlan) -> int:
         """Pointers to packets."""
         return link.slots * _SLOT_BYTES

@@ -12,7 +12,7 @@ from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
-from unis.plan import cpus, users, wiring
+from unis.plan import cpus, memory, users, wiring
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments
 from unis.plan.machine import Machine, OtherRun
@@ -31,8 +31,6 @@ from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import GroupName, Start, engine_prefix
 
-# Packet memory of the engine, with room for rings of the usual size.
-_ENGINE_MB, _USUAL_RINGS = 256, 8 << 20
 _T = TypeVar("_T")
 _PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
@@ -127,13 +125,14 @@ class _Planner:
 
     def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
         functions = tuple(map(self._function, self._file.functions))
+        memory_mb = memory.engine_mb(self._wired.links.values(), functions)
         return Plan(
             name=self._file.name,
             chain_file=self._chain.path.resolve(),
             directory=self._chain.directory,
             platform_cpus=self._platform,
             cpus=tuple(sorted(self._file.cpus)),
-            engine=self._engine(),
+            engine=self._engine(memory_mb),
             links=tuple(self._wired.links.values()),
             functions=functions,
             chains=tuple(map(self._chain_plan, self._file.chains)),
@@ -141,13 +140,13 @@ class _Planner:
             scheduler=self._file.scheduler,
             policy=self._file.scheduler.policy,
             controller=self._file.scheduler.controller,
-            hugepages_mb=self._hugepages_mb(functions),
+            hugepages_mb=memory_mb + memory.own_mb(functions),
             restart=self._file.platform.restart,
             notes=tuple(notes),
             alone=measured,
         )
 
-    def _engine(self) -> EnginePlan:
+    def _engine(self, memory_mb: int) -> EnginePlan:
         pci = pci_addresses(self._file.traffic)
         hugepages = self._places.hugepages
         return EnginePlan(
@@ -155,6 +154,7 @@ class _Planner:
                 *("--socket", str(self._places.engine_socket)),
                 *("--file-prefix", self._prefix),
                 *("--cpus", ",".join(map(str, self._platform))),
+                *("--memory", str(memory_mb)),
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
                 *(("--ports",) if _ports(self._file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
@@ -237,18 +237,6 @@ class _Planner:
             hops=tuple(HopPlan(*hop) for hop in hops),
             egress=self._wired.egress[name],
         )
-
-    def _hugepages_mb(self, functions: Sequence[FunctionPlan]) -> int:
-        rings = sum(
-            links.KINDS[link.kind].memory_bytes(link) for link in self._wired.links.values()
-        )
-        more = max(0, rings - _USUAL_RINGS)
-        # A command may make a pool of its own in the engine's group too.
-        own = sum(
-            workload.KINDS[function.group if function.stdin is None else "own"].hugepages_mb
-            for function in functions
-        )
-        return _ENGINE_MB + -(-more // (1 << 20)) + own
 
 
 def _stated(value: _T | None) -> _T:

@@ -31,11 +31,20 @@ class MemifServerTest : public MemifTest {
     MemifTest::TearDown();
   }
   std::string socket() const { return folder_.file("s.sock"); }
-  // Whether a client that does right is served, and packets go both ways.
+  // Whether a program that does right is served, and packets go both ways.
   void ServesTheNext() {
-    MemifClientForTest client(socket(), kShape);
-    ASSERT_TRUE(client.ShakeHands());
-    ASSERT_TRUE(server_->LinkUp());
+    auto program =
+        OpenProgram({.name = "next", .socket = socket(), .id = 0, .shape = kShape, .inode = 0});
+    ASSERT_TRUE(program.ok()) << program.status();
+    ASSERT_TRUE(Eventually([&] { return server_->LinkUp() && program->LinkUp(); }));
+    const auto passes = [this](const auto& from, const auto& to) {
+      return Eventually([&] {
+        Send(from, 1);
+        return Receive(to) > 0;
+      });
+    };
+    EXPECT_TRUE(passes(*server_, *program));
+    EXPECT_TRUE(passes(*program, *server_));
   }
 
   static constexpr MemifShape kShape{.slots = 64, .buffer_bytes = 2048};
