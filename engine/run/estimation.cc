@@ -49,9 +49,7 @@ void FillMean(v1::FunctionEstimate& function, const std::vector<double>& weights
   }
 }
 
-// All threads of the process; returns once the polling one stands still.
-absl::Status StopAndWait(HeldThread& thread) {
-  (void)thread.Signal(SIGSTOP);
+absl::Status WaitUntilStopped(HeldThread& thread) {
   const auto deadline = std::chrono::steady_clock::now() + kStopTimeout;
   while (!thread.stopped()) {
     if (!thread.alive())
@@ -61,6 +59,17 @@ absl::Status StopAndWait(HeldThread& thread) {
     std::this_thread::sleep_for(kWorkLookEvery);
   }
   return absl::OkStatus();
+}
+
+// All threads of the process; returns once the polling one stands still. For that it must run, and
+// in the class in which it waits, behind all others, it might not for long.
+absl::Status StopAndWait(HeldThread& thread) {
+  const auto before = thread.Class();
+  (void)thread.Signal(SIGSTOP);
+  if (before.ok()) (void)thread.SetClass(SCHED_FIFO, kAlonePriority);
+  auto status = WaitUntilStopped(thread);
+  if (before.ok()) status.Update(thread.RestoreClass(*before));
+  return status;
 }
 
 }  // namespace

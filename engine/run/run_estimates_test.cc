@@ -1,4 +1,6 @@
 // Estimates of a run: who may take one when, and that it leaves nothing behind.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <thread>
 
@@ -50,6 +52,33 @@ TEST_F(RunTest, EstimatesInTurnsAsOftenAsAsked) {
   v1::SettleRequest settle;
   settle.set_timeout_ns(5'000'000'000);
   EXPECT_EQ(run_->Settle(settle)->unaccounted(), 0);
+}
+
+// Before the start they wait in the class that goes last.
+TEST_F(RunTest, AnEstimateStopsFunctionsThatGetNothingOfTheirCpu) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
+  const ChildProcess starver([] {
+    cpu_set_t last;
+    CPU_ZERO(&last);
+    CPU_SET(LastCpu(), &last);
+    sched_setaffinity(0, sizeof(last), &last);
+    setpriority(PRIO_PROCESS, 0, -20);
+    for (std::atomic<unsigned> turns = 0;; ++turns) {
+    }
+  });
+  const auto pid = static_cast<id_t>(starver.pid());
+  ASSERT_TRUE(Eventually([&] { return getpriority(PRIO_PROCESS, pid) == -20; }));
+  v1::EstimateRequest request;
+  request.add_functions("a");
+  request.add_functions("b");
+  for (int i = 0; i < 3; ++i) {
+    const auto costs = run_->Estimate(request);
+    ASSERT_TRUE(costs.ok()) << costs.status();
+  }
+  for (const ChildProcess& function : functions_)
+    EXPECT_EQ(sched_getscheduler(function.pid()), SCHED_IDLE);
 }
 
 // Of two functions one is estimated while the kernel decides: both go on in its class.
