@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "engine/base/machine_for_test.h"
-#include "net_unis/driver_for_test.h"
+#include "engine/base/private_copy_for_test.h"
 #include "net_unis/port_shm.h"
 
 namespace unis {
@@ -131,7 +131,7 @@ class NetUnisSecondaryTest : public testing::Test {
     UNIS_NEED(FreePages() >= 32, "this test needs 32 free hugepages of 2 MB: make setup");
     const std::string driver = Setting("NET_UNIS");
     ASSERT_NE(driver, "") << "NET_UNIS must name librte_net_unis.so; run `meson test`";
-    static const Primary primary(driver);
+    static const Primary primary(driver.c_str());
     ASSERT_TRUE(primary.started);
   }
 
@@ -149,7 +149,7 @@ class NetUnisSecondaryTest : public testing::Test {
  private:
   // Goes with the process, and its files with it.
   struct Primary {
-    explicit Primary(const std::string& driver) : copy(driver) {
+    explicit Primary(const char* driver) : copy(driver) {
       setenv("UNIS_TEST_GROUP", group.c_str(), 1);
       setenv("UNIS_TEST_DRIVER", copy.path().c_str(), 1);
       started = StartEal({"--lcores", "0@0", "-m", "32"});

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "engine/base/eal_for_test.h"
-#include "net_unis/driver_for_test.h"
+#include "engine/base/private_copy_for_test.h"
 #include "net_unis/port_shm.h"
 
 namespace {

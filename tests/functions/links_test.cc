@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/machine_for_test.h"
+#include "engine/base/private_copy_for_test.h"
 #include "engine/base/quantile.h"
 #include "engine/estimator/cycle_estimator.h"
 #include "engine/platform/memif_for_test.h"
@@ -53,29 +54,6 @@ bool StartSharedEal() {
   }();
   return started;
 }
-
-// EAL refuses drivers below a folder that everybody may write, as build folders often are.
-class DriverCopy {
- public:
-  DriverCopy() {
-    std::string folder = "/run/unis-test-XXXXXX";
-    const char* driver = std::getenv("NET_UNIS");
-    if (driver == nullptr || mkdtemp(folder.data()) == nullptr) return;
-    folder_ = folder;
-    std::error_code error;
-    std::filesystem::copy_file(driver, path(), error);
-  }
-  ~DriverCopy() {
-    std::error_code error;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, error);
-  }
-  DriverCopy(const DriverCopy&) = delete;
-  DriverCopy& operator=(const DriverCopy&) = delete;
-  std::string path() const { return folder_ / "librte_net_unis.so"; }
-
- private:
-  std::filesystem::path folder_;
-};
 
 class LinksTest : public MemifTest {
  protected:
@@ -125,7 +103,7 @@ class LinksTest : public MemifTest {
     while (count-- > 0) ASSERT_EQ(rte_ring_sp_enqueue(ring, Packet(bytes)), 0);
   }
 
-  DriverCopy driver_;
+  PrivateCopy driver_{std::getenv("NET_UNIS")};
 
  private:
   std::unique_ptr<Program> Start(const std::string& name, std::vector<std::string> words,
