@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See turns.h and turns_shm.h.
+ */
+#include "turns.h"
+
+#include <errno.h>
+#include <ethdev_driver.h>
+#include <fcntl.h>
+#include <rte_branch_prediction.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "port_ops.h"
+#include "turns_shm.h"
+
+struct taken_port {
+  /* The driver's. */
+  eth_dev_start_t start;
+  eth_rx_burst_t burst;
+};
+
+/* What a thread knows of its turn. */
+struct turn {
+  struct unis_turn *shm; /* NULL: it has not polled yet, or all places are taken */
+  uint32_t asked;        /* whether it has looked for a place */
+  uint32_t taken;        /* packets */
+  const void *empty;     /* the first queue that was found empty since packets came; or NULL */
+};
+
+static struct unis_turns *turns;
+static struct taken_port ports[RTE_MAX_ETHPORTS];
+static __thread struct turn self;
+
+static void turn_find_place(struct turn *turn) {
+  int32_t tid = rte_sys_gettid();
+  int32_t nobody;
+  int i;
+
+  turn->asked = 1;
+  for (i = 0; i < UNIS_TURNS_THREADS; i++) {
+    nobody = 0;
+    if (!__atomic_compare_exchange_n(&turns->threads[i].tid, &nobody, tid, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+      continue;
+    turn->shm = &turns->threads[i];
+    __atomic_store_n(&turn->shm->began, 1, __ATOMIC_RELEASE);
+    return;
+  }
+}
+
+static void turn_pass_on(struct turn *turn) {
+  struct unis_turn *shm = turn->shm;
+  uint32_t next = shm->began + 1;
+
+  turn->taken = 0;
+  turn->empty = NULL;
+  __atomic_store_n(&shm->passed, shm->began, __ATOMIC_RELEASE);
+  sched_yield();
+  /* 0 says nothing in `leave`. */
+  __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
+}
+
+/* All that this thread polls was empty when it looked last: it has come round to where it began. */
+static inline bool turn_is_dry(struct turn *turn, const void *queue) {
+  if (turn->empty == queue) return true;
+  if (turn->empty == NULL) turn->empty = queue;
+  return false;
+}
+
+static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bufs,
+                                uint16_t nb_bufs) {
+  uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
+  struct turn *turn = &self;
+  uint16_t n;
+
+  if (unlikely(!turn->asked)) turn_find_place(turn);
+  if (quota == 0 || unlikely(turn->shm == NULL)) return ports[port].burst(queue, bufs, nb_bufs);
+  /* Here what was received last has been worked on and sent. */
+  if (turn->taken >= quota ||
+      unlikely(__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began))
+    turn_pass_on(turn);
+  n = ports[port].burst(queue, bufs, nb_bufs);
+  if (n > 0) {
+    turn->taken += n;
+    turn->empty = NULL;
+  } else if (turn_is_dry(turn, queue)) {
+    turn_pass_on(turn);
+  }
+  return n;
+}
+
+/* A burst is told its queue and not its port: one function each. */
+#define RX(port)                                                                           \
+  static uint16_t turns_rx_##port(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) { \
+    return turns_rx(port, queue, bufs, nb_bufs);                                           \
+  }
+#define EACH(what)                                                                              \
+  what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9) what(10)      \
+      what(11) what(12) what(13) what(14) what(15) what(16) what(17) what(18) what(19) what(20) \
+          what(21) what(22) what(23) what(24) what(25) what(26) what(27) what(28) what(29)      \
+              what(30) what(31)
+EACH(RX)
+#define NAME(port) turns_rx_##port,
+static const eth_rx_burst_t bursts[] = {EACH(NAME)};
+
+/* Drivers choose a burst when they start, and ethdev copies it for those that call it afterwards.
+ */
+static void port_wrap(struct rte_eth_dev *dev) {
+  uint16_t port = dev->data->port_id;
+
+  if (dev->rx_pkt_burst == bursts[port]) return;
+  ports[port].burst = dev->rx_pkt_burst;
+  dev->rx_pkt_burst = bursts[port];
+}
+
+static int port_start(struct rte_eth_dev *dev) {
+  int err = ports[dev->data->port_id].start(dev);
+
+  if (err == 0) port_wrap(dev);
+  return err;
+}
+
+void turns_take_port(uint16_t port) {
+  struct rte_eth_dev *dev = &rte_eth_devices[port];
+  struct eth_dev_ops *ops;
+
+  if (turns == NULL || port >= RTE_DIM(bursts)) return;
+  ops = port_ops(port);
+  if (ops == NULL || ops->dev_start == port_start) return;
+  ports[port].start = ops->dev_start;
+  ops->dev_start = port_start;
+  /* In a secondary it may be used as it is, and ethdev has told those that call it already. */
+  if (rte_eal_process_type() == RTE_PROC_SECONDARY && dev->rx_pkt_burst != NULL) {
+    port_wrap(dev);
+    rte_eth_fp_ops[port].rx_pkt_burst = bursts[port];
+  }
+}
+
+int turns_create(void) {
+  void *memory;
+  int err, fd;
+
+  fd = memfd_create(UNIS_TURNS_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -errno;
+  if (ftruncate(fd, sizeof(struct unis_turns)) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+    goto fail;
+  memory = mmap(NULL, sizeof(struct unis_turns), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) goto fail;
+  turns = memory;
+  turns->version = UNIS_TURNS_VERSION;
+  return 0; /* the descriptor stays open: by it the engine finds the file */
+fail:
+  err = -errno;
+  close(fd);
+  return err;
+}

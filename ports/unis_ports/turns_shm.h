@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the engine and a program share of the program's turns on its CPU: an anonymous file that the
+ * plug-in makes when the program starts, found by its name among the open files of the process,
+ * sealed against shrinking before anybody maps it.
+ *
+ * A turn ends where a thread polls: when it has found its ports empty, when it has taken its quota,
+ * or when the engine asks. The thread then passes the CPU on to the next of the same real-time
+ * priority (sched_yield). A quota of 0, as it is at first, means that nobody schedules the program
+ * and it never passes on.
+ *
+ * Each field is loaded and stored whole. The engine believes none of it: it chooses no more by it
+ * than whom to expect on the CPU.
+ */
+#ifndef UNIS_TURNS_SHM_H
+#define UNIS_TURNS_SHM_H
+
+#include <stdint.h>
+
+#define UNIS_TURNS_FILE "unis_turns" /* name of the memfd */
+#define UNIS_TURNS_VERSION 1
+#define UNIS_TURNS_THREADS 32
+#define UNIS_TURNS_LINE 64 /* bytes that CPUs pass to each other at once */
+
+/* A thread that polls, in two cache lines of one writer each. */
+struct unis_turn {
+  /* Written by the thread. In a turn: began != passed. */
+  int32_t tid;     /* 0: nobody's yet */
+  uint32_t began;  /* turns begun; wraps */
+  uint32_t passed; /* `began` of the last turn that was passed on */
+  uint32_t unused[13];
+  /* Written by the engine. */
+  uint32_t leave; /* the turn to be passed on at its next poll; 0: none */
+  uint32_t unused_either[15];
+};
+
+struct unis_turns {
+  uint32_t version;
+  uint32_t quota; /* packets that a turn may take; written by the engine */
+  uint32_t unused[14];
+  struct unis_turn threads[UNIS_TURNS_THREADS];
+};
+
+#endif

@@ -1,0 +1,197 @@
+// The plug-in as a program meets it: given to EAL by -d, between the program and the ports that it
+// opens, here those of net_null.
+#include <gtest/gtest.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "engine/base/eal_for_test.h"
+#include "engine/base/private_copy_for_test.h"
+#include "engine/controller/turns.h"
+
+namespace unis {
+namespace {
+
+constexpr std::uint16_t kBurst = 32;
+
+class UnisPortsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    UNIS_NEED_ROOT();
+    const char* plugin = std::getenv("UNIS_PORTS");
+    ASSERT_NE(plugin, nullptr) << "UNIS_PORTS must name librte_unis_ports.so; run `meson test`";
+    static const PrivateCopy copy(plugin);
+    ASSERT_TRUE(StartTestEal({"-d", copy.path()}));
+    auto found = Turns::Find(getpid());
+    ASSERT_TRUE(found.ok()) << found.status();
+    turns_ = *std::move(found);
+    static rte_mempool* const pool =
+        rte_pktmbuf_pool_create("pool", 511, 0, 0, 2176, SOCKET_ID_ANY);
+    ASSERT_NE(pool, nullptr);
+    pool_ = pool;
+  }
+  void TearDown() override {
+    if (turns_) turns_->SetQuota(0);
+    std::uint16_t port;
+    RTE_ETH_FOREACH_DEV(port) {
+      rte_eth_dev_info info{};
+      ASSERT_EQ(rte_eth_dev_info_get(port, &info), 0);
+      rte_eth_dev_stop(port);
+      EXPECT_EQ(rte_dev_remove(info.device), 0);
+    }
+  }
+
+  // As any program opens a port: one that always has packets, or never.
+  std::uint16_t Open(const std::string& name, bool full) const {
+    EXPECT_EQ(rte_dev_probe((name + (full ? ",size=64" : ",no-rx=1")).c_str()), 0);
+    std::uint16_t port = 0;
+    EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &port), 0);
+    const rte_eth_conf conf{};
+    EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf), 0);
+    EXPECT_EQ(rte_eth_rx_queue_setup(port, 0, 128, 0, nullptr, pool_), 0);
+    EXPECT_EQ(rte_eth_tx_queue_setup(port, 0, 128, 0, nullptr), 0);
+    EXPECT_EQ(rte_eth_dev_start(port), 0);
+    return port;
+  }
+  static std::uint16_t Poll(std::uint16_t port) {
+    std::array<rte_mbuf*, kBurst> packets{};
+    const std::uint16_t n = rte_eth_rx_burst(port, 0, packets.data(), kBurst);
+    rte_pktmbuf_free_bulk(packets.data(), n);
+    return n;
+  }
+  // Turns that this thread has passed on.
+  std::uint32_t Turns_() const { return turns_->Of(gettid())->began - first_; }
+  void Begin(std::uint32_t quota) {
+    turns_->SetQuota(quota);
+    first_ = turns_->Of(gettid())->began;
+  }
+
+  std::shared_ptr<Turns> turns_;
+  rte_mempool* pool_ = nullptr;
+  std::uint32_t first_ = 0;
+};
+
+TEST_F(UnisPortsTest, WithoutAQuotaNothingIsPassedOn) {
+  const std::uint16_t full = Open("net_null0", true);
+  const std::uint16_t empty = Open("net_null1", false);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Poll(full) + Poll(empty), kBurst);
+  Begin(0);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(Poll(full) + Poll(empty), kBurst);
+  EXPECT_EQ(Turns_(), 0u);
+}
+
+TEST_F(UnisPortsTest, ATurnEndsBeforeThePollThatWouldExceedTheQuota) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(4 * kBurst);
+  for (int i = 0; i < 4; ++i) Poll(full);
+  EXPECT_EQ(Turns_(), 0u) << "what was received last is still to be sent";
+  Poll(full);
+  EXPECT_EQ(Turns_(), 1u);
+  for (int i = 0; i < 4 * 25; ++i) Poll(full);
+  EXPECT_EQ(Turns_(), 26u);
+}
+
+TEST_F(UnisPortsTest, ATurnEndsWhenThePortIsFoundEmptyTwice) {
+  const std::uint16_t empty = Open("net_null0", false);
+  Poll(empty);
+  Begin(1'000'000);
+  Poll(empty);
+  Poll(empty);
+  const std::uint32_t turns = Turns_();
+  EXPECT_EQ(turns, 1u);
+  for (int i = 0; i < 100; ++i) Poll(empty);
+  EXPECT_EQ(Turns_(), turns + 50);
+}
+
+TEST_F(UnisPortsTest, PortsWithoutPacketsEndNoTurnWhileOneHasSome) {
+  const std::uint16_t empty = Open("net_null0", false);
+  const std::uint16_t full = Open("net_null1", true);
+  Poll(full);
+  Begin(1'000'000);
+  for (int i = 0; i < 100; ++i) Poll(empty), Poll(full);
+  EXPECT_EQ(Turns_(), 0u);
+}
+
+TEST_F(UnisPortsTest, AllPortsOfARoundHaveToBeEmpty) {
+  const std::uint16_t one = Open("net_null0", false);
+  const std::uint16_t two = Open("net_null1", false);
+  Poll(one);
+  Begin(1'000'000);
+  const std::uint32_t before = Turns_();
+  for (int i = 0; i < 300; ++i) Poll(one), Poll(two);
+  // Three polls a turn: the first port, the second, and the first again.
+  EXPECT_EQ(Turns_() - before, 200u);
+}
+
+TEST_F(UnisPortsTest, ATurnThatIsAskedForEndsAtTheNextPoll) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(1'000'000);
+  Poll(full);
+  unis_turn* const turn = turns_->Of(gettid());
+  turn->leave = turn->began;
+  Poll(full);
+  EXPECT_EQ(Turns_(), 1u);
+  Poll(full);
+  EXPECT_EQ(Turns_(), 1u) << "that turn, and none after it";
+}
+
+TEST_F(UnisPortsTest, EachThreadHasItsTurns) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(kBurst);
+  std::uint32_t other = 0;
+  std::thread([&] {
+    for (int i = 0; i < 10; ++i) Poll(full);
+    other = turns_->Of(gettid())->began;
+  }).join();
+  EXPECT_EQ(other, 1u + 9u);
+  EXPECT_EQ(Turns_(), 0u);
+}
+
+TEST_F(UnisPortsTest, APortThatIsStartedAgainIsStillOurs) {
+  const std::uint16_t full = Open("net_null0", true);
+  ASSERT_EQ(rte_eth_dev_stop(full), 0);
+  ASSERT_EQ(rte_eth_dev_start(full), 0);
+  Poll(full);
+  Begin(kBurst);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Poll(full), kBurst);
+  EXPECT_GE(Turns_(), 2u);
+}
+
+// Run with UNIS_OFFLOADS and without: a driver that checks no checksums.
+TEST_F(UnisPortsTest, OffloadsAreThereIfTheyAreAskedFor) {
+  const bool asked = std::getenv("UNIS_OFFLOADS") != nullptr;
+  ASSERT_EQ(rte_dev_probe("net_null0"), 0);
+  std::uint16_t port = 0;
+  ASSERT_EQ(rte_eth_dev_get_port_by_name("net_null0", &port), 0);
+  rte_eth_dev_info info{};
+  ASSERT_EQ(rte_eth_dev_info_get(port, &info), 0);
+  EXPECT_EQ(info.rx_offload_capa, asked ? RTE_ETH_RX_OFFLOAD_CHECKSUM : 0);
+  rte_eth_conf conf{};
+  conf.rxmode.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM;
+  EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf) == 0, asked);
+}
+
+// More threads than there are places: the last have none, poll as ever, and pass nothing on.
+TEST_F(UnisPortsTest, AThreadWithoutAPlacePolls) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(kBurst);
+  for (int i = 0; i < UNIS_TURNS_THREADS + 8; ++i) {
+    std::thread([&] {
+      for (int polls = 0; polls < 3; ++polls) EXPECT_EQ(Poll(full), kBurst);
+    }).join();
+  }
+}
+
+}  // namespace
+}  // namespace unis
