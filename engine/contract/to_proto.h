@@ -31,6 +31,8 @@ inline v1::SwitchReason ToProto(SwitchReason reason) {
       return v1::SWITCH_REASON_SELF;
     case SwitchReason::kStill:
       return v1::SWITCH_REASON_STILL;
+    case SwitchReason::kBetween:
+      return v1::SWITCH_REASON_BETWEEN;
   }
   return v1::SWITCH_REASON_UNSPECIFIED;
 }

@@ -13,7 +13,8 @@ TEST(ToProtoTest, EverySwitchReasonIsInTheContract) {
   std::set<int> numbers;
   for (const SwitchReason reason :
        {SwitchReason::kStart, SwitchReason::kSliceExpired, SwitchReason::kIngressLow,
-        SwitchReason::kEgressHigh, SwitchReason::kSelf, SwitchReason::kStill}) {
+        SwitchReason::kEgressHigh, SwitchReason::kSelf, SwitchReason::kStill,
+        SwitchReason::kBetween}) {
     const v1::SwitchReason number = ToProto(reason);
     EXPECT_NE(number, v1::SWITCH_REASON_UNSPECIFIED);
     EXPECT_TRUE(numbers.insert(number).second);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/controller/cgroup_controller.h"
+#include "engine/controller/handover_controller.h"
 #include "engine/controller/priority_controller.h"
 #include "engine/controller/signal_controller.h"
 
@@ -18,6 +19,8 @@ absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind ki
       return SignalController::Create(std::move(tasks));
     case ControllerKind::kCgroup:
       return CgroupController::Create(std::move(tasks), group);
+    case ControllerKind::kHandover:
+      return HandoverController::Create(std::move(tasks));
   }
   return absl::InvalidArgumentError("unknown process controller");
 }

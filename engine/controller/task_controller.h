@@ -18,11 +18,12 @@
 
 namespace unis {
 
-enum class ControllerKind { kPriority, kSignal, kCgroup };
+enum class ControllerKind { kPriority, kSignal, kCgroup, kHandover };
 
 struct ControlledTask {
   HeldThread* thread;  // outlives the controller
   CoreIndex core;
+  std::uint32_t quota = 512;  // packets of a turn, where the function passes the CPU on
 };
 
 // Different cores may be started and switched from different threads at once; Acquire() and

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/run/convert.h"
@@ -51,7 +53,9 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   if (!traits->engine_decides) return prepared;
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
-    tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
+    tasks.push_back({.thread = parts_.tasks[i].thread,
+                     .core = parts_.set.tasks[i].core,
+                     .quota = QuotaOf(parts_.set.tasks[i])});
   auto controller = MakeController(*kind, std::move(tasks), parts_.group);
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
@@ -59,12 +63,28 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
     return parts_.components[ComponentOf(core)]->trace();
   };
   prepared.schedulers.resize(parts_.components.size());
+  SchedulerSettings settings = settings_;
+  if (*kind == ControllerKind::kHandover) {
+    settings.handover = true;
+    settings.lazy = false;
+  }
   for (auto& scheduler :
-       MakeSchedulers(settings_, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
+       MakeSchedulers(settings, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
                       *parts_.timer, *prepared.controller, trace_of)) {
     prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
+}
+
+// Packets that a turn may take: half of what fits into the least of its links, or the task before
+// could not fill up what this one empties, nor this one what the next empties.
+std::uint32_t Control::QuotaOf(const Task& task) const {
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+  for (std::uint32_t i = 0; i < task.paths; ++i) {
+    const Path& path = parts_.set.paths[task.first_path + i];
+    least = std::min({least, parts_.monitor->PktCap(path.in), parts_.monitor->PktCap(path.out)});
+  }
+  return std::max(kBatch, least / 2);
 }
 
 // On a service lcore, before which threads that answer calls have to wait: quick, and in one go.

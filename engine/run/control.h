@@ -78,6 +78,7 @@ class Control {
   };
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
+  std::uint32_t QuotaOf(const Task& task) const;
   absl::Status Commit(Prepared prepared);
   absl::Status SetClasses(const PolicyTraits& traits);
   absl::Status GoBack(const std::optional<Decision>& before);

@@ -54,6 +54,8 @@ absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind) {
       return ControllerKind::kSignal;
     case v1::CONTROLLER_CGROUP:
       return ControllerKind::kCgroup;
+    case v1::CONTROLLER_HANDOVER:
+      return ControllerKind::kHandover;
     default:
       return absl::InvalidArgumentError(
           "unknown process controller; choose priority, signal or cgroup");

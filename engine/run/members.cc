@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "engine/base/proc.h"
+#include "engine/controller/turns.h"
 #include "engine/run/account.h"
 #include "engine/run/pollers.h"
 #include "engine/run/services.h"
@@ -87,6 +88,8 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
       request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
   const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
   if (!tids.ok()) return tids.status();
+  // An engine before this one may have left it handing the CPU over.
+  if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetQuota(0);
   Attached attached(request.function(), request.pid());
   for (const pid_t tid : *tids) {
     auto held = Hold(attached, tid);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace unis {
 
@@ -48,6 +49,22 @@ class ProcessController {
   // True: the task that the core was switched to last has been seen to run. A controller that
   // cannot see it says false; then the time that a switch takes decides.
   virtual bool Settled(CoreIndex) const noexcept { return false; }
+
+  // From here on for tasks that pass the CPU on to the next in line by themselves
+  // (SchedulerSettings::handover).
+  struct Turn {
+    TaskIndex task;
+    bool begun;  // since the last call; else it goes on
+  };
+  // Who has its turn, as far as can be seen. None: as it was.
+  virtual std::optional<Turn> TurnOn(CoreIndex) noexcept { return std::nullopt; }
+  // Whether `task` passes the CPU on when it has no work or has done its share. The others run only
+  // when they are switched to, before all of these, and until another is.
+  virtual bool PassesOn(TaskIndex) const noexcept { return false; }
+  // Turns that `task` has begun so far; as TurnOn() has seen it.
+  virtual std::uint64_t TurnsOf(TaskIndex) const noexcept { return 0; }
+  // Asks `task` to do so when it polls next. No system call.
+  virtual void AskToPassOn(TaskIndex) noexcept {}
 };
 
 enum class SwitchReason : std::uint8_t {
@@ -55,8 +72,9 @@ enum class SwitchReason : std::uint8_t {
   kSliceExpired,
   kIngressLow,
   kEgressHigh,
-  kSelf,   // the task passed the CPU on by itself
-  kStill,  // one of several threads of its function, it has moved no packet for a while
+  kSelf,     // the task passed the CPU on by itself
+  kStill,    // one of several threads of its function, it has moved no packet for a while
+  kBetween,  // one that does not pass the CPU on runs between the turns of others
 };
 
 struct SwitchRecord {

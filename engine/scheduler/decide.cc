@@ -5,17 +5,14 @@
 #include "engine/scheduler/scheduler.h"
 
 namespace unis {
-namespace {
 
 // Till then nobody need look at `packets` that are to be done, less the lead. A quarter of the time
 // that they take by the cost: one that was measured alone, from another CPU's cache, may be three
 // times what it is in a chain, and a memif that was looked at too late is full.
-Nanoseconds QuietUntil(Nanoseconds now, std::int64_t packets, double cost_ns,
-                       Nanoseconds lead) noexcept {
+Nanoseconds Scheduler::QuietUntil(Nanoseconds now, std::int64_t packets, double cost_ns,
+                                  Nanoseconds lead) noexcept {
   return now + static_cast<Nanoseconds>(static_cast<double>(packets) * cost_ns / 4) - lead;
 }
-
-}  // namespace
 
 // Whether `packets` are work for longer than `lead`. Without a cost there is no telling: any are.
 bool Scheduler::LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lead) noexcept {
@@ -154,27 +151,6 @@ Scheduler::Choice Scheduler::ChooseByRank(SwitchReason reason, Nanoseconds now) 
   const bool first_among_equals = reason == SwitchReason::kIngressLow || !stay.work;
   const std::uint64_t current = badness(stay);
   return current < least || (current == least && first_among_equals) ? Choice{} : best;
-}
-
-// Packets that the current task may handle before there is a reason to leave it.
-std::uint32_t Scheduler::Budget(Nanoseconds now) const noexcept {
-  const TaskState& task = tasks_[current_];
-  std::int64_t work = 0;
-  std::int64_t room = std::numeric_limits<std::uint32_t>::max();
-  for (std::uint32_t i = 0; i < task.paths; ++i) {
-    const PathState& path = paths_[task.first_path + i];
-    const double cost = costs_.Ns(path.function);
-    const std::uint32_t ingress = monitor_.NumPkts(path.in);
-    if (ingress == 0) continue;
-    if (cost > 0)
-      room =
-          std::min(room, static_cast<std::int64_t>(static_cast<double>(slice_end_ - now) / cost));
-    if (!settings_.occupancy) continue;
-    room = std::min(room, BelowMax(path));
-    work += std::max<std::int64_t>(0, AboveMin(ingress));
-  }
-  const std::int64_t packets = settings_.occupancy ? std::min(work, room) : room;
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(0, packets)) / kBatch * kBatch;
 }
 
 }  // namespace unis

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,24 @@ struct FakeController final : ProcessController {
     return true;
   }
   bool Settled(CoreIndex) const noexcept override { return settled; }
+
+  // Of tasks that pass the CPU on.
+  std::vector<TaskIndex> in_line;
+  std::optional<Turn> turn;  // seen at the next look
+  std::vector<TaskIndex> asked;
+  std::optional<Turn> TurnOn(CoreIndex) noexcept override {
+    ++looks;
+    return std::exchange(turn, std::nullopt);
+  }
+  bool PassesOn(TaskIndex task) const noexcept override {
+    return std::find(in_line.begin(), in_line.end(), task) != in_line.end();
+  }
+  void AskToPassOn(TaskIndex task) noexcept override { asked.push_back(task); }
+  std::uint64_t TurnsOf(TaskIndex task) const noexcept override {
+    return task < turns.size() ? turns[task] : 0;
+  }
+  std::vector<std::uint64_t> turns;  // per task
+  int looks = 0;
 };
 
 struct FakeObserver final : SwitchObserver {

@@ -77,6 +77,8 @@ void Scheduler::Join(TaskIndex index) {
 }
 
 bool Scheduler::Start() {
+  all_pass_on_ = std::ranges::all_of(
+      tasks_, [this](const TaskState& task) { return controller_.PassesOn(task.index); });
   const Nanoseconds now = timer_.Now();
   for (Crew& crew : crews_) LookAt(crew);
   for (Inside& inside : insides_) inside.packets = 0;
@@ -99,17 +101,14 @@ bool Scheduler::Start() {
 bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
+  if (settings_.handover) return Watch(now);
   if (now < settled_ && !SeenSettled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
   quiet_until_ = slice_end_ - settings_.lead;
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
-  if (settings_.publish_next) {
-    Publish(now);
-  } else if (settings_.lazy && !reason) {
-    next_decision_ = std::max(next_decision_, quiet_until_);
-  }
+  if (settings_.lazy && !reason) next_decision_ = std::max(next_decision_, quiet_until_);
   return switched;
 }
 
@@ -139,7 +138,6 @@ void Scheduler::OnSelfSwitch(TaskIndex now_runs) noexcept {
   PassTo(next);
   Run(next.task, SwitchReason::kSelf, now);
   next_decision_ = now + settings_.interval;
-  if (settings_.publish_next) Publish(now);
 }
 
 // Whether the controller knows that the last switch is over. From then on the slice counts.
@@ -162,8 +160,10 @@ void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
   if (reason != SwitchReason::kSelf) settled_ += switch_time();
   slice_end_ = settled_ + slice_;
   if (tasks_[next].crew != kNone) BeginTurn(next);
-  if (reason != SwitchReason::kStart) ++switches_;
-  ++tasks_[next].switched_in;
+  if (!settings_.handover || reason != SwitchReason::kSelf) {  // the controller counts those
+    if (reason != SwitchReason::kStart) ++switches_;
+    ++tasks_[next].switched_in;
+  }
   if (observer_ != nullptr && observer_->wants()) Record(previous, reason, now);
 }
 
@@ -208,7 +208,13 @@ Nanoseconds Scheduler::TimeSlice(TaskIndex task) const noexcept {
 
 std::uint64_t Scheduler::SwitchedIn(TaskIndex task) const noexcept {
   const Slot slot = SlotOf(task);
-  return slot == kNone ? 0 : tasks_[slot].switched_in;
+  return slot == kNone ? 0 : tasks_[slot].switched_in + controller_.TurnsOf(task);
+}
+
+std::uint64_t Scheduler::Switches() const noexcept {
+  std::uint64_t switches = switches_;
+  for (const TaskState& task : tasks_) switches += controller_.TurnsOf(task.index);
+  return switches;
 }
 
 Scheduler::Slot Scheduler::SlotOf(TaskIndex task) const noexcept {
@@ -216,12 +222,6 @@ Scheduler::Slot Scheduler::SlotOf(TaskIndex task) const noexcept {
     if (tasks_[slot].index == task) return slot;
   }
   return kNone;
-}
-
-void Scheduler::Publish(Nanoseconds now) noexcept {
-  const Choice next = Choose(SwitchReason::kSliceExpired, now);
-  const Next look{next.task == kNone ? Current() : tasks_[next.task].index, Budget(now)};
-  if (look != next_.load(std::memory_order_relaxed)) next_.store(look, std::memory_order_relaxed);
 }
 
 void Scheduler::Push(Slot task) noexcept {

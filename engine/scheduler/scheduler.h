@@ -7,7 +7,6 @@
 // may have a thread of its own.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -42,15 +41,10 @@ struct SchedulerSettings {
   // Looks again no sooner than a quarter of the time that the current task's work takes by its
   // cost. False: every T.
   bool lazy = false;
-  // Publishes Next for a hand-over by the tasks themselves.
-  bool publish_next = false;
-};
-
-// Who should run after the current task, and how many packets that one may handle until then.
-struct Next {
-  TaskIndex task;         // the current one: nobody else has work
-  std::uint32_t packets;  // from the moment of the look, in whole bursts; 0: pass the CPU on now
-  bool operator==(const Next&) const = default;
+  // Tasks pass the CPU on by themselves, each to the next of the wait queue. The scheduler watches,
+  // asks one to leave whose egress is full, preempts one that polls no more, and runs those that
+  // cannot pass it on, between two turns of the others.
+  bool handover = false;
 };
 
 class alignas(64) Scheduler {
@@ -73,12 +67,9 @@ class alignas(64) Scheduler {
   // The current task has passed the CPU to `now_runs`, another task of this core, by itself.
   void OnSelfSwitch(TaskIndex now_runs) noexcept;
 
-  // May be called from any thread; meaningful with settings.publish_next.
-  Next PublishedNext() const noexcept { return next_.load(std::memory_order_relaxed); }
-
   CoreIndex core() const noexcept { return core_; }
   TaskIndex Current() const noexcept { return tasks_[current_].index; }
-  std::uint64_t Switches() const noexcept { return switches_; }  // with those that tasks made
+  std::uint64_t Switches() const noexcept;  // with those that tasks made
   std::uint64_t FailedSwitches() const noexcept { return failed_switches_; }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept;  // times chosen; 0: of another core
   std::uint64_t Decisions() const noexcept { return decisions_; }  // looks at the core
@@ -166,7 +157,6 @@ class alignas(64) Scheduler {
     return settings_.switch_time.value_or(settings_.lead);
   }
   Slot SlotOf(TaskIndex task) const noexcept;
-  void Publish(Nanoseconds now) noexcept;
 
   // decide.cc
   std::int64_t AboveMin(std::uint32_t ingress) const noexcept;  // packets more than θmin
@@ -180,8 +170,17 @@ class alignas(64) Scheduler {
   Outlook Look(const TaskState& task) const noexcept;
   bool IsOfFirstRank(TaskState& task, const Outlook& outlook, Nanoseconds now) noexcept;
   Choice ChooseByRank(SwitchReason reason, Nanoseconds now) noexcept;
-  std::uint32_t Budget(Nanoseconds now) const noexcept;
+  static Nanoseconds QuietUntil(Nanoseconds now, std::int64_t packets, double cost_ns,
+                                Nanoseconds lead) noexcept;
   static bool LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lead) noexcept;
+
+  // handover.cc
+  bool Watch(Nanoseconds now) noexcept;
+  void See(const ProcessController::Turn& turn, Nanoseconds now) noexcept;
+  std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
+  bool LosesPackets(Nanoseconds now) noexcept;
+  Choice ChooseOfThoseWeRun(Nanoseconds now) noexcept;
+  Choice FirstInLine() const noexcept;
 
   // crew.cc
   Moves LookAt(Crew& crew) noexcept;
@@ -204,7 +203,8 @@ class alignas(64) Scheduler {
   Nanoseconds slice_end_ = 0;
   Slot current_ = 0;
   bool ranks_ = false;  // a task of this core has several paths, or a function several threads
-  Slot left_ = kNone;   // the thread of a crew that was left last, until its turn has ended
+  bool all_pass_on_ = false;  // the tasks of this core
+  Slot left_ = kNone;         // the thread of a crew that was left last, until its turn has ended
   std::vector<TaskState> tasks_;
   std::vector<PathState> paths_;
   const Costs& costs_;
@@ -227,9 +227,6 @@ class alignas(64) Scheduler {
   Nanoseconds slice_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t failed_switches_ = 0;
-
-  alignas(64) std::atomic<Next> next_{Next{0, 0}};  // read by others
-  static_assert(std::atomic<Next>::is_always_lock_free);
 };
 
 }  // namespace unis

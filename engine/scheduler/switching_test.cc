@@ -85,26 +85,6 @@ TEST(SwitchingTest, ASelfSwitchToTheCurrentTaskOrToAnotherCoresIsNone) {
   EXPECT_EQ(rig.cores.Switches(), 0u);
 }
 
-TEST(SwitchingTest, PublishesWhoIsNextAndWhatTheCurrentTaskMayHandle) {
-  SchedulerSettings settings;
-  settings.publish_next = true;
-  Rig rig = Started(settings, Apart(3), 1, 6);
-  rig.cores.Start();
-  rig.monitor.packets = {kThetaMin + 600, 0, 0, 0, kPlenty, 0};
-  rig.TickAt(kT);
-  EXPECT_EQ(rig.cores[0].PublishedNext(), (Next{2, 576}));  // in whole bursts
-  rig.monitor.packets[1] = kThetaMax - 100;
-  rig.TickAt(2 * kT);
-  EXPECT_EQ(rig.cores[0].PublishedNext(), (Next{2, 64}));
-  rig.monitor.packets[1] = 0;
-  rig.monitor.packets[4] = 0;
-  rig.TickAt(3 * kT);
-  EXPECT_EQ(rig.cores[0].PublishedNext().task, 0u) << "nobody else has work";
-  rig.monitor.packets[0] = 2000;
-  rig.TickAt(kSlice - 70 * 100);
-  EXPECT_EQ(rig.cores[0].PublishedNext().packets, 64u) << "the slice is nearly over";
-}
-
 TEST(SwitchingTest, ASchedulerSeesNothingOfOtherCores) {
   Rig rig = Started({}, Chain({0, 1, 0}), 2, 4);
   rig.cores.Start();

@@ -118,6 +118,7 @@ TEST(Fig3Test, EverySwitchIsOneThatAlgorithm1Allows) {
       case SwitchReason::kStart:
       case SwitchReason::kSelf:
       case SwitchReason::kStill:
+      case SwitchReason::kBetween:
         ADD_FAILURE() << "a second start, a task that passes the CPU, or one of several threads";
     }
   }

@@ -1,0 +1,177 @@
+#include "engine/controller/handover_controller.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace unis {
+namespace {
+
+constexpr std::uint32_t kMostTurns = 1'000'000;  // that one look can have missed
+
+std::uint32_t Load(const std::uint32_t& field) noexcept {
+  return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
+    std::vector<ControlledTask> tasks) {
+  std::unique_ptr<HandoverController> made(new HandoverController(std::move(tasks)));
+  absl::Status first;
+  bool any = false;
+  for (TaskIndex task = 0; task < made->tasks_.size(); ++task) {
+    auto turns = Turns::Find(made->tasks_[task].thread->pid());
+    first.Update(turns.status());
+    if (!turns.ok()) continue;
+    made->states_[task].turns = *std::move(turns);
+    any = true;
+  }
+  if (!any)
+    return absl::FailedPreconditionError("controller handover: " + std::string(first.message()));
+  return made;
+}
+
+HandoverController::HandoverController(std::vector<ControlledTask> tasks)
+    : tasks_(std::move(tasks)), states_(tasks_.size()) {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    cores_.resize(std::max<std::size_t>(cores_.size(), tasks_[task].core + 1));
+    cores_[tasks_[task].core].tasks.push_back(task);
+  }
+}
+
+HandoverController::~HandoverController() { (void)Release(); }
+
+absl::Status HandoverController::Acquire() {
+  if (!before_.empty()) return AcquiredAlready();
+  FindPlaces();
+  for (const ControlledTask& task : tasks_) {
+    const auto before = task.thread->Class();
+    auto status = before.status();
+    if (status.ok()) {
+      states_[before_.size()].priority = kWaiting;
+      before_.push_back(*before);
+      status = task.thread->SetClass(SCHED_FIFO, kWaiting);
+    }
+    if (status.ok()) continue;
+    status.Update(Release());
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HandoverController::Release() {
+  absl::Status first;
+  for (const State& state : states_) {
+    if (state.turns) state.turns->SetQuota(0);
+  }
+  for (TaskIndex task = 0; task < before_.size(); ++task)
+    first.Update(tasks_[task].thread->RestoreClass(before_[task]));
+  before_.clear();
+  return first;
+}
+
+// Who is raised goes behind those that are.
+bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
+  Core& here = cores_[core];
+  if (!states_[first].in_line && !Raise(here, first)) return false;
+  const auto at = std::ranges::find(here.tasks, first);
+  if (at == here.tasks.end()) return false;
+  const auto offset = static_cast<std::size_t>(at - here.tasks.begin());
+  for (std::size_t i = 0; i < here.tasks.size(); ++i) {
+    const TaskIndex task = here.tasks[(offset + i) % here.tasks.size()];
+    if (!states_[task].in_line) continue;
+    if (!SetPriority(task, kInLine) && i == 0) return false;
+    states_[task].began = Load(states_[task].turn->began);
+    states_[task].turns->SetQuota(tasks_[task].quota);
+  }
+  return true;
+}
+
+bool HandoverController::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
+  Core& here = cores_[core];
+  if (!states_[to].in_line) return Raise(here, to);
+  if (!states_[from].in_line) {
+    BackToLine(here);
+    return true;
+  }
+  return SetPriority(from, kWaiting) && SetPriority(from, kInLine);
+}
+
+// Above the line, and whoever is there.
+bool HandoverController::Raise(Core& core, TaskIndex task) noexcept {
+  int priority = kFoot;
+  if (core.above && states_[*core.above].priority >= kTop) {
+    for (const TaskIndex other : core.tasks) {
+      if (!states_[other].in_line && other != *core.above && states_[other].priority != kWaiting)
+        (void)SetPriority(other, kWaiting);
+    }
+    (void)SetPriority(*core.above, kFoot);
+    states_[*core.above].priority = kFoot;  // also of one that is dead
+  }
+  if (core.above) priority = states_[*core.above].priority + 1;
+  if (!SetPriority(task, priority)) return false;
+  core.above = task;
+  return true;
+}
+
+// Who runs goes last, or others would run in between.
+void HandoverController::BackToLine(Core& core) noexcept {
+  for (const TaskIndex task : core.tasks) {
+    if (!states_[task].in_line && task != core.above && states_[task].priority != kWaiting)
+      (void)SetPriority(task, kWaiting);
+  }
+  if (core.above) (void)SetPriority(*core.above, kWaiting);
+  core.above.reset();
+  core.back = true;
+}
+
+// Only processes all of whose threads poll ports pass the CPU on.
+void HandoverController::FindPlaces() noexcept {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    State& state = states_[task];
+    if (state.turns) state.turn = state.turns->Of(tasks_[task].thread->tid());
+  }
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    states_[task].in_line = true;
+    for (TaskIndex other = 0; other < tasks_.size(); ++other) {
+      if (tasks_[other].thread->pid() == tasks_[task].thread->pid() &&
+          states_[other].turn == nullptr)
+        states_[task].in_line = false;
+    }
+  }
+}
+
+std::optional<ProcessController::Turn> HandoverController::TurnOn(CoreIndex core) noexcept {
+  Core& here = cores_[core];
+  std::optional<TaskIndex> newest, in_turn;
+  for (const TaskIndex task : here.tasks) {
+    State& state = states_[task];
+    if (!state.in_line) continue;
+    const std::uint32_t began = Load(state.turn->began);
+    const bool has_turn = Load(state.turn->passed) != began;
+    if (has_turn) in_turn = task;
+    const std::uint32_t turns = began - std::exchange(state.began, began);
+    if (turns == 0) continue;
+    // It is the program that says so; more than some cannot be in one look.
+    state.begun += std::min(turns, kMostTurns);
+    if (has_turn) newest = task;
+  }
+  const bool back = std::exchange(here.back, false);
+  if (newest) return Turn{.task = *newest, .begun = true};
+  if (back && in_turn) return Turn{.task = *in_turn, .begun = false};
+  return std::nullopt;
+}
+
+bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
+  if (!tasks_[task].thread->SetPriority(priority)) return false;
+  states_[task].priority = priority;
+  return true;
+}
+
+void HandoverController::AskToPassOn(TaskIndex task) noexcept {
+  const State& state = states_[task];
+  if (state.turn == nullptr || Load(state.turn->leave) == state.began) return;
+  __atomic_store_n(&state.turn->leave, state.began, __ATOMIC_RELEASE);
+}
+
+}  // namespace unis

@@ -1,0 +1,69 @@
+// The CPU is handed over where a function polls: all tasks of a core are SCHED_FIFO with one
+// priority, and UNiS' EAL plug-in yields to the next in line when a function has found its ports
+// empty or has taken its quota (ports/unis_ports). No system call of ours, no interrupt.
+//
+// One that stands still is preempted by the scheduler: put at the end of the line by going down one
+// priority and up again. Threads that poll no port, as those that only read rings inside their
+// program, pass nothing on. All tasks of such a process run as under PriorityController, above the
+// line when the scheduler says so, and otherwise not at all.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/controller/task_controller.h"
+#include "engine/controller/turns.h"
+
+namespace unis {
+
+class HandoverController final : public TaskController {
+ public:
+  static constexpr int kWaiting = 1;  // priority of those that have to be switched to
+  static constexpr int kInLine = 2;
+  static constexpr int kFoot = 3;
+  static constexpr int kTop = 49;
+
+  // An error: none of the functions has the plug-in.
+  static absl::StatusOr<std::unique_ptr<HandoverController>> Create(
+      std::vector<ControlledTask> tasks);
+  ~HandoverController() override;
+
+  absl::Status Acquire() override;
+  absl::Status Release() override;
+  bool Start(CoreIndex core, TaskIndex first) noexcept override;
+  bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
+  std::optional<Turn> TurnOn(CoreIndex core) noexcept override;
+  bool PassesOn(TaskIndex task) const noexcept override { return states_[task].in_line; }
+  std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
+  void AskToPassOn(TaskIndex task) noexcept override;
+
+ private:
+  // Touched only by who switches the core.
+  struct State {
+    std::shared_ptr<Turns> turns;  // null: no plug-in
+    unis_turn* turn = nullptr;     // null: it has not polled yet
+    bool in_line = false;
+    std::uint32_t began = 0;  // as last seen
+    std::uint64_t begun = 0;  // turns, since Start()
+    int priority = kWaiting;
+  };
+  struct Core {
+    std::vector<TaskIndex> tasks;
+    std::optional<TaskIndex> above;  // the line
+    bool back = false;               // to the line, since the last look at it
+  };
+
+  explicit HandoverController(std::vector<ControlledTask> tasks);
+  void FindPlaces() noexcept;
+  bool Raise(Core& core, TaskIndex task) noexcept;
+  void BackToLine(Core& core) noexcept;
+  bool SetPriority(TaskIndex task, int priority) noexcept;
+
+  std::vector<ControlledTask> tasks_;
+  std::vector<SchedulingClass> before_;  // per task that was acquired
+  std::vector<State> states_;            // per task
+  std::vector<Core> cores_;
+};
+
+}  // namespace unis

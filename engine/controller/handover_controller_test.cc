@@ -1,0 +1,171 @@
+#include "engine/controller/handover_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/controller/scheduling_for_test.h"
+#include "engine/controller/spinners_for_test.h"
+#include "engine/controller/turn_takers_for_test.h"
+
+namespace unis {
+namespace {
+
+using HandoverControllerTest = ControllerTest;
+using TurnsTest = ControllerTest;
+using Kind = TurnTakers::Kind;
+using Kinds = std::vector<Kind>;
+
+TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
+  TurnTakers takers(Kinds(3, Kind::kTakesTurns));
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 1));
+  std::vector<TaskIndex> order;
+  EXPECT_TRUE(Eventually([&] {
+    if (const auto turn = controller->TurnOn(0); turn && turn->begun) order.push_back(turn->task);
+    return controller->TurnsOf(0) > 100 && controller->TurnsOf(1) > 100 &&
+           controller->TurnsOf(2) > 100 && order.size() > 50;
+  }));
+  const auto [least, most] =
+      std::minmax({controller->TurnsOf(0), controller->TurnsOf(1), controller->TurnsOf(2)});
+  EXPECT_LE(most - least, 2u) << "they go round";
+  for (TaskIndex task = 0; task < 3; ++task) EXPECT_TRUE(controller->PassesOn(task));
+}
+
+TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kDeaf, Kind::kTakesTurns});
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 1));
+  const auto before = takers.Now();
+  std::this_thread::sleep_for(20ms);
+  const auto after = takers.Now();
+  EXPECT_EQ(before[0], after[0]);
+  EXPECT_EQ(before[2], after[2]);
+  ASSERT_TRUE(controller->Switch(0, 1, 2));
+  EXPECT_TRUE(takers.Runs(0));
+  EXPECT_GT(takers.Now()[2], before[2]);
+}
+
+TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
+  TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+  auto controller = HandoverController::Create(takers.tasks(0xffff'ffff)).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  std::this_thread::sleep_for(5ms);
+  const std::uint64_t other = takers.Now()[1];
+  std::this_thread::sleep_for(5ms);
+  ASSERT_EQ(takers.Now()[1], other);
+  (void)controller->TurnOn(0);
+  controller->AskToPassOn(0);
+  EXPECT_TRUE(takers.Runs(1));
+}
+
+TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kTakesTurns});
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  EXPECT_FALSE(controller->PassesOn(1));
+  EXPECT_TRUE(takers.Runs(2));
+  const std::uint64_t still = takers.Now()[1];
+  std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(takers.Now()[1], still);
+  ASSERT_TRUE(controller->Switch(0, 0, 1));
+  EXPECT_TRUE(takers.Runs(1));
+  const std::uint64_t line = takers.Now()[0];
+  std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(takers.Now()[0], line);
+  ASSERT_TRUE(controller->Switch(0, 1, 0));
+  EXPECT_TRUE(takers.Runs(0));
+  EXPECT_TRUE(takers.Runs(2));
+}
+
+// Several that have to be switched to: they climb, and come down with the line.
+TEST_F(HandoverControllerTest, TheLadderAboveTheLineStaysBelowTheKernelsInterruptThreads) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kNoPlugin});
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  ASSERT_TRUE(controller->Switch(0, 0, 1));
+  for (TaskIndex i = 0; i < 2 * HandoverController::kTop; ++i) {
+    ASSERT_TRUE(controller->Switch(0, 1 + i % 2, 2 - i % 2));
+    const SchedulingClass next = takers.thread(2 - i % 2).Class().value();
+    ASSERT_LT(takers.thread(1 + i % 2).Class()->priority, next.priority) << i;
+    ASSERT_LE(next.priority, HandoverController::kTop) << i;
+  }
+  ASSERT_TRUE(controller->Switch(0, 1, 0));
+  for (const std::size_t i : {1U, 2U})
+    EXPECT_EQ(takers.thread(i).Class()->priority, HandoverController::kWaiting);
+  EXPECT_TRUE(takers.Runs(0));
+}
+
+TEST_F(HandoverControllerTest, ReleasePutsAllBackAndTheyPassNothingOn) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin});
+  const std::vector<std::string> before{SchedulingOf(takers.pid(0)), SchedulingOf(takers.pid(1))};
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  EXPECT_FALSE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  EXPECT_NE(SchedulingOf(takers.pid(0)), before[0]);
+  ASSERT_TRUE(controller->Release().ok());
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(SchedulingOf(takers.pid(i)), before[i]);
+  const auto turns = Turns::Find(takers.pid(0)).value();
+  std::uint32_t began = 0;
+  EXPECT_TRUE(Eventually([&] {
+    const std::uint32_t last = began;
+    began = __atomic_load_n(&turns->Of(takers.pid(0))->began, __ATOMIC_ACQUIRE);
+    std::this_thread::sleep_for(5ms);
+    return began == last;
+  }));
+}
+
+TEST_F(HandoverControllerTest, AnErrorWhereNobodyHasThePlugin) {
+  TurnTakers takers(Kinds(2, Kind::kNoPlugin));
+  const auto made = HandoverController::Create(takers.tasks());
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(made.status().message().find("plug-in"), std::string::npos) << made.status();
+}
+
+// What the file says is the program's to write: it misleads nobody but about whose turn it is.
+TEST_F(HandoverControllerTest, AnyNumbersInTheFileAreBorne) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kDeaf});
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  const auto turns = Turns::Find(takers.pid(1)).value();
+  unis_turn* const turn = turns->Of(takers.pid(1));
+  std::uint32_t number = 1;
+  for (int i = 0; i < 20'000; ++i) {
+    number = number * 1664525 + 1013904223;
+    __atomic_store_n(&turn->began, number, __ATOMIC_RELEASE);
+    if (i % 3 == 0) __atomic_store_n(&turn->passed, number, __ATOMIC_RELEASE);
+    const auto seen = controller->TurnOn(0);
+    ASSERT_TRUE(!seen || seen->task < 2);
+    controller->AskToPassOn(1);
+  }
+  EXPECT_LE(controller->TurnsOf(1), 20'000ull * 1'000'000);
+}
+
+TEST_F(TurnsTest, AFileThatMayShrinkOrIsOfAnotherVersionIsNotUsed) {
+  EXPECT_EQ(Turns::Find(getpid()).status().code(), absl::StatusCode::kNotFound);
+  const ChildProcess unsealed([] {
+    MakeTurnsFile(UNIS_TURNS_VERSION, false);
+    pause();
+  });
+  const ChildProcess newer([] {
+    MakeTurnsFile(UNIS_TURNS_VERSION + 1);
+    pause();
+  });
+  EXPECT_TRUE(Eventually([&] {
+    return Turns::Find(newer.pid()).status().code() == absl::StatusCode::kFailedPrecondition;
+  }));
+  EXPECT_EQ(Turns::Find(unsealed.pid()).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace unis

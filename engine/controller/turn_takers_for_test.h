@@ -1,0 +1,123 @@
+// Functions for the tests of the hand-over: processes on the last CPU that count as long as they
+// run, and have the file of a plug-in, by which they pass the CPU on as it would. They end on their
+// own within 5 s.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "engine/base/eventually_for_test.h"
+#include "engine/base/machine_for_test.h"
+#include "engine/base/process_for_test.h"
+#include "engine/controller/held_thread.h"
+#include "engine/controller/task_controller.h"
+#include "ports/unis_ports/turns_shm.h"
+
+namespace unis {
+
+// As the plug-in makes it; `version` as it would be another's.
+inline unis_turns* MakeTurnsFile(std::uint32_t version = UNIS_TURNS_VERSION, bool sealed = true) {
+  const int fd = memfd_create(UNIS_TURNS_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (ftruncate(fd, sizeof(unis_turns)) != 0) return nullptr;
+  if (sealed && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return nullptr;
+  void* const memory = mmap(nullptr, sizeof(unis_turns), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const turns = static_cast<unis_turns*>(memory);
+  turns->version = version;
+  return turns;
+}
+
+class TurnTakers {
+ public:
+  // Passes the CPU on after `quota` counts; kDeaf: has the file and never looks at it again.
+  enum class Kind { kTakesTurns, kNoPlugin, kDeaf };
+  struct Slot {
+    alignas(64) std::atomic<std::uint64_t> count{0};
+  };
+
+  explicit TurnTakers(const std::vector<Kind>& kinds) : count_(kinds.size()) {
+    LeaveLastCpu();
+    void* memory = mmap(nullptr, sizeof(Slot) * count_, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    slots_ = static_cast<Slot*>(memory);
+    for (std::size_t i = 0; i < count_; ++i) {
+      Slot* const slot = new (&slots_[i]) Slot;
+      children_.emplace_back([slot, kind = kinds[i]] { Child(slot, kind); });
+      const pid_t pid = children_.back().pid();
+      Eventually([slot] { return slot->count.load() > 0; });
+      threads_.push_back(HeldThread::Take("task" + std::to_string(i), pid, pid).value());
+    }
+  }
+  ~TurnTakers() {
+    for (const ChildProcess& child : children_) child.Kill();
+    threads_.clear();
+    children_.clear();
+    munmap(slots_, sizeof(Slot) * count_);
+  }
+  TurnTakers(const TurnTakers&) = delete;
+  TurnTakers& operator=(const TurnTakers&) = delete;
+
+  std::vector<ControlledTask> tasks(std::uint32_t quota = 20'000) {
+    std::vector<ControlledTask> tasks;
+    for (HeldThread& thread : threads_)
+      tasks.push_back({.thread = &thread, .core = 0, .quota = quota});
+    return tasks;
+  }
+  pid_t pid(std::size_t i) const { return threads_[i].pid(); }
+  const HeldThread& thread(std::size_t i) const { return threads_[i]; }
+  std::vector<std::uint64_t> Now() const {
+    std::vector<std::uint64_t> counts;
+    for (std::size_t i = 0; i < count_; ++i) counts.push_back(slots_[i].count.load());
+    return counts;
+  }
+  bool Runs(std::size_t i) const {
+    const std::uint64_t before = slots_[i].count.load();
+    return Eventually([&] { return slots_[i].count.load() != before; });
+  }
+
+ private:
+  static void Child(Slot* slot, Kind kind) {
+    alarm(5);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(LastCpu(), &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0) _exit(1);
+    unis_turns* const turns = kind == Kind::kNoPlugin ? nullptr : MakeTurnsFile();
+    if (turns != nullptr) {
+      turns->threads[0].began = 1;
+      __atomic_store_n(&turns->threads[0].tid, gettid(), __ATOMIC_RELEASE);
+    }
+    std::uint32_t taken = 0;
+    for (;;) {
+      for (int i = 0; i < 256; ++i) slot->count.fetch_add(1, std::memory_order_relaxed);
+      if (kind != Kind::kTakesTurns) continue;
+      taken += 256;
+      unis_turn& turn = turns->threads[0];
+      const std::uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
+      if (quota == 0) continue;
+      if (taken < quota && __atomic_load_n(&turn.leave, __ATOMIC_RELAXED) != turn.began) continue;
+      taken = 0;
+      __atomic_store_n(&turn.passed, turn.began, __ATOMIC_RELEASE);
+      sched_yield();
+      __atomic_store_n(&turn.began, turn.began + 1, __ATOMIC_RELEASE);
+    }
+  }
+
+  const std::size_t count_;
+  Slot* slots_ = nullptr;
+  std::vector<ChildProcess> children_;
+  std::deque<HeldThread> threads_;
+};
+
+}  // namespace unis

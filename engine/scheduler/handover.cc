@@ -1,0 +1,88 @@
+// What is left to decide where tasks pass the CPU on by themselves.
+#include <algorithm>
+
+#include "engine/scheduler/scheduler.h"
+
+namespace unis {
+namespace {
+
+// How long after the end of its slice a task may still pass the CPU on by itself: its cost may be
+// wrong, and preempting it is dear.
+constexpr Nanoseconds kGrace = 200'000;
+// What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
+// cache line each.
+constexpr Nanoseconds kLongestQuiet = 20'000;
+
+}  // namespace
+
+bool Scheduler::Watch(Nanoseconds now) noexcept {
+  Choice next;
+  std::optional<SwitchReason> reason;
+  if (controller_.PassesOn(Current())) {
+    const auto turn = controller_.TurnOn(core_);
+    if (turn) See(*turn, now);
+    if (turn) next = ChooseOfThoseWeRun(now);
+    reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);
+  } else {
+    if (now < settled_ && !SeenSettled(now)) return false;
+    if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
+    reason = LeaveReason(now);
+    if (reason) next = ChooseOfThoseWeRun(now);
+  }
+  if (reason && next.task == kNone) next = FirstInLine();
+  return next.task != kNone && SwitchTo(next, *reason, now);
+}
+
+void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexcept {
+  if (turn.task != Current()) {
+    OnSelfSwitch(turn.task);
+  } else if (turn.begun) {
+    Run(current_, SwitchReason::kSelf, now);
+  }
+}
+
+// It no longer polls. One whose egress is full is only asked.
+std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
+  if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
+  quiet_until_ = now + kLongestQuiet;
+  if (settings_.occupancy && LosesPackets(now)) controller_.AskToPassOn(Current());
+  const bool traced = observer_ != nullptr && observer_->wants();
+  if (all_pass_on_ && !traced) next_decision_ = std::max(next_decision_, quiet_until_);
+  return std::nullopt;
+}
+
+// Whether the current task has packets for an egress that is full.
+bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
+  const TaskState& task = tasks_[current_];
+  for (std::uint32_t i = 0; i < task.paths; ++i) {
+    const PathState& path = paths_[task.first_path + i];
+    const std::int64_t below = BelowMax(path);
+    if (below <= 0 && monitor_.NumPkts(path.in) > 0) return true;
+    quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
+  }
+  return false;
+}
+
+// Of the tasks that do not pass the CPU on.
+Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now) noexcept {
+  if (all_pass_on_) return {};
+  Slot before = kNone;
+  for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
+    TaskState& task = tasks_[slot];
+    if (controller_.PassesOn(task.index)) continue;
+    const bool has_work = ranks_ && settings_.occupancy ? IsOfFirstRank(task, Look(task), now)
+                                                        : HasMeaningfulWork(task, now);
+    if (has_work) return {slot, before};
+  }
+  return {};
+}
+
+Scheduler::Choice Scheduler::FirstInLine() const noexcept {
+  Slot before = kNone;
+  for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
+    if (controller_.PassesOn(tasks_[slot].index)) return {slot, before};
+  }
+  return {};
+}
+
+}  // namespace unis

@@ -1,0 +1,167 @@
+// What the scheduler does where tasks pass the CPU on by themselves.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/scheduler/paper_for_test.h"
+
+namespace unis {
+namespace {
+
+using Calls = std::vector<SwitchCall>;
+
+// Task 0 has its turn; those of `in_line` pass the CPU on.
+SchedulerSettings Handing() {
+  SchedulerSettings settings;
+  settings.handover = true;
+  return settings;
+}
+
+struct HandoverTest : testing::Test {
+  HandoverTest(const CostedTasks& tasks, std::vector<TaskIndex> in_line, std::size_t links)
+      : rig(Handing(), tasks, 1, Links(links)) {
+    rig.controller.in_line = std::move(in_line);
+    rig.observer.wanted = false;
+    EXPECT_TRUE(rig.cores.Start());
+  }
+  // Task `task` is seen to have begun a turn.
+  void Begins(TaskIndex task, Nanoseconds at) {
+    rig.controller.turn = {.task = task, .begun = true};
+    rig.TickAt(at);
+  }
+  Rig rig;
+};
+
+struct LineTest : HandoverTest {
+  LineTest() : HandoverTest(Apart(3), {0, 1, 2}, 6) {}
+};
+
+TEST_F(LineTest, FollowsTheTurnsAndSwitchesNobody) {
+  for (TaskIndex i = 1; i <= 6; ++i) {
+    Begins(i % 3, i * 30 * kT);
+    EXPECT_EQ(rig.Current(0), i % 3);
+  }
+  EXPECT_TRUE(rig.controller.switches.empty());
+}
+
+TEST_F(LineTest, ATaskWithoutWorkIsLeftInItsTurn) {
+  rig.monitor.packets.assign(6, 0);
+  rig.TickAt(kSlice / 2);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  EXPECT_TRUE(rig.controller.asked.empty());
+}
+
+TEST_F(LineTest, OneThatNoLongerPollsIsPreempted) {
+  rig.TickAt(2 * kSlice);
+  EXPECT_TRUE(rig.controller.switches.empty()) << "its cost may be wrong";
+  rig.TickAt(kSlice + 200'001);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+TEST_F(LineTest, AnotherTurnOfTheSameTaskBeginsAnew) {
+  Begins(0, kSlice);
+  rig.TickAt(2 * kSlice + 200'000);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  rig.TickAt(2 * kSlice + 230'000);
+  EXPECT_EQ(rig.controller.switches.size(), 1u);
+}
+
+TEST_F(LineTest, AsksOneWhoseEgressIsFull) {
+  rig.monitor.packets[1] = kThetaMax - 1;
+  rig.TickAt(kT);
+  EXPECT_TRUE(rig.controller.asked.empty());
+  rig.monitor.packets[1] = kThetaMax;
+  rig.TickAt(100 * kT);
+  EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0}));
+  EXPECT_TRUE(rig.controller.switches.empty());
+}
+
+TEST_F(LineTest, OneWithNothingToLoseIsNotAsked) {
+  rig.monitor.packets[0] = 0;
+  rig.monitor.packets[1] = kCapacity;
+  rig.TickAt(kT);
+  EXPECT_TRUE(rig.controller.asked.empty());
+}
+
+// A look costs the tasks a cache line each.
+TEST_F(LineTest, LooksAgainBeforeTheEgressCanBeFull) {
+  rig.monitor.packets[1] = kThetaMax - 40;  // 40 packets of 100 ns, a quarter of that: 1 µs
+  rig.TickAt(10 * kT);
+  const int looks = rig.controller.looks;
+  rig.TickAt(11 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 1);
+  rig.monitor.packets[1] = 0;
+  rig.TickAt(12 * kT);
+  rig.TickAt(31 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 2) << "nothing can happen for 20 µs";
+  rig.TickAt(32 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 3);
+}
+
+TEST_F(LineTest, WhileATraceIsTakenEachTickLooks) {
+  rig.observer.wanted = true;
+  rig.monitor.packets[1] = 0;
+  rig.TickAt(10 * kT);
+  const int looks = rig.controller.looks;
+  rig.TickAt(11 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 1);
+}
+
+TEST_F(LineTest, TurnsCountAsSwitchesAlsoThoseThatNoLookSaw) {
+  rig.controller.turns = {10, 20, 30};
+  Begins(1, kT);
+  EXPECT_EQ(rig.cores.Switches(), 60u);
+  EXPECT_EQ(rig.cores[0].SwitchedIn(1), 20u);
+}
+
+// Task 1 cannot pass the CPU on.
+struct MixedTest : HandoverTest {
+  MixedTest() : HandoverTest(Apart(3), {0, 2}, 6) {}
+};
+
+TEST_F(MixedTest, ItRunsBetweenTwoTurns) {
+  rig.TickAt(kT);
+  EXPECT_TRUE(rig.controller.switches.empty()) << "in the middle of a turn";
+  Begins(2, 2 * kT);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 2, 1}}));
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+TEST_F(MixedTest, ItIsNotRunWithoutWork) {
+  rig.monitor.packets[2] = kThetaMin;
+  Begins(2, 2 * kT);
+  EXPECT_TRUE(rig.controller.switches.empty());
+}
+
+TEST_F(MixedTest, ItIsLeftAsAlgorithmOneSays) {
+  Begins(2, kT);
+  rig.TickAt(3 * kT);
+  EXPECT_EQ(rig.Current(0), 1u);
+  rig.monitor.packets[2] = kThetaMin;
+  rig.TickAt(4 * kT);
+  EXPECT_EQ(rig.controller.switches.back(), (SwitchCall{0, 1, 2})) << "whose turn goes on";
+  EXPECT_TRUE(rig.controller.asked.empty());
+}
+
+TEST_F(MixedTest, TheLineGoesOnWithWhomeverIsSeen) {
+  Begins(2, kT);
+  rig.monitor.packets[2] = 0;
+  rig.TickAt(4 * kT);
+  ASSERT_EQ(rig.Current(0), 2u);
+  rig.controller.turn = {.task = 0, .begun = false};
+  rig.TickAt(6 * kT);
+  EXPECT_EQ(rig.Current(0), 0u);
+}
+
+struct NobodyPassesOnTest : HandoverTest {
+  NobodyPassesOnTest() : HandoverTest(Apart(3), {}, 6) {}
+};
+
+TEST_F(NobodyPassesOnTest, AlgorithmOneDecides) {
+  for (int i = 1; i <= 3; ++i) rig.TickAt(i * (kSlice + kT));
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 0}}));
+}
+
+}  // namespace
+}  // namespace unis
