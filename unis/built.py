@@ -77,3 +77,8 @@ def simulator() -> Path:
 def port_driver() -> Path:
     """The DPDK driver that gives an unmodified program its rings."""
     return _built("ports", "librte_net_unis.so")
+
+
+def port_plugin() -> Path:
+    """What EAL loads into every program to stand between it and its ports."""
+    return _built("ports", "librte_unis_ports.so")

@@ -35,6 +35,7 @@ class Place:
         self.program("functions/dies", "echo last words; exit 3")
         self.program("functions/panics", "while ! [ -e now ]; do sleep 0.02; done; exit 2")
         self.program("ports/librte_net_unis.so", "")
+        self.program("ports/librte_unis_ports.so", "")
 
     def program(self, name: str, text: str) -> None:
         path = self.folder / "build" / name
@@ -80,7 +81,7 @@ class Place:
         return self.calls.exists() and name in self.calls.read_text().split()
 
     def left(self) -> list[str]:
-        """Processes and cgroups of any run here."""
+        """Processes and cgroups of any run here, and what its programs load."""
         found: list[str] = []
         for entry in Path("/proc").iterdir():
             try:
@@ -90,7 +91,8 @@ class Place:
                 continue
             if str(self.folder / "run") in line or (mark and str(self.folder) in line):
                 found.append(line)
-        return [*found, *map(str, leaves())]
+        copies = (self.folder / "run" / "ports").glob("*")
+        return [*found, *map(str, copies), *map(str, leaves())]
 
     def assert_nothing_left(self) -> None:
         wait_for(lambda: not self.left(), lambda: str(self.left()))

@@ -17,8 +17,11 @@ EIGHT_CPUS = Machine(frozenset(range(8)))
 
 def places(name: str) -> Places:
     folder = Path("/run/unis") / name
-    own = Path("/run/unis/functions")
-    return Places(folder, folder / "engine.sock", folder / "driver.so", own, Path("/dev/hugepages"))
+    return Places(
+        directory=folder, engine_socket=folder / "engine.sock",
+        port_driver=folder / "driver.so", port_plugin=folder / "plugin.so",
+        folders=Path("/run/unis/functions"), hugepages=Path("/dev/hugepages"),
+    )  # fmt: skip
 
 
 def planned(data: Data, machine: Machine = EIGHT_CPUS, others: tuple[OtherRun, ...] = ()) -> Plan:

@@ -44,6 +44,11 @@ def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_runs(monkeypatch, tmp_path)
 
 
+def built_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("port_driver", "port_plugin"):
+        monkeypatch.setattr(built, part, lambda: Path("/bin/true"))
+
+
 def refused(tmp_path: Path, name: str, cpu: int, platform: int = 0, code: int = 1) -> str:
     with pytest.raises(LaunchError) as caught:
         claimed(plan(tmp_path, name, cpu, platform))
@@ -98,8 +103,8 @@ def test_a_full_disk_is_told_and_leaves_no_run(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for module, name in ((directory_module, "write_atomically"), (shutil, "copy")):
-        monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+    for module, name in ((directory_module, "write_atomically"), (shutil, "copyfile")):
+        built_parts(monkeypatch)
         monkeypatch.setattr(module, name, full)
         with pytest.raises(LaunchError, match="No space left on device; is there room") as caught:
             start(plan(tmp_path, "one", 1))
@@ -112,7 +117,7 @@ def test_a_full_disk_is_told_and_leaves_no_run(
 def test_a_signal_while_a_run_is_noted_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(built, "port_driver", lambda: Path("/bin/true"))
+    built_parts(monkeypatch)
     write = RunDirectory.write
 
     def interrupted(directory: RunDirectory, state: RunState) -> None:
@@ -136,7 +141,7 @@ def test_a_fault_of_ours_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.Monk
         raise ZeroDivisionError("in a step")
 
     monkeypatch.setattr(run_module, "STEPS", [type("Broken", (), {"do": broken})()])
-    monkeypatch.setattr(built, "port_driver", lambda: Path(__file__))
+    built_parts(monkeypatch)
     with pytest.raises(ZeroDivisionError):
         start(plan(tmp_path, "one", 1))
     ((directory, state),) = all_runs()

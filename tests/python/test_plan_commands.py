@@ -52,9 +52,30 @@ def test_eal_s_arguments_go_where_the_command_wants_them() -> None:
     function = only(["sh", "-c", "x", "{eal}", "--mine"])
     assert list(function.argv) == ["-c", "x", *eal, "--mine"]
     devices = [port.device for port in function.ports]
-    words = ["--set", "vdev={vdev0}", "{vdev1}", "{file_prefix}", "{cpu}", "{lcores}", "{other}"]
-    parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "4@1", "{other}"]
+    words = ["--set", "vdev={vdev0}", "{vdev1}", "{file_prefix}", "{cpu}", "{lcores}",
+             "(0,0,{lcore0})", "{lcore1}", "{plugin}", "{other}"]  # fmt: skip
+    parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "4@1",
+             "(0,0,4)", "{lcore1}", "/run/unis/x/plugin.so", "{other}"]  # fmt: skip
     assert list(only(["sh", *words]).argv) == parts
+
+
+def test_offloads_are_handed_over_in_its_environment() -> None:
+    assert only(["sh"]).env == {}
+    with_them = only(["sh"], offloads=["rx-checksum"], env={"LANG": "C"})
+    assert with_them.env == {"LANG": "C", "UNIS_OFFLOADS": "rx-checksum"}
+    assert cost_key(with_them, {64: 1}) != cost_key(only(["sh"], env={"LANG": "C"}), {64: 1})
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "advised"), [("e", "0", True), ("e", "8", True), ("200e", "0", False)]
+)
+def test_a_program_that_insists_on_checksums_is_told_of_the_key(
+    tmp_path: Path, asked: str, there: str, *, advised: bool
+) -> None:
+    words = f"requested Rx offloads 0x{asked} doesn't match Rx offloads capabilities 0x{there} in"
+    child = start("x", Command(["/bin/sh", "-c", 'echo "$0"; exit 1', words]), tmp_path / "log", "")
+    child.process.wait()
+    assert ("offloads: [rx-checksum]" in child.last_words()) == advised
 
 
 def test_a_command_is_on_memif_unless_the_file_says_otherwise() -> None:

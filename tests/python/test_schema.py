@@ -42,8 +42,10 @@ def test_examples_run_on_two_cpus_but_one(
     for name in ("firewall", "nat", "monitor", "router", "macswap"):
         (tmp_path / "functions" / name).touch(0o755)
     places = Places(
-        Path("/run/x"), Path("/run/x/engine.sock"), Path("/run/x/driver.so"), Path("/f")
-    )
+        directory=Path("/run/x"), engine_socket=Path("/run/x/engine.sock"),
+        port_driver=Path("/run/x/driver.so"), port_plugin=Path("/run/x/plugin.so"),
+        folders=Path("/f"),
+    )  # fmt: skip
 
     def plan() -> Plan:
         return make_plan(load(file), Machine(frozenset({0, 1})), (), lambda _: places)

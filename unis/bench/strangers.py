@@ -82,6 +82,7 @@ _SURICATA = Stranger(
         *("--set", f"threshold-file={_ETC}/threshold.config"),
         *("--set", "dpdk.eal-params.lcores={lcores}"),
         *("--set", "dpdk.eal-params.file-prefix={file_prefix}"),
+        *("--set", "dpdk.eal-params.d={plugin}"),
         *("--set", "dpdk.eal-params.vdev.0={vdev0}"),
         *("--set", "dpdk.eal-params.vdev.1={vdev1}"),
     ),
@@ -100,7 +101,7 @@ _OPENVSWITCH = Stranger(
     "openvswitch",
     (
         *("{bin}", "{root}/usr/share/openvswitch/vswitch.ovsschema"),
-        *("{cpu}", "{file_prefix}", "{vdev0}", "{vdev1}"),
+        *("{cpu}", "{file_prefix}", "{plugin}", "{vdev0}", "{vdev1}"),
     ),
     lcores=1,
     cost_ns=150.0,

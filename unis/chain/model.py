@@ -23,6 +23,7 @@ from unis.chain.values import (
     Lead,
     LinkName,
     Name,
+    Offload,
     Origin,
     PolicyName,
     Port,
@@ -201,7 +202,8 @@ class Function(_Part):
     command: list[Argument] | None = Field(default=None, min_length=1)
     """Instead of program and args: any DPDK program as one starts it by hand, without EAL's
     arguments. They are put before the others, and `--` between; or where `{eal}` stands. `{vdev0}`,
-    `{vdev1}`, …, `{file_prefix}`, `{cpu}` and `{lcores}` stand for parts of them. Its links are
+    `{vdev1}`, …, `{file_prefix}`, `{cpu}`, `{lcores}` and `{plugin}` stand for parts of them, and
+    `{lcore0}`, `{lcore1}`, … for the numbers of single lcores. Its links are
     memifs unless `links` says otherwise."""
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
     """How many lcores EAL gives it. With more than one the first, on which many programs only serve
@@ -222,6 +224,9 @@ class Function(_Part):
     """Whom it runs as, on memifs; absent: root."""
     capabilities: list[Capability] = []
     """What it may do beyond forwarding packets, as `net_raw`; nothing it starts may do more."""
+    offloads: list[Offload] = []
+    """What its ports offer though their driver lacks it, for a program that ends without.
+    `rx-checksum`: of each packet they say that they do not know whether its checksums are right."""
     env: dict[Variable, Argument] = {}
     """Environment, beside that of UNiS."""
     restart: Restart | None = None

@@ -207,6 +207,7 @@ Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
 Restart = Literal["never", "on-failure"]
+Offload = Literal["rx-checksum"]
 Variable = Annotated[
     str,
     AfterValidator(_variable),

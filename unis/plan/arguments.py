@@ -7,7 +7,7 @@ from unis.chain.model import Function
 from unis.workload.kind import Start
 
 _EAL = "{eal}"
-_PLACE = re.compile(r"\{(vdev\d+|file_prefix|cpu|lcores)\}")
+_PLACE = re.compile(r"\{(vdev\d+|lcore\d+|file_prefix|cpu|lcores|plugin)\}")
 
 
 def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) -> list[str]:
@@ -21,9 +21,15 @@ def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) ->
             return [*eal, "--", *words]
         at = words.index("--")
         return [*eal, *words[:at], "--", *words[at + 1 :]]
-    places = {f"vdev{at}": device for at, device in enumerate(start.devices)} | {
-        "file_prefix": start.file_prefix, "cpu": str(cpu), "lcores": start.lcores,
-    }  # fmt: skip
+    lcores = [lcore.partition("@")[0] for lcore in start.lcores.split(",")]
+    places = {
+        **{f"vdev{at}": device for at, device in enumerate(start.devices)},
+        **{f"lcore{at}": lcore for at, lcore in enumerate(lcores)},
+        "file_prefix": start.file_prefix,
+        "cpu": str(cpu),
+        "lcores": start.lcores,
+        "plugin": str(start.port_plugin),
+    }
 
     def filled(word: str) -> list[str]:
         if word == _EAL:

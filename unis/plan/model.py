@@ -23,6 +23,7 @@ class Places:
     directory: Path  # sockets of memif are made here
     engine_socket: Path
     port_driver: Path  # the run's copy of the net_unis driver
+    port_plugin: Path  # the same of what every program loads
     folders: Path  # of functions that run as another user, a folder each
     hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it
 

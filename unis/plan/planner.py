@@ -174,6 +174,7 @@ class _Planner:
             file_prefix=kind.file_prefix(self._file.name, name),
             lcores=self._lcores(first, function.lcores, cpu),
             port_driver=self._places.port_driver,
+            port_plugin=self._places.port_plugin,
             devices=[port.device for port in ports],
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
@@ -190,7 +191,7 @@ class _Planner:
             lcores=start.lcores,
             group=group,
             file_prefix=start.file_prefix,
-            env=dict(function.env),
+            env={**function.env, **_offloads(function)},
             user=users.other(function),
             capabilities=users.capabilities(function),
             folder=users.folders(self._file, self._places.folders).get(name),
@@ -237,6 +238,11 @@ class _Planner:
             hops=tuple(HopPlan(*hop) for hop in hops),
             egress=self._wired.egress[name],
         )
+
+
+def _offloads(function: Function) -> dict[str, str]:
+    """What the plug-in reads (ports/unis_ports/offloads.h)."""
+    return {"UNIS_OFFLOADS": ",".join(function.offloads)} if function.offloads else {}
 
 
 def _stated(value: _T | None) -> _T:

@@ -4,6 +4,7 @@ through a shell.
 
 import contextlib
 import os
+import re
 import subprocess
 import termios
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,11 @@ from unis.runtime.state import RUN_MARK
 from unis.runtime.terminal import make_terminal
 
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
+# Of DPDK's rte_eth_dev_configure; and RTE_ETH_RX_OFFLOAD_CHECKSUM, which `offloads` can add.
+_REFUSED_OFFLOADS = re.compile(
+    r"requested Rx offloads (0x\w+) doesn't match Rx offloads capabilities (0x\w+)"
+)
+_RX_CHECKSUM = 0xE
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,16 @@ class Child:
         """Who ended how, and the end of its log."""
         sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
         if lines := last_lines(self.log):
-            sentence += f"; the end of {self.log}:\n{lines}"
+            sentence += f"{_advice(lines)}; the end of {self.log}:\n{lines}"
         return sentence
+
+
+def _advice(lines: str) -> str:
+    """What to do about the last words of a program, where we know; begins with a comma."""
+    refused = _REFUSED_OFFLOADS.search(lines)
+    if refused and not int(refused[1], 16) & ~int(refused[2], 16) & ~_RX_CHECKSUM:
+        return ", for its ports do not check checksums: give it offloads: [rx-checksum]"
+    return ""
 
 
 def start(

@@ -14,6 +14,7 @@ from unis.runtime.files import written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.options import Options
+from unis.runtime.ports import parts
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
 
@@ -80,8 +81,8 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
 
 def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
-    for part in (built.unisd, built.port_driver):
-        part()
+    built.unisd()
+    parts(plan.name)
     there = [state for _, state in all_runs() if not state.undone()]
     others = [state for state in there if state.run_id != old.run_id]
     _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)

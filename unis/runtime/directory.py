@@ -61,11 +61,6 @@ class RunDirectory:
         return self.path / "lock"
 
     @property
-    def port_driver(self) -> Path:
-        """The run's own copy of the net_unis driver."""
-        return self.path / "librte_net_unis.so"
-
-    @property
     def links(self) -> Path:
         """Sockets over which functions connect."""
         return self.path / "links"
@@ -92,7 +87,6 @@ class RunDirectory:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""
         self.socket.unlink(missing_ok=True)
         self.control.unlink(missing_ok=True)
-        self.port_driver.unlink(missing_ok=True)
         self.held.unlink(missing_ok=True)
         shutil.rmtree(self.links, ignore_errors=True)
 

@@ -13,6 +13,7 @@ from unis.runtime import hugepages
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.folders import folders_directory
+from unis.runtime.ports import port_driver, port_plugin
 
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
@@ -82,7 +83,8 @@ def places(name: str) -> Places:
     return Places(
         directory=directory.links,
         engine_socket=directory.socket,
-        port_driver=directory.port_driver,
+        port_driver=port_driver(name),
+        port_plugin=port_plugin(name),
         folders=folders_directory(),
         hugepages=hugepages.directory(),
     )

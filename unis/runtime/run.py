@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from unis import built
 from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.plan.model import FunctionPlan, Plan
@@ -42,6 +40,7 @@ from unis.runtime.orphans import (
     mark_of,
     reap,
 )
+from unis.runtime.ports import parts
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children, keep_to
 from unis.runtime.state import Phase, RunState
@@ -50,6 +49,7 @@ from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
 _PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
+_ENDING_SECONDS = 1.0  # for one whose end the engine has seen already
 
 
 class Run:
@@ -84,12 +84,9 @@ class Run:
         """Brings everything up; on any exception `take_down` undoes what was done."""
         keep_off_functions()
         adopt_orphans()
-        driver = built.port_driver()
+        parts(self.plan.name)  # nothing is claimed for what is not built
         options = self.options
         claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
-        with written(self.directory.path):
-            # EAL loads no driver from below a folder that everybody may write, such as /tmp.
-            shutil.copy(driver, self.directory.port_driver)
         for note in self.plan.notes:
             self.tell(note)
         for step in STEPS:
@@ -193,9 +190,10 @@ class Run:
             try:
                 self.client.attach(function, process.pid, alive)
             except EngineError:
-                if children(process.pid):  # one of which may poll already
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(_PARTING_SECONDS)
+                # One of its children may poll already; else it may be about to end.
+                patience = _PARTING_SECONDS if children(process.pid) else _ENDING_SECONDS
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(patience)
                 alive()  # its own last words say more
                 if self.functions[function].process is process:
                     raise

@@ -27,6 +27,7 @@ from unis.runtime.folders import Folders, Owners
 from unis.runtime.functions import DPDK_RUNTIME, start_functions
 from unis.runtime.groups import remove_traces
 from unis.runtime.held import put_back
+from unis.runtime.ports import Ports
 from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, RunState
 
@@ -235,6 +236,7 @@ class Traffic:
 
 
 STEPS: tuple[Step, ...] = (
+    Ports(),
     Guard(),
     Group(),
     Folders(),

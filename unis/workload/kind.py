@@ -14,7 +14,8 @@ class Start:
 
     file_prefix: str  # of the DPDK group that it is of
     lcores: str  # value of EAL's --lcores
-    port_driver: Path
+    port_driver: Path  # of rings
+    port_plugin: Path  # stands between a program and its ports, whatever their driver
     devices: Sequence[str]
 
 

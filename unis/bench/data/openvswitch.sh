@@ -1,12 +1,12 @@
 #!/bin/sh
 # Open vSwitch's userspace datapath between two ports: what comes in on one leaves by the other.
-# openvswitch.sh BIN SCHEMA CPU FILE-PREFIX DEVICE DEVICE, run by UNiS where it shall live.
+# openvswitch.sh BIN SCHEMA CPU FILE-PREFIX PLUGIN DEVICE DEVICE, run by UNiS where it shall live.
 #
 # It has a database of its own, in a new folder below the one it is started in, and nothing of the
 # machine's. This process becomes ovs-vswitchd, so that UNiS knows the one that polls; the others
 # are its children, and go with it. The network devices that it makes are in a namespace of its own.
 set -eu
-bin=$1 schema=$2 cpu=$3 prefix=$4 first=$5 second=$6
+bin=$1 schema=$2 cpu=$3 prefix=$4 plugin=$5 first=$6 second=$7
 home=$(mktemp -d "$PWD/ovs-XXXXXX")
 export OVS_RUNDIR="$home" OVS_LOGDIR="$home" OVS_DBDIR="$home" OVS_SYSCONFDIR="$home"
 database="unix:$home/db.sock"
@@ -21,7 +21,7 @@ until [ -S "$home/db.sock" ]; do kill -0 $! && sleep 0.05; done
 "$bin/ovs-vsctl" --db="$database" --no-wait \
   -- init \
   -- set Open_vSwitch . other_config:dpdk-init=true \
-  "other_config:dpdk-extra=\"--file-prefix $prefix --no-pci --iova-mode=va --no-telemetry\"" \
+  "other_config:dpdk-extra=\"-d $plugin --file-prefix $prefix --no-pci --iova-mode=va --no-telemetry\"" \
   "other_config:pmd-cpu-mask=$(printf '0x%x' $((1 << cpu)))" \
   other_config:per-port-memory=true \
   -- add-br bridge -- set Bridge bridge datapath_type=netdev fail_mode=secure \

@@ -50,6 +50,7 @@ def build() -> Finding:
     try:
         unisd = built.unisd()
         built.port_driver()
+        built.port_plugin()
         built.simulator()
     except built.NotBuiltError as error:
         return Finding("build", Level.BLOCKED, str(error), "nothing runs without it", "make build")
