@@ -16,6 +16,7 @@ from unis.engine import names
 from unis.engine.client import EngineClient
 from unis.runtime import kernel_settings
 from unis.runtime.directory import run_directory
+from unis.runtime.ports import ports_directory
 
 UNIS = str(Path(sys.executable).with_name("unis"))
 
@@ -157,6 +158,7 @@ class Machine:
         left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
         left += leaves()
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
+        left += ports_directory().glob(self.name)
         left += kernel_settings.ledger().glob("*")
         assert left == [], left
         assert _THROTTLE.read_text() == self._throttle

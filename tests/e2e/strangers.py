@@ -6,7 +6,7 @@ from tests.e2e.machine import Json
 from tests.needs import need
 from unis import built
 
-TESTPMD = ["--forward-mode=macswap", "--auto-start", "--rxd=1024", "--txd=1024",
+TESTPMD = ["--auto-start", "--rxd=1024", "--txd=1024",
            "--total-num-mbufs=16384", "--no-flush-rx", "--no-lsc-interrupt"]  # fmt: skip
 
 
@@ -17,9 +17,9 @@ def stranger(name: str) -> Path:
     return program
 
 
-def a_testpmd(**more: object) -> Json:
-    """A function for `Machine.chain_file`."""
-    command = [str(stranger("dpdk-testpmd")), *TESTPMD]
+def a_testpmd(mode: str = "macswap", *words: str, **more: object) -> Json:
+    """A function for `Machine.chain_file` that forwards so."""
+    command = [str(stranger("dpdk-testpmd")), f"--forward-mode={mode}", *TESTPMD, *words]
     return {"command": command, "lcores": 2, "cpu": 1, "cost_ns": 60, **more}
 
 

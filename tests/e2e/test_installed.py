@@ -44,10 +44,11 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_half_in_python_finds_the_built_one(prefix: Path, tmp_path: Path) -> None:
-    asked = "from unis import built; print(built.clone(), built.unisd(), built.port_driver())"
+    parts = "built.clone(), built.unisd(), built.port_driver(), built.port_plugin()"
+    asked = f"from unis import built; print({parts})"
     answer = run(prefix / "bin" / "python", "-c", asked, cwd=tmp_path)
     assert str(ROOT) not in answer
-    assert answer.count(str(prefix)) == 3
+    assert answer.count(str(prefix)) == 4
 
 
 def test_commands_work_outside_the_clone(prefix: Path, tmp_path: Path) -> None:

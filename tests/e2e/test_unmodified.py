@@ -6,10 +6,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_skeleton, a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
+from unis.runtime.directory import run_directory
 
 
 def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:
@@ -78,15 +81,40 @@ def test_what_a_program_has_in_hand_is_not_taken_for_dropped(machine: Machine) -
     """This one keeps packets back for up to 200 ms, and then sends them: longer than it takes the
     links to be empty.
     """
-    pmd = a_testpmd()
-    words = [word for word in pmd["command"] if not word.startswith("--forward-mode")]
-    pmd["command"] = [*words, "--forward-mode=noisy", "--noisy-tx-sw-buffer-size=512",
-                      "--noisy-tx-sw-buffer-flushtime=200"]  # fmt: skip
+    pmd = a_testpmd("noisy", "--noisy-tx-sw-buffer-size=512", "--noisy-tx-sw-buffer-flushtime=200")
     machine.up(machine.chain_file({"pmd": pmd}, traffic={"rate": "0.02Mpps"}))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 5_000)
     account = machine.exact_account()
     assert_whole(account)
     assert account["dropped_by_function"] == account["in_flight"] == 0
+
+
+def an_l3fwd(**more: object) -> Json:
+    """DPDK's router, by its built-in routes: what is for 198.18.1.0/24 leaves by port 1."""
+    command = [str(stranger("l3fwd")), "{eal}", "--", "-p", "3", "-P", "--parse-ptype",
+               "--config=(0,0,{lcore0}),(1,0,{lcore0})"]  # fmt: skip
+    return {"command": command, "cpu": 1, "cost_ns": 60, **more}
+
+
+ROUTED = {"chain": {"path": ["pmd", "router"], "match": [{"dst": "198.18.1.0/24"}]}}
+
+
+def test_a_router_that_insists_on_checksum_offloads(machine: Machine) -> None:
+    router = an_l3fwd(offloads=["rx-checksum"])
+    functions = {"pmd": a_testpmd(), "router": router}
+    # Slowly: what finds no room behind it, it drops.
+    machine.up(machine.chain_file(functions, chains=ROUTED, traffic={"rate": "0.1Mpps"}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_by_function"] == 0
+
+
+def test_one_that_does_not_get_them_is_told_of_the_key(machine: Machine) -> None:
+    file = machine.chain_file({"pmd": a_testpmd(), "router": an_l3fwd()}, chains=ROUTED)
+    said = machine.unis("up", str(file), "--detach", code=1)
+    assert "function router" in said
+    assert "offloads: [rx-checksum]" in said
 
 
 def on_rings(*names: str) -> list[Json]:
@@ -111,6 +139,54 @@ def test_several_testpmd_are_secondary_processes_of_one_group(machine: Machine) 
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     machine.down()
     machine.assert_clean()
+
+
+MODES = {
+    "5tswap": [],
+    "csum": [],
+    "noisy": ["--noisy-lkup-memory=8", "--noisy-lkup-num-reads=4", "--noisy-lkup-num-writes=2",
+              "--noisy-lkup-num-reads-writes=2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["memif", "ring"])
+def test_ways_in_which_testpmd_forwards(machine: Machine, kind: str) -> None:
+    """One that swaps addresses and ports, one that makes checksums, one that looks into memory."""
+    functions = {
+        f"pmd-{mode}": a_testpmd(mode, *words, cost_ns=100) for mode, words in MODES.items()
+    }
+    links = on_rings(*functions) if kind == "ring" else []
+    machine.up(machine.chain_file(functions, links=links))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+    for mode in MODES:
+        log = run_directory(machine.name).function_log(f"pmd-{mode}").read_text()
+        assert f"{mode} packet forwarding" in log
+
+
+# Each lcore takes one port, or two; keepalive's main lcore takes none and is not to be the first.
+ON_RINGS = {
+    "l2fwd-jobstats": ["{eal}", "--", "-p", "3", "-q", "2", "-T", "0"],
+    "l2fwd-keepalive": ["{eal}", "--main-lcore={lcore1}", "--", "-p", "3", "-q", "2", "-T", "0"],
+}
+
+
+@pytest.mark.parametrize("name", ON_RINGS)
+def test_examples_of_dpdk_are_secondary_processes(machine: Machine, name: str) -> None:
+    command = [str(stranger(name)), *ON_RINGS[name]]
+    lcores = 2 if any("{lcore1}" in word for word in command) else 1
+    basic: Json = {"command": command, "lcores": lcores, "cpu": 1, "cost_ns": 60}
+    machine.up(machine.chain_file({"basic": basic, "pmd": a_testpmd()}, links=on_rings("basic")))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+
+
+def test_a_field_of_mbufs_is_not_for_a_secondary_process(machine: Machine) -> None:
+    basic = {"command": [str(stranger("rxtx_callbacks"))], "cpu": 1, "cost_ns": 60}
+    file = machine.chain_file({"basic": basic}, links=on_rings("basic"))
+    assert "Cannot register mbuf field" in machine.unis("up", str(file), "--detach", code=1)
+    machine.up(machine.chain_file({"basic": basic}))  # on memif it may
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
 
 
 def test_rings_and_memifs_ours_and_others_are_one_chain(machine: Machine) -> None:

@@ -12,6 +12,7 @@ from unis import built
 from unis.runtime.directory import run_directory
 from unis.runtime.doctor.privileges import needed
 from unis.runtime.folders import folders_directory
+from unis.runtime.ports import port_plugin
 
 NET_RAW, DAC_OVERRIDE, IPC_LOCK = 1 << 13, 1 << 1, 1 << 14
 
@@ -46,6 +47,8 @@ def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
     assert_delivers_more_than(machine, delivered(run) + 10_000)
     assert_has(run["functions"]["pmd"], "nobody", NET_RAW)
     assert_has(run["functions"]["own"], "root", DAC_OVERRIDE | IPC_LOCK)
+    for process in run["functions"].values():  # what its user may read, it has loaded
+        assert str(port_plugin(machine.name)) in Path(f"/proc/{process}/maps").read_text()
     unisd = sum(1 << one.number for one in needed() if not one.ports)
     assert_has(run["unisd"], "root", unisd)
     folder, directory = folders_directory() / f"{machine.name}.pmd", run_directory(machine.name)

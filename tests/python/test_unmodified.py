@@ -136,13 +136,14 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
 
     def measured(_bench: object, _make: object, arms: tuple[Arm, ...], count: int) -> Rounds:
         first.append(arms[0].policy)
-        return rounds(**{arm.policy: 1.0 for arm in arms})[:count]
+        return rounds(**{str(arm): 1.0 for arm in arms})[:count]
 
     monkeypatch.setattr(unmodified, "line_transfer_ns", lambda *_: next(found))
     monkeypatch.setattr(strangers, "check", lambda _: None)
     monkeypatch.setattr(unmodified._Bench, "_measured", measured)
     monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))
-    settings = unmodified.Settings(rounds=12, window=0.1)
+    arms = (Arm("unis"), Arm("rr"), Arm("other"))
+    settings = unmodified.Settings(rounds=12, window=0.1, arms=arms)
     result = unmodified.compare("testpmd", settings, lambda _: None)
     assert (result.blocks, result.blocks_left_out) == (2, blocks_left_out)
     assert result.line_transfer_ns == kept

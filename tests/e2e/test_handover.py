@@ -1,0 +1,84 @@
+"""Functions pass the CPU on where they poll: UNiS' plug-in is in each that UNiS starts."""
+
+import os
+import signal
+
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.strangers import a_testpmd, stranger
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+
+HANDOVER = {"controller": "handover"}
+
+
+def switched_in(machine: Machine) -> dict[str, int]:
+    """How often each function had its turn, so far."""
+    return {
+        function["name"]: function["switched_in"] for function in machine.ps()["stats"]["functions"]
+    }
+
+
+def assert_all_have_turns(machine: Machine) -> None:
+    """Each function, from now on."""
+    before = switched_in(machine)
+    machine.wait_for(
+        lambda: all(count > before[name] for name, count in switched_in(machine).items()),
+        "each function has its turn",
+    )
+
+
+def distributor() -> Json:
+    """Threads that poll only rings inside their program, beside one that polls the ports."""
+    command = [str(stranger("distributor")), "-p", "3", "-c"]
+    return {"command": command, "cpu": 1, "lcores": 4, "cost_ns": 50}
+
+
+def test_strangers_hand_the_cpu_over(machine: Machine) -> None:
+    functions = {name: a_testpmd() for name in ("a", "b", "c")}
+    machine.up(machine.chain_file(functions, scheduler=HANDOVER))
+    assert machine.ps()["stats"]["controller"] == "CONTROLLER_HANDOVER"
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 100_000)
+    assert_all_have_turns(machine)
+    for controller in ("priority", "handover"):
+        machine.unis("policy", "unis", "--controller", controller)
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 100_000)
+    assert_whole(machine.exact_account())
+    # Under other policies it is as if the plug-in were not there.
+    machine.unis("policy", "other")
+    before = switched_in(machine)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert switched_in(machine) == before
+    machine.down()
+    machine.assert_clean()
+
+
+def test_threads_that_pass_nothing_on_have_turns_between_those_that_do(machine: Machine) -> None:
+    # It starts slowly: the others, which come first, are the servers of their memifs.
+    functions = {"a": a_testpmd(), "b": a_testpmd(), "distributor": distributor()}
+    chains = {"chain": {"path": ["a", "distributor", "b"]}}
+    machine.up(machine.chain_file(functions, chains=chains, scheduler=HANDOVER))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 5_000)
+    assert_all_have_turns(machine)
+
+
+def test_a_function_that_stops_dies_or_comes_back_holds_up_nobody_for_long(
+    machine: Machine,
+) -> None:
+    functions = {name: macswap(restart="on-failure") for name in ("a", "b", "c")}
+    machine.up(machine.chain_file(functions, scheduler=HANDOVER))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    pid = machine.pid_of("b")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        before = switched_in(machine)
+        machine.wait_for(
+            lambda: all(switched_in(machine)[name] > before[name] + 1000 for name in ("a", "c")),
+            "the others have their turns",
+        )
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    machine.kill(pid)
+    machine.wait_for(lambda: machine.ps()["functions"].get("b", pid) != pid, "b is not back")
+    assert_all_have_turns(machine)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
