@@ -32,13 +32,12 @@ from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 
-STRANGERS = (Arm("unis"), Arm("rr"), Arm("other"))
+STRANGERS = (Arm("unis"), Arm("unis", "handover"), Arm("rr"), Arm("other"))
 REFERENCE = (Arm("cooperative"),)
 YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts: what the reference is tried with
 _TRIAL = (Arm("cooperative"), Arm("unis"))  # of the reference: by unis the machine's speed is known
 _TRIAL_ROUNDS = 4  # for each of these
 _MOST_LEFT_OUT = 2  # times the blocks; on a machine without rest the figures have what there is
-_POLICIES = ("unis", "cooperative", "rr", "other")
 
 
 class PolicyResult(BaseModel):
@@ -75,21 +74,23 @@ class Settings:
 
     rounds: int  # at least, over all blocks; whole squares are measured
     window: float  # seconds
+    arms: tuple[Arm, ...] = STRANGERS
 
 
 def compare(name: str, settings: Settings, report: Callable[[str], None]) -> ChainResult:
     """Measures the chain called `name`. LaunchError where a program of it is missing."""
     strangers.check(name)
     # Looked at before we keep ourselves off the CPU of the functions.
-    bench = _Bench(name, Machine.this(), settings.window * strangers.most_pollers(name), report)
+    window = settings.window * strangers.most_pollers(name)
+    bench = _Bench(name, Machine.this(), settings.arms, window, report)
     tried: dict[int, Rounds] = {}
     for yield_every in YIELD_EVERY:
         report(f"{name}: the reference, a yield every {yield_every} bursts")
         tried[yield_every] = bench.reference(yield_every, _TRIAL, _TRIAL_ROUNDS)
     trials = trial_ratios(tried)
     best = best_yield_every(trials)
-    square = len(order.square(STRANGERS))
-    blocks = order.balanced_rounds(len(STRANGERS), settings.rounds) // square
+    square = len(order.square(settings.arms))
+    blocks = order.balanced_rounds(len(settings.arms), settings.rounds) // square
     rounds: Rounds = []
     transfers: list[float] = []
     left_out = 0
@@ -116,9 +117,15 @@ class _Bench:
     """Brings the two chains up, one at a time."""
 
     def __init__(
-        self, name: str, machine: Machine, window: float, report: Callable[[str], None]
+        self,
+        name: str,
+        machine: Machine,
+        arms: Sequence[Arm],
+        window: float,
+        report: Callable[[str], None],
     ) -> None:
         self._name = name
+        self._arms = arms
         self.machine = machine
         self._cpu = max(machine.cpus)
         self._window = window
@@ -127,7 +134,7 @@ class _Bench:
     def strangers(self, rounds: int) -> Rounds:
         return self._measured(
             lambda directory: strangers.stranger_chain(self._name, self._cpu, directory),
-            STRANGERS,
+            self._arms,
             rounds,
         )
 
@@ -193,15 +200,16 @@ def summarise(
     rounds: Rounds, programs: Sequence[str], trials: Mapping[int, float], blocks: int
 ) -> ChainResult:
     """Windows of all blocks, those of the reference beside those of the strangers."""
+    arms = _arms(rounds)
     return ChainResult(
         programs=list(programs),
         policies={
-            policy: PolicyResult(
-                mpps=Quartiles.of(throughput(rounds, policy)),
-                ratio_to_other=ratio(rounds, policy, "other"),
-                ratio_to_cooperative=ratio(rounds, policy, "cooperative"),
+            arm: PolicyResult(
+                mpps=Quartiles.of(throughput(rounds, arm)),
+                ratio_to_other=ratio(rounds, arm, "other") if "other" in arms else None,
+                ratio_to_cooperative=ratio(rounds, arm, "cooperative"),
             )
-            for policy in _POLICIES
+            for arm in arms
         },
         yield_every=best_yield_every(trials),
         tried=dict(trials),
@@ -210,11 +218,16 @@ def summarise(
     )
 
 
+def _arms(rounds: Rounds) -> list[str]:
+    """In the order in which they are shown: the engine's, the reference, the kernel's."""
+    place = {"unis": 0, "cooperative": 1}
+    return sorted(rounds[0], key=lambda arm: (place.get(arm.partition("/")[0], 2), arm))
+
+
 def _so_far(name: str, block: int, blocks: int, rounds: Rounds) -> str:
     medians = [
-        f"{policy} {statistics.median(throughput(rounds, policy)):.3f}"
-        for policy in _POLICIES
-        if rounds
+        f"{arm} {statistics.median(throughput(rounds, arm)):.3f}"
+        for arm in (_arms(rounds) if rounds else ())
     ]
     return f"{name}: block {block + 1} of {blocks}" + (
         f"; Mpps so far: {', '.join(medians)}" if medians else ""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRP
     from unis.bench.faults import Result as Faults
     from unis.bench.unmodified import ChainResult
     from unis.measure.paired import Paired
+    from unis.measure.windows import Arm
 
 _WINDOW = 0.2
 
@@ -54,12 +55,8 @@ def demo(
     """
     from unis.bench.demo import DemoOptions, run_demo
     from unis.bench.view import print_result
-    from unis.measure.windows import Arm
 
-    try:
-        compared = tuple(dict.fromkeys(Arm.parse(text.strip()) for text in arms.split(",")))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--arms") from None
+    compared = _arms(arms)
     with errors_told():
         page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
         result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
@@ -107,6 +104,9 @@ def unmodified(
     only: Annotated[
         str | None, typer.Option(help="Chains by their strangers, with commas; absent: all.")
     ] = None,
+    arms: Annotated[
+        str, typer.Option(help="Policies, or POLICY/CONTROLLER, with commas.")
+    ] = "unis,unis/handover,rr,other",
     rounds: Annotated[
         int, typer.Option(min=1, help="At least; a whole number of balanced squares.")
     ] = 24,
@@ -117,7 +117,7 @@ def unmodified(
 ) -> None:
     """Compare policies on chains of programs that the project did not write, over memif.
 
-    unis, rr and other in alternating windows, and functions of ours that co-operate, each with its
+    The arms in alternating windows, and functions of ours that co-operate, each with its
     best distance between yields, on the same links; the two chains alternate in blocks. The
     programs are fetched by `tools/strangers`. Suricata's alerts are compared with those that it
     raises alone on a core; exit code 1 if they differ.
@@ -132,7 +132,7 @@ def unmodified(
         raise typer.BadParameter(
             f"there is no chain {unknown[0]!r}: {', '.join(CHAINS)}", param_hint="--only"
         )
-    settings = unmodified_bench.Settings(rounds, window)
+    settings = unmodified_bench.Settings(rounds, window, _arms(arms))
     results: dict[str, ChainResult] = {}
     with errors_told():
         if file:
@@ -212,6 +212,16 @@ def _faults_table(result: Faults) -> Table:
             style="red" if of.wrong else "",
         )
     return table
+
+
+def _arms(text: str) -> tuple[Arm, ...]:
+    """What --arms says."""
+    from unis.measure.windows import Arm
+
+    try:
+        return tuple(dict.fromkeys(Arm.parse(word.strip()) for word in text.split(",")))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--arms") from None
 
 
 def _unmodified_table(name: str, result: ChainResult) -> Table:

@@ -18,7 +18,8 @@ _POLICIES = {
     "batch": "#7F7F7F",
 }
 _OTHER_POLICY = "#A0527A"
-_CONTROLLERS = {"signal": 0.35, "cgroup": 0.6}  # how much paler than the same policy by priority
+# How much paler than the same policy by priority; below 0: darker.
+_CONTROLLERS = {"signal": 0.35, "cgroup": 0.6, "handover": -0.35}
 _FUNCTIONS = ["#7FB2E5", "#F6B26B", "#93C47D", "#C9A0DC", "#E6B8AF", "#B7B7B7", "#A2C4C9"]
 _LIGHTNESS = (0.72, 0.52, 0.84)
 
@@ -32,6 +33,8 @@ def of_arm(arm: str) -> str:
     policy, _, controller = arm.partition("/")
     pale = _CONTROLLERS.get(controller, 0.0)
     red, green, blue = to_rgb(_POLICIES.get(policy, _OTHER_POLICY))
+    if pale < 0:
+        return to_hex((red * (1 + pale), green * (1 + pale), blue * (1 + pale)))
     return to_hex((red + (1 - red) * pale, green + (1 - green) * pale, blue + (1 - blue) * pale))
 
 
