@@ -143,7 +143,7 @@ void HandoverController::FindPlaces() noexcept {
 
 std::optional<ProcessController::Turn> HandoverController::TurnOn(CoreIndex core) noexcept {
   Core& here = cores_[core];
-  std::optional<TaskIndex> newest, in_turn;
+  std::optional<TaskIndex> newest, ended, in_turn;  // `ended`: a turn that has begun and is over
   for (const TaskIndex task : here.tasks) {
     State& state = states_[task];
     if (!state.in_line) continue;
@@ -154,10 +154,12 @@ std::optional<ProcessController::Turn> HandoverController::TurnOn(CoreIndex core
     if (turns == 0) continue;
     // It is the program that says so; more than some cannot be in one look.
     state.begun += std::min(turns, kMostTurns);
-    if (has_turn) newest = task;
+    (has_turn ? newest : ended) = task;
   }
   const bool back = std::exchange(here.back, false);
   if (newest) return Turn{.task = *newest, .begun = true};
+  // Without work turns are so short that most looks find none under way.
+  if (ended) return Turn{.task = *ended, .begun = true};
   if (back && in_turn) return Turn{.task = *in_turn, .begun = false};
   return std::nullopt;
 }

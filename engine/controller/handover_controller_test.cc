@@ -36,6 +36,24 @@ TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
   for (TaskIndex task = 0; task < 3; ++task) EXPECT_TRUE(controller->PassesOn(task));
 }
 
+// As it is where nobody has work: a look finds no turn under way, and the line goes on all the
+// same.
+TEST_F(HandoverControllerTest, ATurnThatIsOverIsSeenToo) {
+  TurnTakers takers({Kind::kDeaf, Kind::kDeaf});
+  auto controller = HandoverController::Create(takers.tasks()).value();
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  const auto turns = Turns::Find(takers.pid(1)).value();
+  unis_turn& turn = *turns->Of(takers.pid(1));
+  EXPECT_FALSE(controller->TurnOn(0));
+  turn.passed = turn.began = turn.began + 1;
+  const auto seen = controller->TurnOn(0);
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->task, 1u);
+  EXPECT_TRUE(seen->begun);
+  EXPECT_FALSE(controller->TurnOn(0)) << "once";
+}
+
 TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kDeaf, Kind::kTakesTurns});
   auto controller = HandoverController::Create(takers.tasks()).value();
