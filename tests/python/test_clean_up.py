@@ -215,6 +215,24 @@ def test_logs_are_kept_of_the_last_runs(tmp_path: Path) -> None:
     assert latest("other") is None
 
 
+def test_of_many_tries_to_bring_a_run_up_again_the_first_and_the_last_are_kept(
+    tmp_path: Path,
+) -> None:
+    for number in range(KEPT + 2):
+        directory = make_run(tmp_path)
+        directory.event_log.write_text(f"try {number}\n")
+        if number == 0:
+            assert clean_up(directory, "one") == []
+            continue
+        assert clean_up(directory, "one", "it died") == []
+        state = directory.read()
+        assert state
+        directory.write(state.with_changes(failures=number))
+        assert forget(directory, "one") == []
+    said = [run.directory.event_log.read_text() for run in ended()]
+    assert said == [f"try {number}\n" for number in (KEPT + 1, 1, 0)]
+
+
 def need_leaf(run_id: str) -> cgroup.Leaf:
     name = cgroup.leaf_name(run_id)
     leaf = cgroup.Leaf(name, run_id) if name else None

@@ -92,6 +92,26 @@ def test_an_engine_that_dies_in_each_call(place: Place, call: str) -> None:
     place.assert_nothing_left()
 
 
+def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
+    """Its engine finds no way to come up any more: the launcher tries and tries."""
+    file = place.file()
+    file.write_text(
+        json.dumps({**json.loads(file.read_text()), "platform": {"restart": "on-failure"}})
+    )
+    place.unis("up", file, "-d")
+    (row,) = place.ps()
+    assert not row["comes_again"]
+    place.program("engine/unisd", "exit 1")
+    os.kill(row["unisd"], signal.SIGKILL)
+    wait_for(lambda: [row["comes_again"] for row in place.ps()] == [True])
+    logs = place.folder / "run" / "ended"
+    wait_for(lambda: logs.exists() and len(list(logs.iterdir())) == 2)
+    wait_for(lambda: "failed, and is brought up again (`unis down life`" in place.unis("ps"))
+    place.unis("down", "life")
+    wait_for(lambda: not Path(f"/proc/{row['launcher']}").exists())
+    assert place.ps() == []
+
+
 @pytest.mark.parametrize("victim", ["launcher", "unisd", "a", "launcher and guard"])
 def test_a_killed_process_takes_the_run_with_it(place: Place, victim: str) -> None:
     place.unis("up", place.file(), "-d")

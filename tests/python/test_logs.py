@@ -126,7 +126,7 @@ def test_who_follows_a_log_goes_on_at_its_new_end(
 
 
 def test_logs_that_cannot_be_kept_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: RunDirectory) -> None:
+    def full(_: RunDirectory, **_more: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     directory = stale_run(tmp_path)

@@ -85,6 +85,11 @@ def show(row: Row) -> None:
 
 def _headline(row: Row) -> str:
     state = row.state
+    if state.comes_again():
+        return (
+            f"{state.name}: failed, and is brought up again (`unis down {state.name}` gives "
+            f"it up): {state.reason}"
+        )
     if state.phase == Phase.FAILED:
         then = "tries again" if state.problems else "forgets it"
         return (
@@ -117,6 +122,7 @@ def as_json_row(row: Row) -> dict[str, Any]:
         "phase": phase,
         "reason": state.reason,
         "problems": state.problems,
+        "comes_again": state.comes_again(),
         "chain_file": state.chain_file,
         "attached": state.attached,
         "cpus": state.cpus,

@@ -60,7 +60,8 @@ def forget(directory: RunDirectory, run_id: str) -> list[str]:
             state = directory.read()
             if state is None or state.run_id != run_id or not state.undone():
                 return []
-            return put_away(directory)
+            # The first is the run that died, the second the first try to bring it up again.
+            return put_away(directory, instead=state.failures > 2)
     except LaunchError as error:  # of the lock
         return [str(error)]
 

@@ -29,19 +29,23 @@ class EndedRun:
         return self.ended_ns // 10**9
 
 
-def keep(directory: RunDirectory) -> None:
-    """Moves the logs of a run where they outlast it, and forgets the oldest."""
+def keep(directory: RunDirectory, *, instead: bool = False) -> list[str]:
+    """Moves the logs of a run where they outlast it, and forgets the oldest; what could not be.
+
+    `instead` of those of the last run of its name: of many tries that fail alike one is enough.
+    """
     logs = directory.logs()
     if not logs:
-        return
+        return []
     own_directory(_kept(), 0o755)
     # Two runs of one name do not end within a nanosecond.
+    same = [old for old in ended() if old.name == directory.name]
     place = _kept() / f"{time.time_ns()}.{directory.name}"
     place.mkdir(mode=0o700)
     for log in logs:
         shutil.move(log, place / log.name)
-    for old in ended()[KEPT:]:
-        shutil.rmtree(old.directory.path, ignore_errors=True)
+    forgotten = same[:1] if instead else ended()[KEPT:]
+    return [problem for old in forgotten for problem in remove_tree(old.directory.path)]
 
 
 def shorten(log: Path, most: int = LOG_BYTES) -> None:
@@ -61,14 +65,17 @@ def shorten(log: Path, most: int = LOG_BYTES) -> None:
             shorter.write(b"unis: %d bytes before this were left out\n%s" % (size - len(end), end))
 
 
-def put_away(directory: RunDirectory) -> list[str]:
-    """Removes the folder of a run that is undone, but for its logs; what could not be done."""
+def put_away(directory: RunDirectory, *, instead: bool = False) -> list[str]:
+    """Removes the folder of a run that is undone, but for its logs; what could not be done.
+
+    `instead`: as for `keep`.
+    """
     try:
-        keep(directory)
+        problems = keep(directory, instead=instead)
     except (OSError, LaunchError) as error:  # nobody may have read them yet
         problem = f"cannot keep the logs of `{directory.name}`, which stay in {directory.path}"
         return [f"{problem}: {error}", *_remove_but_logs(directory)]
-    return remove_tree(directory.path)
+    return problems + remove_tree(directory.path)
 
 
 def _remove_but_logs(directory: RunDirectory) -> list[str]:

@@ -59,6 +59,7 @@ class RunState:
     phase: Phase = Phase.STARTING
     reason: str = ""
     problems: list[str] = field(default_factory=list)  # what could not be undone
+    failures: int = 0  # runs till it, the first by a death, whose launcher brings them up again
     leaf: str | None = None  # cgroup v2, below its mount
     guard: ProcessId | None = None
     unisd: ProcessId | None = None
@@ -73,6 +74,10 @@ class RunState:
     def live(self) -> bool:
         """Whether somebody still looks after it."""
         return self.phase != Phase.FAILED and self.launcher.alive()
+
+    def comes_again(self) -> bool:
+        """Whether its launcher waits to bring it up again."""
+        return self.undone() and self.failures > 0 and self.launcher.alive()
 
     def undone(self) -> bool:
         """Whether nothing of it is left but the reason and the logs."""

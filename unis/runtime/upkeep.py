@@ -14,12 +14,15 @@ from unis.plan.model import Plan
 from unis.runtime.account import account_line
 from unis.runtime.backoff import Backoff
 from unis.runtime.claim import Report
-from unis.runtime.directory import run_directory
+from unis.runtime.directory import RunDirectory, run_directory
+from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.keeper import Keeper
+from unis.runtime.lock import locked
 from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
 from unis.runtime.running import running
+from unis.runtime.state import RunState
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Upkeep:
         backoff = Backoff()
         timeout = self.timeout
         before = ""
+        failed: set[str] = set()  # ids of runs, since it ran
         while True:
             try:
                 self._once(plan, timeout, before)
@@ -45,19 +49,24 @@ class Upkeep:
                 plan, timeout = death.run.plan, None
                 self.options = death.run.options
                 before = f"{death}, so all of the run was brought up again"
-                self._wait(death, plan, backoff.after(death.ran))
+                failed = set()
+                self._wait(death, plan, backoff.after(death.ran), failed)
             except _StillDownError as failure:
-                self._wait(failure, plan, backoff.after(0.0))
+                self._wait(failure, plan, backoff.after(0.0), failed)
             else:
                 return
 
-    def _wait(self, why: "_DownError", plan: Plan, seconds: float) -> None:
+    def _wait(self, why: "_DownError", plan: Plan, seconds: float, failed: set[str]) -> None:
         """Raises the error behind `why` if nobody wants the run back any more."""
         self.report(f"{why}; all of the run is brought up again in {seconds:g} s")
         self.switch.resume()
+        directory = run_directory(plan.name)
+        with contextlib.suppress(OSError, LaunchError), locked(directory.lock):  # `unis ps` tells
+            if noted := _ours(directory):
+                failed.add(noted.run_id)  # the same where the next could not even claim its place
+                directory.write(noted.with_changes(failures=len(failed)))
         time.sleep(seconds)
-        noted = run_directory(plan.name).read()
-        if noted is None or noted.launcher != ProcessId.me():  # `unis down` was faster
+        if _ours(directory) is None:  # `unis down` was faster
             raise why.error from None
 
     def _once(self, plan: Plan, timeout: float | None, before: str) -> None:
@@ -86,6 +95,11 @@ class Upkeep:
             if served is not None and died and died.run.plan.restart == "on-failure":
                 raise _EngineDiedError(died, served, error) from None
             raise
+
+
+def _ours(directory: RunDirectory) -> RunState | None:
+    noted = directory.read()
+    return noted if noted and noted.launcher == ProcessId.me() else None
 
 
 class _DownError(Exception):
