@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from tests.python.place import Place, wait_for
 from tests.python.test_live import kill, log, row, write
+from unis.runtime import terminal
+from unis.runtime.child import Command, start
 
 # What the process that goes on leaves a note of.
 NOTE = "echo $$ >noted; exec sleep 1000"
@@ -148,3 +151,19 @@ def test_what_is_typed_has_its_bounds(place: Place) -> None:
     assert "functions.a.stdin: has 70000 bytes, and a program is told 65536 at most" in said
     said = place.unis("up", talker(place, terminal=True, stdin="x" * 5000), "-d", code=2)
     assert "has a line of 5000 bytes, and a terminal takes 4095 at most" in said
+
+
+def test_last_words_said_to_a_terminal_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = terminal._relay
+
+    def late(*words: Any) -> None:
+        time.sleep(0.3)
+        relay(*words)
+
+    monkeypatch.setattr(terminal, "_relay", late)
+    command = Command(["sh", "-c", "echo my last words"], terminal=True)
+    ended = start("it", command, tmp_path / "log", "id")
+    ended.process.wait()
+    assert "my last words" in ended.last_words()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import termios
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
 from unis.runtime.terminal import make_terminal
 
+_RELAY_SECONDS = 1.0  # for what a program has said to its terminal to be in its log
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
 # Of DPDK's rte_eth_dev_configure; and RTE_ETH_RX_OFFLOAD_CHECKSUM, which `offloads` can add.
 _REFUSED_OFFLOADS = re.compile(
@@ -65,6 +67,9 @@ class Child:
     what: str
     process: Process
     log: Path
+    relay: threading.Thread | None = (
+        None  # what brings what it says to its log, if it is not itself
+    )
 
     def check(self, *, starting: bool = True) -> None:
         """Raises RunFailedError if it has ended; only while `starting` can that be bad input."""
@@ -82,6 +87,8 @@ class Child:
     def last_words(self) -> str:
         """Who ended how, and the end of its log."""
         sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
+        if self.relay:  # what the program has left running may keep its terminal
+            self.relay.join(_RELAY_SECONDS)
         if lines := last_lines(self.log):
             sentence += f"{_advice(lines)}; the end of {self.log}:\n{lines}"
         return sentence
@@ -108,12 +115,13 @@ def start(
     enter = leaf.enter() if leaf else []
     limits = command.rights.before(own) if command.rights else []
     user = command.rights.user if command.rights else None
+    relay: threading.Thread | None = None
     with contextlib.ExitStack() as stack:
         with written(log):
             stream = appending(log)
         if command.terminal:
             try:
-                end = make_terminal(command.stdin or "", stream)
+                end, relay = make_terminal(command.stdin or "", stream)
             except (OSError, termios.error) as error:
                 stream.close()
                 raise LaunchError(
@@ -144,4 +152,4 @@ def start(
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()
-    return Child(what, process, log)
+    return Child(what, process, log, relay)

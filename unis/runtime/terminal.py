@@ -15,8 +15,9 @@ _ROWS, _COLUMNS = 24, 80
 _PIECE_BYTES = 1 << 16
 
 
-def make_terminal(typed: str, log: BinaryIO) -> int:
-    """The program's end of a new terminal into which `typed` is typed; the caller closes it.
+def make_terminal(typed: str, log: BinaryIO) -> tuple[int, threading.Thread]:
+    """The program's end of a new terminal into which `typed` is typed; the caller closes it. And
+    who relays what is said to `log`: it ends when all of it is there.
 
     Our end is closed, and `log` with it, once no process has the program's end any more.
     """
@@ -28,8 +29,9 @@ def make_terminal(typed: str, log: BinaryIO) -> int:
     termios.tcsetwinsize(theirs, (_ROWS, _COLUMNS))
     os.set_blocking(ours, False)
     # A thread, for the launcher may wait for the engine while the program waits for its reader.
-    threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True).start()
-    return theirs
+    relay = threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True)
+    relay.start()
+    return theirs, relay
 
 
 def _relay(ours: int, typed: bytes, log: BinaryIO) -> None:
