@@ -211,7 +211,8 @@ class Function(_Part):
     queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
     """How many queues, each way, it has on each of its memifs; a neighbour on memif has as many."""
     stdin: Said | None = None
-    """What a command reads from its standard input, which then stays open; at most 64 KiB."""
+    """What a command reads from its standard input, which then stays open; at most 65536 bytes as
+    UTF-8 (the schema's maxLength counts characters, of up to four bytes)."""
     terminal: bool = False
     """Whether its standard input and output are a terminal; what `stdin` holds is typed into it."""
     cpu: Cpu | None = None
