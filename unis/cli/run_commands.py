@@ -250,10 +250,11 @@ def policy(
     controller: ControllerOption = None,
     name: NameOption = None,
 ) -> None:
-    """Change the policy, and with it maybe the controller, of a running chain.
+    """Change the policy, and with it the controller if one is named, of a running chain.
 
-    It counts, as what the command line of `unis up` says, till the run is taken down: also when
-    another unisd takes over, and before what `unis apply` reads.
+    It counts till the run is taken down, as if the command line of `unis up` had said it: also
+    when another unisd takes over, and instead of what a file says that `unis apply` reads. Not for
+    the runs of `unis bench` and `unis demo`, which set the policy themselves.
 
     Example: unis policy rr
     """

@@ -29,6 +29,7 @@ from unis.plan.attached import (
 from unis.plan.machine import Machine
 from unis.runtime import held
 from unis.runtime.backoff import Backoff
+from unis.runtime.change import change_policy
 from unis.runtime.claim import claim_more
 from unis.runtime.control import ControlSocket, Say
 from unis.runtime.directory import all_runs
@@ -242,6 +243,8 @@ class Attendant:
             run.note(line)
             say(line)
 
+        if request.get("what") == "policy":
+            return change_policy(run, request)
         if request.get("what") == "attach":
             try:
                 wanted = AttachRequest(**request["attach"])
@@ -255,8 +258,6 @@ class Attendant:
             function = str(request.get("function"))
             self.detach(function)
             tell(f"{function} is detached")
-        elif request.get("what") == "policy":
-            run.set_policy(str(request.get("policy")), request.get("controller"))
         else:
             raise LaunchError(
                 f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "

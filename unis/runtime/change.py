@@ -55,6 +55,13 @@ class ApplyRequest:
         return asdict(self)
 
 
+def change_policy(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What `unis policy` asks every launcher for. UnisError if it cannot be."""
+    policy, controller = str(data.get("policy")), data.get("controller")
+    run.set_policy(policy, controller)
+    return {"policy": policy, "controller": controller}
+
+
 def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """Changes the run as the request says; `missing` functions are dead. UnisError if it cannot.
 

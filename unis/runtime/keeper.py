@@ -17,7 +17,7 @@ from typing import Any
 from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.runtime.backoff import Backoff
-from unis.runtime.change import answer
+from unis.runtime.change import answer, change_policy
 from unis.runtime.child import Child
 from unis.runtime.control import ControlSocket, Say
 from unis.runtime.errors import RunFailedError
@@ -247,8 +247,7 @@ class Keeper:
 
     def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
         if request.get("what") == "policy":
-            self.run.set_policy(str(request.get("policy")), request.get("controller"))
-            return {}
+            return change_policy(self.run, request)
         try:
             return answer(self.run, self.missing, request, say)
         finally:
