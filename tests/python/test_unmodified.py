@@ -147,5 +147,7 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
     result = unmodified.compare("testpmd", settings, lambda _: None)
     assert (result.blocks, result.blocks_left_out) == (2, blocks_left_out)
     assert result.line_transfer_ns == kept
+    assert [block.line_transfer_ns for block in result.by_block] == kept
+    assert all(set(block.mpps.values()) == {1.0} for block in result.by_block)
     assert result.windows == 12
     assert first[-2:] == ["cooperative", "unis"]  # the second block has the reference first

@@ -81,6 +81,7 @@ class Result(BaseModel):
     """What `--json` writes."""
 
     seed: int
+    program_over_memif: str  # the function struck in the second chain
     faults: int
     wrong: int
     kinds: dict[str, Kind]
@@ -112,6 +113,13 @@ def ends_the_run(fault: Fault) -> bool:
     return any(strike.target in PARTS for strike in fault)
 
 
+def program_over_memif() -> tuple[str, dict[str, object]]:
+    """Its name, and what the chain file says of it: dpdk-testpmd where it was fetched, else ours."""
+    if stranger := testpmd():
+        return Path(stranger["command"][0]).name, stranger
+    return "macswap", {"program": "macswap", "cost_ns": 60}
+
+
 def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) -> Path:
     """Three chains on one CPU, at a rate that it can keep up with; packets come from the kernel's
     `device`, or are made.
@@ -119,8 +127,7 @@ def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) 
     macswap = {"program": "macswap", "cost_ns": 60, "cpu": cpu, "restart": "on-failure"}
     functions: dict[str, dict[str, object]] = {one: {**macswap} for one in (*STRUCK, "bystander")}
     first, second, over_memif = STRUCK
-    if stranger := testpmd():
-        functions[over_memif] = {**stranger, "cpu": cpu, "restart": "on-failure"}
+    functions[over_memif] = {**program_over_memif()[1], "cpu": cpu, "restart": "on-failure"}
     made = {"source": {"kind": "synthetic", "size": 64, "flows": 16}, "rate": "200kpps"}
     sent = {"source": {"kind": "port", "device": f"net_tap0,iface={device}"}}
     data = {
@@ -328,15 +335,9 @@ class Faults:
 
 def _lost(stats: pb.Stats) -> int:
     chain = next(chain for chain in stats.chains if chain.name == "bystander")
-    paths = [
-        path for function in stats.functions if function.name == "bystander"
-        for path in function.paths
-    ]  # fmt: skip
-    return int(
-        chain.dropped_ingress_full
-        + chain.dropped_down
-        + sum(path.dropped_egress_full for path in paths)
-    )
+    function = next(function for function in stats.functions if function.name == "bystander")
+    behind = sum(path.dropped_egress_full for path in function.paths)
+    return int(chain.dropped_ingress_full + chain.dropped_down + behind)
 
 
 def _strike(pid: int, how: str) -> None:
@@ -364,6 +365,7 @@ def summarise(seed: int, outcomes: Sequence[Outcome]) -> Result:
         kinds.setdefault(outcome.fault, []).append(outcome)
     return Result(
         seed=seed,
+        program_over_memif=program_over_memif()[0],
         faults=len(outcomes),
         wrong=sum(bool(outcome.wrong) for outcome in outcomes),
         kinds={

@@ -48,6 +48,13 @@ class PolicyResult(BaseModel):
     ratio_to_cooperative: Paired | None
 
 
+class BlockResult(BaseModel):
+    """One block of the figures, for who wants to see how far the machine drifted."""
+
+    mpps: dict[str, float]  # by policy, the median of its windows
+    line_transfer_ns: float | None  # between the CPUs, median; None: it could not be measured
+
+
 class ChainResult(BaseModel):
     """What was found of one chain."""
 
@@ -58,6 +65,7 @@ class ChainResult(BaseModel):
     blocks: int  # times that each of the two chains was brought up, and is in the figures
     line_transfer_ns: list[float] = []  # between the CPUs, in blocks where it could be measured
     blocks_left_out: int = 0  # in which that changed
+    by_block: list[BlockResult] = []  # in the order in which they were measured
     windows: int  # of each policy
     alerts: Alerts | None = None  # of the chain with Suricata
 
@@ -92,7 +100,7 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
     square = len(order.square(settings.arms))
     blocks = order.balanced_rounds(len(settings.arms), settings.rounds) // square
     rounds: Rounds = []
-    transfers: list[float] = []
+    by_block: list[BlockResult] = []
     left_out = 0
     for block in range(blocks):
         while True:
@@ -103,9 +111,11 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
             left_out += 1
             report(f"{name}: the CPUs' distance changed, block {block + 1} again")
         rounds += measured
-        transfers += [statistics.median(known)] if (known := [x for x in found if x]) else []
+        by_block.append(block_result(measured, found))
     result = summarise(rounds, [one.program for one in strangers.CHAINS[name]], trials, blocks)
-    result.line_transfer_ns = transfers
+    result.by_block = by_block
+    transfers = [one.line_transfer_ns for one in by_block]
+    result.line_transfer_ns = [took for took in transfers if took is not None]
     result.blocks_left_out = left_out
     if name == "suricata":
         report(f"{name}: its alerts, once through each capture, alone and in the chain")
@@ -194,6 +204,15 @@ def trial_ratios(tried: Mapping[int, Rounds]) -> dict[int, float]:
 def best_yield_every(trials: Mapping[int, float]) -> int:
     """The one with the most throughput; of equals the one that yields most often."""
     return max(trials, key=lambda every: (trials[every], -every))
+
+
+def block_result(rounds: Rounds, transfers: Sequence[float | None]) -> BlockResult:
+    """One block: both its halves, and the distances measured around them."""
+    known = [took for took in transfers if took]
+    return BlockResult(
+        mpps={policy: statistics.median(throughput(rounds, policy)) for policy in _POLICIES},
+        line_transfer_ns=statistics.median(known) if known else None,
+    )
 
 
 def summarise(
