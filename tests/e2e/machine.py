@@ -106,7 +106,7 @@ class Machine:
 
     def set_policy(self, policy: str) -> None:
         """Of the engine alone: unlike with `unis policy` the launcher does not hear of it, and
-        another unisd, or one that `unis apply` reaches, has the former one.
+        the next unisd has the former one.
         """
         with EngineClient(run_directory(self.name).socket) as client:
             client.set_policy(names.policy(policy))

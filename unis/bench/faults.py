@@ -114,7 +114,7 @@ def ends_the_run(fault: Fault) -> bool:
 
 
 def program_over_memif() -> tuple[str, dict[str, object]]:
-    """Its name, and what the chain file says of it: dpdk-testpmd where it was fetched, else ours."""
+    """Its name, and what the chain file says of it: testpmd where it was fetched, else ours."""
     if stranger := testpmd():
         return Path(stranger["command"][0]).name, stranger
     return "macswap", {"program": "macswap", "cost_ns": 60}

@@ -1,0 +1,42 @@
+"""What `unis doctor` finds of the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.python.commands import stale_run
+from unis.runtime.doctor import machine
+from unis.runtime.doctor.finding import Level
+
+pytestmark = pytest.mark.usefixtures("own_runs")
+
+
+def far(monkeypatch: pytest.MonkeyPatch, took: dict[int, float | None]) -> None:
+    """Lets a cache line take so many ns from CPU 0 to another."""
+    monkeypatch.setattr(machine, "line_transfer_ns", lambda first, cpu: took[first + cpu])
+
+
+def test_the_farthest_cpu_tells_and_one_that_cannot_be_measured_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    far(monkeypatch, {1: 30.0, 2: 60.0, 3: None})
+    near = machine.distance(frozenset({0, 1, 2, 3}))
+    assert near.level == Level.OK
+    assert "CPU 0 to 2: a cache line takes 60 ns" in near.found
+    far(monkeypatch, {1: 30.0, 2: 170.0})
+    away = machine.distance(frozenset({0, 1, 2}))
+    assert away.level == Level.NOTE
+    assert "CPU 0 to 2: a cache line takes 170 ns" in away.found
+
+
+def test_what_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    far(monkeypatch, {1: None})
+    for cpus in ({0}, {0, 1}):
+        found = machine.distance(frozenset(cpus))
+        assert (found.level, found.found) == (Level.NOTE, "cannot be measured now")
+
+
+def test_chains_that_run_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    far(monkeypatch, {})
+    stale_run(tmp_path)  # on CPUs 0 and 1
+    assert machine.distance(frozenset({0, 1})).found == "not measured: chains run"
