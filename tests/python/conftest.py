@@ -28,6 +28,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
     fit = os.geteuid() == 0 and len(os.sched_getaffinity(0)) > 1
     need(fit and Path("/dev/hugepages").exists(), "needs root, two CPUs and hugepages")
     place = Place(tmp_path)
-    yield place
-    place.unis("down", "--all")
-    place.assert_nothing_left()
+    try:
+        yield place
+        place.unis("down", "--all")
+        place.assert_nothing_left()
+    finally:
+        place.clear()

@@ -1,7 +1,10 @@
 """A build of a false engine and functions that sleep: whole runs that carry no packets."""
 
+import contextlib
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -80,22 +83,51 @@ class Place:
     def called(self, name: str) -> bool:
         return self.calls.exists() and name in self.calls.read_text().split()
 
-    def left(self) -> list[str]:
-        """Processes and cgroups of any run here, and what its programs load."""
-        found: list[str] = []
-        for entry in Path("/proc").iterdir():
+    def processes(self) -> dict[int, str]:
+        """The command lines, by number, of what runs here have started and has not ended."""
+        found: dict[int, str] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
             try:
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 mark = RUN_MARK.encode() + b"=" in (entry / "environ").read_bytes()
             except OSError:
                 continue
             if str(self.folder / "run") in line or (mark and str(self.folder) in line):
-                found.append(line)
+                found[int(entry.name)] = line
+        return found
+
+    def left(self) -> list[str]:
+        """Processes and cgroups of any run here, and what its programs load."""
         copies = (self.folder / "run" / "ports").glob("*")
-        return [*found, *map(str, copies), *map(str, leaves())]
+        return [*self.processes().values(), *map(str, copies), *map(str, leaves())]
+
+    def clear(self) -> None:
+        """Ends what a test that failed has left: other tests look for cgroups too."""
+        states = (self.folder / "run" / "runs").glob("*/state.json")
+        ours = {json.loads(state.read_text())["run_id"] for state in states}
+        processes = self.processes()
+        left = [
+            leaf
+            for leaf in leaves()
+            if leaf.name.removeprefix("unis-") in ours
+            or {*map(int, (leaf / "cgroup.procs").read_text().split())} & processes.keys()
+        ]
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for leaf in left:
+            with contextlib.suppress(FileNotFoundError):  # whoever undoes the run was faster
+                (leaf / "cgroup.kill").write_text("1")
+            wait_for(functools.partial(_removed, leaf), lambda: "a cgroup stays")
 
     def assert_nothing_left(self) -> None:
         wait_for(lambda: not self.left(), lambda: str(self.left()))
+
+
+def _removed(leaf: Path) -> bool:
+    with contextlib.suppress(OSError):
+        leaf.rmdir()
+    return not leaf.exists()
 
 
 def wait_for(condition: Callable[[], bool], complaint: Callable[[], str] = str) -> None:
