@@ -210,7 +210,7 @@ def block_result(rounds: Rounds, transfers: Sequence[float | None]) -> BlockResu
     """One block: both its halves, and the distances measured around them."""
     known = [took for took in transfers if took]
     return BlockResult(
-        mpps={policy: statistics.median(throughput(rounds, policy)) for policy in _POLICIES},
+        mpps={policy: statistics.median(throughput(rounds, policy)) for policy in _arms(rounds)},
         line_transfer_ns=statistics.median(known) if known else None,
     )
 

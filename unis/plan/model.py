@@ -81,6 +81,11 @@ class FunctionPlan:
     restart: str  # when it ends: never, on-failure
     ports: tuple[PortPlan, ...]
 
+    @property
+    def is_command(self) -> bool:
+        """A program by its own command line; those of ours have no input."""
+        return self.stdin is not None
+
     def message(self, cost_ns: float) -> pb.FunctionConfig:
         """As the engine wants it; `cost_ns` stands in where the plan has none."""
         return pb.FunctionConfig(
