@@ -59,6 +59,7 @@ TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine)
   auto controller = HandoverController::Create(takers.tasks()).value();
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 1));
+  ASSERT_TRUE(takers.Runs(1));
   const auto before = takers.Now();
   std::this_thread::sleep_for(20ms);
   const auto after = takers.Now();
@@ -74,6 +75,7 @@ TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
   auto controller = HandoverController::Create(takers.tasks(0xffff'ffff)).value();
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
+  ASSERT_TRUE(takers.Runs(0));
   std::this_thread::sleep_for(5ms);
   const std::uint64_t other = takers.Now()[1];
   std::this_thread::sleep_for(5ms);
@@ -95,6 +97,7 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   EXPECT_EQ(takers.Now()[1], still);
   ASSERT_TRUE(controller->Switch(0, 0, 1));
   EXPECT_TRUE(takers.Runs(1));
+  std::this_thread::sleep_for(1ms);
   const std::uint64_t line = takers.Now()[0];
   std::this_thread::sleep_for(10ms);
   EXPECT_EQ(takers.Now()[0], line);
