@@ -172,6 +172,10 @@ def down(
 
 
 def _down(directory: RunDirectory, state: RunState) -> list[str]:
+    if state.comes_again():  # it waits to try once more
+        _ask_launcher(directory, state)
+        say(f"{state.name}: down")
+        return forget(directory, state.run_id)
     if state.undone():
         say(f"{state.name}: forgotten")
         return forget(directory, state.run_id)
