@@ -133,7 +133,7 @@ def test_the_death_of_unisd_returns_the_threads(run: RunDirectory) -> None:
             assert soon(lambda: scheduling(one) == (os.SCHED_BATCH, 5))
             assert soon(lambda: scheduling(two) == (os.SCHED_OTHER, 0))
             assert one.poll() is two.poll() is None, "the launcher lives, and may end them itself"
-        assert "unisd died" in it.said()
+        assert soon(lambda: "unisd died" in it.said())
 
 
 def test_from_a_dead_unisd_they_have_their_cpus_again_from_one_that_goes_on_not(
