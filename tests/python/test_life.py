@@ -108,7 +108,7 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     wait_for(lambda: logs.exists() and len(list(logs.iterdir())) == 2)
     wait_for(lambda: "failed, and is brought up again (`unis down life`" in place.unis("ps"))
     place.unis("down", "life")
-    wait_for(lambda: not Path(f"/proc/{row['launcher']}").exists())
+    wait_for(lambda: row["launcher"] not in place.processes())
     assert place.ps() == []
 
 
