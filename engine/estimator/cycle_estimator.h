@@ -48,7 +48,7 @@ class CycleEstimator {
   CycleEstimator& operator=(const CycleEstimator&) = delete;
 
   // Sends `frames` over and over; adds a sample each round. As often as wanted: each call goes on
-  // where the one before ended. Fails when the function takes longer than 0.1 s over a train.
+  // where the one before ended. Fails when the function takes longer than 0.5 s over a train.
   // Afterwards, also after an error: let the function run until Settle(), stop it, then Finish(),
   // and only then let the others go on.
   absl::Status Run(const Frames& frames, std::uint64_t rounds, CostSamples& samples);
