@@ -152,7 +152,9 @@ class NetUnisSecondaryTest : public testing::Test {
     explicit Primary(const char* driver) : copy(driver) {
       setenv("UNIS_TEST_GROUP", group.c_str(), 1);
       setenv("UNIS_TEST_DRIVER", copy.path().c_str(), 1);
-      started = StartEal({"--lcores", "0@0", "-m", "32"});
+      // Where the others have room for it too: DPDK's own place is the address sanitizer's, and
+      // what the kernel gives instead one of them may have taken.
+      started = StartEal({"--lcores", "0@0", "-m", "32", "--base-virtaddr=0x200000000000"});
       if (!started) return;
       std::uint64_t owner = 0;  // whoever asks for one makes what ethdev shares
       started = rte_eth_dev_owner_new(&owner) == 0;
