@@ -215,11 +215,11 @@ bool HeldThread::Signal(int signal) noexcept {
   return sent;
 }
 
-absl::Status HeldThread::SetYielding(bool yielding) {
+absl::Status HeldThread::SetYielding(std::uint32_t every) {
   errno = ESRCH;
   // To any thread of the process where the kernel knows none by descriptor: one handler serves all.
   const Pidfd& receiver = thread_ ? *thread_ : process_;
-  if (alive() && receiver.Queue(SIGRTMIN, yielding ? 1 : 0)) return absl::OkStatus();
+  if (alive() && receiver.Queue(SIGRTMIN, static_cast<int>(every))) return absl::OkStatus();
   return ErrnoStatus(Cannot("switch the yielding of"));
 }
 

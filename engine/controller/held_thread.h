@@ -81,8 +81,9 @@ class HeldThread {
   // To the whole process. False: it has ended. A process stopped so goes on when it is put back.
   // One system call, no allocation.
   bool Signal(int signal) noexcept;
-  // Switches the function's own yielding (--yield-every): SIGRTMIN with the value 1 or 0.
-  absl::Status SetYielding(bool yielding);
+  // Bursts after which the function yields by itself (its --yield-every): SIGRTMIN with that
+  // number. 0: it does not.
+  absl::Status SetYielding(std::uint32_t every);
 
   // As it was when taken. Any number of times; a thread that is gone needs nothing back.
   absl::Status Restore();

@@ -205,7 +205,7 @@ TEST_F(HeldThreadTest, AnErrorNamesTheFunctionAndTheThread) {
   EXPECT_FALSE(dead.alive());
   EXPECT_EQ(dead.DescribeClass(), "gone");
   for (const absl::Status& status :
-       {dead.SetClass(SCHED_FIFO, 1), dead.Pin(LastCpu()), dead.SetYielding(true),
+       {dead.SetClass(SCHED_FIFO, 1), dead.Pin(LastCpu()), dead.SetYielding(8),
         dead.Class().status(), dead.Move("/dev/null", "/dev/null"),
         HeldThread::Take("dead", dead.pid(), dead.tid()).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
@@ -250,7 +250,7 @@ TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
   EXPECT_FALSE(held.SetPriority(3));
   EXPECT_FALSE(held.SetClass(SCHED_BATCH, 0).ok());
   EXPECT_FALSE(held.Pin(LastCpu()).ok());
-  EXPECT_FALSE(held.SetYielding(true).ok());
+  EXPECT_FALSE(held.SetYielding(8).ok());
   EXPECT_FALSE(held.Signal(SIGSTOP));
   EXPECT_FALSE(held.Move("/dev/null", "/dev/null").ok());
   EXPECT_EQ(held.CpuTimeNs(), 0U);
@@ -285,11 +285,12 @@ TEST_F(HeldThreadTest, SwitchesTheYielding) {
   ASSERT_EQ(sigaction(SIGRTMIN, &set, &old), 0);
   HeldThread held = Take();
   // However late the thread gets the CPU, what was asked for last holds.
-  for (int last = 0; last < 2; ++last) {
+  for (const unsigned last : {0U, 64U}) {
     yielding_set = 0;
-    for (int i = 0; i < 6; ++i) ASSERT_TRUE(held.SetYielding((i + last) % 2 != 0).ok());
+    for (const unsigned every : {8U, 0U, 16U, 0U, 24U, last})
+      ASSERT_TRUE(held.SetYielding(every).ok());
     EXPECT_TRUE(Eventually([] { return yielding_set == 6; }));
-    EXPECT_EQ(yielding, (5 + last) % 2);
+    EXPECT_EQ(yielding, static_cast<int>(last));
   }
   sigaction(SIGRTMIN, &old, nullptr);
 }

@@ -41,7 +41,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
     if (!task.thread->alive())
       return absl::FailedPreconditionError(
           fmt::format("function {} has ended", task.thread->name()));
-    if (traits->functions_yield && !task.cooperates)
+    if (traits->functions_yield && task.yield_every == 0)
       return absl::FailedPreconditionError(
           fmt::format("function {} does not co-operate: policy cooperative needs yield_every for "
                       "every function",
@@ -49,7 +49,10 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   }
   const auto kind = FromProto(wanted.controller);
   if (!kind.ok()) return kind.status();
-  Prepared prepared{.traits = *traits, .controller = nullptr, .schedulers = {}};
+  Prepared prepared{.traits = *traits,
+                    .yield_every = wanted.yield_every,
+                    .controller = nullptr,
+                    .schedulers = {}};
   if (!traits->engine_decides) return prepared;
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
@@ -94,7 +97,7 @@ absl::Status Control::Commit(Prepared prepared) {
   parts_.components.front()->Do([&] {
     if (controller_) status.Update(controller_->Release());
     controller_.reset();
-    if (status.ok()) status = SetClasses(prepared.traits);
+    if (status.ok()) status = SetClasses(prepared.traits, prepared.yield_every);
     if (!status.ok() || !prepared.controller) return;
     status = prepared.controller->Acquire();
     controller_ = std::move(prepared.controller);
@@ -112,11 +115,14 @@ absl::Status Control::Commit(Prepared prepared) {
   return status;
 }
 
-absl::Status Control::SetClasses(const PolicyTraits& traits) {
+absl::Status Control::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
   const auto [policy, priority] = KernelPolicyOf(traits.kernel);
   absl::Status status;
   for (const ScheduledTask& task : parts_.tasks) {
-    if (task.cooperates) status.Update(task.thread->SetYielding(traits.functions_yield));
+    if (task.yield_every > 0) {
+      const std::uint32_t every = yield_every > 0 ? yield_every : task.yield_every;
+      status.Update(task.thread->SetYielding(traits.functions_yield ? every : 0));
+    }
     status.Update(task.thread->SetClass(policy, priority));
   }
   return status;
@@ -136,7 +142,7 @@ absl::Status Control::GoBack(const std::optional<Decision>& before) {
   RetireSchedulers();
   parts_.components.front()->Do([&] {
     controller_.reset();  // releases
-    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER));
+    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER), 0);
   });
   if (before) decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = before->controller};
   return status;

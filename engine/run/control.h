@@ -24,11 +24,12 @@ class Control {
   struct Decision {
     v1::Policy policy;
     v1::ControllerKind controller;
+    std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
     bool operator==(const Decision&) const = default;
   };
   struct ScheduledTask {
     HeldThread* thread;
-    bool cooperates;
+    std::uint32_t yield_every;  // bursts; 0: it does not co-operate
   };
   // All that is referred to outlives the control. `tasks` in the order of `set`; components share
   // the cores in turn.
@@ -73,6 +74,7 @@ class Control {
  private:
   struct Prepared {
     PolicyTraits traits;
+    std::uint32_t yield_every;                                        // of the decision
     std::unique_ptr<TaskController> controller;                       // null: the kernel decides
     std::vector<std::vector<std::unique_ptr<Scheduler>>> schedulers;  // per component
   };
@@ -80,7 +82,7 @@ class Control {
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
   std::uint32_t QuotaOf(const Task& task) const;
   absl::Status Commit(Prepared prepared);
-  absl::Status SetClasses(const PolicyTraits& traits);
+  absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
   absl::Status GoBack(const std::optional<Decision>& before);
   void RetireSchedulers();
   void Add(const SchedulerComponent& component, Counts& counts) const;

@@ -176,7 +176,7 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   if (!before.ok()) return before.status();
   (void)thread.Signal(SIGCONT);
   absl::Status status;
-  if (function.config.cooperates()) status = thread.SetYielding(false);
+  if (function.config.yield_every() > 0) status = thread.SetYielding(0);
   if (status.ok()) status = thread.SetClass(SCHED_FIFO, kAlonePriority);
   if (status.ok()) status = Rounds(estimator, frames, rounds, samples);
   if (const auto left = Finish(thread, estimator); !left.ok()) {

@@ -197,7 +197,7 @@ absl::Status Run::MakeControl() {
   for (std::size_t task = 0; task < tasks.function_of.size(); ++task) {
     const std::size_t function = tasks.function_of[task];
     parts.tasks.push_back(
-        {threads[function][tasks.thread_of[task]], functions[function].config.cooperates()});
+        {threads[function][tasks.thread_of[task]], functions[function].config.yield_every()});
   }
   for (const auto& component : schedulers_) parts.components.push_back(component.get());
   function_of_ = tasks.function_of;

@@ -139,8 +139,9 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   const auto pass = turnstile_.Enter("measuring");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
-  if (auto status = Change(DecisionFor(request.policy(), request.controller())); !status.ok())
-    return status;
+  auto wanted_decision = DecisionFor(request.policy(), request.controller());
+  wanted_decision.yield_every = request.yield_every();
+  if (auto status = Change(wanted_decision); !status.ok()) return status;
   if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
     const std::lock_guard lock(state_);
@@ -152,6 +153,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   const auto decision = Decided();
   reply.set_policy(decision->policy);
   reply.set_controller(decision->controller);
+  reply.set_yield_every(decision->yield_every);
   return reply;
 }
 

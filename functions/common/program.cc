@@ -26,8 +26,8 @@ void AddRunOptions(OptionTable& table, RunOptions& options) {
   table.AddNumber(
       "--yield-every", "K",
       "co-operate: give up the CPU (sched_yield) after K bursts, and at once when there\n"
-      "is nothing to receive. SIGRTMIN, queued with the value 0 or 1, stops or resumes\n"
-      "it; it is ignored when K is 0. Default: 0, never.",
+      "is nothing to receive. SIGRTMIN, queued with a number, has it do so every so many\n"
+      "bursts from then on, with 0 never; it is ignored when K is 0. Default: 0, never.",
       0, 1'000'000'000, options.yield_every);
   table.AddNumber("--exit-idle", "MS",
                   "end when no packet came for MS milliseconds. Default: 0, never.", 0, 86'400'000,

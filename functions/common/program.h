@@ -142,13 +142,13 @@ LoopCounters Poll(Function& function, const std::vector<Direction>& directions,
         continue;
       }
       found = true;
-      if (Yielding() && ++bursts >= options.yield_every) yield();
+      if (const std::uint32_t every = YieldEvery(); every > 0 && ++bursts >= every) yield();
     }
     if (found) {
       idle.Packet();
       continue;
     }
-    if (Yielding()) yield();
+    if (YieldEvery() > 0) yield();
     if (idle.Expired()) break;
   }
   return counters;
@@ -167,7 +167,7 @@ int RunProgram(int argc, char** argv) {
     program.Fail(*failure);
     return program.exit_code();
   }
-  CatchSignals(program.options().yield_every > 0);
+  CatchSignals(program.options().yield_every);
   if (!program.StartEal() || !program.OpenPorts()) return program.exit_code();
   TakeOrders();
   Result<Function> function = Function::Create(std::move(settings));

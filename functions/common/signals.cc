@@ -1,19 +1,20 @@
 #include "functions/common/signals.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace unis::functions {
 
 namespace signal_flags {
 volatile std::sig_atomic_t stop = 0;
-volatile std::sig_atomic_t yielding = 0;
+volatile std::sig_atomic_t yield_every = 0;
 }  // namespace signal_flags
 
 namespace {
 
 void Stop(int signal, siginfo_t*, void*) { signal_flags::stop = signal; }
 void SetYielding(int, siginfo_t* info, void*) {
-  signal_flags::yielding = info->si_value.sival_int != 0 ? 1 : 0;
+  signal_flags::yield_every = std::max(0, info->si_value.sival_int);
 }
 
 void Catch(int signal, void (*handler)(int, siginfo_t*, void*)) {
@@ -32,11 +33,11 @@ void Block(int how) {
 
 }  // namespace
 
-void CatchSignals(bool cooperative) {
-  signal_flags::yielding = cooperative ? 1 : 0;
+void CatchSignals(std::uint32_t yield_every) {
+  signal_flags::yield_every = static_cast<std::sig_atomic_t>(yield_every);
   for (const int signal : {SIGINT, SIGTERM}) Catch(signal, Stop);
   Block(SIG_BLOCK);
-  if (cooperative) {
+  if (yield_every > 0) {
     Catch(SIGRTMIN, SetYielding);
   } else {
     std::signal(SIGRTMIN, SIG_IGN);

@@ -2,25 +2,28 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 
 namespace unis::functions {
 
 namespace signal_flags {
 extern volatile std::sig_atomic_t stop;
-extern volatile std::sig_atomic_t yielding;
+extern volatile std::sig_atomic_t yield_every;
 }  // namespace signal_flags
 
-// SIGINT and SIGTERM ask for the end. SIGRTMIN, queued with the value 0 or 1, stops or resumes the
-// yielding of a program that was started co-operative; others ignore it. A queued signal, for they
-// arrive in the order in which they were sent, also after a time without the CPU.
+// SIGINT and SIGTERM ask for the end. SIGRTMIN, queued with a number of bursts, has a program that
+// was started co-operative (`yield_every` > 0) yield every so often from then on, and never with 0;
+// others ignore it. A queued signal, for they arrive in the order in which they were sent, also
+// after a time without the CPU.
 // They wait until TakeOrders(): threads that are made in between never take one.
-void CatchSignals(bool cooperative);
+void CatchSignals(std::uint32_t yield_every);
 
 // The calling thread alone takes the orders to yield from now on. With several that take them, an
 // order could overtake another.
 void TakeOrders();
 
 inline bool StopRequested() { return signal_flags::stop != 0; }
-inline bool Yielding() { return signal_flags::yielding != 0; }
+// Bursts between two yields; 0: it does not yield.
+inline std::uint32_t YieldEvery() { return static_cast<std::uint32_t>(signal_flags::yield_every); }
 
 }  // namespace unis::functions

@@ -51,7 +51,7 @@ def test_user_and_environment() -> None:
     assert plan.function("nat").env == {"A": "1", "B": "3"}
     argv = plan.function("nat").argv
     assert argv[argv.index("--") :] == ("--", "-x", "5", "--yield-every", "4")
-    assert plan.deploy({}, "").functions[1].cooperates
+    assert plan.deploy({}, "").functions[1].yield_every == 4
 
 
 def test_defaults_are_the_papers() -> None:

@@ -171,14 +171,17 @@ class EngineClient:
         settle: float,
         window: float,
         controller: ControllerKind,
+        yield_every: int = 0,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
+        `yield_every` is for policy cooperative: bursts, of every function; 0: each has its own.
         EngineError if something else was measured than was asked for.
         """
         request = pb.MeasureRequest(
             policy=policy,
             controller=controller,
+            yield_every=yield_every,
             settle_ns=round(settle * 1e9),
             window_ns=round(window * 1e9),
         )
@@ -188,6 +191,8 @@ class EngineClient:
         if reply.controller != controller:
             told = names.controller_name
             raise _other_than("controller", told(controller), told(reply.controller))
+        if reply.yield_every != yield_every:
+            raise _other_than("yield_every", str(yield_every), str(reply.yield_every))
         return reply
 
     def settle(self, seconds: float = 5) -> pb.Account:

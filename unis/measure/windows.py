@@ -21,11 +21,14 @@ class Arm:
 
     policy: str
     controller: str | None = None  # that of the run
+    yield_every: int = 0  # bursts, under policy cooperative; 0: each function has its own
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
-        """From "unis" or "unis/signal"; ValueError if there is none of that name."""
+        """From "unis", "unis/signal" or "cooperative/16"; ValueError if there is none such."""
         policy, slash, controller = text.partition("/")
+        if policy == "cooperative" and controller.isdecimal() and int(controller) > 0:
+            return cls(policy, yield_every=int(controller))
         if policy not in names.policies():
             raise ValueError(f"{policy!r} is no policy: {', '.join(names.policies())}")
         if slash and controller not in names.controllers():
@@ -33,6 +36,8 @@ class Arm:
         return cls(policy, controller or None)
 
     def __str__(self) -> str:
+        if self.yield_every:
+            return f"{self.policy}/{self.yield_every}"
         return f"{self.policy}/{self.controller}" if self.controller else self.policy
 
 
@@ -53,8 +58,11 @@ class Measurer(Protocol):
         settle: float,
         window: float,
         controller: pb.ControllerKind,
+        yield_every: int,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
+
+        `yield_every`: bursts between yields under policy cooperative; 0: each has its own.
 
         Raises where something else was measured than was asked for.
         """
@@ -85,7 +93,7 @@ def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.Measu
     """One window of one arm; `controller` is that of an arm that names none."""
     # Always told, or it would be whichever the arm before had.
     kind = names.controller(arm.controller or controller)
-    return client.measure(names.policy(arm.policy), span.settle, span.window, kind)
+    return client.measure(names.policy(arm.policy), span.settle, span.window, kind, arm.yield_every)
 
 
 def alternate(

@@ -92,7 +92,7 @@ class FunctionPlan:
             name=self.name,
             cpu=self.cpu,
             cost_ns=cost_ns if self.cost_ns is None else self.cost_ns,
-            cooperates=self.yield_every > 0,
+            yield_every=self.yield_every,
             group=_GROUPS[self.group],
             ports=[port.message() for port in self.ports],
         )
