@@ -110,7 +110,7 @@ def test_signal_ends_it_with_counters(name: str, number: signal.Signals) -> None
 
 
 def queue_yielding(process: subprocess.Popen[str], value: int) -> None:
-    """Asks a co-operative program to yield (1) or not (0)."""
+    """Asks a co-operative program to yield every so many bursts, or not (0)."""
     assert ctypes.CDLL(None).sigqueue(process.pid, signal.SIGRTMIN, ctypes.c_void_p(value)) == 0
 
 
@@ -150,6 +150,15 @@ def test_cooperation_is_switched_by_signals() -> None:
         _, resumed = burn(process, 30)
         assert yielding > 2 * spinning  # sched_yield is time in the kernel
         assert resumed > 2 * spinning
+
+
+def test_how_often_it_yields_is_ordered() -> None:
+    with running("macswap", "net_null0", "--yield-every", "1") as process:
+        queue_yielding(process, 1000)
+        burn(process, 50)
+        process.terminate()
+        count = counters(process.communicate(timeout=30)[0])
+    assert 0 < count["yields"] < count["polls"] / 50
 
 
 def test_others_ignore_these_signals() -> None:

@@ -51,12 +51,14 @@ def test_a_window_of_rr_holds_whole_cycles() -> None:
 
 
 def test_arms_are_written_with_or_without_a_controller() -> None:
-    for text in ("unis", "unis/signal", "rr"):
+    for text in ("unis", "unis/signal", "rr", "cooperative/16"):
         assert str(Arm.parse(text)) == text
     with pytest.raises(ValueError, match="no policy"):
         Arm.parse("best")
     with pytest.raises(ValueError, match="no controller"):
         Arm.parse("unis/best")
+    with pytest.raises(ValueError, match="no controller"):
+        Arm.parse("cooperative/0")
 
 
 class FakeEngine:
@@ -64,6 +66,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.controllers: list[pb.ControllerKind] = []
+        self.yields: list[int] = []
 
     def measure(
         self,
@@ -71,8 +74,10 @@ class FakeEngine:
         settle: float,
         window: float,
         controller: pb.ControllerKind,
+        yield_every: int,
     ) -> pb.MeasureReply:
         self.controllers.append(controller)
+        self.yields.append(yield_every)
         return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
 
 
@@ -100,6 +105,14 @@ def test_an_arm_without_a_controller_has_that_of_the_run_whoever_came_before() -
     assert engine.controllers == [
         pb.CONTROLLER_SIGNAL, pb.CONTROLLER_PRIORITY, pb.CONTROLLER_PRIORITY, pb.CONTROLLER_SIGNAL,
     ]  # fmt: skip
+
+
+def test_each_distance_between_yields_is_an_arm() -> None:
+    arms = [Arm.parse("cooperative/8"), Arm.parse("cooperative/64"), Arm.parse("unis")]
+    engine = FakeEngine()
+    spans = dict.fromkeys(arms, Span(0.1, 0.2))
+    alternate(engine, [arms], spans, "priority", lambda *_: None)
+    assert engine.yields == [8, 64, 0]
 
 
 def test_rounds_without_a_base_are_counted() -> None:
