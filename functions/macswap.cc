@@ -19,11 +19,21 @@ void Macswap::AddOptions(OptionTable& table, Settings& settings) {
         settings.cost = *cost;
         return Failure();
       });
+  table.AddNumber(
+      "--stages", "N",
+      "do to every burst what N of these functions in a row would do, without the links\n"
+      "between them: run to completion. Default: 1.",
+      1, 64, settings.stages);
 }
 
 std::uint16_t Macswap::Process(rte_mbuf** packets, std::uint16_t count, Drops&) {
-  constexpr std::size_t kMac = 6;  // bytes
   PrefetchHeaders(packets, count);
+  for (std::uint32_t stage = 0; stage < stages_; ++stage) Stage(packets, count);
+  return count;
+}
+
+void Macswap::Stage(rte_mbuf** packets, std::uint16_t count) {
+  constexpr std::size_t kMac = 6;  // bytes
   for (std::uint16_t i = 0; i < count; ++i) {
     if (packets[i]->data_len >= 2 * kMac) {
       std::uint8_t* const frame = Frame(packets[i]);
@@ -34,7 +44,6 @@ std::uint16_t Macswap::Process(rte_mbuf** packets, std::uint16_t count, Drops&) 
     }
     if (!free_of_cost_) chain_ = ImitateWork(chain_, cost_.Cycles(packets[i]->pkt_len));
   }
-  return count;
 }
 
 }  // namespace unis::functions

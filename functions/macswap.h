@@ -16,6 +16,7 @@ class Macswap {
  public:
   struct Settings {
     PacketCost cost;
+    std::uint32_t stages = 1;
   };
   static constexpr std::string_view kName = "macswap";
   static constexpr std::string_view kAbout =
@@ -33,10 +34,12 @@ class Macswap {
 
  private:
   explicit Macswap(Settings settings)
-      : cost_(std::move(settings.cost)), free_of_cost_(cost_.IsZero()) {}
+      : cost_(std::move(settings.cost)), free_of_cost_(cost_.IsZero()), stages_(settings.stages) {}
+  void Stage(rte_mbuf** packets, std::uint16_t count);
 
   PacketCost cost_;
   bool free_of_cost_;
+  std::uint32_t stages_;
   std::uint32_t chain_ = 1;  // of ImitateWork, from packet to packet
 };
 

@@ -38,3 +38,8 @@ def test_cooperative_forwards_the_same(run: Runner, capture: list[bytes]) -> Non
     ran = run("macswap", capture, "--yield-every", "2")
     assert ran.sent == swapped(capture)
     assert ran.counters["yields"] > ran.counters["empty_polls"]
+
+
+def test_each_stage_swaps_once_more(run: Runner, capture: list[bytes]) -> None:
+    assert run("macswap", capture[:100], "--stages", "2").sent == capture[:100]
+    assert run("macswap", capture[:100], "--stages", "3").sent == swapped(capture[:100])

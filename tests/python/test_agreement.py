@@ -4,9 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unis.bench import agreement as bench
-from unis.bench.agreement import Comparison, difference, judged_pairs, macswap_chain
+from unis.bench.agreement import Comparison, difference, judged_pairs
+from unis.bench.synthetic import macswap_chain
 from unis.cli.app import app
-from unis.plan.machine import Machine
 
 
 def test_the_difference_is_taken_within_the_rounds() -> None:
@@ -29,7 +29,7 @@ def test_rounds_in_which_nothing_arrived_are_left_out_and_counted() -> None:
 
 
 def test_the_chain_runs_on_one_cpu_that_is_not_the_platforms() -> None:
-    file = macswap_chain(3, "light", Machine(frozenset({0, 1}))).file
+    file = macswap_chain("agreement", "light", 3, 1).file
     assert file.path("chain") == ["macswap1", "macswap2", "macswap3"]
     assert file.cpus == {1}
 

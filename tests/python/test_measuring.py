@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.agreement import macswap_chain
+from unis.bench.synthetic import macswap_chain
 from unis.chain.model import PcapSource, SyntheticSource
 from unis.chain.sizes import mean_cost
 from unis.engine.histogram import Latency
-from unis.plan.machine import Machine
 from unis.plan.model import FunctionPlan
 from unis.runtime.costs import Cost, CostCache, cost_key, shares_of
 from unis.v1 import common_pb2 as common
@@ -121,7 +120,7 @@ def test_no_packet_has_no_latency() -> None:
 
 
 def test_sizes_that_costs_are_taken_over() -> None:
-    chain = macswap_chain(2, "light", Machine(frozenset({0, 1})))
+    chain = macswap_chain("agreement", "light", 2, 1)
     traffic = chain.file.traffic
     assert shares_of(traffic) == {64: 1}
     assert shares_of(traffic, [512, 1500]) == {512: 1, 1500: 1}

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench import strangers, unmodified
-from unis.bench.unmodified import Result, best_yield_every, summarise, trial_ratios
+from unis.bench import blocks, strangers, unmodified
+from unis.bench.cooperative import best_yield_every, trial_ratios
+from unis.bench.unmodified import Result, summarise
 from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
 from unis.plan import wiring
@@ -46,20 +47,15 @@ def test_a_kernel_under_which_nothing_passes_is_no_base() -> None:
     assert chain.policies["unis"].ratio_to_other is None
 
 
-def test_a_faster_machine_is_no_better_distance() -> None:
-    slow = rounds(cooperative=3.0, unis=3.0)
-    fast = rounds(cooperative=5.0, unis=6.0)
-    assert best_yield_every(trial_ratios({8: slow, 16: fast})) == 8
-
-
 def test_the_best_distance_has_the_most_and_of_equals_yields_most_often() -> None:
     assert best_yield_every({8: 1.0, 16: 3.0, 32: 2.0}) == 16
     assert best_yield_every({64: 3.0, 16: 3.0, 32: 3.0}) == 16
 
 
 def test_a_trial_in_which_nothing_passes_is_the_worst() -> None:
-    nothing = rounds(cooperative=0.0, unis=0.0)
-    assert trial_ratios({8: nothing, 16: rounds(cooperative=1.0, unis=2.0)}) == {8: 0.0, 16: 0.5}
+    mpps = {"unis": 2.0, **{f"cooperative/{every}": 1.0 for every in (16, 24, 32, 64)}}
+    trials = trial_ratios(rounds(**mpps, **{"cooperative/8": 0.0}))
+    assert trials == {8: 0.0, 16: 0.5, 24: 0.5, 32: 0.5, 64: 0.5}
 
 
 @given(st.floats(1, 1000), st.floats(500, 5000))
@@ -138,7 +134,7 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
         first.append(arms[0].policy)
         return rounds(**{str(arm): 1.0 for arm in arms})[:count]
 
-    monkeypatch.setattr(unmodified, "line_transfer_ns", lambda *_: next(found))
+    monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: next(found))
     monkeypatch.setattr(strangers, "check", lambda _: None)
     monkeypatch.setattr(unmodified._Bench, "_measured", measured)
     monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))

@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel
 
-from unis import built
 from unis.bench.spans import spans
+from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
-from unis.chain.model import API_VERSION, ChainFile
 from unis.engine import names
 from unis.measure import order
 from unis.measure.paired import Paired
@@ -33,7 +32,7 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.run import Run
 from unis.runtime.running import running
 from unis.simulate.run import Summary, simulate
-from unis.simulate.scenario import PAPER_YIELD_EVERY, MachineCosts, scenario
+from unis.simulate.scenario import MachineCosts, scenario
 from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -90,32 +89,11 @@ def _lead(rounds: Sequence[Mapping[str, float]], first: str, second: str) -> int
     return 0 if abs(by) <= _SAME / 2 else 1 if by > 0 else -1
 
 
-def macswap_chain(count: int, cost: str, machine: Machine) -> LoadedChain:
-    """A chain of `count` macswap functions on one CPU, not the platform's."""
-    cpu = max(machine.cpus)
-    functions = {
-        f"macswap{index}": {
-            "program": "macswap",
-            "args": ["--cost", cost],
-            "cpu": cpu,
-            "yield_every": PAPER_YIELD_EVERY,
-        }
-        for index in range(1, count + 1)
-    }
-    data = {
-        "apiVersion": API_VERSION,
-        "name": f"agreement{count}",
-        "functions": functions,
-        "chains": {"chain": {"path": list(functions)}},
-    }
-    return LoadedChain(built.examples_directory() / "agreement", ChainFile.model_validate(data))
-
-
 def compare(
     count: int, cost: str, rounds: int, window: float, report: Callable[[str], None]
 ) -> Comparison:
     """Measures a chain of `count` functions, then simulates it with the costs just measured."""
-    chain = macswap_chain(count, cost, Machine.this())
+    chain = macswap_chain(f"agreement{count}", cost, count, max(Machine.this().cpus))
     # Every cost is measured anew: the machine of an hour ago is another machine.
     options = Options(start=False, use_cache=False)
     with interrupts() as switch, running(plan_chain(chain), options, report, switch) as run:

@@ -1,7 +1,6 @@
 """`unis demo`: one chain, arms in alternating windows, and a report of what happened."""
 
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +10,17 @@ from rich.live import Live
 
 from unis import built
 from unis.bench import view
+from unis.bench.machine import this_machine
 from unis.bench.spans import rr_slice, spans
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import PcapSource
 from unis.measure import order
-from unis.measure.summary import MachineSummary, Summary, summarise
+from unis.measure.summary import Summary, summarise
 from unis.measure.windows import Arm, Rounds, Span, alternate, measure
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.programs import capture_problem
 from unis.report.page import report_page
-from unis.runtime.costs import cpu_model
-from unis.runtime.doctor.software import dpdk_version
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.options import Options
@@ -120,16 +118,6 @@ def _measure(
     account = run.client.settle()
     run.check()
     return _Measured(rounds, traces, {name: cost.ns for name, cost in run.costs.items()}, account)
-
-
-def this_machine(cpus: int) -> MachineSummary:
-    """The machine that we run on."""
-    return MachineSummary(
-        cpu_model=cpu_model(),
-        cpus=cpus,
-        kernel=platform.release(),
-        dpdk=dpdk_version() or "unknown",
-    )
 
 
 def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | int | float]:

@@ -1,13 +1,7 @@
 """`unis bench unmodified`: programs that the project did not write, under UNiS and the kernel.
 
-The strangers' chain and the reference cannot have one CPU at the same time, so they alternate in
-blocks: each is brought up, measured in windows and taken down, the strangers first in one block
-and the reference first in the next. Within the strangers' half unis, rr and other alternate as in
-every comparison; a window of the reference is held against the strangers' windows of its block.
-
-A hypervisor may move a CPU away from the other, and what passes between them takes six times as
-long from then on. So that is measured around each half, and a block during which it changed is
-measured again: what decides is never a throughput.
+The strangers' chain and the reference alternate in blocks (`unis.bench.blocks`). Within the
+strangers' half unis, rr and other alternate as in every comparison.
 """
 
 import statistics
@@ -20,10 +14,17 @@ from pydantic import BaseModel
 
 from unis.bench import strangers
 from unis.bench.alerts import Alerts, compare_alerts
+from unis.bench.blocks import Block, measure_blocks
 from unis.bench.bring_up import brought_up
+from unis.bench.cooperative import (
+    TRIAL,
+    TRIAL_ROUNDS,
+    YIELD_EVERY,
+    best_yield_every,
+    trial_ratios,
+)
 from unis.bench.spans import spans
 from unis.chain.load import LoadedChain
-from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
@@ -34,10 +35,6 @@ from unis.runtime.run import Run
 
 STRANGERS = (Arm("unis"), Arm("unis", "handover"), Arm("rr"), Arm("other"))
 REFERENCE = (Arm("cooperative"),)
-YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts: what the reference is tried with
-_TRIAL = (Arm("cooperative"), Arm("unis"))  # of the reference: by unis the machine's speed is known
-_TRIAL_ROUNDS = 4  # for each of these
-_MOST_LEFT_OUT = 2  # times the blocks; on a machine without rest the figures have what there is
 
 
 class PolicyResult(BaseModel):
@@ -91,32 +88,27 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
     # Looked at before we keep ourselves off the CPU of the functions.
     window = settings.window * strangers.most_pollers(name)
     bench = _Bench(name, Machine.this(), settings.arms, window, report)
-    tried: dict[int, Rounds] = {}
-    for yield_every in YIELD_EVERY:
-        report(f"{name}: the reference, a yield every {yield_every} bursts")
-        tried[yield_every] = bench.reference(yield_every, _TRIAL, _TRIAL_ROUNDS)
-    trials = trial_ratios(tried)
+    report(f"{name}: the reference, a yield every {', '.join(map(str, YIELD_EVERY))} bursts")
+    trials = trial_ratios(bench.reference(YIELD_EVERY[0], TRIAL, TRIAL_ROUNDS))
     best = best_yield_every(trials)
     square = len(order.square(settings.arms))
-    blocks = order.balanced_rounds(len(settings.arms), settings.rounds) // square
-    rounds: Rounds = []
-    by_block: list[BlockResult] = []
-    left_out = 0
-    for block in range(blocks):
-        while True:
-            report(_so_far(name, block, blocks, rounds))
-            measured, found = bench.block(best, square, reference_first=block % 2 == 1)
-            if steady(found) or left_out == _MOST_LEFT_OUT * blocks:
-                break
-            left_out += 1
-            report(f"{name}: the CPUs' distance changed, block {block + 1} again")
-        rounds += measured
-        by_block.append(block_result(measured, found))
-    result = summarise(rounds, [one.program for one in strangers.CHAINS[name]], trials, blocks)
-    result.by_block = by_block
-    transfers = [one.line_transfer_ns for one in by_block]
-    result.line_transfer_ns = [took for took in transfers if took is not None]
-    result.blocks_left_out = left_out
+    count = order.balanced_rounds(len(settings.arms), settings.rounds) // square
+    blocks = measure_blocks(
+        {
+            "strangers": lambda: bench.strangers(square),
+            "reference": lambda: bench.reference(best, REFERENCE, square),
+        },
+        count,
+        (min(bench.machine.cpus), max(bench.machine.cpus)),
+        lambda number, rounds: report(_so_far(name, number, count, rounds)),
+        lambda number: report(f"{name}: the CPUs' distance changed, block {number} again"),
+    )
+    result = summarise(
+        blocks.rounds, [one.program for one in strangers.CHAINS[name]], trials, count
+    )
+    result.by_block = [block_result(block) for block in blocks.blocks]
+    result.line_transfer_ns = blocks.transfers
+    result.blocks_left_out = blocks.left_out
     if name == "suricata":
         report(f"{name}: its alerts, once through each capture, alone and in the chain")
         result.alerts = compare_alerts(bench.machine, report)
@@ -148,25 +140,6 @@ class _Bench:
             rounds,
         )
 
-    def block(
-        self, yield_every: int, rounds: int, *, reference_first: bool
-    ) -> tuple[Rounds, list[float | None]]:
-        """Both halves, round by round, and how far apart the CPUs were around them, in ns."""
-        halves = {
-            "strangers": lambda: self.strangers(rounds),
-            "reference": lambda: self.reference(yield_every, REFERENCE, rounds),
-        }
-        measured: dict[str, Rounds] = {}
-        found = [self._transfer()]
-        for half in sorted(halves, reverse=not reference_first):
-            measured[half] = halves[half]()
-            found.append(self._transfer())
-        pairs = zip(measured["strangers"], measured["reference"], strict=True)
-        return [one | other for one, other in pairs], found
-
-    def _transfer(self) -> float | None:
-        return line_transfer_ns(min(self.machine.cpus), self._cpu)
-
     def reference(self, yield_every: int, arms: Sequence[Arm], rounds: int) -> Rounds:
         return self._measured(
             lambda directory: strangers.reference_chain(
@@ -192,26 +165,12 @@ class _Bench:
             )
 
 
-def trial_ratios(tried: Mapping[int, Rounds]) -> dict[int, float]:
-    """Co-operative by unis in the rounds of each bring-up; 0 where unis delivered nothing.
-
-    Not Mpps: between two bring-ups the machine may have changed its speed by more than yields do.
-    """
-    ratios = {every: ratio(rounds, "cooperative", "unis") for every, rounds in tried.items()}
-    return {every: found.median if found else 0.0 for every, found in ratios.items()}
-
-
-def best_yield_every(trials: Mapping[int, float]) -> int:
-    """The one with the most throughput; of equals the one that yields most often."""
-    return max(trials, key=lambda every: (trials[every], -every))
-
-
-def block_result(rounds: Rounds, transfers: Sequence[float | None]) -> BlockResult:
+def block_result(block: Block) -> BlockResult:
     """One block: both its halves, and the distances measured around them."""
-    known = [took for took in transfers if took]
+    rounds = block.rounds
     return BlockResult(
         mpps={policy: statistics.median(throughput(rounds, policy)) for policy in _arms(rounds)},
-        line_transfer_ns=statistics.median(known) if known else None,
+        line_transfer_ns=block.transfer_ns,
     )
 
 
@@ -248,6 +207,6 @@ def _so_far(name: str, block: int, blocks: int, rounds: Rounds) -> str:
         f"{arm} {statistics.median(throughput(rounds, arm)):.3f}"
         for arm in (_arms(rounds) if rounds else ())
     ]
-    return f"{name}: block {block + 1} of {blocks}" + (
+    return f"{name}: block {block} of {blocks}" + (
         f"; Mpps so far: {', '.join(medians)}" if medians else ""
     )

@@ -29,7 +29,7 @@ _COMMANDS = {
     "trace": ("measure_commands", "trace", _MEASURE),
     "estimate": ("measure_commands", "estimate", _MEASURE),
     "simulate": ("simulate_command", "simulate", _MEASURE),
-    "bench": ("bench_commands", "bench", _MEASURE),
+    "bench": ("bench_group", "bench", _MEASURE),
     "doctor": ("about_commands", "doctor", _ABOUT),
     "schema": ("about_commands", "schema", _ABOUT),
     "version": ("about_commands", "version", _ABOUT),

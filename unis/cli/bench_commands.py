@@ -10,24 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from unis.cli.bench_parts import WINDOW, lengths_of, paired_ratio, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.engine import names
-from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
-    from collections.abc import Sequence
-
     from unis.bench.agreement import Comparison
     from unis.bench.alerts import Alerts
     from unis.bench.faults import Result as Faults
     from unis.bench.unmodified import ChainResult
     from unis.measure.paired import Paired
     from unis.measure.windows import Arm
-
-_WINDOW = 0.2
-
-bench = typer.Typer(no_args_is_help=True, help="Comparisons that check UNiS itself.")
 
 
 def demo(
@@ -40,7 +34,7 @@ def demo(
     rounds: Annotated[
         int, typer.Option(min=2, help="At least; a whole number of balanced squares.")
     ] = 12,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
     arms: Annotated[
         str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
     ] = ",".join(names.COMPARED),
@@ -68,12 +62,11 @@ def demo(
         raise typer.Exit(1)
 
 
-@bench.command()
 def agreement(
     functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
     cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
     rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
     output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
         "build/agreement.json"
     ),
@@ -87,7 +80,7 @@ def agreement(
     """
     from unis.bench import agreement as agreement_bench
 
-    lengths = _lengths(functions)
+    lengths = lengths_of(functions, "--functions")
     with errors_told():
         writable(output)
         results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
@@ -99,7 +92,6 @@ def agreement(
         raise typer.Exit(1)
 
 
-@bench.command()
 def unmodified(
     only: Annotated[
         str | None, typer.Option(help="Chains by their strangers, with commas; absent: all.")
@@ -110,7 +102,7 @@ def unmodified(
     rounds: Annotated[
         int, typer.Option(min=1, help="At least; a whole number of balanced squares.")
     ] = 24,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = _WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
     file: Annotated[
         Path | None, typer.Option("--json", help="Write the result to this file.")
     ] = None,
@@ -152,7 +144,6 @@ def unmodified(
         raise typer.Exit(1)
 
 
-@bench.command()
 def faults(
     minutes: Annotated[float, between(0.05, 600, "For how long.")] = 5,
     most: Annotated[int, typer.Option("--faults", min=1, help="And so many at most.")] = 100_000,
@@ -190,18 +181,9 @@ def faults(
         raise typer.Exit(1)
 
 
-def _table(title: str, first: str, numbers: Sequence[str]) -> Table:
-    """One column of names, and those of numbers beside it."""
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column(first)
-    for column in numbers:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
 def _faults_table(result: Faults) -> Table:
     title = f"{result.faults} faults, seed {result.seed}"
-    table = _table(title, "struck", ("faults", "wrong", "s until all is well", "q1–q3"))
+    table = table_of(title, "struck", ("faults", "wrong", "s until all is well", "q1–q3"))
     for fault, of in result.kinds.items():
         table.add_row(
             fault,
@@ -231,22 +213,22 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
         title += f", {result.blocks_left_out} blocks left out for that" * bool(
             result.blocks_left_out
         )
-    table = _table(title, "policy", ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"))
+    table = table_of(title, "policy", ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"))
     for policy, of in result.policies.items():
         told = f" (a yield every {result.yield_every})" if policy == "cooperative" else ""
         table.add_row(
             policy + told,
             f"{of.mpps.median:.3f}",
             f"{of.mpps.q1:.3f}–{of.mpps.q3:.3f}",
-            *_ratio(of.ratio_to_other),
-            *_ratio(of.ratio_to_cooperative),
+            *paired_ratio(of.ratio_to_other),
+            *paired_ratio(of.ratio_to_cooperative),
         )
     return table
 
 
 def _alerts_table(name: str, alerts: Alerts) -> Table:
     title = f"{name}: alerts of a capture that goes through once"
-    table = _table(
+    table = table_of(
         title,
         "capture",
         ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"),
@@ -264,29 +246,8 @@ def _alerts_table(name: str, alerts: Alerts) -> Table:
     return table
 
 
-def _ratio(ratio: Paired | None) -> tuple[str, str]:
-    from unis.measure.paired import ratio_text
-
-    if ratio is None:
-        return "–", "–"
-    return ratio_text(ratio.median), f"{ratio_text(ratio.low)}–{ratio_text(ratio.high)}"
-
-
-def _lengths(text: str) -> list[int]:
-    most = limit("ChainConfig.hops").max_items
-    try:
-        lengths = [int(part) for part in text.split(",")]
-    except ValueError:
-        lengths = [0]
-    if not all(1 <= length <= most for length in lengths):
-        raise typer.BadParameter(
-            f"`{text}`: write lengths from 1 to {most}, as 2,3,4,5", param_hint="--functions"
-        )
-    return lengths
-
-
 def _agreement_table(results: list[Comparison]) -> Table:
-    table = _table(
+    table = table_of(
         "Mpps, machine / simulator",
         "functions",
         (*names.COMPARED, "unis ÷ cooperative", "difference", "same order"),

@@ -1,0 +1,207 @@
+"""`unis bench throughput`: how much a chain passes under each policy, beside the best there is.
+
+Two baselines. `cooperative` yields at the distance that is best for this chain on these rings.
+`fused` does the work of all functions in one process, burst by burst, run to completion: nothing
+is switched and nothing passed on, so it is what could be had at most. The policies alternate in
+windows of one run; `fused` and they alternate in blocks (`unis.bench.blocks`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
+
+from unis.bench.blocks import measure_blocks
+from unis.bench.bring_up import brought_up
+from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
+from unis.bench.machine import this_machine
+from unis.bench.spans import spans
+from unis.bench.synthetic import macswap_chain
+from unis.chain.load import LoadedChain
+from unis.measure import order
+from unis.measure.paired import Paired, Quartiles
+from unis.measure.summary import MachineSummary, ratio, summarise_arm
+from unis.measure.windows import Arm, Rounds, alternate
+from unis.plan.machine import Machine
+from unis.runtime.options import Options
+from unis.runtime.run import Run
+
+FUSED = "fused"
+COOPERATIVE = "cooperative"
+# As one asks for them; `fused` is another chain.
+POLICIES = {
+    "priority": Arm("unis", "priority"),
+    "handover": Arm("unis", "handover"),
+    "signal": Arm("unis", "signal"),
+    "cgroup": Arm("unis", "cgroup"),
+    COOPERATIVE: Arm("cooperative"),
+    "rr": Arm("rr"),
+    "other": Arm("other"),
+}
+_ALONE = Arm("unis")  # a single function is never switched
+EXPERIMENT = "throughput"
+
+
+class Ratio(BaseModel):
+    """Of windows of the same round: median, and the 95 % interval of it."""
+
+    median: float
+    lo: float
+    hi: float
+
+    @classmethod
+    def of(cls, paired: Paired | None) -> "Ratio | None":
+        """None where there is no ratio."""
+        return cls(median=paired.median, lo=paired.low, hi=paired.high) if paired else None
+
+
+class Row(BaseModel):
+    """One policy on one chain."""
+
+    experiment: str
+    cost: str
+    length: int
+    ring: int  # slots
+    policy: str
+    controller: str | None
+    yield_every: int | None  # bursts, of cooperative: the best of those tried
+    mpps: Quartiles
+    ratio_to_cooperative: Ratio | None
+    ratio_to_fused: Ratio | None
+    drops: float  # a second
+    switches_per_s: float  # the engine's
+    latency_us: dict[str, float | None]
+    windows: int
+    blocks_left_out: int  # in which the machine changed
+
+
+class Result(BaseModel):
+    """All that was measured, and where."""
+
+    machine: MachineSummary
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A chain of the paper's functions."""
+
+    cost: str
+    length: int
+    ring: int | None  # slots; None: as `unis up` would choose
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    policies: tuple[str, ...]
+    rounds: int  # at least, over all blocks; whole squares are measured
+    blocks: int
+    window: float  # seconds
+
+
+def compare(
+    case: Case, settings: Settings, machine: Machine, report: Callable[[str], None]
+) -> list[Row]:
+    """The rows of a case, in the order of the policies."""
+    return _Case(case, settings, machine, report).rows()
+
+
+class _Case:
+    def __init__(
+        self, case: Case, settings: Settings, machine: Machine, report: Callable[[str], None]
+    ) -> None:
+        self._case = case
+        self._settings = settings
+        self._machine = machine
+        self._report = report
+        self._cpu = max(machine.cpus)
+        self._title = f"{case.length} {case.cost}"
+        self._slots = 0  # of the rings, as they were
+
+    def rows(self) -> list[Row]:
+        wanted = self._settings.policies
+        best = self._best_yield_every() if COOPERATIVE in wanted else 0
+        arms = {
+            name: replace(POLICIES[name], yield_every=best if name == COOPERATIVE else 0)
+            for name in wanted
+            if name != FUSED
+        }
+        blocks = self._settings.blocks
+        square = len(order.square(list(arms.values()))) if arms else 1
+        in_block = -(-self._settings.rounds // blocks // square) * square
+        parts: dict[str, Callable[[], Rounds]] = {}
+        if arms:
+            parts["chain"] = lambda: self._measured(list(arms.values()), in_block, fused=False)
+        if FUSED in wanted:
+            parts[FUSED] = lambda: _called(self._measured([_ALONE], in_block, fused=True), FUSED)
+        measured = measure_blocks(
+            parts,
+            blocks,
+            (min(self._machine.cpus), self._cpu),
+            lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
+            lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
+        )
+        named = {name: str(arms[name]) if name in arms else name for name in wanted}
+        return [self._row(name, named, measured.rounds, best, measured.left_out) for name in wanted]
+
+    def _best_yield_every(self) -> int:
+        tried = ", ".join(str(arm.yield_every) for arm in TRIAL[1:])
+        self._report(f"{self._title}: which distance between yields is best, of {tried} bursts")
+        return best_yield_every(trial_ratios(self._measured(TRIAL, TRIAL_ROUNDS, fused=False)))
+
+    def _measured(self, arms: Sequence[Arm], rounds: int, *, fused: bool) -> Rounds:
+        def make() -> LoadedChain:
+            case = self._case
+            return macswap_chain(
+                "bench-throughput", case.cost, case.length, self._cpu, ring=case.ring, fused=fused
+            )
+
+        def measured(run: Run) -> Rounds:
+            self._slots = run.plan.links[0].slots
+            return alternate(
+                run.client, order.rounds(arms, rounds),
+                spans(arms, run.plan, self._settings.window), run.plan.controller,
+                lambda *_: run.check(),
+            )  # fmt: skip
+
+        return brought_up(make, self._machine, Options(), self._report, measured)
+
+    def _row(
+        self, name: str, named: dict[str, str], rounds: Rounds, best: int, left_out: int
+    ) -> Row:
+        arm = named[name]
+        summary = summarise_arm(rounds, arm)
+        to = {base: ratio(rounds, arm, named[base]) for base in named if base in _BASES}
+        policy = FUSED if name == FUSED else POLICIES[name].policy
+        return Row(
+            experiment=EXPERIMENT,
+            cost=self._case.cost,
+            length=self._case.length,
+            ring=self._slots,
+            policy=policy,
+            controller=None if name == FUSED else POLICIES[name].controller,
+            yield_every=best if name == COOPERATIVE else None,
+            mpps=summary.mpps,
+            ratio_to_cooperative=Ratio.of(to.get(COOPERATIVE)),
+            ratio_to_fused=Ratio.of(to.get(FUSED)),
+            drops=summary.drops.per_second,
+            switches_per_s=summary.switches_per_second,
+            latency_us=summary.latency_us,
+            windows=len(rounds),
+            blocks_left_out=left_out,
+        )
+
+
+_BASES = (COOPERATIVE, FUSED)
+
+
+def _called(rounds: Rounds, name: str) -> Rounds:
+    """Windows of a single arm under another name."""
+    return [dict.fromkeys([name], *windows.values()) for windows in rounds]
+
+
+def result(rows: Sequence[Row], machine: Machine) -> Result:
+    """What is written."""
+    return Result(machine=this_machine(len(machine.cpus)), rows=list(rows))

@@ -1,0 +1,148 @@
+"""`unis bench throughput`."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import WINDOW, lengths_of, ratio_cells, table_of
+from unis.cli.numbers import between
+from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.engine.limits import limit
+
+if TYPE_CHECKING:
+    from unis.bench.throughput import Ratio, Row
+
+
+def throughput(
+    cost: Annotated[
+        str,
+        typer.Option(
+            help="Of a packet: light, medium, heavy, variable (by size, under the 200/1400 B mix) "
+            "or cycles; several with commas."
+        ),
+    ] = "light",
+    length: Annotated[str, typer.Option(help="Functions in the chain, with commas.")] = "3",
+    ring: Annotated[
+        str, typer.Option(help="Slots of its rings, with commas; auto: as `unis up` chooses.")
+    ] = "auto",
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="priority, handover, signal, cgroup (unis with that controller), cooperative, "
+            "fused, rr, other; with commas."
+        ),
+    ] = "priority,handover,cooperative,fused",
+    rounds: Annotated[
+        int, typer.Option(min=1, help="At least; a whole number of balanced squares a block.")
+    ] = 24,
+    blocks: Annotated[
+        int, typer.Option(min=1, help="Times that the chain and `fused` are brought up.")
+    ] = 4,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result to this file.")
+    ] = None,
+) -> None:
+    """Compare what a chain of the paper's functions passes under each policy.
+
+    In windows that alternate in one run. cooperative yields after as many bursts as is best of
+    those tried; fused is all functions in one process, which alternates with the chain in blocks.
+
+    Example: unis bench throughput --cost light --length 5 --json throughput.json
+    """
+    from unis.bench import throughput as of
+    from unis.plan.machine import Machine
+
+    wanted = _words(policies)
+    for name in wanted:
+        if name not in (*of.POLICIES, of.FUSED):
+            raise typer.BadParameter(
+                f"there is no {name!r}: {', '.join([*of.POLICIES, of.FUSED])}",
+                param_hint="--policies",
+            )
+    cases = [
+        of.Case(*case)
+        for case in product(_costs(cost), lengths_of(length, "--length"), _rings(ring))
+    ]
+    settings = of.Settings(wanted, rounds, blocks, window)
+    rows: list[Row] = []
+    with errors_told():
+        if file:
+            writable(file)
+        machine = Machine.this()
+        for case in cases:
+            found = of.compare(case, settings, machine, say)
+            rows += found
+            _print(found)
+            if file:  # what there is, if a later one fails
+                text = of.result(rows, machine).model_dump_json(indent=2)
+                write_result(file, text + "\n")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+
+
+def _costs(text: str) -> tuple[str, ...]:
+    from unis.bench.synthetic import COSTS
+
+    words = _words(text)
+    for word in words:
+        if word not in COSTS and not (word.isdecimal() and int(word) <= 100_000_000):
+            raise typer.BadParameter(
+                f"`{word}`: write {', '.join(COSTS)} or a number of cycles", param_hint="--cost"
+            )
+    return words
+
+
+def _rings(text: str) -> list[int | None]:
+    slots = limit("LinkConfig.slots")
+    least, most = int(slots.min or 0), int(slots.max or 0)
+    rings: list[int | None] = []
+    for word in _words(text):
+        if word == "auto":
+            rings.append(None)
+            continue
+        number = int(word) if word.isdecimal() else 0
+        if not least <= number <= most or number & (number - 1):
+            raise typer.BadParameter(
+                f"`{word}`: write auto or a power of two from {least} to {most}",
+                param_hint="--ring",
+            )
+        rings.append(number)
+    return rings
+
+
+def _print(rows: list[Row]) -> None:
+    first = rows[0]
+    title = f"{first.length} {first.cost}, rings of {first.ring}, {first.windows} windows"
+    if first.blocks_left_out:
+        title += f", {first.blocks_left_out} blocks left out for a machine that changed"
+    columns = ("Mpps", "q1–q3", "÷ cooperative", "95 %", "÷ fused", "95 %", "switches/s")
+    table = table_of(title, "policy", (*columns, "p50 µs", "p95"))
+    for row in rows:
+        name = row.policy + (f"/{row.controller}" if row.controller else "")
+        if row.yield_every:
+            name += f" (a yield every {row.yield_every})"
+        table.add_row(
+            name,
+            f"{row.mpps.median:.3f}",
+            f"{row.mpps.q1:.3f}–{row.mpps.q3:.3f}",
+            *_ratio(row.ratio_to_cooperative),
+            *_ratio(row.ratio_to_fused),
+            f"{row.switches_per_s:,.0f}",
+            *(_us(row.latency_us[name]) for name in ("p50", "p95")),
+        )
+    out.print(table)
+
+
+def _us(us: float | None) -> str:
+    return "–" if us is None else f"{us:,.0f}"
+
+
+def _ratio(ratio: Ratio | None) -> tuple[str, str]:
+    return ratio_cells((ratio.median, ratio.lo, ratio.hi) if ratio else None)
