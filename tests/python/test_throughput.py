@@ -1,0 +1,110 @@
+"""unis bench throughput: what is compared with what."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from typer.testing import CliRunner
+
+from unis.bench import blocks, throughput
+from unis.bench.synthetic import macswap_chain
+from unis.bench.throughput import Case, Settings, compare, result
+from unis.cli.app import app
+from unis.measure.windows import Arm, Rounds
+from unis.plan.machine import Machine
+from unis.v1 import engine_pb2 as pb
+
+MACHINE = Machine(cpus=frozenset({0, 1}))
+MPPS = {"unis": 6.0, "unis/priority": 4.0, "unis/handover": 5.5, "cooperative/16": 5.0}
+
+
+def reply(mpps: float) -> pb.MeasureReply:
+    return pb.MeasureReply(
+        delivered=round(mpps * 1e6), window_ns=1_000_000_000, dropped=7, switches=11
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
+    """What was measured, of which chain; co-operative is best with 16 bursts."""
+    seen: list[tuple[str, list[str]]] = []
+
+    def measured(case: object, arms: Sequence[Arm], count: int, *, fused: bool) -> Rounds:
+        assert isinstance(case, throughput._Case)
+        case._slots = 4096
+        seen.append(("fused" if fused else "chain", [str(arm) for arm in arms]))
+        return [{str(arm): reply(MPPS.get(str(arm), 3.0)) for arm in arms}] * count
+
+    monkeypatch.setattr(throughput._Case, "_measured", measured)
+    monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: 30.0)
+    return seen
+
+
+def settings(*policies: str) -> Settings:
+    return Settings(policies, rounds=8, blocks=2, window=0.1)
+
+
+@pytest.mark.usefixtures("asked")
+def test_each_policy_has_a_row_beside_both_baselines() -> None:
+    of = settings("priority", "handover", "cooperative", "fused")
+    rows = compare(Case("light", 5, None), of, MACHINE, lambda _: None)
+    data = json.loads(result(rows, MACHINE).model_dump_json())["rows"]
+    assert [(row["policy"], row["controller"]) for row in data] == [
+        ("unis", "priority"), ("unis", "handover"), ("cooperative", None), ("fused", None),
+    ]  # fmt: skip
+    first = data[0]
+    assert (first["experiment"], first["cost"], first["length"]) == ("throughput", "light", 5)
+    assert first["ring"] == 4096
+    assert first["mpps"] == {"median": 4.0, "q1": 4.0, "q3": 4.0}
+    assert first["ratio_to_cooperative"] == {"median": 0.8, "lo": 0.8, "hi": 0.8}
+    assert first["ratio_to_fused"]["median"] == pytest.approx(4 / 6)
+    assert (first["drops"], first["switches_per_s"]) == (7.0, 11.0)
+    assert set(first["latency_us"]) == {"p5", "p50", "p95", "p99"}
+    assert [row["yield_every"] for row in data] == [None, None, 16, None]
+
+
+def test_the_baseline_is_tuned_first_and_then_measured_anew(
+    asked: list[tuple[str, list[str]]],
+) -> None:
+    compare(
+        Case("light", 2, 2048),
+        settings("priority", "cooperative", "fused"),
+        MACHINE,
+        lambda _: None,
+    )
+    assert asked[0][1] == ["unis", *(f"cooperative/{every}" for every in (8, 16, 24, 32, 64))]
+    chain, fused = ("chain", ["unis/priority", "cooperative/16"]), ("fused", ["unis"])
+    assert asked[1:] == [chain, fused, fused, chain]  # the second block the other way round
+
+
+def test_without_a_baseline_there_is_no_ratio(asked: list[tuple[str, list[str]]]) -> None:
+    (row,) = compare(Case("light", 2, 2048), settings("handover"), MACHINE, lambda _: None)
+    assert row.ratio_to_cooperative is None
+    assert row.ratio_to_fused is None
+    assert asked == [("chain", ["unis/handover"])] * 2
+
+
+def test_fused_is_one_process_that_does_the_work_of_all() -> None:
+    chain = macswap_chain("x", "variable", 5, 1, ring=512).file
+    fused = macswap_chain("x", "variable", 5, 1, ring=512, fused=True).file
+    assert len(chain.path("chain")) == 5
+    (only,) = fused.functions.values()
+    assert only.args[-2:] == ["--stages", "5"]
+    assert only.args[:2] == chain.functions["macswap1"].args
+    assert chain.traffic == fused.traffic
+    assert chain.chains["chain"].ring == fused.chains["chain"].ring == 512
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--cost", "cheap"], "light, medium, heavy, variable"),
+        (["--length", "0"], "lengths from 1"),
+        (["--ring", "3000"], "auto or a power of two"),
+        (["--policies", "best"], "priority, handover"),
+    ],
+)
+def test_a_mistake_is_told_with_what_could_be_written(arguments: list[str], told: str) -> None:
+    ended = CliRunner().invoke(app, ["bench", "throughput", *arguments])
+    assert ended.exit_code == 2
+    assert told in " ".join(ended.output.replace("│", " ").split())
