@@ -9,6 +9,11 @@
 #include "engine/run/convert.h"
 
 namespace unis {
+namespace {
+
+constexpr std::uint32_t kMostInTurn = 1024;  // packets
+
+}  // namespace
 
 Control::Control(Parts parts, SchedulerSettings settings)
     : parts_(std::move(parts)), settings_(settings) {
@@ -80,14 +85,15 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
 }
 
 // Packets that a turn may take: half of what fits into the least of its links, or the task before
-// could not fill up what this one empties, nor this one what the next empties.
+// could not fill up what this one empties, nor this one what the next empties. No more than bring
+// anything: with them a switch is a few hundredths of a turn, and others leave the cache.
 std::uint32_t Control::QuotaOf(const Task& task) const {
   std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
   for (std::uint32_t i = 0; i < task.paths; ++i) {
     const Path& path = parts_.set.paths[task.first_path + i];
     least = std::min({least, parts_.monitor->PktCap(path.in), parts_.monitor->PktCap(path.out)});
   }
-  return std::max(kBatch, least / 2);
+  return std::clamp(least / 2, kBatch, kMostInTurn);
 }
 
 // On a service lcore, before which threads that answer calls have to wait: quick, and in one go.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +16,7 @@ from unis.plan.machine import Machine
 from unis.v1 import engine_pb2 as pb
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
-MPPS = {"unis": 6.0, "unis/priority": 4.0, "unis/handover": 5.5, "cooperative/16": 5.0}
+MPPS = {"fused": 6.0, "priority": 4.0, "handover": 5.5, "cooperative": 5.0, "cooperative/16": 5.0}
 
 
 def reply(mpps: float) -> pb.MeasureReply:
@@ -32,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     def measured(case: object, arms: Sequence[Arm], count: int, *, fused: bool) -> Rounds:
         assert isinstance(case, throughput._Case)
         case._slots = 4096
-        seen.append(("fused" if fused else "chain", [str(arm) for arm in arms]))
+        seen.append(("fused" if fused else "chain", [str(replace(arm, name="")) for arm in arms]))
         return [{str(arm): reply(MPPS.get(str(arm), 3.0)) for arm in arms}] * count
 
     monkeypatch.setattr(throughput._Case, "_measured", measured)

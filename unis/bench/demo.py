@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +10,13 @@ from rich.live import Live
 
 from unis import built
 from unis.bench import view
+from unis.bench.cooperative import (
+    TRIAL,
+    TRIAL_ROUNDS,
+    YIELD_EVERY,
+    best_yield_every,
+    trial_ratios,
+)
 from unis.bench.machine import this_machine
 from unis.bench.spans import rr_slice, spans
 from unis.chain.load import LoadedChain, load
@@ -30,6 +37,7 @@ from unis.runtime.running import running
 from unis.v1 import engine_pb2 as pb
 
 _TRACE_SECONDS = 0.02
+_COOPERATIVE = Arm("cooperative")
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class DemoResult:
 @dataclass(frozen=True)
 class _Measured:
     rounds: Rounds
+    yield_every: int  # of co-operative: the best of those tried; 0: it is not there
     traces: dict[str, pb.TraceReply]
     costs_ns: dict[str, float]
     account: pb.Account
@@ -90,8 +99,8 @@ def run_demo(options: DemoOptions, console: Console) -> DemoResult:
         measured = _measure(run, options, spans_of, console)
     summary = summarise(
         measured.rounds, [str(arm) for arm in options.arms], measured.account, measured.costs_ns,
-        this_machine(len(machine.cpus)), _settings(plan, options, len(measured.rounds)),
-        _tuning(plan),
+        this_machine(len(machine.cpus)), _settings(plan, options, measured),
+        _tuning(plan, measured.yield_every),
     )  # fmt: skip
     return DemoResult(summary, _page(plan, summary, measured))
 
@@ -99,7 +108,11 @@ def run_demo(options: DemoOptions, console: Console) -> DemoResult:
 def _measure(
     run: Run, options: DemoOptions, spans_of: Mapping[Arm, Span], console: Console
 ) -> _Measured:
-    arms, controller = options.arms, run.plan.controller
+    controller = run.plan.controller
+    best = _best_yield_every(run, options) if _COOPERATIVE in options.arms else 0
+    tuned = {_COOPERATIVE: replace(_COOPERATIVE, yield_every=best, name=str(_COOPERATIVE))}
+    arms = [tuned.get(arm, arm) for arm in options.arms]
+    spans_of = {tuned.get(arm, arm): span for arm, span in spans_of.items()}
     count = order.balanced_rounds(len(arms), options.rounds)
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -117,10 +130,24 @@ def _measure(
     run.tell("pausing the source and counting every packet")
     account = run.client.settle()
     run.check()
-    return _Measured(rounds, traces, {name: cost.ns for name, cost in run.costs.items()}, account)
+    return _Measured(
+        rounds, best, traces, {name: cost.ns for name, cost in run.costs.items()}, account
+    )
 
 
-def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | int | float]:
+def _best_yield_every(run: Run, options: DemoOptions) -> int:
+    tried = ", ".join(map(str, YIELD_EVERY))
+    run.tell(f"trying after how many bursts co-operative functions should yield: {tried}")
+    rounds = alternate(
+        run.client, order.rounds(TRIAL, TRIAL_ROUNDS), spans(TRIAL, run.plan, options.window),
+        run.plan.controller, lambda *_: run.check(),
+    )  # fmt: skip
+    return best_yield_every(trial_ratios(rounds))
+
+
+def _settings(
+    plan: Plan, options: DemoOptions, measured: _Measured
+) -> dict[str, str | int | float]:
     source = plan.traffic.source
     what = source.file if isinstance(source, PcapSource) else source.model_dump_json()
     return {
@@ -131,18 +158,19 @@ def _settings(plan: Plan, options: DemoOptions, rounds: int) -> dict[str, str | 
         "γ": plan.scheduler.gamma,
         "θmin": plan.scheduler.theta_min,
         "T µs": plan.scheduler.interval_us,
-        "rounds": rounds,
+        "rounds": len(measured.rounds),
         "window s": options.window,
         "rr slice ms": rr_slice(plan) * 1000,
         "costs measured": "once, at the start",
-        "co-operative functions yield every": plan.functions[0].yield_every,
+        "co-operative functions yield every": measured.yield_every,
     }
 
 
-def _tuning(plan: Plan) -> dict[str, str]:
+def _tuning(plan: Plan, yield_every: int) -> dict[str, str]:
+    tried = ", ".join(map(str, YIELD_EVERY))
     return {
         "rr": f"slices of {rr_slice(plan) * 1000:g} ms",
-        "cooperative": f"a yield every {plan.functions[0].yield_every} bursts",
+        "cooperative": f"a yield every {yield_every} bursts, the best of {tried}",
     }
 
 

@@ -38,7 +38,7 @@ POLICIES = {
     "rr": Arm("rr"),
     "other": Arm("other"),
 }
-_ALONE = Arm("unis")  # a single function is never switched
+_ALONE = Arm("unis", name=FUSED)  # a single function is never switched
 EXPERIMENT = "throughput"
 
 
@@ -124,7 +124,7 @@ class _Case:
         wanted = self._settings.policies
         best = self._best_yield_every() if COOPERATIVE in wanted else 0
         arms = {
-            name: replace(POLICIES[name], yield_every=best if name == COOPERATIVE else 0)
+            name: replace(POLICIES[name], yield_every=best if name == COOPERATIVE else 0, name=name)
             for name in wanted
             if name != FUSED
         }
@@ -135,7 +135,7 @@ class _Case:
         if arms:
             parts["chain"] = lambda: self._measured(list(arms.values()), in_block, fused=False)
         if FUSED in wanted:
-            parts[FUSED] = lambda: _called(self._measured([_ALONE], in_block, fused=True), FUSED)
+            parts[FUSED] = lambda: self._measured([_ALONE], in_block, fused=True)
         measured = measure_blocks(
             parts,
             blocks,
@@ -143,8 +143,7 @@ class _Case:
             lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
             lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
         )
-        named = {name: str(arms[name]) if name in arms else name for name in wanted}
-        return [self._row(name, named, measured.rounds, best, measured.left_out) for name in wanted]
+        return [self._row(name, measured.rounds, best, measured.left_out) for name in wanted]
 
     def _best_yield_every(self) -> int:
         tried = ", ".join(str(arm.yield_every) for arm in TRIAL[1:])
@@ -168,12 +167,8 @@ class _Case:
 
         return brought_up(make, self._machine, Options(), self._report, measured)
 
-    def _row(
-        self, name: str, named: dict[str, str], rounds: Rounds, best: int, left_out: int
-    ) -> Row:
-        arm = named[name]
-        summary = summarise_arm(rounds, arm)
-        to = {base: ratio(rounds, arm, named[base]) for base in named if base in _BASES}
+    def _row(self, name: str, rounds: Rounds, best: int, left_out: int) -> Row:
+        summary = summarise_arm(rounds, name)
         policy = FUSED if name == FUSED else POLICIES[name].policy
         return Row(
             experiment=EXPERIMENT,
@@ -184,22 +179,14 @@ class _Case:
             controller=None if name == FUSED else POLICIES[name].controller,
             yield_every=best if name == COOPERATIVE else None,
             mpps=summary.mpps,
-            ratio_to_cooperative=Ratio.of(to.get(COOPERATIVE)),
-            ratio_to_fused=Ratio.of(to.get(FUSED)),
+            ratio_to_cooperative=Ratio.of(ratio(rounds, name, COOPERATIVE)),
+            ratio_to_fused=Ratio.of(ratio(rounds, name, FUSED)),
             drops=summary.drops.per_second,
             switches_per_s=summary.switches_per_second,
             latency_us=summary.latency_us,
             windows=len(rounds),
             blocks_left_out=left_out,
         )
-
-
-_BASES = (COOPERATIVE, FUSED)
-
-
-def _called(rounds: Rounds, name: str) -> Rounds:
-    """Windows of a single arm under another name."""
-    return [dict.fromkeys([name], *windows.values()) for windows in rounds]
 
 
 def result(rows: Sequence[Row], machine: Machine) -> Result:

@@ -1,12 +1,14 @@
 """Defaults of the chain file, with the paper's symbols (sections 4.4 and 4.5)."""
 
+from typing import Literal
+
 from unis.engine.limits import limit
 
 GAMMA = 0.75  # γ: share of the egress that a time slice fills
 BATCH = 64  # packets a burst, of everything that UNiS brings
 THETA_MIN = BATCH - 8  # θmin, packets; θmax = γ · capacity unless the file states it
 INTERVAL_US = 1.0  # T
-RING = 2048  # slots of a ring
+RING: Literal["auto"] = "auto"  # slots of a ring
 MEMIF = 1024  # slots of a memif, each way
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 POLICY = "unis"

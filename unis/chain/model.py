@@ -30,6 +30,7 @@ from unis.chain.values import (
     Protocol,
     Rate,
     Restart,
+    Ring,
     Said,
     Size,
     Slots,
@@ -245,8 +246,8 @@ class Chain(_Part):
 
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
     """A packet belongs to the first chain with a match for it; absent: every packet."""
-    ring: Slots = defaults.RING
-    """Slots of each of its rings, a power of two."""
+    ring: Ring = defaults.RING
+    """Slots of each of its rings, a power of two; `auto`: so many that switches cost little."""
     path: list[Name] | None = Field(
         default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
     )

@@ -152,6 +152,10 @@ def _slots(value: object) -> object:
     return value
 
 
+def _ring(value: object) -> object:
+    return value if value == "auto" else _slots(value)
+
+
 def _lead(value: object) -> object:
     most = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
     if value == "auto" or (_is_number(value) and 0 <= value <= most):  # type: ignore[operator]
@@ -217,6 +221,18 @@ Slots = Annotated[
     int,
     BeforeValidator(_slots),
     WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
+]
+Ring = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_ring),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max},
+                {"const": "auto"},
+            ]
+        }
+    ),
 ]
 Said = Annotated[
     str,

@@ -52,6 +52,9 @@ def _print(plan: Plan) -> None:
         hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
         way = " → ".join([chain.ingress, *hops, chain.egress])
         out.print(f"\nchain {chain.name}: {way}", markup=False, soft_wrap=True)
+        if chain.ring:
+            told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
+            out.print(told, markup=False, soft_wrap=True)
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"

@@ -22,6 +22,7 @@ class Arm:
     policy: str
     controller: str | None = None  # that of the run
     yield_every: int = 0  # bursts, under policy cooperative; 0: each function has its own
+    name: str = ""  # in results; empty: as one writes it
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
@@ -36,6 +37,8 @@ class Arm:
         return cls(policy, controller or None)
 
     def __str__(self) -> str:
+        if self.name:
+            return self.name
         if self.yield_every:
             return f"{self.policy}/{self.yield_every}"
         return f"{self.policy}/{self.controller}" if self.controller else self.policy

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from unis.chain.model import Match, SchedulerPart, Traffic
 from unis.links.kind import LinkPlan
 from unis.plan.contract import flow_match, scheduler_settings, traffic_config
+from unis.plan.rings import RingChoice
 from unis.v1 import engine_pb2 as pb
 from unis.workload.kind import GroupName
 
@@ -116,6 +117,7 @@ class ChainPlan:
     ingress: str
     hops: tuple[HopPlan, ...]
     egress: str
+    ring: RingChoice | None = None  # of those that the file does not state one by one
 
     def message(self) -> pb.ChainConfig:
         """As the engine wants it."""

@@ -10,6 +10,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
+from unis.chain.values import INGRESS
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, memory, users, wiring
@@ -27,6 +28,7 @@ from unis.plan.model import (
 )
 from unis.plan.numbers import Numbers
 from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.rings import Known, RingChoice, choices
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import GroupName, Start, engine_prefix
@@ -41,16 +43,20 @@ def make_plan(
     others: Sequence[OtherRun],
     places: Callable[[str], Places],
     there: Plan | None = None,
+    known: Known | None = None,
 ) -> Plan:
     """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
 
-    Where the run is `there` already, all that stays keeps its names, lcores and CPUs. Raises
+    Where the run is `there` already, all that stays keeps its names, lcores and CPUs, and rings
+    that are `auto` their length; else that is chosen by what is `known` of the machine. Raises
     ChainFileError with everything that is wrong with the file here. The same arguments make the
     same plan.
     """
     here = places(chain.file.name)
     folders = users.folders(chain.file, here.folders)
-    wired = wiring.wire(chain.file, here.directory, folders, there.links if there else ())
+    rings = choices(chain.file, known or Known(), _ring_lengths(there))
+    slots = {name: choice.slots for name, choice in rings.items()}
+    wired = wiring.wire(chain.file, here.directory, slots, folders, there.links if there else ())
     platform, notes, problems = cpus.platform(
         chain.file, machine, others, there.platform_cpus if there else ()
     )
@@ -69,11 +75,17 @@ def make_plan(
         if name in wired.direct
     }
     numbers = Numbers(len(platform), chain.file, there)
-    plan = _Planner(chain, wired, here, platform, numbers).plan(notes, measured)
+    plan = _Planner(chain, wired, rings, here, platform, numbers).plan(notes, measured)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
     return plan
+
+
+def _ring_lengths(there: Plan | None) -> dict[str, int]:
+    """By chain, of those that are there."""
+    links_there = there.links if there else ()
+    return {link.stretch[0]: link.slots for link in links_there if link.stretch[1] == INGRESS}
 
 
 def _file_problems(chain: LoadedChain) -> list[Problem]:
@@ -111,6 +123,7 @@ class _Planner:
         self,
         chain: LoadedChain,
         wired: Wiring,
+        rings: Mapping[str, RingChoice],
         places: Places,
         platform: Sequence[int],
         numbers: Numbers,
@@ -118,6 +131,7 @@ class _Planner:
         self._chain = chain
         self._file = chain.file
         self._wired = wired
+        self._rings = rings
         self._places = places
         self._platform = tuple(platform)
         self._prefix = engine_prefix(chain.file.name)
@@ -237,6 +251,7 @@ class _Planner:
             ingress=self._wired.ingress[name],
             hops=tuple(HopPlan(*hop) for hop in hops),
             egress=self._wired.egress[name],
+            ring=self._rings[name],
         )
 
 

@@ -52,11 +52,13 @@ class Wiring:
 def wire(
     file: ChainFile,
     directory: Path,
+    rings: Mapping[str, int],
     folders: Mapping[str, Path] | None = None,
     there: Iterable[LinkPlan] = (),
 ) -> Wiring:
-    """The wiring of `file`; sockets of memif are in the `folders` of their functions (see
-    `unis.plan.users`), of functions that have none in `directory`.
+    """The wiring of `file`; `rings` says how many slots those of each chain have. Sockets of memif
+    are in the `folders` of their functions (see `unis.plan.users`), of functions that have none in
+    `directory`.
 
     Of the links that are `there` already, those that stay what they are keep their names.
     """
@@ -70,7 +72,7 @@ def wire(
     for forward in (True, False):
         for name, chain in file.chains.items():
             if (chain.reverse_of is None) == forward:
-                _Weaver(file, wiring, directory, folders or {}, name).weave()
+                _Weaver(file, wiring, directory, folders or {}, name, rings[name]).weave()
     return wiring
 
 
@@ -172,6 +174,7 @@ class _Weaver:
         directory: Path,
         folders: Mapping[str, Path],
         chain: str,
+        slots: int,  # of each of its rings, but where the file says otherwise
     ) -> None:
         self._file = file
         self._wiring = wiring
@@ -180,6 +183,7 @@ class _Weaver:
         self._name = chain
         self._chain: Chain = file.chains[chain]
         self._stated = {(link.origin, link.to): link for link in file.links}
+        self._slots = slots
         self._made = 0
 
     def weave(self) -> None:
@@ -201,7 +205,7 @@ class _Weaver:
     def _ring(self, stretch: Stretch, *, sends: bool, receives: bool) -> str:
         stated = self._link(stretch)
         slots = stated.slots if stated and stated.kind == "ring" else None
-        name = self._add(stretch, "ring", slots or self._chain.ring)
+        name = self._add(stretch, "ring", slots or self._slots)
         if sends and stretch[0] != INGRESS:
             self._put(stretch[0], self._out(stretch[0]), tx=name)
         if receives and stretch[1] != EGRESS:

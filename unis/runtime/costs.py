@@ -168,6 +168,22 @@ class CostCache:
         return {key: entry for key, entry in read.items() if entry[0] >= oldest}
 
 
+def known_switch_ns(controller: str) -> float | None:
+    """From the decision until the next function runs, as it was measured here before."""
+    cost = CostCache().get(_switch_key(controller))
+    return cost.ns if cost and cost.ns > 0 else None
+
+
+def remember_switch(controller: str, ns: float) -> None:
+    """What a switch took at the start of a run."""
+    if ns > 0:
+        CostCache().put(_switch_key(controller), Cost(ns, ns, ns, 0.0))
+
+
+def _switch_key(controller: str) -> str:
+    return f"switch {controller} {cpu_model()}"
+
+
 def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
     cache = CostCache()

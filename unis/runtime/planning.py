@@ -9,7 +9,9 @@ from unis.chain.problem import ChainFileError
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
+from unis.plan.rings import Known, last_level_cache
 from unis.runtime import hugepages
+from unis.runtime.costs import known_costs, known_switch_ns
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.folders import folders_directory
@@ -35,10 +37,18 @@ def plan_chain(
     beside, notes = _beside(chain.file.name)
     try:
         plan = make_plan(chain, machine, beside, places, there)
+        if any(part.ring == "auto" for part in chain.file.chains.values()):
+            # What a cost is kept under is in the plan, whatever its rings.
+            plan = make_plan(chain, machine, beside, places, there, _known(plan))
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
         error.bad_input = not (beside and _fits(chain, machine))
         raise
+
+
+def _known(plan: Plan) -> Known:
+    costs = {name: cost.ns for name, cost in known_costs(plan).items()}
+    return Known(costs, known_switch_ns(plan.controller), last_level_cache())
 
 
 def _beside(name: str) -> tuple[list[OtherRun], list[str]]:

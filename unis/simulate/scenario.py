@@ -14,6 +14,7 @@ from unis.errors import UnisError
 from unis.plan import wiring
 from unis.plan.contract import SIZE_MIXES, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
+from unis.plan.rings import Known, choices
 from unis.plan.thresholds import threshold_problems
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
@@ -73,7 +74,7 @@ def scenario(
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
     # The simulator knows no sockets.
-    wired = wiring.wire(file, Path())
+    wired = wiring.wire(file, Path(), _rings(file, costs, shares(file.traffic)))
     if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired)]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
@@ -99,6 +100,16 @@ def scenario(
         seed=seed,
         trace=trace,
     )
+
+
+def _rings(
+    file: ChainFile, costs: Mapping[str, CostOf], shares: Mapping[int, int]
+) -> dict[str, int]:
+    known = {
+        name: mean_cost(cost, shares) if isinstance(cost, dict) else cost
+        for name, cost in costs.items()
+    }
+    return {name: choice.slots for name, choice in choices(file, Known(known), {}).items()}
 
 
 def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
