@@ -11,7 +11,7 @@ from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.plan.model import Places
 from unis.plan.planner import make_plan
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import traffic_pb2
 
 
 def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_costs_of_the_file_come_before_measured_ones() -> None:
 
 
 def test_traffic() -> None:
-    def traffic(**parts: object) -> pb.TrafficConfig:
+    def traffic(**parts: object) -> traffic_pb2.TrafficConfig:
         return planned(small(traffic=parts)).deploy({}, "").traffic
 
     wire = traffic(rate="2.5Mpps")

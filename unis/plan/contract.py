@@ -13,7 +13,7 @@ from unis.chain.model import (
     SyntheticSource,
     Traffic,
 )
-from unis.v1 import common_pb2, engine_pb2
+from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
@@ -52,9 +52,9 @@ def flow_match(match: Match) -> engine_pb2.FlowMatch:
     return result
 
 
-def traffic_config(traffic: Traffic, directory: Path) -> engine_pb2.TrafficConfig:
+def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConfig:
     """Source, rate and sink; the path of a capture is made absolute."""
-    config = engine_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
+    config = traffic_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
     match traffic.source:
         case SyntheticSource(size=str(mix), flows=flows):
             config.synthetic.mix = SIZE_MIXES[mix]
