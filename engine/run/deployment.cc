@@ -314,7 +314,7 @@ void Deployment::TakeChains() {
 
 void Deployment::TakeTraffic(Traffic traffic) {
   if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_);
-  const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
+  const Rate rate = RateOf(config_.traffic());
   if (source_) {
     source_->Take(std::move(traffic.classifier), std::move(traffic.lists), rate);
   } else if (source_port_) {

@@ -82,9 +82,12 @@ def test_traffic() -> None:
 
     wire = traffic(rate="2.5Mpps")
     assert (wire.pps, wire.bps, wire.synthetic.size) == (2.5e6, 0, 64)
+    assert wire.arrivals == traffic_pb2.ARRIVALS_CONSTANT
+    assert traffic(rate="1kpps", arrivals="poisson").arrivals == traffic_pb2.ARRIVALS_POISSON
     assert traffic(rate="10Gbps").bps == 1e10
     assert traffic(sink={"kind": "port", "device": "net_tap0"}).sink_device == "net_tap0"
     nic = planned(small(traffic={"source": {"kind": "port", "device": "0000:03:00.0,a=1"}}))
+    assert nic.deploy({}, "").traffic.arrivals == traffic_pb2.ARRIVALS_UNSPECIFIED
     assert nic.engine.pci == ("0000:03:00.0",)
     assert nic.engine.argv[-2:] == ("--pci", "0000:03:00.0")
     assert "--ports" in nic.engine.argv

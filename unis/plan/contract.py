@@ -13,6 +13,7 @@ from unis.chain.model import (
     SyntheticSource,
     Traffic,
 )
+from unis.engine import names
 from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
@@ -53,7 +54,7 @@ def flow_match(match: Match) -> engine_pb2.FlowMatch:
 
 
 def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConfig:
-    """Source, rate and sink; the path of a capture is made absolute."""
+    """Source, rate, arrivals and sink; the path of a capture is made absolute."""
     config = traffic_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
     match traffic.source:
         case SyntheticSource(size=str(mix), flows=flows):
@@ -66,6 +67,8 @@ def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConf
             config.replay.file = str((directory / file).resolve())
         case PortSource(device=device):
             config.port.device = device
+    if not isinstance(traffic.source, PortSource):
+        config.arrivals = names.arrivals_kind(traffic.arrivals)
     if isinstance(traffic.sink, PortSink):
         config.sink_device = traffic.sink.device
     return config
