@@ -326,6 +326,14 @@ void Deployment::TakeTraffic(Traffic traffic) {
   }
 }
 
+absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
+  if (foreign())
+    return absl::FailedPreconditionError("the traffic is somebody else's: it keeps its rate");
+  if (auto status = Validate(traffic); !status.ok()) return status;
+  source_->SetRate(RateOf(traffic));
+  return absl::OkStatus();
+}
+
 void Deployment::LayBridges() {
   if (topology_.bridges.empty()) return;
   if (!bridges_) bridges_ = std::make_unique<Bridges>(memory());
