@@ -10,8 +10,19 @@
 namespace unis {
 namespace {
 
-// After a stall the source catches up on this much time, and no more.
-constexpr double kCatchUpSeconds = 1e-3;
+// The same arrivals in every run.
+constexpr std::uint64_t kSeed = 1, kPicksSeed = 2;
+
+ArrivalSchedule MakeSchedule() { return {static_cast<double>(rte_get_tsc_hz()), kSeed}; }
+
+std::size_t After(std::size_t at, std::size_t size) { return at + 1 == size ? 0 : at + 1; }
+
+// Written last by an NF on another core: all lines are asked for before the first is needed.
+void Prefetch(rte_mbuf* const* packets, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    __builtin_prefetch(rte_pktmbuf_mtod(packets[i], void*), 1);
+  }
+}
 
 }  // namespace
 
@@ -34,7 +45,9 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
     : Component("unis_source"),
       memory_(memory),
       chains_(chains),
-      classifier_(std::move(classifier)) {
+      classifier_(std::move(classifier)),
+      schedule_(MakeSchedule()),
+      picks_(kPicksSeed) {
   Take(std::move(classifier_), std::move(lists), rate);
 }
 
@@ -44,22 +57,33 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
       memory_(memory),
       chains_(chains),
       classifier_(std::move(classifier)),
-      port_(std::move(port)) {}
+      port_(std::move(port)),
+      schedule_(MakeSchedule()),
+      picks_(kPicksSeed) {}
 
 void TrafficSource::Take(Classifier classifier, std::vector<List> lists, Rate rate) {
   classifier_ = std::move(classifier);
   rate_ = rate;
+  begun_ = false;
   lists_ = std::move(lists);
   next_list_ = 0;
 }
 
+void TrafficSource::SetRate(const Rate& rate) {
+  Do([this, &rate] {
+    rate_ = rate;
+    begun_ = false;
+  });
+}
+
 std::uint32_t TrafficSource::Iterate() noexcept {
   if (paused_.load(std::memory_order_relaxed)) {
-    last_ = rte_rdtsc();
-    credit_ = 0;
+    begun_ = false;
     return 0;
   }
-  return port_ ? ReceivePackets() : SendFrames();
+  if (port_) return ReceivePackets();
+  if (lists_.empty()) return 0;
+  return rate_.limited() ? SendDue() : SendFrames();
 }
 
 std::uint32_t TrafficSource::ReceivePackets() noexcept {
@@ -70,31 +94,57 @@ std::uint32_t TrafficSource::ReceivePackets() noexcept {
 }
 
 std::uint32_t TrafficSource::SendFrames() noexcept {
-  const std::uint32_t allowance = rate_.limited() ? Allowance() : kBurst;
-  if (allowance == 0 || lists_.empty()) return 0;
-  List& list = lists_[next_list_];
-  next_list_ = next_list_ + 1 == lists_.size() ? 0 : next_list_ + 1;
-  if (!rate_.limited() && IsDown(list)) return Skip(list);
-  const std::uint32_t limit = rate_.limited() ? allowance : RoomFor(list, allowance);
+  List& list = NextList();
+  if (IsDown(list)) return Skip(list);
+  const std::uint32_t limit = RoomFor(list, kBurst);
   if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint32_t count = TakeFrames(list, limit, packets.data());
-  if (rate_.pps > 0) credit_ -= count;
   if (count > 0) Steer(std::span(packets.data(), count));
   return count;
 }
 
-// Token bucket.
-std::uint32_t TrafficSource::Allowance() noexcept {
+std::uint32_t TrafficSource::SendDue() noexcept {
   const std::uint64_t now = rte_rdtsc();
-  const double per_second = rate_.pps > 0 ? rate_.pps : rate_.bps;
-  const double seconds = std::min(
-      static_cast<double>(now - last_) / static_cast<double>(rte_get_tsc_hz()), kCatchUpSeconds);
-  last_ = now;
-  const double most = std::max(per_second * kCatchUpSeconds, rate_.pps > 0 ? 1.0 : 8.0 * kMaxFrame);
-  credit_ = std::min(credit_ + seconds * per_second, most);
-  if (rate_.pps > 0) return static_cast<std::uint32_t>(std::min<double>(credit_, kBurst));
-  return credit_ > 0 ? kBurst : 0;  // TakeFrames pays the bits and stops when they are spent
+  if (!begun_) schedule_.Begin(rate_, now);
+  begun_ = true;
+  if (!schedule_.IsDue(now)) return 0;
+  struct Due {
+    const List* list;
+    std::size_t frame;
+    std::uint64_t at;
+  };
+  std::array<Due, kBurst> due;
+  std::uint32_t count = 0;
+  do {
+    List& list = NextList();
+    const std::uint32_t bits = 8 * (list.frames[list.next].length + kFcs);
+    due[count++] = {.list = &list, .frame = list.next, .at = schedule_.Take(bits)};
+    list.next = After(list.next, list.frames.size());
+  } while (count < kBurst && schedule_.IsDue(now));
+  std::array<rte_mbuf*, kBurst> packets;
+  if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets.data(), count) != 0) [[unlikely]] {
+    for (std::uint32_t i = 0; i < count; ++i) DropUnmade(due[i].list->chain[due[i].frame]);
+    return count;
+  }
+  Prefetch(packets.data(), count);
+  for (std::uint32_t i = 0; i < count; ++i) Fill(packets[i], *due[i].list, due[i].frame, due[i].at);
+  Steer(std::span(packets.data(), count));
+  return count;
+}
+
+// Independent draws split a Poisson process into such processes; turns would not.
+TrafficSource::List& TrafficSource::NextList() noexcept {
+  if (rate_.arrivals == Arrivals::kPoisson) return lists_[picks_.Next() % lists_.size()];
+  List& list = lists_[next_list_];
+  next_list_ = After(next_list_, lists_.size());
+  return list;
+}
+
+void TrafficSource::DropUnmade(std::int32_t chain) noexcept {
+  if (chain == Classifier::kNone) return unclassified_.Add(1);
+  chains_[static_cast<std::size_t>(chain)]->offered.Add(1);
+  chains_[static_cast<std::size_t>(chain)]->dropped_ingress_full.Add(1);
 }
 
 bool TrafficSource::IsDown(const List& list) const noexcept {
@@ -108,7 +158,7 @@ std::uint32_t TrafficSource::Skip(List& list) noexcept {
   Chain& chain = *chains_[static_cast<std::size_t>(list.chain[list.next])];
   chain.offered.Add(1);
   chain.dropped_down.Add(1);
-  list.next = list.next + 1 == list.frames.size() ? 0 : list.next + 1;
+  list.next = After(list.next, list.frames.size());
   return 1;
 }
 
@@ -132,25 +182,21 @@ std::uint32_t TrafficSource::TakeFrames(List& list, std::uint32_t limit,
   limit =
       std::min<std::uint32_t>(limit, static_cast<std::uint32_t>(list.frames.size() - list.next));
   if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets, limit) != 0) return 0;
-  // Written last by an NF on another core: all lines are asked for before the first is needed.
-  for (std::uint32_t i = 0; i < limit; ++i) {
-    __builtin_prefetch(rte_pktmbuf_mtod(packets[i], void*), 1);
-  }
+  Prefetch(packets, limit);
   const std::uint64_t now = rte_rdtsc();
-  std::uint32_t taken = 0;
-  while (taken < limit && (rate_.bps <= 0 || credit_ > 0)) {
-    const Frames::Frame& frame = list.frames[list.next + taken];
-    rte_mbuf* packet = packets[taken++];
-    rte_memcpy(rte_pktmbuf_mtod(packet, void*), list.frames.Bytes(frame).data(), frame.stored);
-    packet->data_len = frame.length;
-    packet->pkt_len = frame.length;
-    memory_.Stamp(packet) = now;
-    if (rate_.bps > 0) credit_ -= 8.0 * (frame.length + kFcs);
-  }
-  if (taken < limit) rte_pktmbuf_free_bulk(packets + taken, limit - taken);
-  list.next += taken;
+  for (std::uint32_t i = 0; i < limit; ++i) Fill(packets[i], list, list.next + i, now);
+  list.next += limit;
   if (list.next == list.frames.size()) list.next = 0;
-  return taken;
+  return limit;
+}
+
+void TrafficSource::Fill(rte_mbuf* packet, const List& list, std::size_t frame,
+                         std::uint64_t stamp) noexcept {
+  const Frames::Frame& of = list.frames[frame];
+  rte_memcpy(rte_pktmbuf_mtod(packet, void*), list.frames.Bytes(of).data(), of.stored);
+  packet->data_len = of.length;
+  packet->pkt_len = of.length;
+  memory_.Stamp(packet) = stamp;
 }
 
 void TrafficSource::Steer(std::span<rte_mbuf*> packets) noexcept {

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/random.h"
+#include "engine/platform/arrival_schedule.h"
 #include "engine/platform/chain.h"
 #include "engine/platform/classifier.h"
 #include "engine/platform/component.h"
@@ -17,13 +19,6 @@
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
-
-// How many packets may leave now. One of the two rates, or neither: no limit.
-struct Rate {
-  double pps = 0;
-  double bps = 0;  // bits of frames with FCS
-  bool limited() const { return pps > 0 || bps > 0; }
-};
 
 class TrafficSource final : public Component {
  public:
@@ -37,8 +32,11 @@ class TrafficSource final : public Component {
   };
 
   // Frames, one list for each chain or one list for all. Without a rate a list pauses while the
-  // ring its next frame goes to is full, so nothing is lost before the first NF; with a rate what
-  // finds the ring full is dropped and counted.
+  // ring its next frame goes to is full, so nothing is lost before the first NF. With a rate the
+  // loop is open: packets are due when the schedule says, the next of the lists in turn, or under
+  // Poisson of any list, so that each chain's are Poisson too. What finds the ring full, or no
+  // buffer free, is dropped and counted. Who was kept from sending sends what was due meanwhile.
+  // The stamp says when a packet was due, not when it left.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
                 std::vector<List> lists, Rate rate);
   // A port: its packets come at their own rate.
@@ -50,6 +48,9 @@ class TrafficSource final : public Component {
   // The source rests meanwhile. A list for each chain, or one for all.
   void Take(Classifier classifier, std::vector<List> lists, Rate rate);
 
+  // Another rate for the same frames; the schedule begins anew. Not of a port.
+  void SetRate(const Rate& rate);
+  // What falls due in a pause is never sent.
   void SetPaused(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   std::uint64_t unclassified() const noexcept { return unclassified_.value(); }
 
@@ -57,8 +58,11 @@ class TrafficSource final : public Component {
   std::uint32_t Iterate() noexcept override;
   std::uint32_t SendFrames() noexcept;
   std::uint32_t ReceivePackets() noexcept;
-  std::uint32_t Allowance() noexcept;
+  std::uint32_t SendDue() noexcept;
+  List& NextList() noexcept;
   std::uint32_t TakeFrames(List& list, std::uint32_t limit, rte_mbuf** packets) noexcept;
+  void Fill(rte_mbuf* packet, const List& list, std::size_t frame, std::uint64_t stamp) noexcept;
+  void DropUnmade(std::int32_t chain) noexcept;
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;
   void Steer(std::span<rte_mbuf*> packets) noexcept;
   void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
@@ -72,8 +76,9 @@ class TrafficSource final : public Component {
   std::size_t next_list_ = 0;
   std::shared_ptr<EthPort> port_;
   Rate rate_;
-  double credit_ = 0;  // packets or bits
-  std::uint64_t last_ = 0;
+  ArrivalSchedule schedule_;
+  Random picks_;        // of lists
+  bool begun_ = false;  // the schedule, with the rate as it is
   std::atomic<bool> paused_{true};
   Counter unclassified_;
 };

@@ -1,7 +1,6 @@
 #include "engine/platform/traffic_source.h"
 
 #include <gtest/gtest.h>
-#include <rte_cycles.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,10 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/quantile.h"
 #include "engine/platform/captures_for_test.h"
-#include "engine/platform/memory_for_test.h"
 #include "engine/platform/sink.h"
+#include "engine/platform/traffic_source_for_test.h"
 
 namespace unis {
 namespace {
@@ -48,43 +46,6 @@ class PassingThread {
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> lost_{0};
   std::thread thread_;
-};
-
-class TrafficSourceTest : public MemoryTest {
- protected:
-  void TearDown() override {
-    source_.reset();
-    for (const auto& chain : chains_) {
-      Discard(chain->ingress());
-      Discard(chain->egress());
-    }
-    MemoryTest::TearDown();
-    chains_.clear();
-  }
-
-  void AddChain(std::uint32_t ring_size) {
-    chains_.push_back(MakeChain("chain" + std::to_string(chains_.size()), ring_size));
-  }
-  static FlowMatch ToPort(std::uint16_t port) {
-    return {.src = {}, .dst = {}, .src_port = {}, .dst_port = port, .protocol = {}};
-  }
-  static Frames Synthetic(const FlowMatch& match = {}) {
-    return MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = 100}, match);
-  }
-  static Classifier OneChain() { return Classifier::Create({{}}).value(); }
-  void Run(Classifier classifier, std::vector<Frames> lists, Rate rate) {
-    std::vector<TrafficSource::List> classified;
-    for (Frames& frames : lists) classified.emplace_back(std::move(frames), classifier);
-    source_.emplace(*memory_, chains_, std::move(classifier), std::move(classified), rate);
-    ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
-    source_->SetPaused(false);
-  }
-  std::uint32_t InRing(std::size_t chain) const {
-    return rte_ring_count(chains_[chain]->ingress());
-  }
-
-  Chains chains_;
-  std::optional<TrafficSource> source_;
 };
 
 TEST_F(TrafficSourceTest, SendsNothingUntilItIsToldTo) {
@@ -202,94 +163,6 @@ TEST_F(TrafficSourceTest, ReplaysTheBytesOfACaptureInTheirOrder) {
   }
 }
 
-// ------------------------------------------------------------------ with a rate
-
-TEST_F(TrafficSourceTest, WhatFindsTheRingFullIsDroppedAndCounted) {
-  AddChain(256);
-  Run(OneChain(), {Synthetic()}, {.pps = 1e6, .bps = 0});
-  ASSERT_TRUE(Eventually([this] { return chains_[0]->dropped_ingress_full.value() > 1000; }));
-  source_->Halt();
-  EXPECT_EQ(InRing(0), 255U);
-  EXPECT_EQ(chains_[0]->offered.value(), chains_[0]->dropped_ingress_full.value() + InRing(0));
-  EXPECT_EQ(memory_->InUse(), 255U);
-}
-
-// What a source sends in a while, and how long that was, both read on its own thread.
-struct Sent {
-  double packets = 0, seconds = 0;
-};
-Sent SentBy(TrafficSource& source, const Chain& chain, std::chrono::milliseconds time) {
-  std::uint64_t packets = 0, cycles = 0;
-  source.Do([&] {
-    packets = chain.offered.value();
-    cycles = rte_rdtsc();
-  });
-  std::this_thread::sleep_for(time);
-  source.Do([&] {
-    packets = chain.offered.value() - packets;
-    cycles = rte_rdtsc() - cycles;
-  });
-  return {static_cast<double>(packets),
-          static_cast<double>(cycles) / static_cast<double>(rte_get_tsc_hz())};
-}
-
-// A stalled source catches up on 1 ms and no more: the rate is a bound, and met without stalls.
-// A list is sent from its end no further in one turn: what the turn had left is not lost.
-TEST_F(TrafficSourceTest, AShortListKeepsToItsRateToo) {
-  AddChain(64);
-  const Rate rate{.pps = 400e3, .bps = 0};
-  std::vector<double> ratios;
-  for (int round = 0; round < 5; ++round) {
-    double reached[2];
-    for (const std::uint32_t flows : {1U, 256U}) {
-      Run(OneChain(), {MakeFrames({.flows = flows}, {})}, rate);
-      const Sent sent = SentBy(*source_, *chains_[0], 20ms);
-      source_.reset();
-      reached[flows == 1 ? 0 : 1] = static_cast<double>(sent.packets) / sent.seconds;
-    }
-    ratios.push_back(reached[0] / reached[1]);
-  }
-  EXPECT_GT(Quantile(ratios, 0.5), 0.8);
-}
-
-TEST_F(TrafficSourceTest, KeepsToItsRate) {
-  AddChain(64);
-  const double slow = 100e3;
-  const Rate rates[] = {{.pps = slow, .bps = 0},
-                        {.pps = 4 * slow, .bps = 0},
-                        {.pps = 0, .bps = slow * 8 * 64},
-                        {.pps = 0, .bps = 4 * slow * 8 * 64}};
-  std::array<std::vector<double>, 4> reached;
-  for (int round = 0; round < 5; ++round) {
-    for (std::size_t i = 0; i < 4; ++i) {
-      Run(OneChain(), {Synthetic()}, rates[i]);
-      const Sent sent = SentBy(*source_, *chains_[0], 20ms);
-      source_.reset();
-      const double pps = i % 2 == 0 ? slow : 4 * slow;
-      // Whatever had been saved up when the time began, and a burst that was on its way.
-      EXPECT_LE(sent.packets, pps * (sent.seconds + 1e-3) + 2 * kBurst);
-      reached[i].push_back(sent.packets / sent.seconds);
-    }
-  }
-  for (const std::size_t i : {0U, 2U}) {
-    const double ratio = Quantile(reached[i + 1], 0.5) / Quantile(reached[i], 0.5);
-    EXPECT_GT(ratio, 3) << i;
-    EXPECT_LT(ratio, 5) << i;
-  }
-}
-
-TEST_F(TrafficSourceTest, APauseIsNotMadeUpFor) {
-  AddChain(64);
-  Run(OneChain(), {Synthetic()}, {.pps = 1e6, .bps = 0});
-  ASSERT_TRUE(Eventually([this] { return chains_[0]->offered.value() > 0; }));
-  source_->SetPaused(true);
-  source_->Do([] {});
-  std::this_thread::sleep_for(20ms);  // 20,000 packets
-  source_->SetPaused(false);
-  const Sent sent = SentBy(*source_, *chains_[0], 1ms);
-  EXPECT_LE(sent.packets, 1e6 * (sent.seconds + 1e-3) + 2 * kBurst);
-}
-
 // ------------------------------------------------------------------ from a port
 
 TEST_F(TrafficSourceTest, TakesThePacketsOfAPort) {
@@ -316,7 +189,7 @@ TEST_F(TrafficSourceTest, EveryPacketIsAccountedFor) {
   AddChain(512);
   AddChain(256);
   std::array<std::uint64_t, 2> lost{};  // by the threads, over all rates
-  for (const Rate rate : {Rate{}, Rate{.pps = 2e6, .bps = 0}, Rate{.pps = 0, .bps = 3e9}}) {
+  for (const Rate rate : {Rate{}, Rate{.pps = 2e6}, Rate{.bps = 3e9}}) {
     const std::uint64_t before = chains_[0]->delivered.value() + chains_[1]->delivered.value();
     Sink sink(*memory_, chains_, nullptr);
     PassingThread one(chains_[0]->ingress(), chains_[0]->egress(), 7);

@@ -37,6 +37,13 @@ std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::Fl
   return result;
 }
 
+Rate RateOf(const v1::TrafficConfig& traffic) {
+  const bool poisson = traffic.arrivals() == v1::ARRIVALS_POISSON;
+  return {.pps = traffic.pps(),
+          .bps = traffic.bps(),
+          .arrivals = poisson ? Arrivals::kPoisson : Arrivals::kConstant};
+}
+
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic) {
   SyntheticTraffic result;
   result.size = traffic.size();
@@ -90,6 +97,12 @@ absl::Status Validate(const v1::TrafficConfig& traffic) {
     return absl::InvalidArgumentError("give a rate in pps or in bps, not both");
   if (traffic.has_port() && (traffic.pps() > 0 || traffic.bps() > 0))
     return absl::InvalidArgumentError("the packets of a port come at their own rate; give none");
+  if (traffic.has_port() && traffic.arrivals() != v1::ARRIVALS_UNSPECIFIED)
+    return absl::InvalidArgumentError(
+        "the packets of a port come when they come; give no arrivals");
+  if (traffic.arrivals() == v1::ARRIVALS_POISSON && traffic.pps() <= 0 && traffic.bps() <= 0)
+    return absl::InvalidArgumentError(
+        "without a rate packets are sent whenever there is room: give one with arrivals poisson");
   const bool fixed = traffic.has_synthetic() && traffic.synthetic().mix() == v1::SIZE_MIX_FIXED;
   if (fixed && (traffic.synthetic().size() < kMinFrame || traffic.synthetic().size() > kMaxFrame)) {
     return absl::InvalidArgumentError(fmt::format("frame size {} is not within {} to {} bytes",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/controller/task_controller.h"
+#include "engine/platform/arrival_schedule.h"
 #include "engine/platform/frames.h"
 #include "engine/scheduler/policy.h"
 #include "engine/scheduler/scheduler.h"
@@ -17,6 +18,7 @@ SchedulerSettings FromProto(const v1::SchedulerSettings& settings);  // lead: 0 
 FlowMatch FromProto(const v1::FlowMatch& match);
 std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches);
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic);
+Rate RateOf(const v1::TrafficConfig& traffic);
 absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind);
 absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy);
 

@@ -139,7 +139,20 @@ TEST(ValidateTest, TakesWhatIsGood) {
   traffic.mutable_synthetic()->set_size(0);  // not used
   EXPECT_TRUE(Validate(traffic).ok());
   traffic.mutable_replay()->set_file("a.pcap");
+  traffic.set_arrivals(v1::ARRIVALS_POISSON);  // of the rate: a capture's own times are not kept
   EXPECT_TRUE(Validate(traffic).ok());
+}
+
+TEST(ConvertTest, ARateIsConstantUnlessItIsToBePoisson) {
+  auto traffic = Traffic();
+  EXPECT_FALSE(RateOf(traffic).limited());
+  traffic.set_bps(5);
+  EXPECT_EQ(RateOf(traffic).bps, 5);
+  EXPECT_EQ(RateOf(traffic).arrivals, Arrivals::kConstant);
+  traffic.set_arrivals(v1::ARRIVALS_CONSTANT);
+  EXPECT_EQ(RateOf(traffic).arrivals, Arrivals::kConstant);
+  traffic.set_arrivals(v1::ARRIVALS_POISSON);
+  EXPECT_EQ(RateOf(traffic).arrivals, Arrivals::kPoisson);
 }
 
 TEST(ValidateTest, SaysWhatIsWrong) {
@@ -155,6 +168,12 @@ TEST(ValidateTest, SaysWhatIsWrong) {
          t.mutable_port()->set_device("net_null0");
          t.set_pps(1);
        }},
+      {"when they come",
+       [](auto& t) {
+         t.mutable_port()->set_device("net_null0");
+         t.set_arrivals(v1::ARRIVALS_POISSON);
+       }},
+      {"without a rate", [](auto& t) { t.set_arrivals(v1::ARRIVALS_POISSON); }},
       {"frame size 63", [](auto& t) { t.mutable_synthetic()->set_size(63); }},
       {"frame size 1519", [](auto& t) { t.mutable_synthetic()->set_size(1519); }},
   };

@@ -314,7 +314,7 @@ void Deployment::TakeChains() {
 
 void Deployment::TakeTraffic(Traffic traffic) {
   if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_);
-  const Rate rate{.pps = config_.traffic().pps(), .bps = config_.traffic().bps()};
+  const Rate rate = RateOf(config_.traffic());
   if (source_) {
     source_->Take(std::move(traffic.classifier), std::move(traffic.lists), rate);
   } else if (source_port_) {
@@ -324,6 +324,14 @@ void Deployment::TakeTraffic(Traffic traffic) {
     source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
                                               std::move(traffic.lists), rate);
   }
+}
+
+absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
+  if (foreign())
+    return absl::FailedPreconditionError("the traffic is somebody else's: it keeps its rate");
+  if (auto status = Validate(traffic); !status.ok()) return status;
+  source_->SetRate(RateOf(traffic));
+  return absl::OkStatus();
 }
 
 void Deployment::LayBridges() {

@@ -83,6 +83,9 @@ class Deployment {
   void Pause(bool paused) {
     if (source_) source_->SetPaused(paused);
   }
+  // The source keeps to the rate and arrivals of `traffic` till the next call or Apply(). Refused
+  // of a port's packets, and of others'.
+  absl::Status ChangeRate(const v1::TrafficConfig& traffic);
   std::uint64_t unclassified() const { return source_ ? source_->unclassified() : 0; }
   std::vector<LatencyHistogram> Latencies() const;  // of each chain, as the sink has it now
   Heartbeat* heartbeat() { return heartbeat_ ? &*heartbeat_ : nullptr; }  // null: foreign

@@ -19,6 +19,20 @@ using std::chrono::nanoseconds;
 constexpr auto kDrainLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
 
+bool ChangesRate(const v1::MeasureRequest& request) {
+  return request.has_pps() || request.arrivals() != v1::ARRIVALS_UNSPECIFIED;
+}
+
+// The traffic that is measured, where the run has `traffic`.
+v1::TrafficConfig TrafficOf(const v1::MeasureRequest& request, v1::TrafficConfig traffic) {
+  if (request.has_pps()) {
+    traffic.set_pps(request.pps());
+    traffic.clear_bps();
+  }
+  if (request.arrivals() != v1::ARRIVALS_UNSPECIFIED) traffic.set_arrivals(request.arrivals());
+  return traffic;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------ costs
@@ -139,6 +153,14 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   const auto pass = turnstile_.Enter("measuring");
   if (!pass.ok()) return pass.status();
   if (auto status = RequireRunning(); !status.ok()) return status;
+  const absl::Cleanup as_before = [this, &request] {
+    if (ChangesRate(request)) (void)deployment_->ChangeRate(deployment_->config().traffic());
+  };
+  if (ChangesRate(request)) {
+    if (auto status = deployment_->ChangeRate(TrafficOf(request, deployment_->config().traffic()));
+        !status.ok())
+      return status;
+  }
   auto wanted_decision = DecisionFor(request.policy(), request.controller());
   wanted_decision.yield_every = request.yield_every();
   if (auto status = Change(wanted_decision); !status.ok()) return status;

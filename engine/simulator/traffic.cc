@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "engine/base/exponential.h"
+
 namespace unis::sim {
 
 PacketSizes::PacketSizes(SizeMix mix, std::uint32_t fixed_size) {
@@ -52,7 +54,7 @@ Arrivals::Arrivals(const ArrivalSpec& spec, std::uint64_t seed)
 
 void Arrivals::Advance() {
   if (kind_ == ArrivalKind::kPoisson) {
-    next_ += std::llround(-std::log1p(-random_.Unit()) * gap_);
+    next_ += std::llround(Exponential(random_) * gap_);
   } else {
     next_ = After(++bursts_);
   }

@@ -45,11 +45,13 @@ RATES = st.one_of(
         st.sampled_from(["pps", "bps"]),
     ),
 )
+_SINKS = st.sampled_from([{"kind": "measure"}, {"kind": "port", "device": "net_tap1"}])
+_LIMITED = RATES.filter(lambda rate: rate != "max")
 TRAFFIC = st.one_of(
-    maybe(
-        source=SOURCES,
-        rate=RATES,
-        sink=st.sampled_from([{"kind": "measure"}, {"kind": "port", "device": "net_tap1"}]),
+    maybe(source=SOURCES, rate=RATES, sink=_SINKS),
+    st.fixed_dictionaries(
+        {"rate": _LIMITED, "arrivals": st.sampled_from(names.arrivals())},
+        optional={"source": SOURCES, "sink": _SINKS},
     ),
     PORT_TRAFFIC,
 )

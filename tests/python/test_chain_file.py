@@ -147,6 +147,14 @@ def test_a_wrong_value_is_told_with_its_line(
         ("kind: synthetic, size: 64}\n  rate: max", "kind: port, device: net_tap0}\n  rate: 1Mpps",
          "5: traffic.rate: a port sends as fast as packets come; leave the rate out, or make "
          "packets with kind: synthetic"),
+        ("rate: max", "rate: 1kpps\n  arrivals: bursty",
+         "6: traffic.arrivals: `bursty` is no kind of arrivals; choose one of constant, poisson"),
+        ("rate: max", "arrivals: poisson", "5: traffic.arrivals: at rate max packets are sent "
+         "whenever there is room; give a rate, as 2.5Mpps"),
+        ("kind: synthetic, size: 64}\n  rate: max",
+         "kind: port, device: net_tap0}\n  arrivals: poisson",
+         "5: traffic.arrivals: packets of a port come when they come; leave the arrivals out, or "
+         "make packets with kind: synthetic"),
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
         ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: is `1.5`; must be at most 1.0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -12,7 +13,7 @@ import pytest
 
 from unis.engine.client import EngineClient, EngineError
 from unis.runtime.errors import RunFailedError
-from unis.v1 import common_pb2
+from unis.v1 import common_pb2, traffic_pb2
 from unis.v1 import engine_pb2 as pb
 
 NO_PORT = "function a does not poll; does it use the port it is given?"
@@ -20,7 +21,8 @@ NO_PORT = "function a does not poll; does it use the port it is given?"
 
 class Answers(grpc.GenericRpcHandler):
     """Refuses SetPolicy with a given code, answers GetStats and Watch, measures policy rr whatever
-    is asked for; Attach is refused when its own time is over.
+    is asked for, and a second at the rate asked for, half of it lost where arrivals are poisson;
+    Attach is refused when its own time is over.
     """
 
     def __init__(self, code: grpc.StatusCode) -> None:
@@ -41,9 +43,16 @@ class Answers(grpc.GenericRpcHandler):
                 time.sleep(0.01)
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, NO_PORT)
 
-        def measure(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+        def measure(request: bytes, _context: grpc.ServicerContext) -> bytes:
+            asked = pb.MeasureRequest.FromString(request)
+            offered = round(asked.pps) if asked.HasField("pps") else 1
+            lost = offered // 2 if asked.arrivals == traffic_pb2.ARRIVALS_POISSON else 0
             reply = pb.MeasureReply(
-                policy=common_pb2.POLICY_RR, controller=pb.CONTROLLER_PRIORITY, delivered=1
+                policy=common_pb2.POLICY_RR,
+                controller=pb.CONTROLLER_PRIORITY,
+                offered=offered,
+                delivered=offered - lost,
+                dropped=lost,
             )
             return reply.SerializeToString()
 
@@ -129,6 +138,15 @@ def test_what_was_measured_is_held_against_what_was_asked_for(socket: Path) -> N
             client.measure(common_pb2.POLICY_UNIS, 0, 0.001, pb.CONTROLLER_PRIORITY)
         with pytest.raises(EngineError, match="controller signal was to be measured"):
             client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_SIGNAL)
+
+
+def test_a_measurement_may_have_a_rate_of_its_own(socket: Path) -> None:
+    with EngineClient(socket) as client:
+        measure = partial(
+            client.measure, common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY, pps=1000
+        )
+        assert measure().delivered == 1000
+        assert measure(arrivals=traffic_pb2.ARRIVALS_POISSON).dropped == 500
 
 
 def test_watching_ends_with_the_run(socket: Path) -> None:

@@ -11,7 +11,7 @@ from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.plan.model import Places
 from unis.plan.planner import make_plan
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import traffic_pb2
 
 
 def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,14 +77,17 @@ def test_costs_of_the_file_come_before_measured_ones() -> None:
 
 
 def test_traffic() -> None:
-    def traffic(**parts: object) -> pb.TrafficConfig:
+    def traffic(**parts: object) -> traffic_pb2.TrafficConfig:
         return planned(small(traffic=parts)).deploy({}, "").traffic
 
     wire = traffic(rate="2.5Mpps")
     assert (wire.pps, wire.bps, wire.synthetic.size) == (2.5e6, 0, 64)
+    assert wire.arrivals == traffic_pb2.ARRIVALS_CONSTANT
+    assert traffic(rate="1kpps", arrivals="poisson").arrivals == traffic_pb2.ARRIVALS_POISSON
     assert traffic(rate="10Gbps").bps == 1e10
     assert traffic(sink={"kind": "port", "device": "net_tap0"}).sink_device == "net_tap0"
     nic = planned(small(traffic={"source": {"kind": "port", "device": "0000:03:00.0,a=1"}}))
+    assert nic.deploy({}, "").traffic.arrivals == traffic_pb2.ARRIVALS_UNSPECIFIED
     assert nic.engine.pci == ("0000:03:00.0",)
     assert nic.engine.argv[-2:] == ("--pci", "0000:03:00.0")
     assert "--ports" in nic.engine.argv

@@ -48,7 +48,9 @@ def test_a_chain_becomes_a_scenario(data: Data) -> None:
     }
     for part in wire.chains:
         assert len(part.capacity) == len(part.path) + 1
-        assert (part.arrivals.pps > 0) == (part.arrivals.kind == pb.ARRIVAL_CONSTANT)
+        assert (part.arrivals.pps > 0) == (part.arrivals.kind != pb.ARRIVAL_SATURATING)
+        poisson = data.get("traffic", {}).get("arrivals") == "poisson"
+        assert (part.arrivals.kind == pb.ARRIVAL_POISSON) == poisson
     for function in wire.functions:
         assert function.cost_ns > 0
         assert len(function.size) == len(function.size_cost_ns)

@@ -177,3 +177,11 @@ def _rate(file: ChainFile) -> Iterator[Problem]:
             "a port sends as fast as packets come; leave the rate out, or make packets with "
             "kind: synthetic",
         )
+    if file.traffic.arrivals != defaults.ARRIVALS and not (file.traffic.pps or file.traffic.bps):
+        yield Problem(
+            ("traffic", "arrivals"),
+            "packets of a port come when they come; leave the arrivals out, or make packets with "
+            "kind: synthetic"
+            if file.traffic.source.kind == "port"
+            else "at rate max packets are sent whenever there is room; give a rate, as 2.5Mpps",
+        )

@@ -13,6 +13,7 @@ MEMIF = 1024  # slots of a memif, each way
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 POLICY = "unis"
 CONTROLLER = "priority"
+ARRIVALS = "constant"
 LINK = "ring"
 
 _SIZES = limit("EstimateRequest.sizes")

@@ -13,6 +13,7 @@ from unis.chain.values import (
     EGRESS,
     INGRESS,
     Argument,
+    ArrivalsName,
     Capability,
     ChainName,
     ControllerName,
@@ -108,6 +109,9 @@ class Traffic(_Part):
     rate: Rate = "max"
     """`max`: as fast as the first rings take packets; else as `2.5Mpps` or `1Gbps`, not of a
     port."""
+    arrivals: ArrivalsName = defaults.ARRIVALS
+    """How far apart the packets of a rate fall due: `constant`, or `poisson`, with exponentially
+    distributed gaps."""
     sink: Annotated[MeasureSink | PortSink, Field(discriminator="kind")] = MeasureSink(
         kind="measure"
     )

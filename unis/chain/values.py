@@ -207,6 +207,11 @@ LinkName = Annotated[
     _one_of(names.links(), "link"),
     WithJsonSchema({"type": "string", "enum": names.links()}),
 ]
+ArrivalsName = Annotated[
+    str,
+    _one_of(names.arrivals(), "kind of arrivals"),
+    WithJsonSchema({"type": "string", "enum": names.arrivals()}),
+]
 Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts

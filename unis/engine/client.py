@@ -14,6 +14,7 @@ from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
+from unis.v1.traffic_pb2 import Arrivals
 
 _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 # Beyond the time that the call itself is told to take: the engine's own sentence comes first.
@@ -172,11 +173,16 @@ class EngineClient:
         window: float,
         controller: ControllerKind,
         yield_every: int = 0,
+        *,
+        pps: float | None = None,
+        arrivals: Arrivals | None = None,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         `yield_every` is for policy cooperative: bursts, of every function; 0: each has its own.
-        EngineError if something else was measured than was asked for.
+        `pps` (packets per second) and `arrivals` are the source's from before settling until the
+        window is over; None: as the run has them. EngineError if the source is a port, or if
+        something else was measured than was asked for.
         """
         request = pb.MeasureRequest(
             policy=policy,
@@ -184,6 +190,8 @@ class EngineClient:
             yield_every=yield_every,
             settle_ns=round(settle * 1e9),
             window_ns=round(window * 1e9),
+            pps=pps,
+            arrivals=arrivals,
         )
         reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
         if reply.policy != policy:

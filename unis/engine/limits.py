@@ -10,9 +10,9 @@ from typing import Any, TypedDict
 
 from google.protobuf.message import Message
 
-from unis.v1 import common_pb2, costs_pb2, engine_pb2, limits_pb2, simulator_pb2
+from unis.v1 import common_pb2, costs_pb2, engine_pb2, limits_pb2, simulator_pb2, traffic_pb2
 
-_FILES = (engine_pb2, costs_pb2, common_pb2, simulator_pb2)
+_FILES = (engine_pb2, traffic_pb2, costs_pb2, common_pb2, simulator_pb2)
 _EXTENSION: Any = limits_pb2.limit  # the stubs take it for the field's descriptor
 
 

@@ -4,7 +4,7 @@ from typing import cast
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
-from unis.v1 import common_pb2, engine_pb2
+from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
 
 def _names(enum: EnumTypeWrapper, prefix: str) -> dict[str, int]:
@@ -21,6 +21,7 @@ COMPARED = ("unis", "cooperative", "rr", "other")
 _POLICIES = _names(common_pb2.Policy, "POLICY_")
 _CONTROLLERS = _names(engine_pb2.ControllerKind, "CONTROLLER_")
 _LINKS = _names(common_pb2.LinkKind, "LINK_")
+_ARRIVALS = _names(traffic_pb2.Arrivals, "ARRIVALS_")
 
 
 def policies() -> list[str]:
@@ -66,6 +67,16 @@ def links() -> list[str]:
 def link(name: str) -> common_pb2.LinkKind:
     """The kind of link called `name`; KeyError if there is none."""
     return cast("common_pb2.LinkKind", _LINKS[name])
+
+
+def arrivals() -> list[str]:
+    """Every way in which packets of a rate fall due."""
+    return list(_ARRIVALS)
+
+
+def arrivals_kind(name: str) -> traffic_pb2.Arrivals:
+    """The arrivals called `name`; KeyError if there are none."""
+    return cast("traffic_pb2.Arrivals", _ARRIVALS[name])
 
 
 def reason_name(number: int) -> str:

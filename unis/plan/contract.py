@@ -13,7 +13,8 @@ from unis.chain.model import (
     SyntheticSource,
     Traffic,
 )
-from unis.v1 import common_pb2, engine_pb2
+from unis.engine import names
+from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
@@ -52,9 +53,9 @@ def flow_match(match: Match) -> engine_pb2.FlowMatch:
     return result
 
 
-def traffic_config(traffic: Traffic, directory: Path) -> engine_pb2.TrafficConfig:
-    """Source, rate and sink; the path of a capture is made absolute."""
-    config = engine_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
+def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConfig:
+    """Source, rate, arrivals and sink; the path of a capture is made absolute."""
+    config = traffic_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
     match traffic.source:
         case SyntheticSource(size=str(mix), flows=flows):
             config.synthetic.mix = SIZE_MIXES[mix]
@@ -66,6 +67,8 @@ def traffic_config(traffic: Traffic, directory: Path) -> engine_pb2.TrafficConfi
             config.replay.file = str((directory / file).resolve())
         case PortSource(device=device):
             config.port.device = device
+    if not isinstance(traffic.source, PortSource):
+        config.arrivals = names.arrivals_kind(traffic.arrivals)
     if isinstance(traffic.sink, PortSink):
         config.sink_device = traffic.sink.device
     return config

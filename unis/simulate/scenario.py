@@ -153,8 +153,10 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
                 "synthetic or pcap"
             )
     if pps := traffic.pps or traffic.bps / 8 / size:
-        arrivals.kind = pb.ARRIVAL_CONSTANT
+        poisson = traffic.arrivals == "poisson"
+        arrivals.kind = pb.ARRIVAL_POISSON if poisson else pb.ARRIVAL_CONSTANT
         arrivals.pps = pps * share
+        arrivals.burst = 1  # the source sends each packet as soon as it is due
     return arrivals
 
 

@@ -1,0 +1,88 @@
+// Measurements that have a rate of their own.
+#include "engine/run/run_for_test.h"
+
+namespace unis {
+namespace {
+
+class MeasureTest : public RunTest {
+ protected:
+  static v1::MeasureRequest At(double pps, v1::Arrivals arrivals = v1::ARRIVALS_UNSPECIFIED) {
+    v1::MeasureRequest request;
+    request.set_settle_ns(50'000'000);
+    request.set_window_ns(300'000'000);
+    if (pps > 0) request.set_pps(pps);
+    request.set_arrivals(arrivals);
+    return request;
+  }
+  // Packets per second of the window.
+  double Offered(const v1::MeasureRequest& request) {
+    const auto window = run_->Measure(request);
+    EXPECT_TRUE(window.ok()) << window.status();
+    if (!window.ok()) return 0;
+    EXPECT_GT(window->delivered(), 0U);
+    return static_cast<double>(window->offered()) / static_cast<double>(window->window_ns()) * 1e9;
+  }
+  double Offered() { return Offered(At(0)); }
+};
+
+TEST_F(MeasureTest, OneRunAlternatesLoads) {
+  BringUp();  // as fast as it goes
+  for (const auto arrivals : {v1::ARRIVALS_CONSTANT, v1::ARRIVALS_POISSON}) {
+    double slow = 0, fast = 0;
+    for (int round = 0; round < 2; ++round) {
+      slow += Offered(At(20e3, arrivals));
+      fast += Offered(At(80e3, arrivals));
+    }
+    EXPECT_GT(fast / slow, 2) << v1::Arrivals_Name(arrivals);
+    EXPECT_LT(fast / slow, 8) << v1::Arrivals_Name(arrivals);
+    EXPECT_GT(Offered(), fast) << "the rate is put back";
+  }
+}
+
+// What is offered is not what is delivered, and the difference is told.
+TEST_F(MeasureTest, MoreThanTheChainTakesIsDroppedAndCounted) {
+  BringUp();
+  const auto window = run_->Measure(At(1e9));
+  ASSERT_TRUE(window.ok()) << window.status();
+  EXPECT_GT(window->dropped(), 0U);
+  EXPECT_GT(window->offered(), window->delivered());
+  const auto before = run_->GetStats({})->account().dropped_ingress_full();
+  ASSERT_TRUE(run_->Measure(At(0)).ok());
+  const auto after = run_->GetStats({})->account().dropped_ingress_full();
+  EXPECT_EQ(after, before) << "as fast as it goes drops nothing";
+}
+
+TEST_F(MeasureTest, ARunWithARateHasItAgainAfterwards) {
+  auto request = Chain({"a"});
+  request.mutable_traffic()->set_bps(20e3 * 8 * 64);
+  request.mutable_traffic()->set_arrivals(v1::ARRIVALS_POISSON);
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Start().ok());
+  const double own = Offered();
+  const double more = Offered(At(200e3));
+  EXPECT_GT(more / own, 4);
+  EXPECT_LT(Offered() / more, 0.5);
+  const double constant = Offered(At(0, v1::ARRIVALS_CONSTANT));
+  EXPECT_GT(constant / own, 0.4);
+  EXPECT_LT(constant / own, 2.5);
+}
+
+TEST_F(MeasureTest, TheRateIsPutBackHoweverTheMeasurementEnds) {
+  BringUp();
+  const auto gone = run_->Measure(At(20e3), [] { return false; });
+  EXPECT_EQ(gone.status().code(), absl::StatusCode::kCancelled);
+  auto cooperative = At(20e3);
+  cooperative.set_policy(v1::POLICY_COOPERATIVE);
+  EXPECT_TRUE(Says(run_->Measure(cooperative).status(), "does not co-operate"));
+  EXPECT_GT(Offered(), 5 * 20e3);
+}
+
+TEST_F(MeasureTest, ArrivalsAreOfARate) {
+  BringUp();
+  EXPECT_TRUE(Says(run_->Measure(At(0, v1::ARRIVALS_POISSON)).status(), "without a rate"));
+  EXPECT_GT(Offered(), 0);
+}
+
+}  // namespace
+}  // namespace unis
