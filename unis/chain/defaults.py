@@ -12,7 +12,7 @@ RING: Literal["auto"] = "auto"  # slots of a ring
 MEMIF = 1024  # slots of a memif, each way
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 POLICY = "unis"
-CONTROLLER = "priority"
+CONTROLLER = "handover"
 ARRIVALS = "constant"
 LINK = "ring"
 
