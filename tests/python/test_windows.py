@@ -12,6 +12,7 @@ from unis.measure.paired import Paired, Quartiles, interval
 from unis.measure.windows import (
     SETTLE_SECONDS,
     Arm,
+    Offered,
     Rounds,
     Span,
     alternate,
@@ -19,6 +20,7 @@ from unis.measure.windows import (
 )
 from unis.v1 import common_pb2 as common
 from unis.v1 import engine_pb2 as pb
+from unis.v1 import traffic_pb2 as traffic
 
 
 @given(st.integers(2, 9))
@@ -67,6 +69,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.controllers: list[pb.ControllerKind] = []
         self.yields: list[int] = []
+        self.offered: list[tuple[float | None, traffic.Arrivals | None]] = []
 
     def measure(
         self,
@@ -75,7 +78,11 @@ class FakeEngine:
         window: float,
         controller: pb.ControllerKind,
         yield_every: int,
+        *,
+        pps: float | None,
+        arrivals: traffic.Arrivals | None,
     ) -> pb.MeasureReply:
+        self.offered.append((pps, arrivals))
         self.controllers.append(controller)
         self.yields.append(yield_every)
         return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
@@ -113,6 +120,15 @@ def test_each_distance_between_yields_is_an_arm() -> None:
     spans = dict.fromkeys(arms, Span(0.1, 0.2))
     alternate(engine, [arms], spans, "priority", lambda *_: None)
     assert engine.yields == [8, 64, 0]
+    assert engine.offered == [(None, None)] * 3
+
+
+def test_an_arm_may_say_what_is_offered() -> None:
+    arm = Arm("unis", name="half", offered=Offered(2e6, "poisson"))
+    engine = FakeEngine()
+    (windows,) = alternate(engine, [[arm]], {arm: Span(0.1, 0.2)}, "priority", lambda *_: None)
+    assert list(windows) == ["half"]
+    assert engine.offered == [(2e6, traffic.ARRIVALS_POISSON)]
 
 
 def test_rounds_without_a_base_are_counted() -> None:

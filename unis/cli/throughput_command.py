@@ -57,16 +57,10 @@ def throughput(
     from unis.bench import throughput as of
     from unis.plan.machine import Machine
 
-    wanted = _words(policies)
-    for name in wanted:
-        if name not in (*of.POLICIES, of.FUSED):
-            raise typer.BadParameter(
-                f"there is no {name!r}: {', '.join([*of.POLICIES, of.FUSED])}",
-                param_hint="--policies",
-            )
+    wanted = policies_of(policies, fused=True)
     cases = [
         of.Case(*case)
-        for case in product(_costs(cost), lengths_of(length, "--length"), _rings(ring))
+        for case in product(costs_of(cost), lengths_of(length, "--length"), rings_of(ring))
     ]
     settings = of.Settings(wanted, rounds, blocks, window)
     rows: list[Row] = []
@@ -87,7 +81,22 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in text.split(",")))
 
 
-def _costs(text: str) -> tuple[str, ...]:
+def policies_of(text: str, *, fused: bool) -> tuple[str, ...]:
+    """What --policies says."""
+    from unis.bench.throughput import FUSED, POLICIES
+
+    there = [*POLICIES, *([FUSED] if fused else [])]
+    words = _words(text)
+    for name in words:
+        if name not in there:
+            raise typer.BadParameter(
+                f"there is no {name!r}: {', '.join(there)}", param_hint="--policies"
+            )
+    return words
+
+
+def costs_of(text: str) -> tuple[str, ...]:
+    """What --cost says."""
     from unis.bench.synthetic import COSTS
 
     words = _words(text)
@@ -99,7 +108,8 @@ def _costs(text: str) -> tuple[str, ...]:
     return words
 
 
-def _rings(text: str) -> list[int | None]:
+def rings_of(text: str) -> list[int | None]:
+    """What --ring says; None: auto."""
     slots = limit("LinkConfig.slots")
     least, most = int(slots.min or 0), int(slots.max or 0)
     rings: list[int | None] = []
@@ -135,12 +145,13 @@ def _print(rows: list[Row]) -> None:
             *_ratio(row.ratio_to_cooperative),
             *_ratio(row.ratio_to_fused),
             f"{row.switches_per_s:,.0f}",
-            *(_us(row.latency_us[name]) for name in ("p50", "p95")),
+            *(us_text(row.latency_us[name]) for name in ("p50", "p95")),
         )
     out.print(table)
 
 
-def _us(us: float | None) -> str:
+def us_text(us: float | None) -> str:
+    """A latency in a table."""
     return "–" if us is None else f"{us:,.0f}"
 
 

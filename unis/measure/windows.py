@@ -10,9 +10,18 @@ from typing import Protocol
 from unis.engine import names
 from unis.v1 import common_pb2 as common
 from unis.v1 import engine_pb2 as pb
+from unis.v1 import traffic_pb2 as traffic
 
 SETTLE_SECONDS = 0.1
 _RR_CYCLES = 3  # that a window of rr holds: each function has had its slice so often
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What the source sends meanwhile, whether the chain takes it or not."""
+
+    pps: float
+    arrivals: str  # constant, poisson
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,7 @@ class Arm:
     controller: str | None = None  # that of the run
     yield_every: int = 0  # bursts, under policy cooperative; 0: each function has its own
     name: str = ""  # in results; empty: as one writes it
+    offered: Offered | None = None  # None: as the run has it
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
@@ -62,10 +72,14 @@ class Measurer(Protocol):
         window: float,
         controller: pb.ControllerKind,
         yield_every: int,
+        *,
+        pps: float | None,
+        arrivals: traffic.Arrivals | None,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
-        `yield_every`: bursts between yields under policy cooperative; 0: each has its own.
+        `yield_every`: bursts between yields under policy cooperative; 0: each has its own. `pps`
+        and `arrivals`: of the source; None: as the run has them.
 
         Raises where something else was measured than was asked for.
         """
@@ -96,7 +110,16 @@ def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.Measu
     """One window of one arm; `controller` is that of an arm that names none."""
     # Always told, or it would be whichever the arm before had.
     kind = names.controller(arm.controller or controller)
-    return client.measure(names.policy(arm.policy), span.settle, span.window, kind, arm.yield_every)
+    offered = arm.offered
+    return client.measure(
+        names.policy(arm.policy),
+        span.settle,
+        span.window,
+        kind,
+        arm.yield_every,
+        pps=offered.pps if offered else None,
+        arrivals=names.arrivals_kind(offered.arrivals) if offered else None,
+    )
 
 
 def alternate(

@@ -1,0 +1,219 @@
+"""`unis bench latency`: how long packets take, by how many there are, and what throughput costs.
+
+Two experiments. In the first the source sends at its own pace, whether the chain keeps up or not
+(open loop), from little to more than co-operative functions sustain; what counts is the time from
+when a packet was due. In the second it sends as fast as rings take packets, on rings of several
+lengths: each policy so has pairs of throughput and latency, and the best throughput within a bound
+on latency is its frontier.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel
+
+from unis.bench.blocks import measure_blocks
+from unis.bench.bring_up import brought_up
+from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
+from unis.bench.machine import this_machine
+from unis.bench.spans import spans
+from unis.bench.synthetic import macswap_chain
+from unis.bench.throughput import COOPERATIVE, POLICIES
+from unis.chain.load import LoadedChain
+from unis.measure import order
+from unis.measure.paired import Quartiles
+from unis.measure.summary import MachineSummary, summarise_arm
+from unis.measure.windows import Arm, Offered, Rounds, alternate, throughput
+from unis.plan.machine import Machine
+from unis.runtime.options import Options
+from unis.runtime.run import Run
+
+_T = TypeVar("_T")
+
+ARRIVALS = ("constant", "poisson")
+BOUNDS_US = (50, 100, 200, 500, 1000, 2000, 5000)
+_FRONTIER_YIELDS = (8, 16, 32, 64)  # bursts: each a point of co-operative
+
+
+class Row(BaseModel):
+    """One policy at one load, or on rings of one length."""
+
+    experiment: Literal["load", "frontier"]
+    cost: str
+    length: int
+    ring: int  # slots
+    policy: str
+    controller: str | None
+    yield_every: int | None  # bursts, of cooperative
+    load: float | None  # of what cooperative sustains; None: as fast as rings take packets
+    arrivals: str | None
+    offered_mpps: float
+    mpps: Quartiles
+    drops: float  # a second
+    latency_us: dict[str, float | None]
+
+
+class Result(BaseModel):
+    """All that was measured, and where."""
+
+    machine: MachineSummary
+    sustained_mpps: float  # by cooperative, at its best distance: load 1
+    rows: list[Row]
+
+    def frontier(self, policy: str, bound_us: float) -> float | None:
+        """The most Mpps with a p95 latency within the bound; None: none of its points is."""
+        return max(
+            (
+                row.mpps.median
+                for row in self.rows
+                if row.experiment == "frontier"
+                and called(row) == policy
+                and (p95 := row.latency_us["p95"]) is not None
+                and p95 <= bound_us
+            ),
+            default=None,
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    cost: str
+    length: int
+    ring: int | None  # slots, of the first experiment; None: as `unis up` would choose
+    policies: tuple[str, ...]
+    loads: tuple[float, ...]
+    rings: tuple[int, ...]  # of the second
+    rounds: int  # at least, of each bring-up
+    blocks: int  # of the second
+    window: float  # seconds
+
+
+def called(row: Row) -> str:
+    """The policy as one asks for it: priority, handover, cooperative."""
+    return row.controller or row.policy
+
+
+def compare(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Result:
+    """Both experiments."""
+    bench = _Bench(settings, machine, report)
+    sustained, rows = bench.loads()
+    rows += bench.frontier()
+    return Result(machine=this_machine(len(machine.cpus)), sustained_mpps=sustained, rows=rows)
+
+
+class _Bench:
+    def __init__(self, settings: Settings, machine: Machine, report: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._report = report
+        self._cpu = max(machine.cpus)
+
+    def loads(self) -> tuple[float, list[Row]]:
+        """What cooperative sustains, and a row for each policy, load and kind of arrivals."""
+        return self._brought_up(self._settings.ring, self._loads)
+
+    def _loads(self, run: Run) -> tuple[float, list[Row]]:
+        self._report("what co-operative functions sustain, at their best distance between yields")
+        tried = self._windows(run, TRIAL, TRIAL_ROUNDS)
+        best = best_yield_every(trial_ratios(tried))
+        at_best = next(arm for arm in TRIAL if arm.yield_every == best)
+        sustained = Quartiles.of(throughput(tried, str(at_best))).median
+        rows: list[Row] = []
+        for arrivals in ARRIVALS:
+            for load in self._settings.loads:
+                self._report(f"{load:.0%} of {sustained:.2f} Mpps, arrivals {arrivals}")
+                offered = Offered(load * sustained * 1e6, arrivals)
+                arms = {
+                    name: replace(
+                        POLICIES[name],
+                        yield_every=best if name == COOPERATIVE else 0,
+                        name=name,
+                        offered=offered,
+                    )
+                    for name in self._settings.policies
+                }
+                windows = self._windows(run, tuple(arms.values()), self._settings.rounds)
+                slots = run.plan.links[0].slots
+                rows += [
+                    self._row("load", arm, slots, windows).model_copy(
+                        update={"load": load, "arrivals": arrivals}
+                    )
+                    for arm in arms.values()
+                ]
+        return sustained, rows
+
+    def frontier(self) -> list[Row]:
+        """A row for each policy, and distance between yields, on rings of each length."""
+        arms = [
+            replace(POLICIES[name], name=name)
+            for name in self._settings.policies
+            if name != COOPERATIVE
+        ]
+        if COOPERATIVE in self._settings.policies:
+            arms += [Arm("cooperative", yield_every=every) for every in _FRONTIER_YIELDS]
+        rings = self._settings.rings
+        parts: dict[str, Callable[[], Rounds]] = {
+            str(ring): lambda ring=ring: self._on_rings(ring, arms)  # type: ignore[misc]
+            for ring in rings
+        }
+        blocks = self._settings.blocks
+        measured = measure_blocks(
+            parts,
+            blocks,
+            (min(self._machine.cpus), self._cpu),
+            lambda number, _: self._report(f"frontier: block {number} of {blocks}"),
+            lambda number: self._report(f"frontier: the machine changed, {number} once more"),
+        )
+        return [
+            self._row("frontier", _on(ring, arm), ring, measured.rounds)
+            for ring in rings
+            for arm in arms
+        ]
+
+    def _on_rings(self, ring: int, arms: Sequence[Arm]) -> Rounds:
+        self._report(f"frontier: rings of {ring}")
+        on = [_on(ring, arm) for arm in arms]
+        return self._brought_up(ring, lambda run: self._windows(run, on, self._settings.rounds))
+
+    def _windows(self, run: Run, arms: Sequence[Arm], rounds: int) -> Rounds:
+        return alternate(
+            run.client, order.rounds(arms, order.balanced_rounds(len(arms), rounds)),
+            spans(arms, run.plan, self._settings.window), run.plan.controller,
+            lambda *_: run.check(),
+        )  # fmt: skip
+
+    def _brought_up(self, ring: int | None, look: Callable[[Run], _T]) -> _T:
+        def make() -> LoadedChain:
+            of = self._settings
+            return macswap_chain("bench-latency", of.cost, of.length, self._cpu, ring=ring)
+
+        return brought_up(make, self._machine, Options(use_cache=False), self._report, look)
+
+    def _row(
+        self, experiment: Literal["load", "frontier"], arm: Arm, slots: int, rounds: Rounds
+    ) -> Row:
+        summary = summarise_arm(rounds, str(arm))
+        windows = [windows[str(arm)] for windows in rounds if str(arm) in windows]
+        seconds = sum(window.window_ns for window in windows) / 1e9
+        return Row(
+            experiment=experiment,
+            cost=self._settings.cost,
+            length=self._settings.length,
+            ring=slots,
+            policy=arm.policy,
+            controller=arm.controller,
+            yield_every=arm.yield_every or None,
+            load=None,
+            arrivals=None,
+            offered_mpps=sum(window.offered for window in windows) / seconds / 1e6,
+            mpps=summary.mpps,
+            drops=summary.drops.per_second,
+            latency_us=summary.latency_us,
+        )
+
+
+def _on(ring: int, arm: Arm) -> Arm:
+    return replace(arm, name=f"{arm} on {ring}")

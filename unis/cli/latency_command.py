@@ -1,0 +1,135 @@
+"""`unis bench latency`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import WINDOW, lengths_of, table_of
+from unis.cli.numbers import between
+from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.throughput_command import costs_of, policies_of, rings_of, us_text
+
+if TYPE_CHECKING:
+    from unis.bench.latency import Result
+    from unis.report.latency import Curve, Points
+
+_LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+_QUICK_LOADS = (0.2, 0.5, 0.8, 1.0)
+_RINGS = (128, 256, 512, 1024, 2048, 4096, 8192)
+_QUICK_RINGS = (256, 1024, 4096)
+
+
+def latency(
+    cost: Annotated[
+        str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
+    ] = "light",
+    length: Annotated[str, typer.Option(help="Functions in the chain.")] = "3",
+    ring: Annotated[
+        str, typer.Option(help="Slots of the rings while the load varies; auto: as `unis up`.")
+    ] = "auto",
+    policies: Annotated[
+        str, typer.Option(help="priority, handover, signal, cgroup, cooperative; with commas.")
+    ] = "priority,handover,cooperative",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer loads, rings and rounds: four minutes.")
+    ] = False,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for picture and figures.")
+    ] = Path("build/latency"),
+) -> None:
+    """Latency against load, and throughput against latency, under each policy.
+
+    First packets come at their own pace, evenly and at random (Poisson), from little to more than
+    co-operative functions sustain. Then as fast as rings of several lengths take them: what is the
+    most that each policy passes within a bound on the latency? Writes latency.svg, latency.png and
+    latency.json.
+
+    Example: unis bench latency --quick -o build/latency
+    """
+    from unis.bench import latency as of
+    from unis.plan.machine import Machine
+    from unis.report.latency import picture
+
+    wanted = policies_of(policies, fused=False)
+    settings = of.Settings(
+        cost=costs_of(cost)[0],
+        length=lengths_of(length, "--length")[0],
+        ring=rings_of(ring)[0],
+        policies=wanted,
+        loads=_QUICK_LOADS if quick else _LOADS,
+        rings=_QUICK_RINGS if quick else _RINGS,
+        rounds=3 if quick else 6,
+        blocks=1 if quick else 2,
+        window=window,
+    )
+    with errors_told():
+        files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
+        result = of.compare(settings, Machine.this(), say)
+        _print(result, wanted)
+        for file in files[:2]:
+            picture(_curves(result, wanted), _points(result, wanted), file)
+        write_result(files[2], result.model_dump_json(indent=2) + "\n")
+    out.print("  ".join(map(str, files)), markup=False, style="bold")
+
+
+def _curves(result: Result, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:
+    from unis.bench.latency import ARRIVALS, called
+
+    return {
+        arrivals: {
+            policy: [
+                (row.load, row.latency_us["p50"] or 0.0, row.latency_us["p95"] or 0.0)
+                for row in result.rows
+                if row.arrivals == arrivals and called(row) == policy and row.load is not None
+            ]
+            for policy in policies
+        }
+        for arrivals in ARRIVALS
+    }
+
+
+def _points(result: Result, policies: tuple[str, ...]) -> dict[str, Points]:
+    from unis.bench.latency import called
+
+    return {
+        policy: [
+            (p95, row.mpps.median)
+            for row in result.rows
+            if row.experiment == "frontier"
+            and called(row) == policy
+            and (p95 := row.latency_us["p95"]) is not None
+        ]
+        for policy in policies
+    }
+
+
+def _print(result: Result, policies: tuple[str, ...]) -> None:
+    from unis.bench.latency import BOUNDS_US, called
+
+    loads = [row for row in result.rows if row.experiment == "load"]
+    title = (
+        f"{loads[0].length} {loads[0].cost}, rings of {loads[0].ring}; 100 % is "
+        f"{result.sustained_mpps:.2f} Mpps"
+    )
+    columns = ("load", "Mpps", "dropped/s", "p50 µs", "p95", "p99")
+    table = table_of(title, "arrivals, policy", columns)
+    for row in loads:
+        table.add_row(
+            f"{row.arrivals} {called(row)}",
+            f"{row.load:.0%}",
+            f"{row.mpps.median:.3f}",
+            f"{row.drops:,.0f}",
+            *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
+        )
+    out.print(table)
+    table = table_of(
+        "the most Mpps within a p95 latency of", "policy", [f"{us} µs" for us in BOUNDS_US]
+    )
+    for policy in policies:
+        most = [result.frontier(policy, us) for us in BOUNDS_US]
+        table.add_row(policy, *("–" if mpps is None else f"{mpps:.3f}" for mpps in most))
+    out.print(table)
