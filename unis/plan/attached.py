@@ -157,7 +157,8 @@ def plan_attached(
     `group`: file prefix of the DPDK group that has their rings; None where they are all on memifs.
     """
     prefix = engine_prefix(name)
-    scheduler = SchedulerPart()
+    # Programs that others started lack the plug-in by which they could hand the CPU over.
+    scheduler = SchedulerPart(controller="priority")
     return AttachedPlan(
         name=name,
         chain_file=Path(),
