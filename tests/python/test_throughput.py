@@ -32,7 +32,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
 
     def measured(case: object, arms: Sequence[Arm], count: int, *, fused: bool) -> Rounds:
         assert isinstance(case, throughput._Case)
-        case._slots = 4096
+        part = "fused" if fused else "chain"
+        case._slots[part], case._costs[part] = 4096, {}
         seen.append(("fused" if fused else "chain", [str(replace(arm, name="")) for arm in arms]))
         return [{str(arm): reply(MPPS.get(str(arm), 3.0)) for arm in arms}] * count
 
@@ -109,3 +110,12 @@ def test_a_mistake_is_told_with_what_could_be_written(arguments: list[str], told
     ended = CliRunner().invoke(app, ["bench", "throughput", *arguments])
     assert ended.exit_code == 2
     assert told in " ".join(ended.output.replace("│", " ").split())
+
+
+def test_two_parts_with_an_arm_of_one_name_are_no_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: 30.0)
+    parts = {part: lambda: [{"unis": reply(1.0)}] for part in ("one", "other")}
+    with pytest.raises(ValueError, match="arm of one name"):
+        blocks.measure_blocks(parts, 1, (0, 1), lambda *_: None, lambda _: None)

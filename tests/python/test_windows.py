@@ -59,8 +59,9 @@ def test_arms_are_written_with_or_without_a_controller() -> None:
         Arm.parse("best")
     with pytest.raises(ValueError, match="no controller"):
         Arm.parse("unis/best")
-    with pytest.raises(ValueError, match="no controller"):
-        Arm.parse("cooperative/0")
+    for bursts in ("0", "99999999999"):
+        with pytest.raises(ValueError, match="cooperative/16"):
+            Arm.parse(f"cooperative/{bursts}")
 
 
 class FakeEngine:
@@ -136,6 +137,19 @@ def test_rounds_without_a_base_are_counted() -> None:
     assert paired
     assert (paired.median, paired.rounds, paired.left_out) == (2.0, 3, 1)
     assert Paired.ratio([1.0], [0.0]) is None
+
+
+def test_rounds_of_one_bring_up_say_less_than_as_many_bring_ups() -> None:
+    values, base = [0.9] * 8 + [1.0] * 8 + [1.1] * 8, [1.0] * 24
+    alone, together = Paired.ratio(values, base), Paired.ratio(values, base, blocks=3)
+    assert alone
+    assert together
+    assert (together.median, together.rounds) == (alone.median, 24)
+    assert (together.low, together.high) == (0.9, 1.1)
+    assert together.high - together.low > alone.high - alone.low
+    assert Paired.ratio([1.0, 4.0], [0.0, 2.0], blocks=2) == Paired.ratio([4.0], [2.0]).model_copy(  # type: ignore[union-attr]
+        update={"left_out": 1}
+    )
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=20))

@@ -88,5 +88,8 @@ def _block(
         found.append(line_transfer_ns(*cpus))
     joined: Rounds = []
     for side_by_side in zip(*measured.values(), strict=True):
+        arms = [arm for windows in side_by_side for arm in windows]
+        if len({*arms}) < len(arms):
+            raise ValueError(f"two parts have an arm of one name: {arms}")
         joined.append({arm: reply for windows in side_by_side for arm, reply in windows.items()})
     return Block(joined, tuple(found))

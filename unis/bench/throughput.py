@@ -6,12 +6,12 @@ is switched and nothing passed on, so it is what could be had at most. The polic
 windows of one run; `fused` and they alternate in blocks (`unis.bench.blocks`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from unis.bench.blocks import measure_blocks
+from unis.bench.blocks import Blocks, measure_blocks
 from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
 from unis.bench.machine import this_machine
@@ -27,6 +27,7 @@ from unis.runtime.options import Options
 from unis.runtime.run import Run
 
 FUSED = "fused"
+_CHAIN = "chain"
 COOPERATIVE = "cooperative"
 # As one asks for them; `fused` is another chain.
 POLICIES = {
@@ -43,7 +44,7 @@ EXPERIMENT = "throughput"
 
 
 class Ratio(BaseModel):
-    """Of windows of the same round: median, and the 95 % interval of it."""
+    """Of windows of one round, or of rounds of one block: median, and the 95 % interval of it."""
 
     median: float
     lo: float
@@ -65,6 +66,9 @@ class Row(BaseModel):
     policy: str
     controller: str | None
     yield_every: int | None  # bursts, of cooperative: the best of those tried
+    tried: dict[int, float] | None  # cooperative ÷ unis by yield_every, medians
+    costs_ns: dict[str, float]  # as measured before the first block, or fused: of the process
+    offered_mpps: float  # where it is what was delivered, source or sink were the limit
     mpps: Quartiles
     ratio_to_cooperative: Ratio | None
     ratio_to_fused: Ratio | None
@@ -72,7 +76,8 @@ class Row(BaseModel):
     switches_per_s: float  # the engine's
     latency_us: dict[str, float | None]
     windows: int
-    blocks_left_out: int  # in which the machine changed
+    line_transfer_ns: list[float]  # between the CPUs, by block
+    blocks_left_out: int  # in which that changed
 
 
 class Result(BaseModel):
@@ -118,11 +123,13 @@ class _Case:
         self._report = report
         self._cpu = max(machine.cpus)
         self._title = f"{case.length} {case.cost}"
-        self._slots = 0  # of the rings, as they were
+        self._slots: dict[str, int] = {}  # of the rings, as they were, by part
+        self._costs: dict[str, dict[str, float]] = {}  # likewise
 
     def rows(self) -> list[Row]:
         wanted = self._settings.policies
-        best = self._best_yield_every() if COOPERATIVE in wanted else 0
+        tried = self._trials() if COOPERATIVE in wanted else {}
+        best = best_yield_every(tried) if tried else 0
         arms = {
             name: replace(POLICIES[name], yield_every=best if name == COOPERATIVE else 0, name=name)
             for name in wanted
@@ -133,7 +140,7 @@ class _Case:
         in_block = -(-self._settings.rounds // blocks // square) * square
         parts: dict[str, Callable[[], Rounds]] = {}
         if arms:
-            parts["chain"] = lambda: self._measured(list(arms.values()), in_block, fused=False)
+            parts[_CHAIN] = lambda: self._measured(list(arms.values()), in_block, fused=False)
         if FUSED in wanted:
             parts[FUSED] = lambda: self._measured([_ALONE], in_block, fused=True)
         measured = measure_blocks(
@@ -143,12 +150,12 @@ class _Case:
             lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
             lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
         )
-        return [self._row(name, measured.rounds, best, measured.left_out) for name in wanted]
+        return [self._row(name, measured, tried) for name in wanted]
 
-    def _best_yield_every(self) -> int:
+    def _trials(self) -> dict[int, float]:
         tried = ", ".join(str(arm.yield_every) for arm in TRIAL[1:])
         self._report(f"{self._title}: which distance between yields is best, of {tried} bursts")
-        return best_yield_every(trial_ratios(self._measured(TRIAL, TRIAL_ROUNDS, fused=False)))
+        return trial_ratios(self._measured(TRIAL, TRIAL_ROUNDS, fused=False))
 
     def _measured(self, arms: Sequence[Arm], rounds: int, *, fused: bool) -> Rounds:
         def make() -> LoadedChain:
@@ -158,34 +165,42 @@ class _Case:
             )
 
         def measured(run: Run) -> Rounds:
-            self._slots = run.plan.links[0].slots
+            part = FUSED if fused else _CHAIN
+            self._slots[part] = run.plan.links[0].slots
+            self._costs[part] = {name: cost.ns for name, cost in run.costs.items()}
             return alternate(
                 run.client, order.rounds(arms, rounds),
                 spans(arms, run.plan, self._settings.window), run.plan.controller,
                 lambda *_: run.check(),
             )  # fmt: skip
 
-        return brought_up(make, self._machine, Options(), self._report, measured)
+        return brought_up(make, self._machine, Options(use_cache=False), self._report, measured)
 
-    def _row(self, name: str, rounds: Rounds, best: int, left_out: int) -> Row:
+    def _row(self, name: str, measured: Blocks, tried: Mapping[int, float]) -> Row:
+        rounds, blocks = measured.rounds, len(measured.blocks)
         summary = summarise_arm(rounds, name)
-        policy = FUSED if name == FUSED else POLICIES[name].policy
+        part = FUSED if name == FUSED else _CHAIN
+        yields = name == COOPERATIVE
         return Row(
             experiment=EXPERIMENT,
             cost=self._case.cost,
             length=self._case.length,
-            ring=self._slots,
-            policy=policy,
+            ring=self._slots[part],
+            policy=FUSED if name == FUSED else POLICIES[name].policy,
             controller=None if name == FUSED else POLICIES[name].controller,
-            yield_every=best if name == COOPERATIVE else None,
+            yield_every=best_yield_every(tried) if yields else None,
+            tried=dict(tried) if yields else None,
+            costs_ns=self._costs[part],
+            offered_mpps=summary.drops.offered / summary.window_s / len(rounds) / 1e6,
             mpps=summary.mpps,
-            ratio_to_cooperative=Ratio.of(ratio(rounds, name, COOPERATIVE)),
-            ratio_to_fused=Ratio.of(ratio(rounds, name, FUSED)),
+            ratio_to_cooperative=Ratio.of(ratio(rounds, name, COOPERATIVE, blocks)),
+            ratio_to_fused=Ratio.of(ratio(rounds, name, FUSED, blocks)),
             drops=summary.drops.per_second,
             switches_per_s=summary.switches_per_second,
             latency_us=summary.latency_us,
             windows=len(rounds),
-            blocks_left_out=left_out,
+            line_transfer_ns=measured.transfers,
+            blocks_left_out=measured.left_out,
         )
 
 

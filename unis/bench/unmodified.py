@@ -184,8 +184,8 @@ def summarise(
         policies={
             arm: PolicyResult(
                 mpps=Quartiles.of(throughput(rounds, arm)),
-                ratio_to_other=ratio(rounds, arm, "other") if "other" in arms else None,
-                ratio_to_cooperative=ratio(rounds, arm, "cooperative"),
+                ratio_to_other=ratio(rounds, arm, "other", blocks) if "other" in arms else None,
+                ratio_to_cooperative=ratio(rounds, arm, "cooperative", blocks),
             )
             for arm in arms
         },

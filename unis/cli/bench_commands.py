@@ -36,7 +36,12 @@ def demo(
     ] = 12,
     window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
     arms: Annotated[
-        str, typer.Option("--arms", help="Policies, or POLICY/CONTROLLER, with commas.")
+        str,
+        typer.Option(
+            "--arms",
+            help="Policies, POLICY/CONTROLLER or cooperative/BURSTS, with commas; cooperative: "
+            "at its best.",
+        ),
     ] = ",".join(names.COMPARED),
 ) -> None:
     """Run firewall → nat → monitor on one CPU under four policies, and compare them.
@@ -124,7 +129,10 @@ def unmodified(
         raise typer.BadParameter(
             f"there is no chain {unknown[0]!r}: {', '.join(CHAINS)}", param_hint="--only"
         )
-    settings = unmodified_bench.Settings(rounds, window, _arms(arms))
+    compared = _arms(arms)
+    if any(arm.policy == "cooperative" for arm in compared):
+        raise typer.BadParameter("strangers do not co-operate", param_hint="--arms")
+    settings = unmodified_bench.Settings(rounds, window, compared)
     results: dict[str, ChainResult] = {}
     with errors_told():
         if file:

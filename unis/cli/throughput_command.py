@@ -137,7 +137,8 @@ def _print(rows: list[Row]) -> None:
     for row in rows:
         name = row.policy + (f"/{row.controller}" if row.controller else "")
         if row.yield_every:
-            name += f" (a yield every {row.yield_every})"
+            last = row.tried and row.yield_every == max(row.tried)
+            name += f" (a yield every {row.yield_every}{', the last tried' if last else ''})"
         table.add_row(
             name,
             f"{row.mpps.median:.3f}",

@@ -40,19 +40,31 @@ class Paired(Quartiles):
     left_out: int  # in which the other delivered nothing, so that there is no ratio
 
     @classmethod
-    def ratio(cls, values: Sequence[float], base: Sequence[float]) -> "Paired | None":
-        """values ÷ base, round by round; None if base is 0 in every round."""
-        ratios = [one / other for one, other in zip(values, base, strict=True) if other]
-        return cls._of(ratios, left_out=len(base) - len(ratios)) if ratios else None
+    def ratio(
+        cls, values: Sequence[float], base: Sequence[float], blocks: int = 1
+    ) -> "Paired | None":
+        """values ÷ base, round by round; None if base is 0 in every round.
+
+        `blocks`: bring-ups that the rounds come from, as many from each. Rounds of one share what
+        no other has, so the interval is over the blocks.
+        """
+        each = len(base) // blocks
+        ratios = [
+            [values[at] / base[at] for at in range(start, start + each) if base[at]]
+            for start in range(0, blocks * each, each)
+        ]
+        left_out = len(base) - sum(map(len, ratios))
+        return cls._of([of for of in ratios if of], left_out) if any(ratios) else None
 
     @classmethod
     def differences(cls, values: Sequence[float], left_out: int) -> "Paired":
         """Differences that were taken within the rounds already, at least one."""
-        return cls._of(values, left_out)
+        return cls._of([values], left_out)
 
     @classmethod
-    def _of(cls, values: Sequence[float], left_out: int) -> "Paired":
-        low, high = interval(values)
+    def _of(cls, blocks: Sequence[Sequence[float]], left_out: int) -> "Paired":
+        values = [value for block in blocks for value in block]
+        low, high = interval(values) if len(blocks) == 1 else interval_of_blocks(blocks)
         spread = Quartiles.of(values).model_dump()
         return cls(**spread, low=low, high=high, rounds=len(values), left_out=left_out)
 
@@ -62,6 +74,15 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     drawn = np.random.default_rng(_SEED).choice(values, size=(_RESAMPLES, len(values)))
     tail = (1 - _CONFIDENCE) / 2
     low, high = np.quantile(np.median(drawn, axis=1), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The same where values of one block go together: whole blocks are drawn."""
+    drawn = np.random.default_rng(_SEED).integers(len(blocks), size=(_RESAMPLES, len(blocks)))
+    medians = [np.median(np.concatenate([blocks[at] for at in one])) for one in drawn]
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail])
     return float(low), float(high)
 
 

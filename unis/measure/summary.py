@@ -58,7 +58,10 @@ class Summary(BaseModel):
 
     def tuning_of(self, arm: str) -> str:
         """How the policy of an arm was set; empty if there is nothing to tell."""
-        return self.tuning.get(arm.partition("/")[0], "")
+        policy, _, how = arm.partition("/")
+        if how.isdecimal():
+            return f"a yield every {how} bursts"
+        return self.tuning.get(policy, "")
 
     def times(self, other: str) -> Paired | None:
         """How many times what `other` delivers UNiS does: of windows of the same round."""
@@ -70,10 +73,13 @@ def latency_of(rounds: Rounds, arm: str) -> Latency:
     return Latency(windows[arm].latency for windows in rounds if arm in windows)
 
 
-def ratio(rounds: Rounds, arm: str, base: str) -> Paired | None:
-    """Throughput of `arm` by that of `base`, in the rounds that have both; None if none has."""
+def ratio(rounds: Rounds, arm: str, base: str, blocks: int = 1) -> Paired | None:
+    """Throughput of `arm` by that of `base`, in the rounds that have both; None if none has.
+
+    `blocks`: bring-ups that the rounds come from.
+    """
     both = [windows for windows in rounds if arm in windows and base in windows]
-    return Paired.ratio(throughput(both, arm), throughput(both, base)) if both else None
+    return Paired.ratio(throughput(both, arm), throughput(both, base), blocks) if both else None
 
 
 def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:

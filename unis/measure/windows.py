@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from unis.engine import names
+from unis.engine.limits import limit
 from unis.v1 import common_pb2 as common
 from unis.v1 import engine_pb2 as pb
 from unis.v1 import traffic_pb2 as traffic
@@ -38,7 +39,10 @@ class Arm:
     def parse(cls, text: str) -> "Arm":
         """From "unis", "unis/signal" or "cooperative/16"; ValueError if there is none such."""
         policy, slash, controller = text.partition("/")
-        if policy == "cooperative" and controller.isdecimal() and int(controller) > 0:
+        if policy == "cooperative" and controller.isdecimal():
+            most = int(limit("MeasureRequest.yield_every").max or 0)
+            if not 1 <= int(controller) <= most:
+                raise ValueError(f"`{text}`: write 1 to {most} bursts, as cooperative/16")
             return cls(policy, yield_every=int(controller))
         if policy not in names.policies():
             raise ValueError(f"{policy!r} is no policy: {', '.join(names.policies())}")
