@@ -140,13 +140,13 @@ def test_rounds_without_a_base_are_counted() -> None:
 
 
 def test_rounds_of_one_bring_up_say_less_than_as_many_bring_ups() -> None:
-    values, base = [0.9] * 8 + [1.0] * 8 + [1.1] * 8, [1.0] * 24
-    alone, together = Paired.ratio(values, base), Paired.ratio(values, base, blocks=3)
+    values = [0.88 + 0.04 * block for block in range(7) for _ in range(8)]
+    base = [1.0] * len(values)
+    alone, together = Paired.ratio(values, base), Paired.ratio(values, base, blocks=7)
     assert alone
     assert together
-    assert (together.median, together.rounds) == (alone.median, 24)
-    assert (together.low, together.high) == (0.9, 1.1)
-    assert together.high - together.low > alone.high - alone.low
+    assert (together.median, together.rounds) == (alone.median, 56)
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
     assert Paired.ratio([1.0, 4.0], [0.0, 2.0], blocks=2) == Paired.ratio([4.0], [2.0]).model_copy(  # type: ignore[union-attr]
         update={"left_out": 1}
     )
