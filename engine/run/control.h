@@ -38,7 +38,7 @@ class Control {
     TaskSet set;
     CoreIndex cores;
     std::vector<ScheduledTask> tasks;
-    const Costs* costs;
+    Costs* costs;
     const InterfaceMonitor* monitor;
     const TscTimer* timer;
     std::vector<SchedulerComponent*> components;

@@ -158,23 +158,29 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
 }
 
 absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
-  std::map<std::string, double> known;  // also those that were estimated
+  struct Cost {
+    double stated, ns;  // `ns` also where it was estimated, or followed
+  };
+  std::map<std::string, Cost> known;
   std::map<std::string, unsigned> cpus;
   for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
     const auto& function = deployment_->topology().functions[i].config;
-    known[function.name()] = costs_->Ns(static_cast<FunctionIndex>(i));
+    known[function.name()] = {.stated = function.cost_ns(),
+                              .ns = costs_->Ns(static_cast<FunctionIndex>(i))};
     cpus[function.name()] = function.cpu();
   }
   const Topology before = deployment_->topology();
   const std::unique_ptr<WorkCounter> worked = std::move(work_);
   auto status = deployment_->Apply(std::move(prepared));
   MakeCounters();
+  const bool follows = deployment_->config().scheduler().online_cost();
   for (const auto& function : deployment_->config().functions()) {
     const auto index = deployment_->topology().FindFunction(function.name());
     if (const auto at = before.FindFunction(function.name())) work_->Inherit(*index, *worked, *at);
     const auto cost = known.find(function.name());
-    if (cost != known.end() && function.cost_ns() == 0)
-      costs_->Set(static_cast<FunctionIndex>(*index), cost->second);
+    if (cost != known.end() &&
+        (function.cost_ns() == 0 || (follows && function.cost_ns() == cost->second.stated)))
+      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns);
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(members_->Pin(function.name()));

@@ -16,7 +16,7 @@ std::uint64_t Sum(const std::vector<std::unique_ptr<Scheduler>>& schedulers, Num
 }  // namespace
 
 std::vector<std::unique_ptr<Scheduler>> MakeSchedulers(
-    const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, const Costs& costs,
+    const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, Costs& costs,
     const InterfaceMonitor& monitor, const TimerSubsystem& timer, ProcessController& controller,
     const std::function<SwitchObserver*(CoreIndex)>& observer_of) {
   if (std::ranges::any_of(tasks.tasks, [cores](const Task& task) { return task.core >= cores; }))

@@ -14,7 +14,7 @@ namespace unis {
 // simulator both run. A task on none of them is std::invalid_argument. The references but that to
 // `tasks` must outlive the schedulers; `observer_of` a core may be null.
 std::vector<std::unique_ptr<Scheduler>> MakeSchedulers(
-    const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, const Costs& costs,
+    const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, Costs& costs,
     const InterfaceMonitor& monitor, const TimerSubsystem& timer, ProcessController& controller,
     const std::function<SwitchObserver*(CoreIndex)>& observer_of);
 

@@ -83,7 +83,7 @@ TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {
   CostedTasks tasks = TwoTasksEach(3);
   for (Task& task : tasks.set.tasks)
     if (task.core == 1) task.core = 2;
-  const Costs costs(tasks.costs);
+  Costs costs(tasks.costs);
   const FakeMonitor links = FullLinks(3);
   FakeTimer timer;
   FakeController controller;

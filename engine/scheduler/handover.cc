@@ -21,11 +21,13 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
   if (controller_.PassesOn(Current())) {
     const auto turn = controller_.TurnOn(core_);
     if (turn) See(*turn, now);
+    FollowCost(now);
     if (turn) next = ChooseOfThoseWeRun(now);
     reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);
   } else {
     if (now < settled_ && !SeenSettled(now)) return false;
     if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
+    FollowCost(now);
     reason = LeaveReason(now);
     if (reason) next = ChooseOfThoseWeRun(now);
   }
@@ -44,7 +46,7 @@ void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexce
 // It no longer polls. One whose egress is full is only asked.
 std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
   if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
-  quiet_until_ = now + kLongestQuiet;
+  quiet_until_ = QuietAtMost(now + kLongestQuiet);
   if (settings_.occupancy && LosesPackets(now)) controller_.AskToPassOn(Current());
   const bool traced = observer_ != nullptr && observer_->wants();
   if (all_pass_on_ && !traced) next_decision_ = std::max(next_decision_, quiet_until_);

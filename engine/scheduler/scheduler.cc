@@ -14,9 +14,8 @@ constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex core,
-                     const Costs& costs, const InterfaceMonitor& monitor,
-                     const TimerSubsystem& timer, ProcessController& controller,
-                     SwitchObserver* observer)
+                     Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+                     ProcessController& controller, SwitchObserver* observer)
     : costs_(costs),
       monitor_(monitor),
       timer_(timer),
@@ -31,6 +30,11 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
   ranks_ = !crews_.empty() ||
            std::ranges::any_of(tasks_, [](const TaskState& task) { return task.paths > 1; });
   if (!crews_.empty()) insides_.resize(paths_.size());
+  if (settings_.online_cost) {
+    for (const TaskState& task : tasks_)
+      followers_.emplace_back(costs_.Ns(paths_[task.first_path].function));
+    last_seen_.resize(paths_.size());
+  }
   max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
 }
 
@@ -104,7 +108,8 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   if (settings_.handover) return Watch(now);
   if (now < settled_ && !SeenSettled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
-  quiet_until_ = slice_end_ - settings_.lead;
+  FollowCost(now);
+  quiet_until_ = QuietAtMost(slice_end_ - settings_.lead);
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
@@ -154,12 +159,14 @@ void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
   const TaskIndex previous = Current();
   tasks_[current_].idle_at = now;
   if (reason != SwitchReason::kStart && tasks_[current_].crew != kNone) left_ = current_;
-  current_ = next;
+  const Slot left = std::exchange(current_, next);
+  const Nanoseconds began = settled_;
   slice_ = SliceOf(tasks_[next]);
   settled_ = now;
   if (reason != SwitchReason::kSelf) settled_ += switch_time();
   slice_end_ = settled_ + slice_;
   if (tasks_[next].crew != kNone) BeginTurn(next);
+  if (settings_.online_cost) FollowSwitch(left, reason, now, began);
   if (!settings_.handover || reason != SwitchReason::kSelf) {  // the controller counts those
     if (reason != SwitchReason::kStart) ++switches_;
     ++tasks_[next].switched_in;

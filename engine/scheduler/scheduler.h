@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/scheduler/components.h"
+#include "engine/scheduler/cost_follower.h"
 #include "engine/scheduler/task.h"
 
 namespace unis {
@@ -45,6 +46,10 @@ struct SchedulerSettings {
   // asks one to leave whose egress is full, preempts one that polls no more, and runs those that
   // cannot pass it on, between two turns of the others.
   bool handover = false;
+  // Follows what packets cost while tasks run (cost_follower.h): the costs given are where it
+  // starts. It keeps them for functions with several threads on this core, and where the monitor
+  // cannot tell what a link has carried. False: all stay as they are given.
+  bool online_cost = false;
 };
 
 class alignas(64) Scheduler {
@@ -52,8 +57,8 @@ class alignas(64) Scheduler {
   // Schedules the tasks of `tasks` that are on `core`: at least one, each with at least one path;
   // else std::invalid_argument. The references but that to `tasks` must outlive the scheduler;
   // `observer` may be null.
-  Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex core,
-            const Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+  Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex core, Costs& costs,
+            const InterfaceMonitor& monitor, const TimerSubsystem& timer,
             ProcessController& controller, SwitchObserver* observer = nullptr);
 
   // Runs the first task of the wait queue, or the first that can be started. False: none could.
@@ -132,6 +137,12 @@ class alignas(64) Scheduler {
     std::uint32_t packets = 0;
   };
 
+  // An ingress when it was looked at last, and its packets.
+  struct LastSeen {
+    std::uint16_t received = 0;
+    std::uint32_t packets = 0;
+  };
+
   // What is to be expected of a task, were it to run.
   struct Outlook {
     bool packets = false;     // in front of a path
@@ -192,6 +203,14 @@ class alignas(64) Scheduler {
   std::uint32_t Waiting(const TaskState& task, std::uint32_t path) const noexcept;
   bool HasWorkInside(const TaskState& task, const PathState& path) const noexcept;
 
+  // follow.cc
+  CostFollower::Seen SeeLinks(const TaskState& task) noexcept;
+  bool Follows(const TaskState& task) const noexcept;
+  void FollowSwitch(Slot left, SwitchReason reason, Nanoseconds now, Nanoseconds began) noexcept;
+  void FollowCost(Nanoseconds now) noexcept;
+  void Believe(double ns, double before) noexcept;
+  Nanoseconds QuietAtMost(Nanoseconds until) const noexcept;
+
   // The wait queue, linked through TaskState::behind.
   void Push(Slot task) noexcept;
   void Remove(const Choice& waiting) noexcept;
@@ -207,12 +226,14 @@ class alignas(64) Scheduler {
   Slot left_ = kNone;         // the thread of a crew that was left last, until its turn has ended
   std::vector<TaskState> tasks_;
   std::vector<PathState> paths_;
-  const Costs& costs_;
+  Costs& costs_;
   const InterfaceMonitor& monitor_;
   const TimerSubsystem& timer_;
   SchedulerSettings settings_;
   std::vector<Crew> crews_;
-  std::vector<Inside> insides_;  // per path
+  std::vector<Inside> insides_;          // per path
+  std::vector<CostFollower> followers_;  // per task, where costs are followed
+  std::vector<LastSeen> last_seen_;      // per path, likewise
   Nanoseconds still_since_ = 0;  // the current thread of a crew has moved no packet since then
   Nanoseconds patience_ = 0;     // and may do so for so long
   std::uint64_t decisions_ = 0;

@@ -47,7 +47,7 @@ class Fixture {
   }
 
   void Run(benchmark::State& state) {
-    const Costs costs(tasks_.costs);
+    Costs costs(tasks_.costs);
     CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_,
                                  controller_, [](CoreIndex) { return nullptr; }),
                   timer_);

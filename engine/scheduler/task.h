@@ -41,8 +41,8 @@ struct TaskSet {
   }
 };
 
-// What a packet costs each function, in ns: written by whoever estimates it, read by the schedulers
-// of all cores, at any time and without a lock.
+// What a packet costs each function, in ns: written by whoever estimates it, the scheduler of its
+// core among them, and read by the schedulers at any time, without a lock.
 class Costs {
  public:
   explicit Costs(std::size_t functions) : ns_(functions) {}

@@ -109,7 +109,7 @@ void Machine::Poll(CoreIndex index, Time now) {
   core.since = now;
   if (TakeBurst(function, now)) {
     core.activity = Activity::kWorking;
-    core.due = now + rings_.WorkOn(function.path, function.burst);
+    core.due = now + rings_.WorkOn(function.path, function.burst, now);
     return;
   }
   core.activity = Activity::kSpinning;

@@ -1,6 +1,7 @@
 #include "engine/simulator/rings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace unis::sim {
@@ -33,9 +34,9 @@ void Rings::AddChain(const ChainSpec& spec, const Scenario& scenario) {
   chain.random = Random(Random(scenario.seed + chains_.size()).Next());
   chain.first_link = static_cast<LinkIndex>(links_.size());
   for (std::size_t hop = 0; hop < spec.path.size(); ++hop)
-    links_.push_back({PacketQueue(spec.capacity[hop]), spec.path[hop]});
+    links_.push_back({.queue = PacketQueue(spec.capacity[hop]), .reader = spec.path[hop]});
   chain.last_link = static_cast<LinkIndex>(links_.size());
-  links_.push_back({PacketQueue(spec.capacity.back()), std::nullopt});
+  links_.push_back({.queue = PacketQueue(spec.capacity.back()), .reader = std::nullopt});
   chains_.push_back(std::move(chain));
 }
 
@@ -49,7 +50,12 @@ void Rings::AddTask(FunctionIndex function, const Scenario& scenario, CoreIndex 
       if (links_[link].reader != function) continue;
       paths.push_back({.in = link, .out = link + 1, .function = function});
       mean_cost += MeanCost(spec, chain.sizes);
-      Hop hop{.function = function, .chain = index, .cost = {}, .pass_ratio = spec.pass_ratio};
+      Hop hop{.function = function,
+              .chain = index,
+              .cost = {},
+              .pass_ratio = spec.pass_ratio,
+              .cost_factor = spec.cost_factor,
+              .cost_changes_at = spec.cost_changes_at * kNanosecond};
       for (const SizeShare& share : chain.sizes.shares())
         hop.cost.push_back(FromNs(CostOf(spec, share.bytes)));
       hops_.push_back(std::move(hop));
@@ -63,6 +69,8 @@ void Rings::AddTask(FunctionIndex function, const Scenario& scenario, CoreIndex 
 std::uint32_t Rings::NumPkts(LinkIndex link) const noexcept { return links_[link].queue.size(); }
 
 std::uint32_t Rings::PktCap(LinkIndex link) const noexcept { return links_[link].queue.capacity(); }
+
+std::uint16_t Rings::Received(LinkIndex link) const noexcept { return links_[link].received; }
 
 TaskIndex Rings::FirstReader(std::size_t chain) const {
   return *links_[chains_[chain].first_link].reader;
@@ -117,16 +125,19 @@ std::uint32_t Rings::Take(PathIndex path, std::vector<PacketRun>& burst, Time no
   const LinkIndex in = tasks_.paths[path].in;
   const std::size_t index = hops_[path].chain;
   const std::uint32_t count = links_[in].queue.Take(kBatch, burst);
+  links_[in].received = static_cast<std::uint16_t>(links_[in].received + count);
   chains_[index].in_hand += count;
   const bool first = in == chains_[index].first_link;
   if (first && chains_[index].saturating && !platform_takes_time_) Arrive(index, count, now);
   return count;
 }
 
-Time Rings::WorkOn(PathIndex path, const std::vector<PacketRun>& burst) const {
+Time Rings::WorkOn(PathIndex path, const std::vector<PacketRun>& burst, Time now) const {
+  const Hop& hop = hops_[path];
   Time work = 0;
-  for (const PacketRun& run : burst) work += run.count * hops_[path].cost[run.size];
-  return work;
+  for (const PacketRun& run : burst) work += run.count * hop.cost[run.size];
+  if (hop.cost_factor == 1 || now < hop.cost_changes_at) return work;
+  return std::llround(static_cast<double>(work) * hop.cost_factor);
 }
 
 std::optional<TaskIndex> Rings::Put(PathIndex path, const std::vector<PacketRun>& burst, Time now) {

@@ -26,6 +26,7 @@ class Rings final : public InterfaceMonitor {
   const std::vector<double>& scheduled_costs() const { return scheduled_costs_; }  // ns
   std::uint32_t NumPkts(LinkIndex link) const noexcept override;
   std::uint32_t PktCap(LinkIndex link) const noexcept override;
+  std::uint16_t Received(LinkIndex link) const noexcept override;
 
   std::size_t chains() const { return chains_.size(); }
   // Whose packets they are; the function that polls the chain's first link.
@@ -40,7 +41,7 @@ class Rings final : public InterfaceMonitor {
 
   // A burst into a function's hands; returns how many packets.
   std::uint32_t Take(PathIndex path, std::vector<PacketRun>& burst, Time now);
-  Time WorkOn(PathIndex path, const std::vector<PacketRun>& burst) const;
+  Time WorkOn(PathIndex path, const std::vector<PacketRun>& burst, Time now) const;
   // Out of its hands again, worked on; what does not fit into the egress is lost. Returns the
   // function that polls the egress if there are packets now.
   std::optional<TaskIndex> Put(PathIndex path, const std::vector<PacketRun>& burst, Time now);
@@ -58,6 +59,8 @@ class Rings final : public InterfaceMonitor {
     std::vector<Time> cost;  // per size class
     double pass_ratio;
     double pass_credit = 0;  // fraction of a packet still to be sent on
+    double cost_factor;
+    Time cost_changes_at;
   };
 
   struct Chain {
@@ -75,6 +78,7 @@ class Rings final : public InterfaceMonitor {
   struct Link {
     PacketQueue queue;
     std::optional<TaskIndex> reader;  // none: the sink
+    std::uint16_t received = 0;       // packets ever taken by it; wraps
   };
 
   void AddChain(const ChainSpec& spec, const Scenario& scenario);

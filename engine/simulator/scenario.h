@@ -27,6 +27,9 @@ struct FunctionSpec {
   std::uint32_t yield_every = 0;            // bursts; 0: it never yields
   double pass_ratio = 1;                    // share of the packets that it sends on
   std::optional<double> scheduled_cost_ns;  // what the scheduler believes; absent: the true mean
+  // From `cost_changes_at` on, warm-up included, a packet costs `cost_factor` times as much.
+  double cost_factor = 1;
+  Nanoseconds cost_changes_at = 0;
 };
 
 struct ArrivalSpec {

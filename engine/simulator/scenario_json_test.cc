@@ -56,6 +56,7 @@ TEST(ScenarioJsonTest, ReadsWhatIsThereAndDefaultsTheRest) {
   EXPECT_DOUBLE_EQ(first.pass_ratio, 0.5);
   EXPECT_EQ(first.yield_every, 4u);
   EXPECT_FALSE(first.scheduled_cost_ns.has_value());
+  EXPECT_EQ(first.cost_factor, 1);
   const FunctionSpec& second = scenario.functions[1];
   EXPECT_DOUBLE_EQ(second.pass_ratio, 1);
   ASSERT_EQ(second.cost_by_size.size(), 2u);
@@ -76,12 +77,22 @@ TEST(ScenarioJsonTest, MachineDefaultsAreTheMeasuredOnes) {
   EXPECT_EQ(machine.fair_slice, 3'000'000);
 }
 
+TEST(ScenarioJsonTest, ACostMayChangeOnTheWay) {
+  const FunctionSpec function =
+      Good(
+          With(R"("cost_ns": 40)", R"("cost_ns": 40, "cost_factor": 5, "cost_changes_at_ns": 700)"))
+          .functions[0];
+  EXPECT_EQ(function.cost_factor, 5);
+  EXPECT_EQ(function.cost_changes_at, 700);
+}
+
 TEST(ScenarioJsonTest, WithoutASchedulerItIsThePapersWithALead) {
   const SchedulerSettings settings = Good().scheduler;
   EXPECT_EQ(settings.theta_min, 56u);
   EXPECT_TRUE(settings.occupancy);
   EXPECT_FALSE(settings.theta_max.has_value());
   EXPECT_EQ(settings.interval, 1'000);
+  EXPECT_FALSE(settings.online_cost);
   EXPECT_EQ(settings.lead, 11'500);
   EXPECT_TRUE(settings.lazy);  // as in the engine
 }

@@ -94,6 +94,8 @@ FunctionSpec ReadFunction(const v1::SimFunction& proto, const std::string& at, C
   function.yield_every = proto.yield_every();
   function.pass_ratio = proto.pass_ratio() == 0 ? 1 : proto.pass_ratio();
   if (proto.scheduled_cost_ns() != 0) function.scheduled_cost_ns = proto.scheduled_cost_ns();
+  if (proto.cost_factor() != 0) function.cost_factor = proto.cost_factor();
+  function.cost_changes_at = static_cast<Nanoseconds>(proto.cost_changes_at_ns());
   ReadCostTable(proto, at, check, function);
   if (function.cost_by_size.empty())
     check.Require(IsCost(function.cost_ns), at + ".cost_ns", function.cost_ns, kCostRule);
@@ -237,6 +239,7 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
     settings.switch_time.reset();
   }
   settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
+  settings.online_cost = proto.online_cost();
   return settings;
 }
 

@@ -13,14 +13,15 @@ from unis.runtime.directory import run_directory
 TRAFFIC: Json = {"rate": "20kpps"}
 
 
-def two_chains(machine: Machine, **more: Json) -> Path:
+def two_chains(machine: Machine, cost: str = "online", **more: Json) -> Path:
     """A web chain of a and b and a dns chain of c; `more` is of functions."""
     functions = {name: {**macswap(), **more.get(name, {})} for name in "abc"}
     chains: Json = {
         "web": {"match": [{"dst_port": 80}], "path": ["a", "b"], "ring": 8192},
         "dns": {"match": [{"dst_port": 53}], "path": ["c"], "ring": 8192},
     }
-    return machine.chain_file(functions, chains=chains, traffic=TRAFFIC)
+    scheduler = {"cost": cost}
+    return machine.chain_file(functions, chains=chains, traffic=TRAFFIC, scheduler=scheduler)
 
 
 def chain(machine: Machine, name: str) -> Json:
@@ -106,9 +107,10 @@ def test_a_chain_comes_and_goes_while_another_loses_nothing(machine: Machine) ->
 
 
 def test_what_is_started_anew_and_what_is_only_set(machine: Machine) -> None:
-    machine.up(two_chains(machine))
+    machine.up(two_chains(machine, "static"))
     before = machine.ps()["functions"]
-    file = two_chains(machine, c={"args": ["--cost", "heavy"], "cost_ns": 300}, a={"cost_ns": 70})
+    heavy = {"args": ["--cost", "heavy"], "cost_ns": 300}
+    file = two_chains(machine, "static", c=heavy, a={"cost_ns": 70})
     machine.unis("apply", str(file))
     now = machine.ps()
     assert {name for name in now["functions"] if now["functions"][name] != before[name]} == {"c"}

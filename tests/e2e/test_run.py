@@ -168,7 +168,8 @@ def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
     light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
         function["cost_ns"] = 1_000_000
-    machine.up(machine.chain_file({"light": light, "heavy": heavy}))
+    functions = {"light": light, "heavy": heavy}
+    machine.up(machine.chain_file(functions, scheduler={"cost": "static"}))
     with EngineClient(run_directory(machine.name).socket) as client:
         for policy in ("unis", "other"):
             machine.set_policy(policy)

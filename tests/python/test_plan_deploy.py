@@ -101,6 +101,11 @@ def test_times_are_nanoseconds() -> None:
     assert wire.HasField("lead_ns")
 
 
+def test_costs_are_followed_unless_they_are_static() -> None:
+    for scheduler, follows in (({}, True), ({"cost": "online"}, True), ({"cost": "static"}, False)):
+        assert planned(small(scheduler=scheduler)).deploy({}, "").scheduler.online_cost is follows
+
+
 def test_a_socket_path_that_is_too_long_is_told() -> None:
     chain = LoadedChain(
         Path("/c.yaml"),

@@ -14,6 +14,7 @@ MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no l
 POLICY = "unis"
 CONTROLLER = "handover"
 ARRIVALS = "constant"
+COST = "online"
 LINK = "ring"
 
 _SIZES = limit("EstimateRequest.sizes")

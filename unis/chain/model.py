@@ -18,6 +18,7 @@ from unis.chain.values import (
     ChainName,
     ControllerName,
     Cost,
+    CostSource,
     Cpu,
     Destination,
     Ipv4Prefix,
@@ -155,6 +156,9 @@ class SchedulerPart(_Part):
         float, Field(ge=0, **bounds("SchedulerSettings.max_wait_ns", unit=NS_PER_US))
     ] = defaults.MAX_WAIT_US
     """A function whose packets, though no more than θmin, waited so long runs; 0: never."""
+    cost: CostSource = defaults.COST
+    """What a packet costs: `online` follows it while the chains run, from what was stated or
+    measured before; `static` keeps that."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None

@@ -202,6 +202,12 @@ ControllerName = Annotated[
     _one_of(names.controllers(), "controller"),
     WithJsonSchema({"type": "string", "enum": names.controllers()}),
 ]
+_COST_SOURCES = ["online", "static"]
+CostSource = Annotated[
+    str,
+    _one_of(_COST_SOURCES, "cost"),
+    WithJsonSchema({"type": "string", "enum": _COST_SOURCES}),
+]
 LinkName = Annotated[
     str,
     _one_of(names.links(), "link"),
