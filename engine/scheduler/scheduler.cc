@@ -31,6 +31,9 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
   ranks_ = !crews_.empty() ||
            std::ranges::any_of(tasks_, [](const TaskState& task) { return task.paths > 1; });
   if (!crews_.empty()) insides_.resize(paths_.size());
+  const bool all_known = std::ranges::all_of(
+      paths_, [this](const PathState& path) { return monitor_.Knows(path.in); });
+  idle_wait_ = all_known ? settings_.idle_after : 0;
   max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
 }
 
@@ -101,6 +104,8 @@ bool Scheduler::Start() {
 bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
+  if (resting_) return LookForWork(now);
+  eager_ = now < eager_until_;
   if (settings_.handover) return Watch(now);
   if (now < settled_ && !SeenSettled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
@@ -108,6 +113,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
+  if (next.task == kNone) LookForRest(now);
   if (settings_.lazy && !reason) next_decision_ = std::max(next_decision_, quiet_until_);
   return switched;
 }
