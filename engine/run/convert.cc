@@ -18,6 +18,7 @@ SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
   result.occupancy = settings.occupancy();
   result.lead = static_cast<Nanoseconds>(settings.lead_ns());
   result.max_wait = static_cast<Nanoseconds>(settings.max_wait_ns());
+  result.idle_after = static_cast<Nanoseconds>(settings.idle_ns());
   return result;
 }
 

@@ -57,6 +57,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   settings.set_interval_ns(2000);
   settings.set_occupancy(false);
   settings.set_max_wait_ns(7000);
+  settings.set_idle_ns(8000);
   SchedulerSettings converted = FromProto(settings);
   EXPECT_EQ(converted.gamma, 0.5);
   EXPECT_EQ(converted.theta_min, 24U);
@@ -65,6 +66,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   EXPECT_FALSE(converted.occupancy);
   EXPECT_EQ(converted.lead, 0);
   EXPECT_EQ(converted.max_wait, 7000);
+  EXPECT_EQ(converted.idle_after, 8000);
   settings.set_theta_max(0);  // is a value
   settings.set_lead_ns(9000);
   settings.set_occupancy(true);

@@ -65,6 +65,7 @@ SCHEDULERS = maybe(
     occupancy=st.booleans(),
     lead_us=st.one_of(st.just("auto"), st.floats(min_value=0, max_value=50)),
     max_wait_us=st.integers(0, 10_000),
+    idle_us=st.integers(0, 10_000),
     rr_timeslice_ms=st.integers(1, 100),
 )
 MATCHES = merged(

@@ -155,6 +155,10 @@ class SchedulerPart(_Part):
         float, Field(ge=0, **bounds("SchedulerSettings.max_wait_ns", unit=NS_PER_US))
     ] = defaults.MAX_WAIT_US
     """A function whose packets, though no more than θmin, waited so long runs; 0: never."""
+    idle_us: Annotated[
+        float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
+    ] = defaults.IDLE_US
+    """The functions of a CPU sleep once none has had a packet for so long, µs; 0: they poll on."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
