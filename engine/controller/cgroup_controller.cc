@@ -56,7 +56,10 @@ absl::StatusOr<std::unique_ptr<TaskController>> CgroupController::Create(
 
 CgroupController::CgroupController(std::vector<ControlledTask> tasks, Freezer freezer,
                                    const std::string& group)
-    : tasks_(std::move(tasks)), freezer_(std::move(freezer)), root_(freezer_.mount / group) {}
+    : TaskController(tasks),
+      tasks_(std::move(tasks)),
+      freezer_(std::move(freezer)),
+      root_(freezer_.mount / group) {}
 
 CgroupController::~CgroupController() { (void)Release(); }
 
@@ -100,6 +103,7 @@ absl::Status CgroupController::Acquire() {
 }
 
 absl::Status CgroupController::Release() {
+  sleepers_.WakeAll();
   if (!acquired_) return absl::OkStatus();
   for (TaskIndex task = 0; task < state_.size(); ++task) (void)Freeze(task, false);
   state_.clear();

@@ -17,23 +17,16 @@ std::uint32_t Load(const std::uint32_t& field) noexcept {
 absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
     std::vector<ControlledTask> tasks) {
   std::unique_ptr<HandoverController> made(new HandoverController(std::move(tasks)));
-  absl::Status first;
-  bool any = false;
-  for (TaskIndex task = 0; task < made->tasks_.size(); ++task) {
-    auto turns = Turns::Find(made->tasks_[task].thread->pid());
-    first.Update(turns.status());
-    if (!turns.ok()) continue;
-    made->states_[task].turns = *std::move(turns);
-    any = true;
-  }
-  if (!any)
-    return absl::FailedPreconditionError("controller handover: " + std::string(first.message()));
-  return made;
+  if (std::ranges::any_of(made->states_, [](const State& state) { return state.turns != nullptr; }))
+    return made;
+  const absl::Status& why_not = made->sleepers_.why_not();
+  return absl::FailedPreconditionError("controller handover: " + std::string(why_not.message()));
 }
 
 HandoverController::HandoverController(std::vector<ControlledTask> tasks)
-    : tasks_(std::move(tasks)), states_(tasks_.size()) {
+    : TaskController(tasks), tasks_(std::move(tasks)), states_(tasks_.size()) {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    states_[task].turns = sleepers_.turns(task);
     cores_.resize(std::max<std::size_t>(cores_.size(), tasks_[task].core + 1));
     cores_[tasks_[task].core].tasks.push_back(task);
   }
@@ -60,6 +53,7 @@ absl::Status HandoverController::Acquire() {
 }
 
 absl::Status HandoverController::Release() {
+  sleepers_.WakeAll();
   absl::Status first;
   for (const State& state : states_) {
     if (state.turns) state.turns->SetQuota(0);

@@ -5,7 +5,7 @@
 namespace unis {
 
 PriorityController::PriorityController(std::vector<ControlledTask> tasks)
-    : tasks_(std::move(tasks)), priority_(tasks_.size(), kWaiting) {}
+    : TaskController(tasks), tasks_(std::move(tasks)), priority_(tasks_.size(), kWaiting) {}
 
 PriorityController::~PriorityController() { (void)Release(); }
 
@@ -27,6 +27,7 @@ absl::Status PriorityController::Acquire() {
 }
 
 absl::Status PriorityController::Release() {
+  sleepers_.WakeAll();
   absl::Status first;
   for (TaskIndex task = 0; task < before_.size(); ++task)
     first.Update(tasks_[task].thread->RestoreClass(before_[task]));

@@ -20,7 +20,8 @@ class SignalController final : public TaskController {
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
 
  private:
-  explicit SignalController(std::vector<ControlledTask> tasks) : tasks_(std::move(tasks)) {}
+  explicit SignalController(std::vector<ControlledTask> tasks)
+      : TaskController(tasks), tasks_(std::move(tasks)) {}
 
   std::vector<ControlledTask> tasks_;
   bool acquired_ = false;

@@ -10,32 +10,39 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/controller/held_thread.h"
+#include "engine/controller/controlled_task.h"
+#include "engine/controller/sleepers.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {
 
 enum class ControllerKind { kPriority, kSignal, kCgroup, kHandover };
 
-struct ControlledTask {
-  HeldThread* thread;  // outlives the controller
-  CoreIndex core;
-  std::uint32_t quota = 512;  // packets of a turn, where the function passes the CPU on
-};
-
 // Different cores may be started and switched from different threads at once; Acquire() and
 // Release() come before and after all of that. The destructor releases.
 class TaskController : public ProcessController {
  public:
+  explicit TaskController(const std::vector<ControlledTask>& tasks) : sleepers_(tasks) {}
   // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
   // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
   // No task is held back any longer; scheduling classes and cgroups are those of before Acquire().
   // Any number of times; what an error names is tried again.
   virtual absl::Status Release() = 0;
+
+  bool Rest(CoreIndex core) noexcept override { return sleepers_.Rest(core); }
+  void Wake(CoreIndex core, TaskIndex first) noexcept override { sleepers_.Wake(core, first); }
+  // As Sleepers has it.
+  std::optional<TaskIndex> WhoCannotRest(CoreIndex core) noexcept {
+    return sleepers_.WhoCannot(core);
+  }
+
+ protected:
+  Sleepers sleepers_;  // all woken by Release()
 };
 
 // `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `group` names the

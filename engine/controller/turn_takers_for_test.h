@@ -5,8 +5,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -40,7 +42,8 @@ inline unis_turns* MakeTurnsFile(std::uint32_t version = UNIS_TURNS_VERSION, boo
 
 class TurnTakers {
  public:
-  // Passes the CPU on after `quota` counts; kDeaf: has the file and never looks at it again.
+  // Passes the CPU on after `quota` counts, and sleeps when it is told to; kDeaf: has the file and
+  // never looks at it again.
   enum class Kind { kTakesTurns, kNoPlugin, kDeaf };
   struct Slot {
     alignas(64) std::atomic<std::uint64_t> count{0};
@@ -104,6 +107,8 @@ class TurnTakers {
       if (kind != Kind::kTakesTurns) continue;
       taken += 256;
       unis_turn& turn = turns->threads[0];
+      if (const std::uint32_t rest = __atomic_load_n(&turn.rest, __ATOMIC_RELAXED); rest != 0)
+        syscall(SYS_futex, &turn.rest, FUTEX_WAIT, rest, nullptr, nullptr, 0);
       const std::uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
       if (quota == 0) continue;
       if (taken < quota && __atomic_load_n(&turn.leave, __ATOMIC_RELAXED) != turn.began) continue;

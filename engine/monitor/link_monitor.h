@@ -15,6 +15,7 @@ class LinkMonitor final : public InterfaceMonitor {
   explicit LinkMonitor(std::vector<Link> links) : links_(std::move(links)) {}
 
   std::uint32_t NumPkts(LinkIndex link) const noexcept override { return links_[link].Packets(); }
+  bool Knows(LinkIndex link) const noexcept override { return links_[link].readable(); }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return links_[link].capacity(); }
   std::uint16_t Sent(LinkIndex link) const noexcept override { return links_[link].Sent(); }
   std::uint16_t Received(LinkIndex link) const noexcept override { return links_[link].Received(); }

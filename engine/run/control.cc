@@ -178,6 +178,7 @@ void Control::Add(const SchedulerComponent& component, Counts& counts) const {
     const Scheduler& scheduler = (*component.cores())[i];
     counts.cores[scheduler.core()].switches += scheduler.Switches();
     counts.cores[scheduler.core()].failed_switches += scheduler.FailedSwitches();
+    counts.cores[scheduler.core()].rests += scheduler.Rests();
     counts.decisions += scheduler.Decisions();
     for (TaskIndex task = 0; task < parts_.set.tasks.size(); ++task)
       counts.switched_in[task] += scheduler.SwitchedIn(task);  // 0: of another core
@@ -192,7 +193,11 @@ Control::Counts Control::counts() {
       if (component->cores() == nullptr) return;
       for (std::size_t i = 0; i < component->cores()->size(); ++i) {
         const Scheduler& scheduler = (*component->cores())[i];
-        counts.cores[scheduler.core()].current = scheduler.Current();
+        Counts::Core& core = counts.cores[scheduler.core()];
+        core.resting = scheduler.resting();
+        if (!core.resting) core.current = scheduler.Current();
+        if (controller_ && scheduler.settings().idle_after > 0)
+          core.cannot_rest = controller_->WhoCannotRest(scheduler.core());
       }
     });
   }

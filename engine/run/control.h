@@ -49,6 +49,9 @@ class Control {
       std::optional<TaskIndex> current;  // while the engine decides
       std::uint64_t switches = 0;
       std::uint64_t failed_switches = 0;
+      std::uint64_t rests = 0;
+      bool resting = false;                  // then nobody is the current one
+      std::optional<TaskIndex> cannot_rest;  // one for which the core spins without work
     };
     std::vector<Core> cores;
     std::vector<std::uint64_t> switched_in;  // per task

@@ -19,6 +19,7 @@ SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
   result.lead = static_cast<Nanoseconds>(settings.lead_ns());
   result.max_wait = static_cast<Nanoseconds>(settings.max_wait_ns());
   result.online_cost = settings.online_cost();
+  result.idle_after = static_cast<Nanoseconds>(settings.idle_ns());
   return result;
 }
 

@@ -58,6 +58,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   settings.set_occupancy(false);
   settings.set_max_wait_ns(7000);
   settings.set_online_cost(true);
+  settings.set_idle_ns(8000);
   SchedulerSettings converted = FromProto(settings);
   EXPECT_EQ(converted.gamma, 0.5);
   EXPECT_EQ(converted.theta_min, 24U);
@@ -67,6 +68,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   EXPECT_EQ(converted.lead, 0);
   EXPECT_EQ(converted.max_wait, 7000);
   EXPECT_TRUE(converted.online_cost);
+  EXPECT_EQ(converted.idle_after, 8000);
   settings.set_theta_max(0);  // is a value
   settings.set_lead_ns(9000);
   settings.set_occupancy(true);

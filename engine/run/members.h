@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ class Members {
   // that wants the CPU and gets nothing of it, as beside real-time functions, is given a turn on
   // `elsewhere` until it sleeps or is known: what woke up for a moment's work is done with it
   // there, and has its own CPUs again.
-  bool LookForLate(unsigned elsewhere);
+  // On `rested` CPUs those that were taken sleep because they were told to.
+  bool LookForLate(unsigned elsewhere, const std::set<unsigned>& rested);
   // Takes hold of the ones, and gives the others back to the kernel. An error: of those with which
   // that could not be; the others are.
   absl::Status TakeLate();

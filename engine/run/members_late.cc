@@ -72,14 +72,16 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Try(const Attached& at
   return member;
 }
 
-bool Members::LookForLate(unsigned elsewhere) {
+bool Members::LookForLate(unsigned elsewhere, const std::set<unsigned>& rested) {
   bool found = false;
   for (Attached& attached : attached_) {
     if (attached.let_go || attached.told_dead) continue;
     std::vector<pid_t> known;
     for (const auto& member : attached.threads) known.push_back(member->thread.tid());
     attached.census.Look(known);
-    attached.LookForSleepers();
+    const auto function = deployment_.topology().FindFunction(attached.name);
+    if (!function || !rested.contains(deployment_.topology().functions[*function].config.cpu()))
+      attached.LookForSleepers();
     std::erase_if(attached.tried,
                   [&](const auto& member) { return !attached.census.Wants(member->thread.tid()); });
     for (const pid_t tid : attached.census.Pollers()) {

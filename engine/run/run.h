@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,6 +105,7 @@ class Run {
   void TakeBack();
   void BuryDead();
   void TakeLate();
+  std::set<unsigned> CpusThatRested();
   ScheduleCounts Counts() const;
   // To here.
   absl::StatusOr<v1::EstimateReply> EstimateOnline(const v1::EstimateRequest& request,
@@ -150,7 +152,8 @@ class Run {
   std::uint64_t arranged_ = 0;  // times
   bool deaths_ = false;         // since all packets were last accounted for
   std::chrono::steady_clock::time_point looked_for_late_;
-  std::set<std::string> absent_;  // they died, and what waits for them is dropped
+  std::map<unsigned, std::uint64_t> rests_;  // by CPU, when it looked last
+  std::set<std::string> absent_;             // they died, and what waits for them is dropped
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
   std::optional<Lease> timeslice_;

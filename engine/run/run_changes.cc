@@ -211,7 +211,11 @@ void Run::RaiseChains() {
 absl::Status Run::Arrange(const std::function<absl::Status()>& change) {
   const HeldFile::Changing changing(options_.held);
   before_ = Counts();
-  for (auto& [cpu, core] : before_.cores) core.current.reset();
+  for (auto& [cpu, core] : before_.cores) {
+    core.current.reset();
+    core.resting = false;
+    core.cannot_rest.reset();
+  }
   ++arranged_;
   const auto decision = wanted_;
   if (control_) {
@@ -359,6 +363,16 @@ void Run::BuryDead() {
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
+// Since the last call, or do now.
+std::set<unsigned> Run::CpusThatRested() {
+  std::set<unsigned> cpus;
+  for (const auto& [cpu, core] : Counts().cores) {
+    const std::uint64_t before = std::exchange(rests_[cpu], core.rests);
+    if (core.resting || core.rests != before) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
 void Run::TakeLate() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_late_ < kLateLookEvery) return;
@@ -366,7 +380,8 @@ void Run::TakeLate() {
   // The others hold whole processes, and so one task of each.
   const auto decision = control_ ? control_->decision() : std::nullopt;
   if (decision && decision->controller != v1::CONTROLLER_PRIORITY) return;
-  if (!members_->LookForLate(CpuOfLcore(options_.service_lcores.front()))) return;
+  const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
+  if (!members_->LookForLate(elsewhere, CpusThatRested())) return;
   spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
   const auto status = Arrange([this] { return members_->TakeLate(); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/base/proc.h"
+#include "engine/controller/turn_takers_for_test.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -22,8 +23,8 @@ class RunPollersTest : public RunTest {
     if (IsSkipped() || HasFatalFailure()) return;
     ASSERT_EQ(pipe(words_), 0);
     ASSERT_EQ(pipe(said_), 0);
-    ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
-    ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+    ASSERT_TRUE(run_->Deploy(Request()).ok());
+    ASSERT_TRUE(Attach("a", SpawnFirst()).ok());
     ASSERT_TRUE(Attach("b", SpawnWithAnother("b", 1)).ok());
     ASSERT_EQ(read(said_[0], &other_, sizeof(other_)), ssize_t{sizeof(other_)});
     ASSERT_TRUE(Start().ok());
@@ -43,6 +44,10 @@ class RunPollersTest : public RunTest {
     for (const int end : {words_[0], words_[1], said_[0], said_[1]}) close(end);
   }
 
+  virtual v1::DeployRequest Request() { return Chain({"a", "b"}); }
+  // In a thread of a function.
+  virtual void TakePlace(const std::string& /*function*/) {}
+
   static void KeepToLast() {
     cpu_set_t last;
     CPU_ZERO(&last);
@@ -59,15 +64,25 @@ class RunPollersTest : public RunTest {
         },
         20s);
   }
+  pid_t SpawnFirst() {
+    rte_ring* from = rte_ring_lookup("chain.0");
+    rte_ring* to = rte_ring_lookup("chain.1");
+    functions_.emplace_back([this, from, to, shm = PortOf("a")] {
+      TakePlace("a");
+      Forward(from, to, shm);
+    });
+    return functions_.back().pid();
+  }
   // The thread is bound to the CPU of the functions, as those of DPDK are.
   pid_t SpawnWithAnother(const std::string& name, std::size_t i) {
     rte_ring* from = rte_ring_lookup(("chain." + std::to_string(i)).c_str());
     rte_ring* to = rte_ring_lookup(("chain." + std::to_string(i + 1)).c_str());
     unis_port_shm* shm = PortOf(name);
-    functions_.emplace_back([this, from, to, shm] {
-      std::thread other([this] {
+    functions_.emplace_back([this, name, from, to, shm] {
+      std::thread other([this, name] {
         KeepToLast();
         setpriority(PRIO_PROCESS, 0, 19);
+        TakePlace(name);
         const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
         (void)!write(said_[1], &tid, sizeof(tid));
         for (char word = kNap; word != kEnd;) {
@@ -76,6 +91,7 @@ class RunPollersTest : public RunTest {
           (void)!read(words_[0], &word, 1);
         }
       });
+      TakePlace(name);
       Forward(from, to, shm);
     });
     return functions_.back().pid();
@@ -172,6 +188,55 @@ TEST_F(RunPollersTest, AFunctionMayBeKilledWhileAThreadOfItIsTried) {
   EXPECT_TRUE(EventuallyLooking([&] { return !ProcessRuns(functions_.back().pid()); }));
   EXPECT_EQ(Stats().chains(0).down(), "b");
   EXPECT_TRUE(Detach("b").ok());
+}
+
+// Nearly without traffic, and their threads have the memory of the plug-in, where they do not look:
+// the other one of b naps when the test says so.
+class RunRestTest : public RunPollersTest {
+ protected:
+  v1::DeployRequest Request() override {
+    v1::DeployRequest request = Chain({"a", "b"});
+    request.mutable_traffic()->set_pps(20);
+    request.mutable_scheduler()->set_idle_ns(500'000);
+    return request;
+  }
+  void TakePlace(const std::string& function) override {
+    if (function == without_) return;
+    static unis_turns* const turns = MakeTurnsFile();
+    static std::atomic<std::size_t> places = 0;
+    __atomic_store_n(&turns->threads[places++].tid, gettid(), __ATOMIC_RELEASE);
+  }
+  bool EventuallyRests() {
+    return EventuallyLooking([this] { return Stats().cores(0).rests() > 0; });
+  }
+  std::string without_;
+};
+
+TEST_F(RunRestTest, AThreadThatSleepsBecauseItWasToldToIsNotGivenBack) {
+  Tell(kPoll);
+  ASSERT_TRUE(EventuallyTakesTurns(2));
+  ASSERT_TRUE(EventuallyRests());
+  EXPECT_EQ(Stats().cores(0).cannot_rest(), "");
+  Tell(kNap);
+  EXPECT_FALSE(Eventually(
+      [&] {
+        run_->Look();
+        return Stats().functions(1).threads() == 1;
+      },
+      5s));
+}
+
+class RunWithoutPluginTest : public RunRestTest {
+ protected:
+  RunWithoutPluginTest() { without_ = "b"; }
+};
+
+TEST_F(RunWithoutPluginTest, OneFunctionWithoutItKeepsTheCpuAwake) {
+  EXPECT_EQ(Stats().cores(0).cannot_rest(), "b");
+  ASSERT_TRUE(Measure(200).ok());
+  EXPECT_EQ(Stats().cores(0).rests(), 0U);
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  EXPECT_EQ(Stats().cores(0).cannot_rest(), "");
 }
 
 }  // namespace

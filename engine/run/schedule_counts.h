@@ -15,9 +15,12 @@ namespace unis {
 
 struct ScheduleCounts {
   struct Core {
-    std::optional<std::string> current;  // function; none: the kernel decides
+    std::optional<std::string> current;  // function; none: the core rests, or the kernel decides
     std::uint64_t switches = 0;
     std::uint64_t failed_switches = 0;
+    std::uint64_t rests = 0;
+    bool resting = false;
+    std::optional<std::string> cannot_rest;  // function
   };
   std::map<unsigned, Core> cores;                    // by CPU
   std::map<std::string, std::uint64_t> switched_in;  // by function
@@ -34,6 +37,9 @@ struct ScheduleCounts {
       Core& core = cores[topology.cpus[i]];
       core.switches += counts.cores[i].switches;
       core.failed_switches += counts.cores[i].failed_switches;
+      core.rests += counts.cores[i].rests;
+      core.resting = counts.cores[i].resting;
+      if (counts.cores[i].cannot_rest) core.cannot_rest = name(*counts.cores[i].cannot_rest);
       if (counts.cores[i].current) core.current = name(*counts.cores[i].current);
     }
     for (TaskIndex task = 0; task < counts.switched_in.size(); ++task)

@@ -114,6 +114,9 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_cpu(cpu);
     out.set_switches(core.switches);
     out.set_failed_switches(core.failed_switches);
+    out.set_rests(core.rests);
+    out.set_resting(core.resting);
+    out.set_cannot_rest(core.cannot_rest.value_or(""));
     out.set_current(core.current.value_or(""));
   }
   for (auto& function : *stats.mutable_functions()) {
@@ -121,7 +124,11 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     if (count != run.counts.switched_in.end()) function.set_switched_in(count->second);
     const bool current = std::ranges::any_of(
         run.counts.cores, [&](const auto& core) { return core.second.current == function.name(); });
-    if (current && function.state() == v1::FUNCTION_STATE_WAITING)
+    if (function.state() != v1::FUNCTION_STATE_WAITING) continue;
+    const auto core = run.counts.cores.find(function.cpu());
+    if (core != run.counts.cores.end() && core->second.resting)
+      function.set_state(v1::FUNCTION_STATE_RESTING);
+    else if (current)
       function.set_state(v1::FUNCTION_STATE_RUNNING);
   }
 }

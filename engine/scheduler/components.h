@@ -26,6 +26,8 @@ class InterfaceMonitor {
   // function's threads does what. A monitor that cannot tell says 0.
   virtual std::uint16_t Sent(LinkIndex) const noexcept { return 0; }
   virtual std::uint16_t Received(LinkIndex) const noexcept { return 0; }
+  // False: nobody can tell how full it is, and NumPkts() says 0.
+  virtual bool Knows(LinkIndex) const noexcept { return true; }
 };
 
 // Timer Subsystem (section 4.3.3): monotonic time. Intervals and slices are counted on it.
@@ -49,6 +51,13 @@ class ProcessController {
   // True: the task that the core was switched to last has been seen to run. A controller that
   // cannot see it says false; then the time that a switch takes decides.
   virtual bool Settled(CoreIndex) const noexcept { return false; }
+
+  // The tasks of the core sleep from now on, where each polls next, and the CPU is anybody's; to be
+  // renewed by another call within kRestHolds. False: it cannot be; none of them does.
+  virtual bool Rest(CoreIndex) noexcept { return false; }
+  static constexpr Nanoseconds kRestHolds = 4'000'000;
+  // None sleeps any longer, `first` before the others. It is the one that was switched to last.
+  virtual void Wake(CoreIndex, TaskIndex /*first*/) noexcept {}
 
   // From here on for tasks that pass the CPU on to the next in line by themselves
   // (SchedulerSettings::handover).

@@ -21,7 +21,7 @@ bool Scheduler::LastLonger(std::int64_t packets, double cost_ns, Nanoseconds lea
 }
 
 std::int64_t Scheduler::AboveMin(std::uint32_t ingress) const noexcept {
-  return std::int64_t{ingress} - settings_.theta_min;
+  return std::int64_t{ingress} - (eager_ ? 0 : settings_.theta_min);
 }
 
 std::int64_t Scheduler::BelowMax(const PathState& path) const noexcept {
@@ -74,6 +74,7 @@ bool Scheduler::Waited(const TaskState& task, Nanoseconds now) const noexcept {
 // As when a task is left, so that none is chosen that would be left at once; but in a small ring
 // there is never work for long.
 bool Scheduler::WorthASwitch(std::int64_t packets, const PathState& path) const noexcept {
+  if (eager_) return packets > 0;
   return LastLonger(packets, costs_.Ns(path.function), settings_.lead) ||
          (packets > 0 && static_cast<double>(packets) > path.most_lead);
 }

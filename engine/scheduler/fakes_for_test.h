@@ -28,6 +28,10 @@ struct FakeMonitor final : InterfaceMonitor {
     ++positions;
     return link < of.size() ? of[link] : std::uint16_t{0};
   }
+  bool Knows(LinkIndex link) const noexcept override {
+    return std::find(unknown.begin(), unknown.end(), link) == unknown.end();
+  }
+  std::vector<LinkIndex> unknown;
   std::vector<std::uint16_t> sent, received;  // per link; none: nothing moves
   mutable std::uint64_t reads = 0;
   mutable std::uint64_t positions = 0;  // read so often
@@ -63,6 +67,14 @@ struct FakeController final : ProcessController {
     starts.emplace_back(core, first);
     return true;
   }
+  bool can_rest = false;
+  std::vector<CoreIndex> rests;  // also those that go on
+  std::vector<TaskIndex> woken;  // the first of each core that was
+  bool Rest(CoreIndex core) noexcept override {
+    if (can_rest) rests.push_back(core);
+    return can_rest;
+  }
+  void Wake(CoreIndex, TaskIndex first) noexcept override { woken.push_back(first); }
   bool Settled(CoreIndex) const noexcept override { return settled; }
 
   // Of tasks that pass the CPU on.

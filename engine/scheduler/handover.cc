@@ -32,6 +32,7 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
     if (reason) next = ChooseOfThoseWeRun(now);
   }
   if (reason && next.task == kNone) next = FirstInLine();
+  if (next.task == kNone) LookForRest(now);
   return next.task != kNone && SwitchTo(next, *reason, now);
 }
 

@@ -35,6 +35,9 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
       followers_.emplace_back(costs_.Ns(paths_[task.first_path].function));
     last_seen_.resize(paths_.size());
   }
+  const bool all_known = std::ranges::all_of(
+      paths_, [this](const PathState& path) { return monitor_.Knows(path.in); });
+  idle_wait_ = all_known ? settings_.idle_after : 0;
   max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
 }
 
@@ -105,6 +108,8 @@ bool Scheduler::Start() {
 bool Scheduler::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings_.interval;  // line 19
+  if (resting_) return LookForWork(now);
+  eager_ = now < eager_until_;
   if (settings_.handover) return Watch(now);
   if (now < settled_ && !SeenSettled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
@@ -113,6 +118,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   const auto reason = LeaveReason(now);  // lines 6 and 7
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
+  if (next.task == kNone) LookForRest(now);
   if (settings_.lazy && !reason) next_decision_ = std::max(next_decision_, quiet_until_);
   return switched;
 }

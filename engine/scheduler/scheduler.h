@@ -50,6 +50,9 @@ struct SchedulerSettings {
   // starts. It keeps them for functions with several threads on this core, and where the monitor
   // cannot tell what a link has carried. False: all stay as they are given.
   bool online_cost = false;
+  // When no task of the core has had a packet in front for so long, all are put to sleep, until one
+  // has. 0: never, they spin.
+  Nanoseconds idle_after = 0;
 };
 
 class alignas(64) Scheduler {
@@ -77,6 +80,8 @@ class alignas(64) Scheduler {
   std::uint64_t Switches() const noexcept;  // with those that tasks made
   std::uint64_t FailedSwitches() const noexcept { return failed_switches_; }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept;  // times chosen; 0: of another core
+  std::uint64_t Rests() const noexcept { return rests_; }   // times that all were put to sleep
+  bool resting() const noexcept { return resting_; }
   std::uint64_t Decisions() const noexcept { return decisions_; }  // looks at the core
   const SchedulerSettings& settings() const noexcept { return settings_; }
 
@@ -91,6 +96,7 @@ class alignas(64) Scheduler {
   using Slot = std::uint32_t;  // position in tasks_
   static constexpr Slot kNone = ~Slot{0};
   static constexpr Nanoseconds kNotDenied = -1;
+  static constexpr Nanoseconds kNotIdle = -1;
 
   struct PathState {
     LinkIndex in, out;
@@ -193,6 +199,15 @@ class alignas(64) Scheduler {
   Choice ChooseOfThoseWeRun(Nanoseconds now) noexcept;
   Choice FirstInLine() const noexcept;
 
+  // rest.cc
+  bool HasPackets(const TaskState& task) const noexcept;
+  bool AnyHasPackets() const noexcept;
+  std::uint16_t TakenByAll() const noexcept;  // packets, ever; wraps
+  void LookForRest(Nanoseconds now) noexcept;
+  bool LookForWork(Nanoseconds now) noexcept;
+  bool WakeUp(Nanoseconds now) noexcept;
+  Choice FirstWithWork() const noexcept;
+
   // crew.cc
   Moves LookAt(Crew& crew) noexcept;
   bool Credit(Slot thread, Moves moves) noexcept;
@@ -238,6 +253,16 @@ class alignas(64) Scheduler {
   Nanoseconds patience_ = 0;     // and may do so for so long
   std::uint64_t decisions_ = 0;
   Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
+
+  bool resting_ = false;
+  bool eager_ = false;  // any packet is work
+  Nanoseconds eager_until_ = 0;
+  Nanoseconds idle_since_ = kNotIdle;  // no packet was seen in front of anybody since then
+  Nanoseconds idle_wait_ = 0;          // so long nobody must have any; 0: they never rest
+  std::uint16_t taken_by_all_ = 0;
+  Nanoseconds rest_began_ = 0;
+  Nanoseconds renewed_ = 0;
+  std::uint64_t rests_ = 0;
 
   ProcessController& controller_;
   SwitchObserver* observer_;

@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <ethdev_driver.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <rte_branch_prediction.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "port_ops.h"
@@ -29,6 +32,7 @@ struct turn {
   struct unis_turn *shm; /* NULL: it has not polled yet, or all places are taken */
   uint32_t asked;        /* whether it has looked for a place */
   uint32_t taken;        /* packets */
+  uint32_t stale;        /* a word to rest that was not renewed */
   const void *empty;     /* the first queue that was found empty since packets came; or NULL */
 };
 
@@ -53,16 +57,40 @@ static void turn_find_place(struct turn *turn) {
   }
 }
 
-static void turn_pass_on(struct turn *turn) {
+static void turn_end(struct turn *turn) {
   struct unis_turn *shm = turn->shm;
-  uint32_t next = shm->began + 1;
 
   turn->taken = 0;
   turn->empty = NULL;
   __atomic_store_n(&shm->passed, shm->began, __ATOMIC_RELEASE);
-  sched_yield();
+}
+
+static void turn_begin(struct turn *turn) {
+  struct unis_turn *shm = turn->shm;
+  uint32_t next = shm->began + 1;
+
   /* 0 says nothing in `leave`. */
   __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
+}
+
+static void turn_pass_on(struct turn *turn) {
+  turn_end(turn);
+  sched_yield();
+  turn_begin(turn);
+}
+
+/* What the program finds in errno is its own. */
+static void turn_rest(struct turn *turn, uint32_t word) {
+  const struct timespec longest = {.tv_nsec = UNIS_REST_MS * 1000000L};
+  uint32_t *rest = &turn->shm->rest;
+  int before = errno;
+
+  turn_end(turn);
+  if (syscall(SYS_futex, rest, FUTEX_WAIT, word, &longest, NULL, 0) != 0 && errno == ETIMEDOUT &&
+      __atomic_load_n(rest, __ATOMIC_RELAXED) == word)
+    turn->stale = word;
+  turn_begin(turn);
+  errno = before;
 }
 
 /* All that this thread polls was empty when it looked last: it has come round to where it began. */
@@ -76,20 +104,27 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
                                 uint16_t nb_bufs) {
   uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
   struct turn *turn = &self;
+  uint32_t rest;
   uint16_t n;
 
   if (unlikely(!turn->asked)) turn_find_place(turn);
-  if (quota == 0 || unlikely(turn->shm == NULL)) return ports[port].burst(queue, bufs, nb_bufs);
+  if (unlikely(turn->shm == NULL)) return ports[port].burst(queue, bufs, nb_bufs);
+  rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);
+  if (quota == 0 && likely(rest == 0)) return ports[port].burst(queue, bufs, nb_bufs);
   /* Here what was received last has been worked on and sent. */
-  if (turn->taken >= quota ||
-      unlikely(__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began))
+  if (quota > 0 &&
+      (turn->taken >= quota ||
+       unlikely(__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began)))
     turn_pass_on(turn);
   n = ports[port].burst(queue, bufs, nb_bufs);
   if (n > 0) {
     turn->taken += n;
     turn->empty = NULL;
   } else if (turn_is_dry(turn, queue)) {
-    turn_pass_on(turn);
+    if (rest != 0 && rest != turn->stale)
+      turn_rest(turn, rest);
+    else if (quota > 0)
+      turn_pass_on(turn);
   }
   return n;
 }

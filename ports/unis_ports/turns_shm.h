@@ -9,6 +9,12 @@
  * priority (sched_yield). A quota of 0, as it is at first, means that nobody schedules the program
  * and it never passes on.
  *
+ * A core on which nobody has work rests: at the engine's word each of its threads sleeps where it
+ * has found its ports empty (FUTEX_WAIT on the word, so that FUTEX_WAKE ends it). It never sleeps
+ * longer than UNIS_REST_MS, and then polls: for what the program does by the clock. The engine
+ * renews the word more often than that; one that was not is of an engine that is gone, and holds no
+ * longer.
+ *
  * Each field is loaded and stored whole. The engine believes none of it: it chooses no more by it
  * than whom to expect on the CPU.
  */
@@ -18,8 +24,9 @@
 #include <stdint.h>
 
 #define UNIS_TURNS_FILE "unis_turns" /* name of the memfd */
-#define UNIS_TURNS_VERSION 1
+#define UNIS_TURNS_VERSION 2
 #define UNIS_TURNS_THREADS 32
+#define UNIS_REST_MS 4     /* that a thread sleeps at most, until it polls again */
 #define UNIS_TURNS_LINE 64 /* bytes that CPUs pass to each other at once */
 
 /* A thread that polls, in two cache lines of one writer each. */
@@ -31,7 +38,8 @@ struct unis_turn {
   uint32_t unused[13];
   /* Written by the engine. */
   uint32_t leave; /* the turn to be passed on at its next poll; 0: none */
-  uint32_t unused_either[15];
+  uint32_t rest;  /* to sleep while this stands here; 0: no. Changes when it is renewed */
+  uint32_t unused_either[14];
 };
 
 struct unis_turns {

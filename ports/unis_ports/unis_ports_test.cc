@@ -1,18 +1,25 @@
 // The plug-in as a program meets it: given to EAL by -d, between the program and the ports that it
 // opens, here those of net_null.
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "engine/base/eal_for_test.h"
+#include "engine/base/eventually_for_test.h"
 #include "engine/base/private_copy_for_test.h"
 #include "engine/controller/turns.h"
 
@@ -72,6 +79,15 @@ class UnisPortsTest : public testing::Test {
     turns_->SetQuota(quota);
     first_ = turns_->Of(gettid())->began;
   }
+
+  // As the engine says it.
+  static void Store(std::uint32_t& word, std::uint32_t value) {
+    __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+  }
+  static std::uint32_t Load(const std::uint32_t& word) {
+    return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+  }
+  static bool Sleeps(const unis_turn& turn) { return Load(turn.passed) == Load(turn.began); }
 
   std::shared_ptr<Turns> turns_;
   rte_mempool* pool_ = nullptr;
@@ -181,16 +197,117 @@ TEST_F(UnisPortsTest, OffloadsAreThereIfTheyAreAskedFor) {
   EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf) == 0, asked);
 }
 
+// A thread that polls an empty port until it is told to end.
+class UnisPortsRestTest : public UnisPortsTest {
+ protected:
+  void Begin(const std::vector<std::uint16_t>& ports) {
+    poller_ = std::thread([this, ports] {
+      tid_ = gettid();
+      while (!end_) {
+        errno = ENOTTY;
+        for (const std::uint16_t port : ports) Poll(port);
+        if (errno != ENOTTY) errno_kept_ = false;
+        ++rounds_;
+      }
+    });
+    ASSERT_TRUE(Eventually([this] { return tid_ != 0 && turns_->Of(tid_) != nullptr; }));
+    turn_ = turns_->Of(tid_);
+    Store(turn_->rest, 0);
+    ASSERT_TRUE(Runs());
+  }
+  void TearDown() override {
+    end_ = true;
+    if (turn_ != nullptr) Wake();
+    if (poller_.joinable()) poller_.join();
+    if (turn_ != nullptr) turn_->tid = 0;  // its place for the next
+    UnisPortsTest::TearDown();
+  }
+  void Wake() {
+    Store(turn_->rest, 0);
+    syscall(SYS_futex, &turn_->rest, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+  // More rounds than one that is told to rest polls in the time.
+  bool Runs() const {
+    const std::uint64_t before = rounds_;
+    return Eventually([&] { return rounds_ > before + 10'000; });
+  }
+
+  std::atomic<bool> end_ = false, errno_kept_ = true;
+  std::atomic<pid_t> tid_ = 0;
+  std::atomic<std::uint64_t> rounds_ = 0;
+  unis_turn* turn_ = nullptr;
+  std::thread poller_;
+};
+
+TEST_F(UnisPortsRestTest, SleepsWhenItIsToldAndWakesWhenItIsTold) {
+  ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
+  const std::uint64_t before = rounds_;
+  // Renewed all the time, as by an engine that lives.
+  std::atomic<bool> renew = true;
+  std::uint32_t word = 0;
+  std::thread engine([&] {
+    while (renew) {
+      Store(turn_->rest, ++word);
+      std::this_thread::sleep_for(std::chrono::milliseconds(UNIS_REST_MS / 5));
+    }
+  });
+  EXPECT_TRUE(Eventually([&] { return Sleeps(*turn_); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50 * UNIS_REST_MS));
+  renew = false;
+  engine.join();
+  // A few when it was told, then some each time that it looks by itself.
+  EXPECT_LT(rounds_ - before, 50'000U);
+  const std::uint32_t began = Load(turn_->began);
+  EXPECT_GT(began, 10U) << "it polls now and then";
+  Wake();
+  EXPECT_TRUE(Runs());
+  EXPECT_TRUE(errno_kept_);
+}
+
+TEST_F(UnisPortsRestTest, WhenNobodyRenewsTheWordItGoesOnByItself) {
+  ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
+  Store(turn_->rest, 7);
+  EXPECT_TRUE(Runs());
+  EXPECT_TRUE(Runs()) << "and does not sleep again";
+  Store(turn_->rest, 8);
+  EXPECT_TRUE(Eventually([&] { return Sleeps(*turn_); })) << "the engine is there again";
+  EXPECT_TRUE(Runs());
+}
+
+TEST_F(UnisPortsRestTest, SleepsOnlyWhenAllItsPortsAreEmpty) {
+  const std::uint16_t empty = Open("net_null0", false);
+  const std::uint16_t full = Open("net_null1", true);
+  ASSERT_NO_FATAL_FAILURE(Begin({empty, full}));
+  const std::uint32_t began = Load(turn_->began);
+  Store(turn_->rest, 9);
+  EXPECT_TRUE(Runs());
+  EXPECT_EQ(Load(turn_->began), began);
+}
+
+TEST_F(UnisPortsRestTest, RestsAlsoWhereItPassesTheCpuOn) {
+  ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
+  turns_->SetQuota(kBurst);
+  ASSERT_TRUE(Runs());
+  Store(turn_->rest, 11);
+  EXPECT_TRUE(Eventually([&] { return Sleeps(*turn_); }));
+  Wake();
+  EXPECT_TRUE(Runs());
+}
+
 // More threads than there are places: the last have none, poll as ever, and pass nothing on.
 TEST_F(UnisPortsTest, AThreadWithoutAPlacePolls) {
   const std::uint16_t full = Open("net_null0", true);
   Poll(full);
   Begin(kBurst);
+  std::vector<pid_t> threads;
   for (int i = 0; i < UNIS_TURNS_THREADS + 8; ++i) {
     std::thread([&] {
+      threads.push_back(gettid());
       for (int polls = 0; polls < 3; ++polls) EXPECT_EQ(Poll(full), kBurst);
     }).join();
   }
+  for (const pid_t thread : threads)  // their places for other tests
+    if (unis_turn* const turn = turns_->Of(thread); turn != nullptr) turn->tid = 0;
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ SCHEDULERS = maybe(
     lead_us=st.one_of(st.just("auto"), st.floats(min_value=0, max_value=50)),
     max_wait_us=st.integers(0, 10_000),
     cost=st.sampled_from(["online", "static"]),
+    idle_us=st.integers(0, 10_000),
     rr_timeslice_ms=st.integers(1, 100),
 )
 MATCHES = merged(

@@ -95,9 +95,10 @@ def test_traffic() -> None:
 
 
 def test_times_are_nanoseconds() -> None:
-    scheduler = {"interval_us": 2.5, "lead_us": 0, "max_wait_us": 7}
+    scheduler = {"interval_us": 2.5, "lead_us": 0, "max_wait_us": 7, "idle_us": 9}
     wire = planned(small(scheduler=scheduler)).deploy({}, "").scheduler
     assert (wire.interval_ns, wire.lead_ns, wire.max_wait_ns) == (2500, 0, 7000)
+    assert wire.idle_ns == 9000
     assert wire.HasField("lead_ns")
 
 

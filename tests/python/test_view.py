@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.view import Rates, bar, live_view, number
+from unis.cli.view import Rates, awake, bar, live_view, number, processes
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -37,7 +37,7 @@ def snapshot(seconds: int) -> pb.Stats:
             pb.FunctionStats(name="fw", cpu=1, cpu_time_ns=SECOND * seconds // 2,
                              work_ns=SECOND * seconds),
         ],
-        cores=[pb.CoreStats(cpu=1, switches=1000 * seconds)],
+        cores=[pb.CoreStats(cpu=1, switches=1000 * seconds, rests=3 * seconds)],
         components=[
             pb.ComponentStats(name="source", cpu=0, handled=packets, busy_ns=SECOND * seconds // 2),
             pb.ComponentStats(
@@ -60,7 +60,7 @@ def test_rates_are_those_between_the_snapshots() -> None:
     assert any(line.startswith("nat 1 20% 5% edge 2M") and "1900" in line for line in lines)
     assert any(line.startswith("back –") and " 7 " in line for line in lines)
     # No function worked longer than it ran: what exceeds it is an estimate's fault.
-    assert any(line.startswith("1 70% 5% 25% 1k") for line in lines)
+    assert any(line.startswith("1 70% 5% 25% 1k 3 ") for line in lines)
     assert "source 0 50% 2M packets" in lines
     assert "scheduler 0 1% 1k switches" in lines
 
@@ -83,3 +83,19 @@ def test_a_function_that_was_not_there_before_counts_from_nothing() -> None:
     rates = Rates(pb.Stats(time_ns=0), snapshot(1))
     assert rates.cpu(1).busy == pytest.approx(0.7)
     assert rates.cpu(1).idle == pytest.approx(0.25)
+
+
+def test_a_process_tells_what_it_ran_and_how_much_of_that_was_work() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(processes(snapshot(4), {}))
+    lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    assert any(" 1.0 s 80% " in line for line in lines if line.startswith("nat")), lines
+    # Costs are estimates: nobody worked longer than it ran.
+    assert any(" 2.0 s 100% " in line for line in lines if line.startswith("fw")), lines
+
+
+def test_who_keeps_a_cpu_from_being_idle_is_named() -> None:
+    cores = [pb.CoreStats(cpu=1, cannot_rest="ids"), pb.CoreStats(cpu=2)]
+    assert [line.plain for line in awake(pb.Stats(cores=cores))] == [
+        "CPU 1 is never idle: ids cannot sleep"
+    ]

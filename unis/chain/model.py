@@ -159,6 +159,10 @@ class SchedulerPart(_Part):
     cost: CostSource = defaults.COST
     """What a packet costs: `online` follows it while the chains run, from what was stated or
     measured before; `static` keeps that."""
+    idle_us: Annotated[
+        float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
+    ] = defaults.IDLE_US
+    """The functions of a CPU sleep once none has had a packet for so long, µs; 0: they poll on."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None

@@ -163,16 +163,18 @@ def _functions(rates: Rates) -> Table:
 
 
 def _cores(rates: Rates) -> Table:
-    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "")
-    switches = {core.cpu: core.switches for core in rates.before.cores}
+    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "")
+    earlier = {core.cpu: core for core in rates.before.cores}
     for core in rates.now.cores:
+        before = earlier.get(core.cpu, pb.CoreStats())
         shares = rates.cpu(core.cpu)
         table.add_row(
             str(core.cpu),
             f"{shares.busy:.0%}",
             f"{shares.spinning:.0%}",
             f"{shares.idle:.0%}",
-            number(rates.rate(switches.get(core.cpu, 0), core.switches)),
+            number(rates.rate(before.switches, core.switches)),
+            number(rates.rate(before.rests, core.rests)),
             parts_bar(
                 [(shares.busy, "green"), (shares.spinning, "yellow"), (shares.idle, "bright_black")]
             ),
@@ -196,11 +198,17 @@ def _platform(rates: Rates) -> Table:
     return table
 
 
+def _worked(function: pb.FunctionStats) -> float:
+    """Of the CPU time that the kernel counts for a function, what its packets needed."""
+    had = function.cpu_time_ns
+    return min(had, function.work_ns) / had if had else 0.0
+
+
 def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     """Processes, their state and what became of their packets; `noted` by the launcher."""
     table = _table(
-        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ns a packet",
-        "chain", "received", "sent", "link full", "taken",
+        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ran", "worked",
+        "ns a packet", "chain", "received", "sent", "link full", "taken",
     )  # fmt: skip
     for function in stats.functions:
         note = noted.get(function.name)
@@ -213,6 +221,8 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             Text("exited", "red") if ended else names.state_name(function.state),
             str(note.restarts if note else 0),
             "–" if ended else function.scheduling,
+            f"{function.cpu_time_ns / 1e9:.1f} s",
+            f"{_worked(function):.0%}",
             f"{function.cost_ns:.1f}",
         ]
         if not function.paths:
@@ -232,6 +242,13 @@ def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text
     for function in noted.values():
         if function.ended:
             yield Text(f"{function.name} (pid {function.process.pid}) {function.ended}", "red")
+
+
+def awake(stats: pb.Stats) -> Iterator[Text]:
+    """A line on each CPU whose functions do not sleep without traffic, for one cannot."""
+    for core in stats.cores:
+        if core.cannot_rest:
+            yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
 
 
 def account_text(account: pb.Account) -> Text:

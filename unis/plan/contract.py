@@ -28,6 +28,7 @@ def scheduler_settings(part: SchedulerPart) -> common_pb2.SchedulerSettings:
         occupancy=part.occupancy,
         max_wait_ns=round(part.max_wait_us * NS_PER_US),
         online_cost=part.cost == "online",
+        idle_ns=round(part.idle_us * NS_PER_US),
     )
     if part.theta_max is not None:
         settings.theta_max = part.theta_max

@@ -1,0 +1,65 @@
+"""Without traffic the CPU of the functions is idle, and the first packets wake them."""
+
+import time
+
+import pytest
+
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.strangers import a_testpmd
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+
+# Longer than `idle_us` between two packets, as far as every pause of the machine allows.
+NEARLY_NOTHING = {"rate": "20pps"}
+
+
+def cpu_seconds(machine: Machine) -> float:
+    """What all functions together have had of their CPU."""
+    functions = machine.ps()["stats"]["functions"]
+    return float(sum(function["cpu_time_ns"] for function in functions)) / 1e9
+
+
+def share_of_cpu(machine: Machine, seconds: float = 2.0) -> float:
+    """That the functions take, of one CPU."""
+    begin, before = time.monotonic(), cpu_seconds(machine)
+    time.sleep(seconds)
+    return (cpu_seconds(machine) - before) / (time.monotonic() - begin)
+
+
+def rests(machine: Machine) -> int:
+    """How often the CPU of the functions went to rest."""
+    return sum(int(core["rests"]) for core in machine.ps()["stats"]["cores"])
+
+
+@pytest.mark.parametrize("controller", ["priority", "handover", "signal"])
+def test_functions_sleep_while_there_is_no_traffic(machine: Machine, controller: str) -> None:
+    functions = {"a": macswap(), "b": a_testpmd(), "c": macswap()}
+    machine.up(
+        machine.chain_file(functions, traffic=NEARLY_NOTHING, scheduler={"controller": controller})
+    )
+    before = delivered(machine.ps())
+    assert share_of_cpu(machine) < 0.05
+    assert rests(machine) > 0
+    assert_delivers_more_than(machine, before)
+    # Under other policies they poll on, and sleep again when the engine decides again.
+    machine.unis("policy", "other")
+    assert share_of_cpu(machine) > 0.5
+    machine.unis("policy", "unis", "--controller", controller)
+    assert share_of_cpu(machine) < 0.05
+    assert_whole(machine.exact_account())
+    machine.down()
+    machine.assert_clean()
+
+
+def test_functions_poll_on_where_the_file_says_so(machine: Machine) -> None:
+    functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
+    machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING, scheduler={"idle_us": 0}))
+    assert share_of_cpu(machine) > 0.5
+    assert rests(machine) == 0
+
+
+def test_traffic_at_full_rate_never_rests(machine: Machine) -> None:
+    machine.up(machine.chain_file({"a": macswap(), "b": macswap(), "c": macswap()}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 1_000_000)
+    before = rests(machine)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 1_000_000)
+    assert rests(machine) == before
