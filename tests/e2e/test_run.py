@@ -87,7 +87,7 @@ def test_policy_and_controller_are_changed_together(machine: Machine) -> None:
 def test_under_unis_the_functions_are_real_time_and_afterwards_gone(machine: Machine) -> None:
     machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     classes = {it["name"]: it["scheduling"] for it in machine.ps()["stats"]["functions"]}
-    assert all(kind.startswith("rr ") for kind in classes.values())
+    assert all(kind.startswith("fifo ") for kind in classes.values())
     machine.down()
     machine.assert_clean()
 

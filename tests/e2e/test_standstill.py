@@ -71,7 +71,7 @@ def test_the_death_of_the_engine_returns_the_functions_though_the_launcher_sleep
 ) -> None:
     machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     threads, run = Threads(machine), machine.ps()
-    assert threads.classes() == {os.SCHED_RR}
+    assert threads.classes() == {os.SCHED_FIFO}
     os.kill(run["launcher"], signal.SIGSTOP)
     try:
         machine.kill(run["unisd"])
