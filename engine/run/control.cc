@@ -11,7 +11,7 @@
 namespace unis {
 namespace {
 
-constexpr std::uint32_t kMostInTurn = 1024;  // packets
+constexpr std::uint32_t kMostInTurn = 2048;  // packets
 
 }  // namespace
 

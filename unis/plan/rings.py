@@ -17,7 +17,7 @@ _LOST = (
     0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
 )
 _LEAST, _MOST = 1024, 16384  # slots
-_MOST_IN_TURN = 1024  # packets, under hand-over (kMostInTurn in engine/run/control.cc)
+_MOST_IN_TURN = 2048  # packets, under hand-over (kMostInTurn in engine/run/control.cc)
 _ASSUMED_NS = 50.0  # a packet, of a function that nobody has measured: short ones want long rings
 # A switch as it was measured on virtual machines, where that of this one is not known.
 _SWITCH_NS = {"priority": 10e3, "signal": 40e3, "cgroup": 100e3, "handover": 2e3}
@@ -62,7 +62,7 @@ def _choice(file: ChainFile, name: str, known: Known, there: int | None) -> Ring
     share = 0.5 if controller == "handover" else file.scheduler.gamma
     wanted = _power_of_two(switch * (1 - _LOST) / _LOST / cost / share)
     room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(file.path(name)))
-    most = 4 * _MOST_IN_TURN if controller == "handover" else _MOST
+    most = 2 * _MOST_IN_TURN if controller == "handover" else _MOST
     slots = max(_LEAST, min(wanted, room, most))
     turn = min(slots * share, _MOST_IN_TURN) if controller == "handover" else slots * share
     lost = switch / (switch + turn * cost)

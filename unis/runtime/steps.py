@@ -21,7 +21,6 @@ from unis.engine import names
 from unis.runtime import cgroup, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
-from unis.runtime.costs import remember_switch
 from unis.runtime.directory import run_directory
 from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.folders import Folders, Owners
@@ -226,6 +225,8 @@ class Traffic:
             policy = run.options.policy or run.plan.policy
             controller = run.options.controller or run.plan.controller
             run.client.start(names.policy(policy), names.controller(controller))
+            from unis.runtime.costs import remember_switch  # noqa: PLC0415 (not to undo a run)
+
             # Measured by raising a priority, whichever the controller.
             remember_switch("priority", run.client.stats().switch_ns)
             run.tell(f"running under policy {policy}")
