@@ -11,14 +11,14 @@ _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SECONDS = 80
 
 
-def follow(page: Path, directory: Path, *programs: Path) -> str:
+def follow(page: Path, directory: Path) -> str:
     """Runs all blocks of `sh` of a page as one script in `directory`, and returns what it said.
 
-    `unis`, and what is in the folders `programs`, are called by their names alone.
+    `unis` is called by its name alone.
     """
     script = directory / f"{page.stem}.sh"
     script.write_text("\n".join(_BLOCK.findall(page.read_text())))
-    path = ":".join(map(str, [Path(UNIS).parent, *programs, os.environ["PATH"]]))
+    path = ":".join(map(str, [Path(UNIS).parent, os.environ["PATH"]]))
     done = subprocess.run(
         ["bash", "-e", script], cwd=directory, env={**os.environ, "PATH": path},
         capture_output=True, text=True, timeout=_SECONDS, check=False,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.leaves import leaves
 from unis.runtime import cgroup
-from unis.runtime.files import remove_tree
+from unis.runtime.files import own_directory, remove_tree
 
 
 def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
@@ -48,3 +48,12 @@ def test_leaves_are_looked_for_where_they_are_made(
     left = tmp_path / "user.slice" / "unis-1"
     left.mkdir(parents=True)
     assert leaves() == [left]
+
+
+def test_a_folder_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        own_directory(tmp_path / "open", 0o755)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o755

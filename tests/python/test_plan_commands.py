@@ -53,9 +53,9 @@ def test_eal_s_arguments_go_where_the_command_wants_them() -> None:
     assert list(function.argv) == ["-c", "x", *eal, "--mine"]
     devices = [port.device for port in function.ports]
     words = ["--set", "vdev={vdev0}", "{vdev1}", "{file_prefix}", "{cpu}", "{lcores}",
-             "(0,0,{lcore0})", "{lcore1}", "{plugin}", "{other}"]  # fmt: skip
+             "(0,0,{lcore0})", "{plugin}", "{other}"]  # fmt: skip
     parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "4@1",
-             "(0,0,4)", "{lcore1}", "/run/unis/x/plugin.so", "{other}"]  # fmt: skip
+             "(0,0,4)", "/run/unis/x/plugin.so", "{other}"]  # fmt: skip
     assert list(only(["sh", *words]).argv) == parts
 
 
@@ -67,15 +67,50 @@ def test_offloads_are_handed_over_in_its_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "advised"), [("e", "0", True), ("e", "8", True), ("200e", "0", False)]
-)
+    ("asked", "there", "env", "advised"),
+    [
+        ("e", "0", {}, True), ("e", "8", {}, True), ("200e", "0", {}, False),
+        ("e", "0", {"UNIS_OFFLOADS": "rx-checksum"}, False),
+    ],
+)  # fmt: skip
 def test_a_program_that_insists_on_checksums_is_told_of_the_key(
-    tmp_path: Path, asked: str, there: str, *, advised: bool
+    tmp_path: Path, asked: str, there: str, env: dict[str, str], *, advised: bool
 ) -> None:
     words = f"requested Rx offloads 0x{asked} doesn't match Rx offloads capabilities 0x{there} in"
-    child = start("x", Command(["/bin/sh", "-c", 'echo "$0"; exit 1', words]), tmp_path / "log", "")
+    command = Command(["/bin/sh", "-c", 'echo "$0"; exit 1', words], env=env)
+    child = start("x", command, tmp_path / "log", "")
     child.process.wait()
     assert ("offloads: [rx-checksum]" in child.last_words()) == advised
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "place", "said"),
+    [
+        (["{lcore1}"], {}, "command", "{lcore1}: it has 1 lcore; add lcores: 2"),
+        (["x={vdev2}"], {}, "command", "{vdev2}: it has 2 ports; they count from 0"),
+        (["{lcores}"], {"offloads": ["rx-checksum"]}, "offloads", "`-d {plugin}`"),
+        ([], {"offloads": ["rx-checksum"], "plugin": False}, "offloads", "plugin: false"),
+        (["{plugin}"], {"plugin": False}, "plugin", "the command names {plugin}"),
+    ],
+)
+def test_a_command_that_names_what_it_lacks_is_refused(
+    words: list[str], more: dict[str, object], place: str, said: str
+) -> None:
+    functions = {"fw": {"command": ["sh", *words], **more}}
+    (sentence,) = told(small(functions=functions, chains={"c": {"path": ["fw"]}}))
+    assert sentence.startswith(f"('functions', 'fw', '{place}') ")
+    assert said in sentence
+
+
+@pytest.mark.parametrize("words", [[], ["{eal}"], ["-d", "{plugin}", "{lcores}"]])
+def test_offloads_are_taken_where_the_plugin_is_loaded(words: list[str]) -> None:
+    assert "/run/unis/x/plugin.so" in only(["sh", *words], offloads=["rx-checksum"]).argv
+
+
+def test_a_program_with_another_dpdk_is_spared_the_plugin() -> None:
+    eal = eal_of(only(["sh"]))
+    at = eal.index("-d")
+    assert eal_of(only(["sh"], plugin=False)) == eal[:at] + eal[at + 2 :]
 
 
 def test_a_command_is_on_memif_unless_the_file_says_otherwise() -> None:

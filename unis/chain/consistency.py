@@ -35,6 +35,10 @@ def _programs(file: ChainFile) -> Iterator[Problem]:
             )
         elif function.program is not None and function.stdin is not None:
             yield Problem((*where, "stdin"), "goes with command")
+        if "UNIS_OFFLOADS" in function.env:
+            yield Problem((*where, "env", "UNIS_OFFLOADS"), "is UNiS's own; write offloads")
+        if function.command is None and not function.plugin:
+            yield Problem((*where, "plugin"), "goes with command; a program is of UNiS's DPDK")
         elif function.terminal and function.stdin:
             longest = max(len(line.encode()) for line in function.stdin.split("\n"))
             if longest > _TERMINAL_LINE:

@@ -241,6 +241,8 @@ class Function(_Part):
     offloads: list[Offload] = []
     """What its ports offer though their driver lacks it, for a program that ends without.
     `rx-checksum`: of each packet they say that they do not know whether its checksums are right."""
+    plugin: bool = True
+    """Whether EAL loads our plug-in into a command; `false` for one with another DPDK than UNiS."""
     env: dict[Variable, Argument] = {}
     """Environment, beside that of UNiS."""
     restart: Restart | None = None

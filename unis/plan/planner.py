@@ -15,7 +15,7 @@ from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, memory, users, wiring
 from unis.plan.alone import alone
-from unis.plan.arguments import arguments
+from unis.plan.arguments import arguments, place_problems
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
     ChainPlan,
@@ -31,7 +31,7 @@ from unis.plan.programs import capture_problem, find_program, program_problem
 from unis.plan.rings import Known, RingChoice, choices
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
-from unis.workload.kind import GroupName, Start, engine_prefix
+from unis.workload.kind import OFFLOADS, GroupName, Start, engine_prefix
 
 _T = TypeVar("_T")
 _PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
@@ -64,6 +64,7 @@ def make_plan(
     problems += wiring.link_problems(chain.file, wired)
     problems += wiring.process_problems(chain.file, wired)
     problems += users.user_problems(chain.file, wired)
+    problems += place_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if problems:
@@ -188,7 +189,7 @@ class _Planner:
             file_prefix=kind.file_prefix(self._file.name, name),
             lcores=self._lcores(first, function.lcores, cpu),
             port_driver=self._places.port_driver,
-            port_plugin=self._places.port_plugin,
+            port_plugin=self._places.port_plugin if function.plugin else None,
             devices=[port.device for port in ports],
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
@@ -256,8 +257,8 @@ class _Planner:
 
 
 def _offloads(function: Function) -> dict[str, str]:
-    """What the plug-in reads (ports/unis_ports/offloads.h)."""
-    return {"UNIS_OFFLOADS": ",".join(function.offloads)} if function.offloads else {}
+    """What its environment says of them."""
+    return {OFFLOADS: ",".join(function.offloads)} if function.offloads else {}
 
 
 def _stated(value: _T | None) -> _T:

@@ -20,6 +20,7 @@ from unis.runtime.files import appending, written
 from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
 from unis.runtime.terminal import make_terminal
+from unis.workload.kind import OFFLOADS
 
 _RELAY_SECONDS = 1.0  # for what a program has said to its terminal to be in its log
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too
@@ -70,6 +71,7 @@ class Child:
     relay: threading.Thread | None = (
         None  # what brings what it says to its log, if it is not itself
     )
+    offloads: bool = False  # whether its ports were told to offer some
 
     def check(self, *, starting: bool = True) -> None:
         """Raises RunFailedError if it has ended; only while `starting` can that be bad input."""
@@ -90,7 +92,9 @@ class Child:
         if self.relay:  # what the program has left running may keep its terminal
             self.relay.join(_RELAY_SECONDS)
         if lines := last_lines(self.log):
-            sentence += f"{_advice(lines)}; the end of {self.log}:\n{lines}"
+            sentence += (
+                f"{'' if self.offloads else _advice(lines)}; the end of {self.log}:\n{lines}"
+            )
         return sentence
 
 
@@ -152,4 +156,4 @@ def start(
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()
-    return Child(what, process, log, relay)
+    return Child(what, process, log, relay, OFFLOADS in own)

@@ -69,6 +69,7 @@ def own_directory(path: Path, mode: int) -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=mode)
+            path.chmod(mode)  # mkdir heeds the umask
         found = path.lstat()
     except OSError as error:
         raise LaunchError(f"cannot make {path}: {error.strerror}") from None

@@ -225,7 +225,7 @@ class Traffic:
             policy = run.options.policy or run.plan.policy
             controller = run.options.controller or run.plan.controller
             run.client.start(names.policy(policy), names.controller(controller))
-            from unis.runtime.costs import remember_switch  # noqa: PLC0415 (not to undo a run)
+            from unis.runtime.costs import remember_switch
 
             # Measured by raising a priority, whichever the controller.
             remember_switch("priority", run.client.stats().switch_ns)

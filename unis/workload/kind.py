@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 GroupName = Literal["engine", "own"]
+OFFLOADS = "UNIS_OFFLOADS"  # what the plug-in reads (ports/unis_ports/offloads.h)
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,13 @@ class Start:
     file_prefix: str  # of the DPDK group that it is of
     lcores: str  # value of EAL's --lcores
     port_driver: Path  # of rings
-    port_plugin: Path  # stands between a program and its ports, whatever their driver
+    # Stands between a program and its ports, whatever their driver; None: nothing does.
+    port_plugin: Path | None
     devices: Sequence[str]
+
+    def load_plugin(self) -> tuple[str, ...]:
+        """EAL's arguments that load it."""
+        return ("-d", str(self.port_plugin)) if self.port_plugin else ()
 
 
 class Workload(Protocol):

@@ -16,7 +16,7 @@ class Primary:
     def eal(self, start: Start) -> list[str]:
         """Hugepages without a file: nothing is left behind, however it ends."""
         return [
-            *("-d", str(start.port_plugin)),
+            *start.load_plugin(),
             *("--lcores", start.lcores),
             "--proc-type=primary",
             f"--file-prefix={start.file_prefix}",

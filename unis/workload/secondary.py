@@ -17,7 +17,7 @@ class Secondary:
         """Memory and packets are the engine's; the ports are net_unis."""
         return [
             *("-d", str(start.port_driver)),
-            *("-d", str(start.port_plugin)),
+            *start.load_plugin(),
             *("--lcores", start.lcores),
             "--proc-type=secondary",
             f"--file-prefix={start.file_prefix}",

@@ -1,0 +1,37 @@
+"""The comparisons of policies on the paper's chains, at their shortest."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.machine import Machine
+
+
+def test_throughput(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "throughput.json"
+    machine.unis(
+        "bench", "throughput", "--length", "2", "--ring", "1024", "--rounds", "1", "--blocks", "1",
+        "--window", "0.05", "--json", str(file),
+    )  # fmt: skip
+    rows = json.loads(file.read_text())["rows"]
+    assert [(row["policy"], row["controller"]) for row in rows] == [
+        ("unis", "priority"), ("unis", "handover"), ("cooperative", None), ("fused", None),
+    ]  # fmt: skip
+    assert all(row["mpps"]["median"] > 0 and row["ring"] == 1024 for row in rows)
+    assert rows[0]["ratio_to_fused"]["median"] < 1.2
+    assert set(rows[2]["tried"]) == {"8", "16", "24", "32", "64"}
+    assert set(rows[3]["costs_ns"]) == {"macswap1"}
+
+
+def test_latency(machine: Machine, tmp_path: Path) -> None:
+    machine.unis(
+        "bench", "latency", "--quick", "--length", "2", "--window", "0.02", "-o", str(tmp_path)
+    )
+    result = json.loads((tmp_path / "latency.json").read_text())
+    little = [row for row in result["rows"] if row["load"] == 0.2]
+    assert len(little) == 2 * 3
+    for row in little:
+        assert row["mpps"]["median"] > 0.1 * result["sustained_mpps"]
+        assert row["latency_us"]["p50"] is not None
+    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 1024, 4096}
+    for picture in ("latency.svg", "latency.png"):
+        assert (tmp_path / picture).stat().st_size > 10_000
