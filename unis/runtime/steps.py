@@ -86,6 +86,9 @@ class Launch(Protocol):
     def estimate(self, functions: Sequence[str]) -> None:
         """Measures what a packet costs them."""
 
+    def remember_switch(self) -> None:
+        """Keeps what a switch took here, by which the next plan chooses rings."""
+
 
 class Step(Protocol):
     """One part of bringing a run up."""
@@ -225,10 +228,7 @@ class Traffic:
             policy = run.options.policy or run.plan.policy
             controller = run.options.controller or run.plan.controller
             run.client.start(names.policy(policy), names.controller(controller))
-            from unis.runtime.costs import remember_switch
-
-            # Measured by raising a priority, whichever the controller.
-            remember_switch("priority", run.client.stats().switch_ns)
+            run.remember_switch()
             run.tell(f"running under policy {policy}")
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
