@@ -18,7 +18,7 @@ from unis.bench.cooperative import (
     trial_ratios,
 )
 from unis.bench.machine import this_machine
-from unis.bench.spans import rr_slice, spans
+from unis.bench.spans import in_turn, rr_slice, spans
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import PcapSource
 from unis.measure import order
@@ -138,10 +138,7 @@ def _measure(
 def _best_yield_every(run: Run, options: DemoOptions) -> int:
     tried = ", ".join(map(str, YIELD_EVERY))
     run.tell(f"trying after how many bursts co-operative functions should yield: {tried}")
-    rounds = alternate(
-        run.client, order.rounds(TRIAL, TRIAL_ROUNDS), spans(TRIAL, run.plan, options.window),
-        run.plan.controller, lambda *_: run.check(),
-    )  # fmt: skip
+    rounds = in_turn(run, TRIAL, TRIAL_ROUNDS, options.window)
     return best_yield_every(trial_ratios(rounds))
 
 

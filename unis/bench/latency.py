@@ -17,14 +17,14 @@ from unis.bench.blocks import measure_blocks
 from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
 from unis.bench.machine import this_machine
-from unis.bench.spans import spans
+from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import COOPERATIVE, POLICIES
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, summarise_arm
-from unis.measure.windows import Arm, Offered, Rounds, alternate, throughput
+from unis.measure.windows import Arm, Offered, Rounds, throughput
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
@@ -179,11 +179,7 @@ class _Bench:
         return self._brought_up(ring, lambda run: self._windows(run, on, self._settings.rounds))
 
     def _windows(self, run: Run, arms: Sequence[Arm], rounds: int) -> Rounds:
-        return alternate(
-            run.client, order.rounds(arms, order.balanced_rounds(len(arms), rounds)),
-            spans(arms, run.plan, self._settings.window), run.plan.controller,
-            lambda *_: run.check(),
-        )  # fmt: skip
+        return in_turn(run, arms, order.balanced_rounds(len(arms), rounds), self._settings.window)
 
     def _brought_up(self, ring: int | None, look: Callable[[Run], _T]) -> _T:
         def make() -> LoadedChain:

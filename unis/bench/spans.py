@@ -1,11 +1,13 @@
-"""How long the arms of a comparison are measured on this machine."""
+"""How long the arms of a comparison are measured on this machine, and measuring them so."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from unis.measure.windows import Arm, Span, span_of
+from unis.measure import order
+from unis.measure.windows import Arm, Rounds, Span, alternate, span_of
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.model import Plan
+from unis.runtime.run import Run
 
 
 def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
@@ -17,3 +19,11 @@ def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
 def rr_slice(plan: Plan) -> float:
     """The kernel's SCHED_RR time slice while the chain runs, seconds."""
     return (plan.scheduler.rr_timeslice_ms or rr_timeslice_ms()) / 1000
+
+
+def in_turn(run: Run, arms: Sequence[Arm], rounds: int, window: float) -> Rounds:
+    """Windows of the arms in balanced rounds, as long as the run lives; `window` in seconds."""
+    return alternate(
+        run.client, order.rounds(arms, rounds), spans(arms, run.plan, window),
+        run.plan.controller, lambda *_: run.check(),
+    )  # fmt: skip

@@ -15,13 +15,13 @@ from unis.bench.blocks import Blocks, measure_blocks
 from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
 from unis.bench.machine import this_machine
-from unis.bench.spans import spans
+from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
-from unis.measure.windows import Arm, Rounds, alternate
+from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
@@ -168,11 +168,7 @@ class _Case:
             part = FUSED if fused else _CHAIN
             self._slots[part] = run.plan.links[0].slots
             self._costs[part] = {name: cost.ns for name, cost in run.costs.items()}
-            return alternate(
-                run.client, order.rounds(arms, rounds),
-                spans(arms, run.plan, self._settings.window), run.plan.controller,
-                lambda *_: run.check(),
-            )  # fmt: skip
+            return in_turn(run, arms, rounds, self._settings.window)
 
         return brought_up(make, self._machine, Options(use_cache=False), self._report, measured)
 

@@ -23,12 +23,12 @@ from unis.bench.cooperative import (
     best_yield_every,
     trial_ratios,
 )
-from unis.bench.spans import spans
+from unis.bench.spans import in_turn
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
-from unis.measure.windows import Arm, Rounds, alternate, throughput
+from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
@@ -153,11 +153,7 @@ class _Bench:
         self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
     ) -> Rounds:
         def measured(run: Run) -> Rounds:
-            return alternate(
-                run.client, order.rounds(arms, rounds),
-                spans(arms, run.plan, self._window), run.plan.controller,
-                lambda *_: run.check(),
-            )  # fmt: skip
+            return in_turn(run, arms, rounds, self._window)
 
         with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:
             return brought_up(
