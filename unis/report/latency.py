@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 # Okabe and Ito, with a mark and a line of its own each: told apart without colours too.
 _COLOURS = {"priority": "#0072B2", "handover": "#004466", "cooperative": "#009E73"}
@@ -35,21 +36,30 @@ def picture(
                 axes.plot(shares, [p95 for _, _, p95 in curve], "-", label=f"{policy} p95", **style)
                 axes.plot(shares, [p50 for _, p50, _ in curve], ":", label=f"{policy} p50", **style)
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
             axes.set_xlabel("packets offered, % of what co-operative sustains")
             axes.set_ylabel("time from when a packet was due, µs")
             axes.set_title(f"{arrivals} arrivals")
             axes.grid(visible=True, alpha=0.35)
             axes.legend(frameon=False, fontsize=9)
         axes = every[-1]
+        longest = max((us for of in points.values() for us, _ in of), default=0.0)
         for at, (policy, of) in enumerate(points.items()):
+            if not of:
+                continue
             style = {"color": _colour(policy, at), "marker": _MARKS[at % len(_MARKS)]}
             axes.plot(*zip(*of, strict=True), linestyle="none", alpha=0.45, **style)
-            steps = frontier(of)
+            best = frontier(of)
+            steps = [*best, (longest, best[-1][1])]  # more time does no harm
             axes.step(
                 *zip(*steps, strict=True), where="post", label=policy,
                 color=style["color"], linestyle=_LINES[at % len(_LINES)], linewidth=2,
             )  # fmt: skip
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(bottom=0)
         axes.set_xlabel("p95 latency at full load, µs")
         axes.set_ylabel("Mpps; line: the most within that latency")
         axes.set_title("throughput against latency")

@@ -1,0 +1,60 @@
+"""unis bench latency: loads, frontier and picture."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unis.bench.latency import Result, Row
+from unis.measure.paired import Quartiles
+from unis.measure.summary import MachineSummary
+from unis.report.latency import frontier, picture
+
+POINTS = st.lists(st.tuples(st.floats(1, 1e5), st.floats(0, 20)), min_size=1, max_size=30)
+
+
+def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> Row:
+    return Row(
+        experiment="frontier", cost="light", length=3, ring=256, policy=policy,
+        controller=controller, yield_every=None, load=None, arrivals=None, offered_mpps=mpps,
+        mpps=Quartiles(median=mpps, q1=mpps, q3=mpps), drops=0.0, latency_us={"p95": p95},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def result() -> Result:
+    rows = [
+        row("unis", "handover", 40, 5),
+        row("unis", "handover", 400, 9),
+        row("cooperative", None, 90, 8),
+        row("cooperative", None, None, 20),  # nothing was delivered
+    ]
+    machine = MachineSummary(cpu_model="x", cpus=2, kernel="6", dpdk="22.11")
+    return Result(machine=machine, sustained_mpps=9.0, rows=rows)
+
+
+def test_the_most_within_a_bound(result: Result) -> None:
+    assert [result.frontier("handover", us) for us in (30, 50, 500)] == [None, 5, 9]
+    assert [result.frontier("cooperative", us) for us in (50, 100, 1e6)] == [None, 8, 8]
+
+
+@given(POINTS)
+def test_no_point_of_the_frontier_is_dominated_and_all_others_are(
+    points: list[tuple[float, float]],
+) -> None:
+    kept = frontier(points)
+    assert kept == sorted(kept)
+    for us, mpps in points:
+        within = [most for at, most in kept if at <= us]
+        assert within
+        assert max(within) >= mpps
+    assert all(one[1] < other[1] for one, other in itertools.pairwise(kept))
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_picture_is_drawn_also_of_what_delivered_nothing(tmp_path: Path, kind: str) -> None:
+    loads = {"constant": {"handover": [(0.2, 5.0, 9.0), (1.0, 50.0, 90.0)], "rr": []}}
+    picture(loads, {"handover": [(40.0, 5.0)], "rr": []}, tmp_path / f"x.{kind}")
+    assert (tmp_path / f"x.{kind}").stat().st_size > 5000
