@@ -55,6 +55,7 @@ def test_a_window_of_rr_holds_whole_cycles() -> None:
 def test_arms_are_written_with_or_without_a_controller() -> None:
     for text in ("unis", "unis/signal", "rr", "cooperative/16"):
         assert str(Arm.parse(text)) == text
+    assert Arm.parse("handover") == Arm.parse("unis/handover")
     with pytest.raises(ValueError, match="no policy"):
         Arm.parse("best")
     with pytest.raises(ValueError, match="no controller"):

@@ -33,7 +33,8 @@ from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 
-STRANGERS = (Arm("unis"), Arm("unis", "handover"), Arm("rr"), Arm("other"))
+# unis as the chain file has it by default: hand-over.
+STRANGERS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))
 REFERENCE = (Arm("cooperative"),)
 
 

@@ -39,8 +39,8 @@ def demo(
         str,
         typer.Option(
             "--arms",
-            help="Policies, POLICY/CONTROLLER or cooperative/BURSTS, with commas; cooperative: "
-            "at its best.",
+            help="Policies, controllers of unis, or cooperative/BURSTS; with commas. cooperative: at "
+            "its best.",
         ),
     ] = ",".join(names.COMPARED),
 ) -> None:
@@ -102,8 +102,13 @@ def unmodified(
         str | None, typer.Option(help="Chains by their strangers, with commas; absent: all.")
     ] = None,
     arms: Annotated[
-        str, typer.Option(help="Policies, or POLICY/CONTROLLER, with commas.")
-    ] = "unis,unis/handover,rr,other",
+        str,
+        typer.Option(
+            "--arms",
+            "--policies",
+            help="Policies, or unis under a controller: priority, handover, ...; with commas.",
+        ),
+    ] = "unis,priority,rr,other",
     rounds: Annotated[
         int, typer.Option(min=1, help="At least; a whole number of balanced squares.")
     ] = 24,

@@ -37,7 +37,12 @@ class Arm:
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
-        """From "unis", "unis/signal" or "cooperative/16"; ValueError if there is none such."""
+        """From "unis", "unis/signal" or just "signal", or "cooperative/16".
+
+        ValueError if there is none such.
+        """
+        if text in names.controllers():
+            return cls("unis", text)
         policy, slash, controller = text.partition("/")
         if policy == "cooperative" and controller.isdecimal():
             most = int(limit("MeasureRequest.yield_every").max or 0)
