@@ -39,8 +39,8 @@ def demo(
         str,
         typer.Option(
             "--arms",
-            help="Policies, controllers of unis, or cooperative/BURSTS; with commas. cooperative: at "
-            "its best.",
+            help="Policies, controllers of unis, or cooperative/BURSTS; with commas. "
+            "cooperative: at its best.",
         ),
     ] = ",".join(names.COMPARED),
 ) -> None:
