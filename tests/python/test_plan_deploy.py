@@ -136,3 +136,16 @@ def test_the_engine_takes_at_its_start_what_the_run_may_need() -> None:
     ring = [{"from": "ingress", "to": "fw", "kind": "ring"}]
     of_the_group = small(functions={"fw": {"command": ["sh"]}}, links=ring, **one)
     assert (planned(of_the_group).hugepages_mb, _memory_mb(of_the_group)) == (256 + 64,) * 2
+
+
+@pytest.mark.parametrize(("plugin", "controller"), [(True, "handover"), (False, "priority")])
+def test_who_cannot_hand_the_cpu_over_is_switched_by_priority(
+    plugin: bool, controller: str
+) -> None:
+    functions = {"only": {"command": ["sh"], "plugin": plugin}}
+    data = small(functions=functions, chains={"c": {"path": ["only"]}})
+    assert planned(data).controller == controller
+    stated = small(
+        functions=functions, chains={"c": {"path": ["only"]}}, scheduler={"controller": "handover"}
+    )
+    assert planned(stated).controller == "handover", "and the engine says why it cannot"

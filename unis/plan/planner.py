@@ -34,6 +34,8 @@ from unis.plan.wiring import Wiring
 from unis.workload.kind import OFFLOADS, GroupName, Start, engine_prefix
 
 _T = TypeVar("_T")
+# How programs are switched, by default, that do not load UNiS' plug-in.
+_WITHOUT_PLUGIN = "priority"
 _PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -154,12 +156,20 @@ class _Planner:
             traffic=self._file.traffic,
             scheduler=self._file.scheduler,
             policy=self._file.scheduler.policy,
-            controller=self._file.scheduler.controller,
+            controller=self._controller(functions),
             hugepages_mb=memory_mb + memory.own_mb(functions),
             restart=self._file.platform.restart,
             notes=tuple(notes),
             alone=measured,
         )
+
+    def _controller(self, functions: Sequence[FunctionPlan]) -> str:
+        """The file's; by default another where nobody could hand the CPU over."""
+        scheduler, plugin = self._file.scheduler, str(self._places.port_plugin)
+        loaded = any(plugin in word for function in functions for word in function.argv)
+        if loaded or "controller" in scheduler.model_fields_set:
+            return scheduler.controller
+        return _WITHOUT_PLUGIN
 
     def _engine(self, memory_mb: int) -> EnginePlan:
         pci = pci_addresses(self._file.traffic)
