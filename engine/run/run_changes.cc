@@ -377,9 +377,11 @@ void Run::TakeLate() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_late_ < kLateLookEvery) return;
   looked_for_late_ = now;
-  // The others hold whole processes, and so one task of each.
+  // These hold whole processes, and so one task of each.
   const auto decision = control_ ? control_->decision() : std::nullopt;
-  if (decision && decision->controller != v1::CONTROLLER_PRIORITY) return;
+  if (decision && (decision->controller == v1::CONTROLLER_SIGNAL ||
+                   decision->controller == v1::CONTROLLER_CGROUP))
+    return;
   const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
   if (!members_->LookForLate(elsewhere, CpusThatRested())) return;
   spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");

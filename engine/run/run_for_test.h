@@ -149,11 +149,11 @@ class RunTest : public testing::Test {
   }
   v1::Stats Stats() { return *run_->GetStats({}); }
   // Two functions that run under policy unis.
-  void BringUp() {
+  void BringUp(std::chrono::microseconds pause = {}) {
     ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
     for (std::size_t i = 0; i < 2; ++i) {
       const std::string name = i == 0 ? "a" : "b";
-      ASSERT_TRUE(Attach(name, Spawn(name, i)).ok());
+      ASSERT_TRUE(Attach(name, Spawn(name, i, "chain", pause)).ok());
     }
     ASSERT_TRUE(Start().ok());
   }

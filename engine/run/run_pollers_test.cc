@@ -190,9 +190,27 @@ TEST_F(RunPollersTest, AFunctionMayBeKilledWhileAThreadOfItIsTried) {
   EXPECT_TRUE(Detach("b").ok());
 }
 
-// Nearly without traffic, and their threads have the memory of the plug-in, where they do not look:
-// the other one of b naps when the test says so.
-class RunRestTest : public RunPollersTest {
+// Their threads have the memory of the plug-in, where they do not look.
+class RunWithPluginTest : public RunPollersTest {
+ protected:
+  void TakePlace(const std::string& function) override {
+    if (function == without_) return;
+    static unis_turns* const turns = MakeTurnsFile();
+    static std::atomic<std::size_t> places = 0;
+    __atomic_store_n(&turns->threads[places++].tid, gettid(), __ATOMIC_RELEASE);
+  }
+  std::string without_;
+};
+
+TEST_F(RunWithPluginTest, OneThatPollsLateIsFoundAlsoWhereTheCpuIsHandedOver) {
+  const auto set = SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_HANDOVER);
+  ASSERT_TRUE(set.ok()) << set;
+  Tell(kPoll);
+  EXPECT_TRUE(EventuallyTakesTurns(2));
+}
+
+// Nearly without traffic: the other thread of b naps when the test says so.
+class RunRestTest : public RunWithPluginTest {
  protected:
   v1::DeployRequest Request() override {
     v1::DeployRequest request = Chain({"a", "b"});
@@ -200,16 +218,9 @@ class RunRestTest : public RunPollersTest {
     request.mutable_scheduler()->set_idle_ns(500'000);
     return request;
   }
-  void TakePlace(const std::string& function) override {
-    if (function == without_) return;
-    static unis_turns* const turns = MakeTurnsFile();
-    static std::atomic<std::size_t> places = 0;
-    __atomic_store_n(&turns->threads[places++].tid, gettid(), __ATOMIC_RELEASE);
-  }
   bool EventuallyRests() {
     return EventuallyLooking([this] { return Stats().cores(0).rests() > 0; });
   }
-  std::string without_;
 };
 
 TEST_F(RunRestTest, AThreadThatSleepsBecauseItWasToldToIsNotGivenBack) {
@@ -226,12 +237,12 @@ TEST_F(RunRestTest, AThreadThatSleepsBecauseItWasToldToIsNotGivenBack) {
       5s));
 }
 
-class RunWithoutPluginTest : public RunRestTest {
+class RunOneWithoutPluginTest : public RunRestTest {
  protected:
-  RunWithoutPluginTest() { without_ = "b"; }
+  RunOneWithoutPluginTest() { without_ = "b"; }
 };
 
-TEST_F(RunWithoutPluginTest, OneFunctionWithoutItKeepsTheCpuAwake) {
+TEST_F(RunOneWithoutPluginTest, OneFunctionWithoutItKeepsTheCpuAwake) {
   EXPECT_EQ(Stats().cores(0).cannot_rest(), "b");
   ASSERT_TRUE(Measure(200).ok());
   EXPECT_EQ(Stats().cores(0).rests(), 0U);

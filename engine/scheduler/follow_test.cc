@@ -68,6 +68,14 @@ TEST(FollowTest, AJumpChangesCostAndSliceOfThatTaskAlone) {
   EXPECT_NEAR(tasks.rig.costs.Ns(0), kCost, 3);
 }
 
+TEST(FollowTest, NoCostThatIsFollowedMakesASliceWithoutEnd) {
+  Working line;
+  line.cost[0] = 1000 * kCost;
+  line.RunFor(2'000'000'000);
+  EXPECT_EQ(line.rig.cores[0].TimeSlice(0), 20'000'000);
+  EXPECT_LT(line.rig.cores[0].TimeSlice(1), 20'000'000);
+}
+
 TEST(FollowTest, AStaticCostStays) {
   SchedulerSettings settings = Online();
   settings.online_cost = false;

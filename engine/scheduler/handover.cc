@@ -22,14 +22,16 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
     const auto turn = controller_.TurnOn(core_);
     if (turn) See(*turn, now);
     FollowCost(now);
-    if (turn) next = ChooseOfThoseWeRun(now);
+    // One that was preempted goes on with its turn first, or the line would stand beside others.
+    if (turn && turn->begun) next = ChooseOfThoseWeRun(now, false);
     reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);
+    if (reason == SwitchReason::kSliceExpired) next = ChooseOfThoseWeRun(now, false);
   } else {
     if (now < settled_ && !SeenSettled(now)) return false;
     if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
     FollowCost(now);
     reason = LeaveReason(now);
-    if (reason) next = ChooseOfThoseWeRun(now);
+    if (reason) next = ChooseOfThoseWeRun(now, true);
   }
   if (reason && next.task == kNone) next = FirstInLine();
   if (next.task == kNone) LookForRest(now);
@@ -66,13 +68,17 @@ bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   return false;
 }
 
-// Of the tasks that do not pass the CPU on.
-Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now) noexcept {
+// Of the tasks that do not pass the CPU on; where the line has its place among them
+// (`before_line`), of those that stand before it.
+Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now, bool before_line) noexcept {
   if (all_pass_on_) return {};
   Slot before = kNone;
   for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
     TaskState& task = tasks_[slot];
-    if (controller_.PassesOn(task.index)) continue;
+    if (controller_.PassesOn(task.index)) {
+      if (before_line) return {};
+      continue;
+    }
     const bool has_work = ranks_ && settings_.occupancy ? IsOfFirstRank(task, Look(task), now)
                                                         : HasMeaningfulWork(task, now);
     if (has_work) return {slot, before};

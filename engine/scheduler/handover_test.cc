@@ -154,6 +154,36 @@ TEST_F(MixedTest, TheLineGoesOnWithWhomeverIsSeen) {
   EXPECT_EQ(rig.Current(0), 0u);
 }
 
+TEST_F(MixedTest, TheLineHasATurnBeforeItRunsAgain) {
+  Begins(2, kT);
+  ASSERT_EQ(rig.Current(0), 1u);
+  rig.TickAt(kSlice + 2 * kT);
+  ASSERT_NE(rig.Current(0), 1u);
+  const auto switches = rig.controller.switches.size();
+  rig.controller.turn = {.task = 2, .begun = false};
+  rig.TickAt(kSlice + 3 * kT);
+  EXPECT_EQ(rig.controller.switches.size(), switches) << "its turn was only interrupted";
+  Begins(0, kSlice + 30 * kT);
+  EXPECT_EQ(rig.Current(0), 1u);
+}
+
+// Task 0 alone hands the CPU over.
+struct OneInLineTest : HandoverTest {
+  OneInLineTest() : HandoverTest(Apart(3), {0}, 6) {}
+};
+
+TEST_F(OneInLineTest, DoesNotKeepTheCpuFromTheOthersIfItNoLongerPolls) {
+  rig.TickAt(kSlice + 200'001);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
+}
+
+TEST_F(OneInLineTest, ComesBackThoughTheOthersAlwaysHaveWork) {
+  Begins(0, kT);
+  ASSERT_EQ(rig.Current(0), 1u);
+  for (int i = 1; i <= 2; ++i) rig.TickAt(2 * kT + i * (kSlice + kT));
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 0}}));
+}
+
 struct NobodyPassesOnTest : HandoverTest {
   NobodyPassesOnTest() : HandoverTest(Apart(3), {}, 6) {}
 };

@@ -10,6 +10,7 @@ namespace unis {
 namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
+constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
 }  // namespace
 
@@ -119,7 +120,8 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
   if (next.task == kNone) LookForRest(now);
-  if (settings_.lazy && !reason) next_decision_ = std::max(next_decision_, quiet_until_);
+  if (settings_.lazy && !reason && !resting_)
+    next_decision_ = std::max(next_decision_, quiet_until_);
   return switched;
 }
 
@@ -201,8 +203,11 @@ void Scheduler::Record(TaskIndex previous, SwitchReason reason, Nanoseconds now)
 }
 
 Nanoseconds Scheduler::SliceOf(const TaskState& task) const noexcept {
-  const auto slice = [this](const PathState& path) {
-    return static_cast<Nanoseconds>(costs_.Ns(path.function) * path.quota);
+  // What is followed comes from what the function does, which must not give it the CPU for good.
+  const Nanoseconds longest =
+      settings_.online_cost ? kLongestFollowed : std::numeric_limits<Nanoseconds>::max();
+  const auto slice = [this, longest](const PathState& path) {
+    return std::min(static_cast<Nanoseconds>(costs_.Ns(path.function) * path.quota), longest);
   };
   if (task.paths == 1) return slice(paths_[task.first_path]);
   Nanoseconds of_all = std::numeric_limits<Nanoseconds>::max();

@@ -196,7 +196,7 @@ class alignas(64) Scheduler {
   void See(const ProcessController::Turn& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
   bool LosesPackets(Nanoseconds now) noexcept;
-  Choice ChooseOfThoseWeRun(Nanoseconds now) noexcept;
+  Choice ChooseOfThoseWeRun(Nanoseconds now, bool before_line) noexcept;
   Choice FirstInLine() const noexcept;
 
   // rest.cc
