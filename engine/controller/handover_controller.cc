@@ -76,7 +76,7 @@ bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
     states_[task].began = Load(states_[task].turn->began);
-    states_[task].turns->SetQuota(tasks_[task].quota);
+    states_[task].turns->SetQuota(states_[task].quota);
   }
   return true;
 }
@@ -162,6 +162,12 @@ bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
   if (!tasks_[task].thread->SetPriority(priority)) return false;
   states_[task].priority = priority;
   return true;
+}
+
+void HandoverController::SetQuota(TaskIndex task, std::uint32_t packets) noexcept {
+  State& state = states_[task];
+  state.quota = packets;
+  if (state.in_line) state.turns->SetQuota(packets);
 }
 
 void HandoverController::AskToPassOn(TaskIndex task) noexcept {

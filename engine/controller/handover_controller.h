@@ -37,6 +37,7 @@ class HandoverController final : public TaskController {
   bool PassesOn(TaskIndex task) const noexcept override { return states_[task].in_line; }
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void AskToPassOn(TaskIndex task) noexcept override;
+  void SetQuota(TaskIndex task, std::uint32_t packets) noexcept override;
 
  private:
   // Touched only by who switches the core.
@@ -44,8 +45,9 @@ class HandoverController final : public TaskController {
     std::shared_ptr<Turns> turns;  // null: no plug-in
     unis_turn* turn = nullptr;     // null: it has not polled yet
     bool in_line = false;
-    std::uint32_t began = 0;  // as last seen
-    std::uint64_t begun = 0;  // turns, since Start()
+    std::uint32_t quota = 512;  // packets of a turn, till the scheduler says how many
+    std::uint32_t began = 0;    // as last seen
+    std::uint64_t begun = 0;    // turns, since Start()
     int priority = kWaiting;
   };
   struct Core {

@@ -19,9 +19,17 @@ using TurnsTest = ControllerTest;
 using Kind = TurnTakers::Kind;
 using Kinds = std::vector<Kind>;
 
+// Turns are long enough to be seen, and short enough to see many.
+std::unique_ptr<HandoverController> Made(TurnTakers& takers, std::uint32_t quota = 20'000) {
+  const auto tasks = takers.tasks();
+  auto controller = HandoverController::Create(tasks).value();
+  for (TaskIndex task = 0; task < tasks.size(); ++task) controller->SetQuota(task, quota);
+  return controller;
+}
+
 TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
   TurnTakers takers(Kinds(3, Kind::kTakesTurns));
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 1));
   std::vector<TaskIndex> order;
@@ -40,7 +48,7 @@ TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
 // same.
 TEST_F(HandoverControllerTest, ATurnThatIsOverIsSeenToo) {
   TurnTakers takers({Kind::kDeaf, Kind::kDeaf});
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   const auto turns = Turns::Find(takers.pid(1)).value();
@@ -56,7 +64,7 @@ TEST_F(HandoverControllerTest, ATurnThatIsOverIsSeenToo) {
 
 TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kDeaf, Kind::kTakesTurns});
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 1));
   ASSERT_TRUE(takers.Runs(1));
@@ -72,7 +80,7 @@ TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine)
 
 TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
-  auto controller = HandoverController::Create(takers.tasks(0xffff'ffff)).value();
+  auto controller = Made(takers, 0xffff'ffff);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   ASSERT_TRUE(takers.Runs(0));
@@ -87,7 +95,7 @@ TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
 
 TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kTakesTurns});
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   EXPECT_FALSE(controller->PassesOn(1));
@@ -109,7 +117,7 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
 // Several that have to be switched to: they climb, and come down with the line.
 TEST_F(HandoverControllerTest, TheLadderAboveTheLineStaysBelowTheKernelsInterruptThreads) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kNoPlugin});
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   ASSERT_TRUE(controller->Switch(0, 0, 1));
@@ -128,7 +136,7 @@ TEST_F(HandoverControllerTest, TheLadderAboveTheLineStaysBelowTheKernelsInterrup
 TEST_F(HandoverControllerTest, ReleasePutsAllBackAndTheyPassNothingOn) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin});
   const std::vector<std::string> before{SchedulingOf(takers.pid(0)), SchedulingOf(takers.pid(1))};
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   EXPECT_FALSE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
@@ -155,7 +163,7 @@ TEST_F(HandoverControllerTest, AnErrorWhereNobodyHasThePlugin) {
 // What the file says is the program's to write: it misleads nobody but about whose turn it is.
 TEST_F(HandoverControllerTest, AnyNumbersInTheFileAreBorne) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kDeaf});
-  auto controller = HandoverController::Create(takers.tasks()).value();
+  auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   const auto turns = Turns::Find(takers.pid(1)).value();

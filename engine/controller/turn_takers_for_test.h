@@ -71,10 +71,9 @@ class TurnTakers {
   TurnTakers(const TurnTakers&) = delete;
   TurnTakers& operator=(const TurnTakers&) = delete;
 
-  std::vector<ControlledTask> tasks(std::uint32_t quota = 20'000) {
+  std::vector<ControlledTask> tasks() {
     std::vector<ControlledTask> tasks;
-    for (HeldThread& thread : threads_)
-      tasks.push_back({.thread = &thread, .core = 0, .quota = quota});
+    for (HeldThread& thread : threads_) tasks.push_back({.thread = &thread, .core = 0});
     return tasks;
   }
   pid_t pid(std::size_t i) const { return threads_[i].pid(); }

@@ -9,15 +9,11 @@
 #include "engine/run/convert.h"
 
 namespace unis {
-namespace {
-
-constexpr std::uint32_t kMostInTurn = 2048;  // packets
-
-}  // namespace
 
 Control::Control(Parts parts, SchedulerSettings settings)
     : parts_(std::move(parts)), settings_(settings) {
   retired_.cores.resize(parts_.cores);
+  quotas_.resize(parts_.cores);
   retired_.switched_in.resize(parts_.tasks.size());
 }
 
@@ -61,9 +57,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   if (!traits->engine_decides) return prepared;
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
-    tasks.push_back({.thread = parts_.tasks[i].thread,
-                     .core = parts_.set.tasks[i].core,
-                     .quota = QuotaOf(parts_.set.tasks[i])});
+    tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
   auto controller = MakeController(*kind, std::move(tasks), parts_.group);
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
@@ -79,21 +73,11 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   for (auto& scheduler :
        MakeSchedulers(settings, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
                       *parts_.timer, *prepared.controller, trace_of)) {
+    if (const std::uint32_t quota = quotas_[scheduler->core()]; quota > 0)
+      scheduler->StartWithQuota(quota);
     prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
-}
-
-// Packets that a turn may take: half of what fits into the least of its links, or the task before
-// could not fill up what this one empties, nor this one what the next empties. No more than bring
-// anything: with them a switch is a few hundredths of a turn, and others leave the cache.
-std::uint32_t Control::QuotaOf(const Task& task) const {
-  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
-  for (std::uint32_t i = 0; i < task.paths; ++i) {
-    const Path& path = parts_.set.paths[task.first_path + i];
-    least = std::min({least, parts_.monitor->PktCap(path.in), parts_.monitor->PktCap(path.out)});
-  }
-  return std::clamp(least / 2, kBatch, kMostInTurn);
 }
 
 // On a service lcore, before which threads that answer calls have to wait: quick, and in one go.
@@ -167,8 +151,17 @@ void Control::RetireSchedulers() {
   for (SchedulerComponent* component : parts_.components) {
     component->Do([&] {
       Add(*component, retired_);
+      KeepQuotas(*component);
       component->set_cores(nullptr);
     });
+  }
+}
+
+void Control::KeepQuotas(const SchedulerComponent& component) {
+  if (component.cores() == nullptr) return;
+  for (std::size_t i = 0; i < component.cores()->size(); ++i) {
+    const Scheduler& scheduler = (*component.cores())[i];
+    if (scheduler.Quota() > 0) quotas_[scheduler.core()] = scheduler.Quota();
   }
 }
 
@@ -196,6 +189,7 @@ Control::Counts Control::counts() {
         Counts::Core& core = counts.cores[scheduler.core()];
         core.resting = scheduler.resting();
         if (!core.resting) core.current = scheduler.Current();
+        core.quota = scheduler.Quota();
         if (controller_ && scheduler.settings().idle_after > 0)
           core.cannot_rest = controller_->WhoCannotRest(scheduler.core());
       }

@@ -52,6 +52,7 @@ class Control {
       std::uint64_t rests = 0;
       bool resting = false;                  // then nobody is the current one
       std::optional<TaskIndex> cannot_rest;  // one for which the core spins without work
+      std::uint32_t quota = 0;               // packets of a turn; 0: nobody hands the CPU over
     };
     std::vector<Core> cores;
     std::vector<std::uint64_t> switched_in;  // per task
@@ -83,11 +84,11 @@ class Control {
   };
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
-  std::uint32_t QuotaOf(const Task& task) const;
   absl::Status Commit(Prepared prepared);
   absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
   absl::Status GoBack(const std::optional<Decision>& before);
   void RetireSchedulers();
+  void KeepQuotas(const SchedulerComponent& component);
   void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
 
@@ -96,6 +97,7 @@ class Control {
   std::optional<Decision> decision_;
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
+  std::vector<std::uint32_t> quotas_;  // per core, found last; 0: none
 };
 
 }  // namespace unis

@@ -20,6 +20,7 @@ SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
   result.max_wait = static_cast<Nanoseconds>(settings.max_wait_ns());
   result.online_cost = settings.online_cost();
   result.idle_after = static_cast<Nanoseconds>(settings.idle_ns());
+  result.quota = settings.quota();
   return result;
 }
 

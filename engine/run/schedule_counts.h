@@ -21,6 +21,7 @@ struct ScheduleCounts {
     std::uint64_t rests = 0;
     bool resting = false;
     std::optional<std::string> cannot_rest;  // function
+    std::uint32_t quota = 0;                 // packets of a turn; 0: nobody hands the CPU over
   };
   std::map<unsigned, Core> cores;                    // by CPU
   std::map<std::string, std::uint64_t> switched_in;  // by function
@@ -39,6 +40,7 @@ struct ScheduleCounts {
       core.failed_switches += counts.cores[i].failed_switches;
       core.rests += counts.cores[i].rests;
       core.resting = counts.cores[i].resting;
+      core.quota = counts.cores[i].quota;
       if (counts.cores[i].cannot_rest) core.cannot_rest = name(*counts.cores[i].cannot_rest);
       if (counts.cores[i].current) core.current = name(*counts.cores[i].current);
     }

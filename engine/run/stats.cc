@@ -116,6 +116,7 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_failed_switches(core.failed_switches);
     out.set_rests(core.rests);
     out.set_resting(core.resting);
+    out.set_quota(core.quota);
     out.set_cannot_rest(core.cannot_rest.value_or(""));
     out.set_current(core.current.value_or(""));
   }

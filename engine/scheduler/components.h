@@ -74,6 +74,8 @@ class ProcessController {
   virtual std::uint64_t TurnsOf(TaskIndex) const noexcept { return 0; }
   // Asks `task` to do so when it polls next. No system call.
   virtual void AskToPassOn(TaskIndex) noexcept {}
+  // Packets of a turn after which `task` does so. Also before Start(). No system call.
+  virtual void SetQuota(TaskIndex /*task*/, std::uint32_t /*packets*/) noexcept {}
 };
 
 enum class SwitchReason : std::uint8_t {

@@ -21,8 +21,11 @@ constexpr Nanoseconds kLateLooks = 2;
 // Turns in a row, each too short to come from one burst to the next.
 constexpr std::uint32_t kWholeTurns = 4;
 
-// What is far from the cost that is believed: so many times it, or the share of it.
+// What is far from the cost that is believed: so many times it, or the share of it. And what is
+// near, for so long.
 constexpr double kFar = 2;
+constexpr double kNear = 1.25;
+constexpr Nanoseconds kSure = 3'000'000;
 
 // From so many packets on the burst in hand hardly counts.
 constexpr std::uint32_t kBoundPackets = 4 * kBatch;
@@ -38,10 +41,11 @@ CostFollower::CostFollower(double start_ns) : ns_(start_ns) { samples_.fill(star
 void CostFollower::BeginTurn(const Turn& turn, const Seen& before) noexcept {
   in_turn_ += before.taken;
   if (whole_turns_) LookForMore();
-  whole_turns_ = looked_ = busy_ = since_take_ = spanned_ = sampled_ = false;
+  whole_turns_ = looked_ = busy_ = since_take_ = spanned_ = false;
   turn_ = turn;
+  sampled_ = turn.begin < sure_until_;
   last_look_ = next_look_ = turn.begin;
-  close_ = true;
+  close_ = !sampled_;
   in_turn_ = 0;
 }
 
@@ -63,7 +67,10 @@ void CostFollower::Look(Nanoseconds now, const Seen& seen) noexcept {
 void CostFollower::LookForMore() noexcept {
   turns_.packets += in_turn_;
   if (++turns_summed_ < kWholeTurns || turns_.packets < kBatch) return;
-  if (static_cast<double>(turns_.time) > kFar * turns_.packets * ns_) Sample(turns_);
+  if (static_cast<double>(turns_.time) > kFar * turns_.packets * ns_) {
+    (void)Sample(turns_);
+    sure_until_ = 0;
+  }
   turns_ = {};
   turns_summed_ = 0;
 }
@@ -78,7 +85,8 @@ void CostFollower::LookForLess(Nanoseconds gap, std::uint32_t taken) noexcept {
   at_most_.packets += taken;
   if (at_most_.packets < kBoundPackets) return;
   if (kFar * static_cast<double>(at_most_.time) < at_most_.packets * ns_) {
-    Sample(at_most_);
+    (void)Sample(at_most_);
+    sure_until_ = 0;
     sum_ = {};
     since_take_ = false;
   }
@@ -123,7 +131,7 @@ void CostFollower::Take(Nanoseconds now) noexcept {
   took_at_ = now;
   taken_ = 0;
   if (sum_.time < Enough() || sum_.packets < kBatch) return;
-  Sample(sum_);
+  if (Sample(sum_)) sure_until_ = now + kSure;
   sampled_ = true;
 }
 
@@ -139,14 +147,16 @@ void CostFollower::EndTurn(Nanoseconds ran) noexcept {
   }
 }
 
-void CostFollower::Sample(Span& span) noexcept {
+bool CostFollower::Sample(Span& span) noexcept {
   const double ns = static_cast<double>(span.time) / span.packets;
+  const bool near = ns < kNear * ns_ && ns_ < kNear * ns;
   samples_[next_] = std::clamp(ns, kLeast, kMost);
   next_ = (next_ + 1) % kSamples;
   span = {};
   auto sorted = samples_;
   std::ranges::nth_element(sorted, sorted.begin() + kSamples / 2);
   ns_ = sorted[kSamples / 2];
+  return near;
 }
 
 }  // namespace unis

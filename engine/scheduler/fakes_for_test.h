@@ -93,6 +93,11 @@ struct FakeController final : ProcessController {
     return task < turns.size() ? turns[task] : 0;
   }
   std::vector<std::uint64_t> turns;  // per task
+  void SetQuota(TaskIndex task, std::uint32_t packets) noexcept override {
+    quotas.resize(std::max<std::size_t>(quotas.size(), task + 1));
+    quotas[task] = packets;
+  }
+  std::vector<std::uint32_t> quotas;  // per task; 0: none was set
   int looks = 0;
 };
 

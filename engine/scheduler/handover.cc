@@ -11,7 +11,7 @@ namespace {
 constexpr Nanoseconds kGrace = 200'000;
 // What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
 // cache line each.
-constexpr Nanoseconds kLongestQuiet = 20'000;
+constexpr Nanoseconds kLongestQuiet = 50'000;
 
 }  // namespace
 
@@ -22,6 +22,7 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
     const auto turn = controller_.TurnOn(core_);
     if (turn) See(*turn, now);
     FollowCost(now);
+    SearchQuota(now);
     // One that was preempted goes on with its turn first, or the line would stand beside others.
     if (turn && turn->begun) next = ChooseOfThoseWeRun(now, false);
     reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);

@@ -93,9 +93,9 @@ TEST_F(LineTest, LooksAgainBeforeTheEgressCanBeFull) {
   EXPECT_EQ(rig.controller.looks, looks + 1);
   rig.monitor.packets[1] = 0;
   rig.TickAt(12 * kT);
-  rig.TickAt(31 * kT);
-  EXPECT_EQ(rig.controller.looks, looks + 2) << "nothing can happen for 20 µs";
-  rig.TickAt(32 * kT);
+  rig.TickAt(50 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 2) << "a quarter of the egress is 38 µs";
+  rig.TickAt(51 * kT);
   EXPECT_EQ(rig.controller.looks, looks + 3);
 }
 

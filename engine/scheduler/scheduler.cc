@@ -10,6 +10,7 @@ namespace unis {
 namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
+constexpr std::uint32_t kFirstQuota = 1024;           // packets
 constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
 }  // namespace
@@ -39,6 +40,11 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
   const bool all_known = std::ranges::all_of(
       paths_, [this](const PathState& path) { return monitor_.Knows(path.in); });
   idle_wait_ = all_known ? settings_.idle_after : 0;
+  quota_ = std::clamp(settings_.quota > 0 ? settings_.quota : kFirstQuota, kBatch, MostInTurn());
+  if (settings_.handover && settings_.quota == 0 && all_known) {
+    search_.emplace(quota_, MostInTurn());
+    worths_.resize(paths_.size());
+  }
   max_wait_ = settings_.max_wait > 0 || !ranks_ ? settings_.max_wait : kMaxWaitOfRanks;
 }
 
@@ -91,6 +97,7 @@ bool Scheduler::Start() {
   for (Crew& crew : crews_) LookAt(crew);
   for (Inside& inside : insides_) inside.packets = 0;
   for (TaskState& task : tasks_) task.idle_at = now;
+  if (settings_.handover) SetQuota(search_ ? search_->quota() : quota_);
   for (std::size_t tries = 0; tries < tasks_.size(); ++tries) {
     const Slot first = head_;
     if (controller_.Start(core_, tasks_[first].index)) {

@@ -13,6 +13,7 @@
 
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/cost_follower.h"
+#include "engine/scheduler/quota_search.h"
 #include "engine/scheduler/task.h"
 
 namespace unis {
@@ -46,6 +47,9 @@ struct SchedulerSettings {
   // asks one to leave whose egress is full, preempts one that polls no more, and runs those that
   // cannot pass it on, between two turns of the others.
   bool handover = false;
+  // Packets that they take in a turn, at most γ · capacity of the links; 0: found while they run
+  // (quota_search.h).
+  std::uint32_t quota = 0;
   // Follows what packets cost while tasks run (cost_follower.h): the costs given are where it
   // starts. It keeps them for functions with several threads on this core, and where the monitor
   // cannot tell what a link has carried. False: all stay as they are given.
@@ -82,6 +86,10 @@ class alignas(64) Scheduler {
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept;  // times chosen; 0: of another core
   std::uint64_t Rests() const noexcept { return rests_; }   // times that all were put to sleep
   bool resting() const noexcept { return resting_; }
+  // Packets that a turn takes, the best found so far; 0: tasks do not hand the CPU over.
+  std::uint32_t Quota() const noexcept;
+  // From which it is searched, as it was found before. To be called before Start().
+  void StartWithQuota(std::uint32_t packets) noexcept;
   std::uint64_t Decisions() const noexcept { return decisions_; }  // looks at the core
   const SchedulerSettings& settings() const noexcept { return settings_; }
 
@@ -199,6 +207,15 @@ class alignas(64) Scheduler {
   Choice ChooseOfThoseWeRun(Nanoseconds now, bool before_line) noexcept;
   Choice FirstInLine() const noexcept;
 
+  // quota.cc
+  std::uint32_t MostInTurn(const TaskState& task) const noexcept;
+  std::uint32_t MostInTurn() const noexcept;  // of any task
+  void CountWork() noexcept;
+  void SearchQuota(Nanoseconds now) noexcept;
+  void SetQuota(std::uint32_t packets) noexcept;
+  Nanoseconds RoundOf(std::uint32_t quota) const noexcept;
+  bool HasBacklog(std::uint32_t quota) const noexcept;
+
   // rest.cc
   bool HasPackets(const TaskState& task) const noexcept;
   bool AnyHasPackets() const noexcept;
@@ -253,6 +270,17 @@ class alignas(64) Scheduler {
   Nanoseconds patience_ = 0;     // and may do so for so long
   std::uint64_t decisions_ = 0;
   Nanoseconds quiet_until_ = 0;  // settings.lazy: nothing can happen before
+
+  // What a path's packets count, and how many it has ever taken, modulo 2^16.
+  struct Worth {
+    double ns = 0;
+    std::uint16_t received = 0;
+  };
+  std::optional<QuotaSearch> search_;  // none: the quota is given
+  std::uint32_t quota_ = 0;            // where it is
+  std::vector<Worth> worths_;          // per path
+  double work_ = 0;                    // ns, ever
+  Nanoseconds counted_ = 0;            // when `work_` was right
 
   bool resting_ = false;
   bool eager_ = false;  // any packet is work

@@ -162,7 +162,7 @@ def test_other_arguments_start_one_function_anew() -> None:
 
 def test_a_larger_link_starts_both_its_functions_anew_under_another_name() -> None:
     steps = changed(links=[{"from": "fw", "to": "nat", "slots": 8192}])
-    why = ("the link from fw to nat of c: 4096 → 8192 slots",)
+    why = ("the link from fw to nat of c: 2048 → 8192 slots",)
     assert told(steps) == [
         ("function", "fw", "started anew", why),
         ("function", "nat", "started anew", why),

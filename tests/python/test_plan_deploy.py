@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tests.python.planned import EIGHT_CPUS, places, planned, small
 from tests.python.strategies import Data
@@ -62,7 +63,7 @@ def test_defaults_are_the_papers() -> None:
     assert request.scheduler.interval_ns == 1000
     assert request.scheduler.occupancy
     assert not request.scheduler.HasField("lead_ns")
-    assert request.links[0].slots == 4096, "chosen: the paper has 2048"
+    assert request.links[0].slots == 2048, "chosen, as nobody has measured the functions"
     assert (request.run, request.run_id) == ("x", "id")
 
 
@@ -149,3 +150,11 @@ def test_who_cannot_hand_the_cpu_over_is_switched_by_priority(
         functions=functions, chains={"c": {"path": ["only"]}}, scheduler={"controller": "handover"}
     )
     assert planned(stated).controller == "handover", "and the engine says why it cannot"
+
+
+def test_turns_are_of_as_many_packets_as_are_stated() -> None:
+    assert planned(small()).deploy({}, "id").scheduler.quota == 0, "found while they run"
+    assert planned(small(scheduler={"quota": 300})).deploy({}, "id").scheduler.quota == 300
+    for wrong in (63, 2**21, "half", 64.5):
+        with pytest.raises(ValidationError, match="is no quota"):
+            planned(small(scheduler={"quota": wrong}))

@@ -9,7 +9,7 @@ from tests.python.strategies import Data
 def test_a_chain_on_rings_is_a_line_of_ports() -> None:
     plan = planned(small())
     assert [(link.name, link.kind, link.slots) for link in plan.links] == [
-        (f"c.{at}", "ring", 4096) for at in range(4)
+        (f"c.{at}", "ring", 2048) for at in range(4)
     ]
     assert [f.ports[0].device for f in plan.functions] == [
         f"net_unis{at},rx=c.{at},tx=c.{at + 1},shm={name}.0"
@@ -21,8 +21,8 @@ def test_a_chain_on_rings_is_a_line_of_ports() -> None:
 def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
     plan = planned(small(links=[{"from": "nat", "to": "monitor", "kind": "memif", "slots": 512}]))
     assert [(link.kind, link.slots) for link in plan.links] == [
-        ("ring", 4096), ("ring", 4096), ("ring", 4096), ("memif", 512), ("memif", 1024),
-        ("ring", 4096),
+        ("ring", 2048), ("ring", 2048), ("ring", 2048), ("memif", 512), ("memif", 1024),
+        ("ring", 2048),
     ]  # fmt: skip
     monitor = plan.function("monitor")
     assert (monitor.group, monitor.file_prefix) == ("own", "unis-x.monitor")
@@ -177,6 +177,6 @@ def test_links_that_are_just_large_enough() -> None:
         {"from": "fw", "to": "nat", "slots": 128},
         {"from": "monitor", "to": "egress", "slots": 64},  # a sink empties it
     ]
-    assert [link.slots for link in planned(small(links=links)).links] == [64, 128, 4096, 64]
+    assert [link.slots for link in planned(small(links=links)).links] == [64, 128, 2048, 64]
     between = [{"from": "fw", "to": "nat", "slots": 64}]
     assert planned(small(links=between, scheduler={"theta_min": 40}))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.view import Rates, awake, bar, live_view, number, processes
+from unis.cli.view import Rates, about_cpus, bar, live_view, number, processes
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -94,8 +94,10 @@ def test_a_process_tells_what_it_ran_and_how_much_of_that_was_work() -> None:
     assert any(" 2.0 s 100% " in line for line in lines if line.startswith("fw")), lines
 
 
-def test_who_keeps_a_cpu_from_being_idle_is_named() -> None:
-    cores = [pb.CoreStats(cpu=1, cannot_rest="ids"), pb.CoreStats(cpu=2)]
-    assert [line.plain for line in awake(pb.Stats(cores=cores))] == [
-        "CPU 1 is never idle: ids cannot sleep"
+def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_are() -> None:
+    cores = [pb.CoreStats(cpu=1, cannot_rest="ids"), pb.CoreStats(cpu=2), pb.CoreStats(cpu=3)]
+    cores[2].quota = 1448
+    assert [line.plain for line in about_cpus(pb.Stats(cores=cores))] == [
+        "CPU 1 is never idle: ids cannot sleep",
+        "CPU 3: turns of up to 1448 packets",
     ]

@@ -30,6 +30,7 @@ from unis.chain.values import (
     PolicyName,
     Port,
     Protocol,
+    Quota,
     Rate,
     Restart,
     Ring,
@@ -159,6 +160,9 @@ class SchedulerPart(_Part):
     cost: CostSource = defaults.COST
     """What a packet costs: `online` follows it while the chains run, from what was stated or
     measured before; `static` keeps that."""
+    quota: Quota = defaults.QUOTA
+    """Packets of a turn where functions hand the CPU over, at most γ of their links; `auto`: what
+    is best is found while they run."""
     idle_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US

@@ -165,6 +165,15 @@ def _lead(value: object) -> object:
     )
 
 
+def _quota(value: object) -> object:
+    most = int(limit("SchedulerSettings.quota").max or 0)
+    if value == "auto" or (_is_int(value) and defaults.BATCH <= value <= most):  # type: ignore[operator]
+        return value
+    raise wrong(
+        f"`{value}` is no quota; write auto, or packets, {defaults.BATCH} (a burst) to {most}"
+    )
+
+
 def _cost(value: object) -> object:
     most = limit("FunctionConfig.cost_ns").max or math.inf
 
@@ -285,6 +294,18 @@ Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
 ]
 Lead = Annotated[float | Literal["auto"], BeforeValidator(_lead)]
+Quota = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_quota),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": defaults.BATCH},
+                {"type": "string", "const": "auto"},
+            ]
+        }
+    ),
+]
 Cost = Annotated[
     float | dict[int, float],
     BeforeValidator(_cost),

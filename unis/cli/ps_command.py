@@ -74,11 +74,11 @@ def show(row: Row) -> None:
     for problem in row.state.problems:
         out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
     if row.stats:
-        from unis.cli.view import account_text, awake, lost, processes
+        from unis.cli.view import about_cpus, account_text, lost, processes
 
         noted = {function.name: function for function in row.state.functions}
         out.print(processes(row.stats, noted))
-        for line in chain(lost(row.stats, noted), awake(row.stats)):
+        for line in chain(lost(row.stats, noted), about_cpus(row.stats)):
             out.print(line, soft_wrap=True)
         if not row.state.attached:
             out.print(account_text(row.stats.account), soft_wrap=True)

@@ -244,9 +244,12 @@ def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text
             yield Text(f"{function.name} (pid {function.process.pid}) {function.ended}", "red")
 
 
-def awake(stats: pb.Stats) -> Iterator[Text]:
-    """A line on each CPU whose functions do not sleep without traffic, for one cannot."""
+def about_cpus(stats: pb.Stats) -> Iterator[Text]:
+    """Lines on CPUs: how long turns are where functions hand the CPU over, and whose functions do
+    not sleep without traffic, for one cannot."""
     for core in stats.cores:
+        if core.quota:
+            yield Text(f"CPU {core.cpu}: turns of up to {core.quota} packets", "dim")
         if core.cannot_rest:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
 

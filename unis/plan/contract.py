@@ -29,6 +29,7 @@ def scheduler_settings(part: SchedulerPart) -> common_pb2.SchedulerSettings:
         max_wait_ns=round(part.max_wait_us * NS_PER_US),
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
+        quota=0 if part.quota == "auto" else part.quota,
     )
     if part.theta_max is not None:
         settings.theta_max = part.theta_max

@@ -1,9 +1,9 @@
 """How long the rings of a chain are where its file does not say.
 
-A function runs until its turn has filled its egress (γ of it; under hand-over half of its shortest
-ring), so the longer the rings, the less of the CPU is lost to switches: of a turn of `packets` at
-`cost` each, switch / (switch + packets · cost). Beyond the length at which little is left to win,
-more costs memory, latency when they are full, and the cache.
+A function runs until its turn has filled γ of its egress, so the longer the rings, the less of the
+CPU is lost to switches: of a turn of `packets` at `cost` each, switch / (switch + packets · cost).
+Beyond the length at which little is left to win, more costs memory, latency when they are full, and
+the cache. Under hand-over a turn may be shorter: how long is found while the functions run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ _LOST = (
     0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
 )
 _LEAST, _MOST = 1024, 16384  # slots
-_MOST_IN_TURN = 2048  # packets, under hand-over (kMostInTurn in engine/run/control.cc)
+_MOST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
 _ASSUMED_NS = 50.0  # a packet, of a function that nobody has measured: short ones want long rings
 # A switch as it was measured on virtual machines, where that of this one is not known.
 _SWITCH_NS = {"priority": 10e3, "signal": 40e3, "cgroup": 100e3, "handover": 2e3}
@@ -59,13 +59,12 @@ def _choice(file: ChainFile, name: str, known: Known, there: int | None) -> Ring
     cost = costs[cheapest] or _ASSUMED_NS
     controller = file.scheduler.controller
     switch = known.switch_ns or _SWITCH_NS[controller]
-    share = 0.5 if controller == "handover" else file.scheduler.gamma
-    wanted = _power_of_two(switch * (1 - _LOST) / _LOST / cost / share)
+    gamma = file.scheduler.gamma
+    wanted = _power_of_two(switch * (1 - _LOST) / _LOST / cost / gamma)
     room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(file.path(name)))
-    most = 2 * _MOST_IN_TURN if controller == "handover" else _MOST
+    most = _MOST_HANDED_OVER if controller == "handover" else _MOST
     slots = max(_LEAST, min(wanted, room, most))
-    turn = min(slots * share, _MOST_IN_TURN) if controller == "handover" else slots * share
-    lost = switch / (switch + turn * cost)
+    lost = switch / (switch + slots * gamma * cost)
     words = [
         f"{cheapest} needs {cost:.0f} ns a packet"
         + ("" if costs[cheapest] else ", assumed as it was not measured yet"),
