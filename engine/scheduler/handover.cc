@@ -69,20 +69,18 @@ bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   return false;
 }
 
-// Of the tasks that do not pass the CPU on; where the line has its place among them
-// (`before_line`), of those that stand before it.
+// Of the tasks that do not pass the CPU on, the first with work; none if one of the line that has
+// work stands before it (`before_line`).
 Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now, bool before_line) noexcept {
   if (all_pass_on_) return {};
   Slot before = kNone;
   for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
     TaskState& task = tasks_[slot];
-    if (controller_.PassesOn(task.index)) {
-      if (before_line) return {};
-      continue;
-    }
+    const bool in_line = controller_.PassesOn(task.index);
+    if (in_line && !before_line) continue;
     const bool has_work = ranks_ && settings_.occupancy ? IsOfFirstRank(task, Look(task), now)
                                                         : HasMeaningfulWork(task, now);
-    if (has_work) return {slot, before};
+    if (has_work) return in_line ? Choice{} : Choice{slot, before};
   }
   return {};
 }

@@ -184,6 +184,18 @@ TEST_F(OneInLineTest, ComesBackThoughTheOthersAlwaysHaveWork) {
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 0}}));
 }
 
+// As a testpmd before a program of several threads that cannot take more.
+TEST_F(OneInLineTest, TheOthersDoNotWaitForItWhileItHasNoWork) {
+  rig.monitor.packets[1] = kCapacity;
+  Begins(0, kT);
+  for (int i = 1; i <= 4; ++i) rig.TickAt(2 * kT + i * (kSlice + kT));
+  EXPECT_EQ(rig.controller.switches,
+            (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}, {0, 2, 1}}));
+  rig.monitor.packets[1] = 0;
+  for (int i = 6; i <= 7; ++i) rig.TickAt(2 * kT + i * (kSlice + kT));
+  EXPECT_EQ(rig.Current(0), 0U) << "in its order";
+}
+
 struct NobodyPassesOnTest : HandoverTest {
   NobodyPassesOnTest() : HandoverTest(Apart(3), {}, 6) {}
 };
