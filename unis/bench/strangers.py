@@ -49,6 +49,7 @@ class Stranger:
     queues: int = 1  # of each memif
     script: str = ""  # of data/, that starts it; absent: it is started itself
     capabilities: tuple[str, ...] = ()
+    offloads: tuple[str, ...] = ()
 
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
@@ -62,6 +63,7 @@ class Stranger:
             "lcores": self.lcores,
             "queues": self.queues,
             "capabilities": list(self.capabilities),
+            "offloads": list(self.offloads),
             # Each thread that polls has a slice of its own, and does its part of the work.
             "cost_ns": self.cost_ns / self.pollers,
         }
@@ -70,6 +72,15 @@ class Stranger:
 _TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
 # Main serves the console; the others receive and distribute, work, and send. They talk over rings.
 _DISTRIBUTOR = Stranger("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
+# By its built-in routes. What it cannot send it drops.
+_L3FWD = Stranger(
+    "l3fwd",
+    "examples",
+    ("{eal}", "--", "-p", "3", "-P", "--parse-ptype", "--config=(0,0,{lcore0}),(1,0,{lcore0})"),
+    1,
+    _TESTPMD_NS,
+    offloads=("rx-checksum",),
+)
 
 _ETC = "{root}/etc/suricata"
 _SURICATA = Stranger(
@@ -116,12 +127,14 @@ _TESTPMD_OF_TWO_QUEUES = replace(
 # By name: the functions of each chain, in order. The names are those of `--only`.
 CHAINS: dict[str, tuple[Stranger, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
+    "l3fwd": (_TESTPMD, _L3FWD, _TESTPMD),
     "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
     "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
     "openvswitch": (_TESTPMD_OF_TWO_QUEUES, _OPENVSWITCH, _TESTPMD_OF_TWO_QUEUES),
 }
-# Others than these have synthetic traffic.
+# Others than these have synthetic traffic, and it goes anywhere.
 _REPLAYED = {"suricata": CAPTURES[0]}
+_ROUTED = {"l3fwd": "198.18.1.0/24"}
 
 
 def _filled(word: str, places: Mapping[str, str]) -> str:
@@ -159,7 +172,9 @@ def most_pollers(name: str) -> int:
 
 def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
-    return _strangers_in(CHAINS[name], f"bench-{name}", cpu, directory, _traffic(name))
+    return _strangers_in(
+        CHAINS[name], f"bench-{name}", cpu, directory, _traffic(name), _ROUTED.get(name)
+    )
 
 
 def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> LoadedChain:
@@ -183,7 +198,15 @@ def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> L
         }
         for stranger in CHAINS[name]
     ]
-    return _chain(CHAINS[name], "bench-reference", functions, cpu, directory, _traffic(name))
+    return _chain(
+        CHAINS[name],
+        "bench-reference",
+        functions,
+        cpu,
+        directory,
+        _traffic(name),
+        _ROUTED.get(name),
+    )
 
 
 def imitated_cycles(cost_ns: float, mhz: float) -> int:
@@ -211,12 +234,17 @@ def _traffic(chain: str) -> dict[str, Any]:
 
 
 def _strangers_in(
-    members: Sequence[Stranger], run: str, cpu: int, directory: Path, traffic: dict[str, Any]
+    members: Sequence[Stranger],
+    run: str,
+    cpu: int,
+    directory: Path,
+    traffic: dict[str, Any],
+    to: str | None = None,
 ) -> LoadedChain:
     for file in {file for stranger in members for file in stranger.files}:
         shutil.copy(_DATA / file, directory)
     functions = [stranger.function() for stranger in members]
-    return _chain(members, run, functions, cpu, directory, traffic)
+    return _chain(members, run, functions, cpu, directory, traffic, to)
 
 
 def _chain(
@@ -226,6 +254,7 @@ def _chain(
     cpu: int,
     directory: Path,
     traffic: dict[str, Any],
+    to: str | None = None,
 ) -> LoadedChain:
     path = [f"f{at}" for at in range(1, len(functions) + 1)]
     # Of two functions the one that comes first in the file is the server of their memif. A client
@@ -237,7 +266,7 @@ def _chain(
         "traffic": traffic,
         "defaults": {"cpu": cpu},
         "functions": {path[at]: functions[at] for at in started},
-        "chains": {"chain": {"path": path}},
+        "chains": {"chain": {"path": path, **({"match": [{"dst": to}]} if to else {})}},
         "links": [
             {"from": origin, "to": to, "kind": "memif", "slots": _SLOTS}
             for origin, to in zip(["ingress", *path], [*path, "egress"], strict=True)
