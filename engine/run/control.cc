@@ -13,7 +13,7 @@ namespace unis {
 Control::Control(Parts parts, SchedulerSettings settings)
     : parts_(std::move(parts)), settings_(settings) {
   retired_.cores.resize(parts_.cores);
-  quotas_.resize(parts_.cores);
+  searches_.resize(parts_.cores);
   retired_.switched_in.resize(parts_.tasks.size());
 }
 
@@ -73,8 +73,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   for (auto& scheduler :
        MakeSchedulers(settings, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
                       *parts_.timer, *prepared.controller, trace_of)) {
-    if (const std::uint32_t quota = quotas_[scheduler->core()]; quota > 0)
-      scheduler->StartWithQuota(quota);
+    if (const auto& search = searches_[scheduler->core()]) scheduler->GoOnWith(*search);
     prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
@@ -151,17 +150,17 @@ void Control::RetireSchedulers() {
   for (SchedulerComponent* component : parts_.components) {
     component->Do([&] {
       Add(*component, retired_);
-      KeepQuotas(*component);
+      KeepSearches(*component);
       component->set_cores(nullptr);
     });
   }
 }
 
-void Control::KeepQuotas(const SchedulerComponent& component) {
+void Control::KeepSearches(const SchedulerComponent& component) {
   if (component.cores() == nullptr) return;
   for (std::size_t i = 0; i < component.cores()->size(); ++i) {
     const Scheduler& scheduler = (*component.cores())[i];
-    if (scheduler.Quota() > 0) quotas_[scheduler.core()] = scheduler.Quota();
+    if (scheduler.search()) searches_[scheduler.core()] = scheduler.search();
   }
 }
 

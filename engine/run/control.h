@@ -88,7 +88,7 @@ class Control {
   absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
   absl::Status GoBack(const std::optional<Decision>& before);
   void RetireSchedulers();
-  void KeepQuotas(const SchedulerComponent& component);
+  void KeepSearches(const SchedulerComponent& component);
   void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
 
@@ -97,7 +97,7 @@ class Control {
   std::optional<Decision> decision_;
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
-  std::vector<std::uint32_t> quotas_;  // per core, found last; 0: none
+  std::vector<std::optional<QuotaSearch>> searches_;  // per core, as they stood last
 };
 
 }  // namespace unis

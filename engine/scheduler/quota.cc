@@ -34,8 +34,10 @@ std::uint32_t Scheduler::Quota() const noexcept {
   return search_ ? search_->found() : quota_;
 }
 
-void Scheduler::StartWithQuota(std::uint32_t packets) noexcept {
-  if (search_) search_.emplace(packets, MostInTurn());
+void Scheduler::GoOnWith(const QuotaSearch& search) noexcept {
+  if (!search_) return;
+  search_ = search;
+  search_->Interrupt();
 }
 
 // A packet counts as much in both windows of a pair, whatever becomes of its cost.

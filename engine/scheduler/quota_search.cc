@@ -32,6 +32,13 @@ constexpr std::array kLeaps = {1 / 4.0, 4.0, 1 / 16.0, 16.0};
 QuotaSearch::QuotaSearch(std::uint32_t first, std::uint32_t most)
     : most_(std::max(most, kBatch)), found_(std::clamp(first, kBatch, most_)), in_use_(found_) {}
 
+void QuotaSearch::Interrupt() noexcept {
+  if (!trying()) return;
+  phase_ = Phase::kWaits;
+  next_look_ = 0;
+  in_use_ = found_;
+}
+
 bool QuotaSearch::OnLook(const Look& look) noexcept {
   if (look.now < next_look_) return false;
   switch (phase_) {

@@ -29,6 +29,8 @@ class QuotaSearch {
   // Packets, at least one burst each; `first` to start with.
   QuotaSearch(std::uint32_t first, std::uint32_t most);
 
+  // It goes on elsewhere: a trial that is under way begins anew there.
+  void Interrupt() noexcept;
   // True: quota() has changed.
   bool OnLook(const Look& look) noexcept;
   // A look before that is of no use.
@@ -55,7 +57,7 @@ class QuotaSearch {
   bool Use(std::uint32_t quota) noexcept;
   void Settle(const Look& look) noexcept;
 
-  const std::uint32_t most_;
+  std::uint32_t most_;
   std::uint32_t found_, in_use_, tried_ = 0;
   Candidate candidate_ = Candidate::kOn;
   bool up_ = true;        // `kOn` is the longer one

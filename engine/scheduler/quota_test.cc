@@ -99,11 +99,18 @@ TEST_F(QuotaTest, NorWhereALinkIsNotSeen) {
   EXPECT_EQ(made.cores[0].Quota(), 1024U);
 }
 
-TEST_F(QuotaTest, WhatWasFoundBeforeIsWhereItStarts) {
+TEST_F(QuotaTest, ASearchGoesOnInAnotherScheduler) {
+  Make(Handing(), Links(4));
+  ASSERT_TRUE(rig->cores.Start());
+  RunFor(300'000'000, DearCaches);
+  const QuotaSearch search = *rig->cores[0].search();
+  ASSERT_LT(search.found(), 800U);
   Rig& made = Make(Handing(), Links(4));
-  made.cores[0].StartWithQuota(500);
+  made.cores[0].GoOnWith(search);
   ASSERT_TRUE(made.cores.Start());
-  EXPECT_EQ(made.controller.quotas, (Quotas{500, 500, 500}));
+  EXPECT_EQ(made.controller.quotas[0], search.found());
+  RunFor(2'000'000'000, DearCaches);
+  EXPECT_LT(made.cores[0].Quota(), 300U);
 }
 
 TEST_F(QuotaTest, WhereNobodyHandsTheCpuOverThereIsNone) {
