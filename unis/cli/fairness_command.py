@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def fairness(
     cost: Annotated[
         str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
-    ] = "light",
-    length: Annotated[str, typer.Option(help="Functions in each of the two chains.")] = "2",
+    ] = "medium",
+    length: Annotated[str, typer.Option(help="Functions in each of the two chains.")] = "3",
     functions: Annotated[
         int, typer.Option(min=2, help="Of the second part; an even number, two chains of half.")
     ] = 16,
