@@ -18,21 +18,37 @@ std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
   return end > begin ? end - begin : 0;
 }
 
+using Counters = std::map<std::string, std::uint64_t>;
+
+// Of what was there at both moments.
+void FillGrown(const Counters& begin, const Counters& end,
+               google::protobuf::Map<std::string, std::uint64_t>& grown) {
+  for (const auto& [name, count] : end) {
+    const auto before = begin.find(name);
+    if (before != begin.end()) grown[name] = Grown(before->second, count);
+  }
+}
+
 }  // namespace
 
-Snapshot TakeSnapshot(const Deployment& deployment, const Members& members, std::uint64_t switches,
-                      const TscTimer& timer) {
+Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
+                      const ScheduleCounts& counts, const TscTimer& timer) {
   Snapshot snapshot;
-  for (const auto& function : deployment.topology().functions) {
-    const std::string& name = function.config.name();
+  const Topology& topology = deployment.topology();
+  for (std::size_t i = 0; i < topology.functions.size(); ++i) {
+    const std::string& name = topology.functions[i].config.name();
+    snapshot.packets[name] = CountFunction(deployment, i).rx;
     for (const HeldThread* thread : members.threads(name))
       snapshot.cpu_ns[name] += thread->CpuTimeNs();
   }
-  snapshot.switches = switches;
+  snapshot.turns = counts.switched_in;
+  snapshot.switches = counts.Switches();
   snapshot.latency = deployment.Latencies();
   snapshot.account = TakeAccount(deployment);
-  for (const auto& chain : deployment.chains())
+  for (const auto& chain : deployment.chains()) {
+    snapshot.delivered[chain->name()] = chain->delivered.value();
     snapshot.delivered_bytes += chain->delivered_bytes.value();
+  }
   snapshot.time = timer.Now();
   return snapshot;
 }
@@ -51,11 +67,10 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
     if (i < begin.latency.size()) latency.Subtract(begin.latency[i]);
   }
   *reply.mutable_latency() = ToProto(latency);
-  for (const auto& [function, cpu_ns] : end.cpu_ns) {
-    const auto before = begin.cpu_ns.find(function);
-    if (before == begin.cpu_ns.end()) continue;
-    (*reply.mutable_function_cpu_ns())[function] = Grown(before->second, cpu_ns);
-  }
+  FillGrown(begin.cpu_ns, end.cpu_ns, *reply.mutable_function_cpu_ns());
+  FillGrown(begin.delivered, end.delivered, *reply.mutable_chain_delivered());
+  FillGrown(begin.turns, end.turns, *reply.mutable_function_turns());
+  FillGrown(begin.packets, end.packets, *reply.mutable_function_packets());
   return reply;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
 #include "engine/run/members.h"
+#include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
@@ -22,13 +23,14 @@ struct Snapshot {
   v1::Account account;
   std::uint64_t delivered_bytes = 0;
   std::uint64_t switches = 0;
-  std::map<std::string, std::uint64_t> cpu_ns;  // by function
-  std::vector<LatencyHistogram> latency;        // per chain
+  std::vector<LatencyHistogram> latency;                        // per chain
+  std::map<std::string, std::uint64_t> delivered;               // by chain
+  std::map<std::string, std::uint64_t> cpu_ns, turns, packets;  // by function
 };
 
-// `switches`: of all cores so far.
-Snapshot TakeSnapshot(const Deployment& deployment, const Members& members, std::uint64_t switches,
-                      const TscTimer& timer);
+// `counts`: of all schedulers so far.
+Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
+                      const ScheduleCounts& counts, const TscTimer& timer);
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 
 // Fills in switches and runs of what the components have recorded, in the order of time.

@@ -167,7 +167,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
     const std::lock_guard lock(state_);
-    return TakeSnapshot(*deployment_, *members_, Counts().Switches(), timer_);
+    return TakeSnapshot(*deployment_, *members_, Counts(), timer_);
   };
   const Snapshot begin = snapshot();
   if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;

@@ -39,6 +39,20 @@ TEST_F(MeasureTest, OneRunAlternatesLoads) {
   }
 }
 
+// Who had how much: of chains and of functions.
+TEST_F(MeasureTest, AWindowTellsOfEachChainAndFunction) {
+  BringUp();
+  const auto window = run_->Measure(At(0));
+  ASSERT_TRUE(window.ok()) << window.status();
+  EXPECT_EQ(window->chain_delivered().at("chain"), window->delivered());
+  for (const std::string name : {"a", "b"}) {
+    EXPECT_GT(window->function_turns().at(name), 1U) << name;
+    EXPECT_GT(window->function_packets().at(name), window->delivered() / 2) << name;
+  }
+  EXPECT_EQ(window->function_turns().at("a") + window->function_turns().at("b"),
+            window->switches());
+}
+
 // What is offered is not what is delivered, and the difference is told.
 TEST_F(MeasureTest, MoreThanTheChainTakesIsDroppedAndCounted) {
   BringUp(50us);  // slower than any source

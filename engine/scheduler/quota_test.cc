@@ -10,7 +10,7 @@ namespace {
 
 using Quotas = std::vector<std::uint32_t>;
 
-SchedulerSettings Handing(std::uint32_t quota = 0) {
+SchedulerSettings OfQuota(std::uint32_t quota = 0) {
   SchedulerSettings settings;
   settings.handover = true;
   settings.quota = quota;
@@ -46,13 +46,13 @@ double DearSwitches(std::uint32_t quota) { return kCost + 10'000.0 / quota; }
 double DearCaches(std::uint32_t quota) { return kCost + quota / 50.0; }
 
 TEST_F(QuotaTest, ItIsSaidBeforeTheFirstRuns) {
-  Rig& made = Make(Handing(), Links(4));
+  Rig& made = Make(OfQuota(), Links(4));
   ASSERT_TRUE(made.cores.Start());
   EXPECT_EQ(made.controller.quotas, (Quotas{1024, 1024, 1024}));
 }
 
 TEST_F(QuotaTest, OneThatIsGivenStays) {
-  Rig& made = Make(Handing(300), Links(4));
+  Rig& made = Make(OfQuota(300), Links(4));
   ASSERT_TRUE(made.cores.Start());
   RunFor(1'000'000'000, DearSwitches);
   EXPECT_EQ(made.controller.quotas, (Quotas{300, 300, 300}));
@@ -62,20 +62,20 @@ TEST_F(QuotaTest, OneThatIsGivenStays) {
 TEST_F(QuotaTest, NobodyTakesMoreThanItsLinksHold) {
   FakeMonitor links = Links(4);
   links.capacity = {2048, 2048, 512, 2048};
-  Rig& made = Make(Handing(4000), links);
+  Rig& made = Make(OfQuota(4000), links);
   ASSERT_TRUE(made.cores.Start());
   EXPECT_EQ(made.controller.quotas, (Quotas{1536, 384, 384}));
 }
 
 TEST_F(QuotaTest, ItGrowsWhereThatBringsMore) {
-  Rig& made = Make(Handing(), Links(4));
+  Rig& made = Make(OfQuota(), Links(4));
   ASSERT_TRUE(made.cores.Start());
   RunFor(1'000'000'000, DearSwitches);
   EXPECT_EQ(made.cores[0].Quota(), 1536U);
 }
 
 TEST_F(QuotaTest, AndShrinks) {
-  Rig& made = Make(Handing(), Links(4));
+  Rig& made = Make(OfQuota(), Links(4));
   ASSERT_TRUE(made.cores.Start());
   RunFor(2'000'000'000, DearCaches);
   EXPECT_LT(made.cores[0].Quota(), 300U);
@@ -84,7 +84,7 @@ TEST_F(QuotaTest, AndShrinks) {
 TEST_F(QuotaTest, ItIsNotSearchedWithoutABacklog) {
   FakeMonitor links = Links(4);
   links.packets.assign(4, 100);
-  Rig& made = Make(Handing(), links);
+  Rig& made = Make(OfQuota(), links);
   ASSERT_TRUE(made.cores.Start());
   RunFor(1'000'000'000, DearSwitches);
   EXPECT_EQ(made.cores[0].Quota(), 1024U);
@@ -93,19 +93,19 @@ TEST_F(QuotaTest, ItIsNotSearchedWithoutABacklog) {
 TEST_F(QuotaTest, NorWhereALinkIsNotSeen) {
   FakeMonitor links = Links(4);
   links.unknown = {0};
-  Rig& made = Make(Handing(), links);
+  Rig& made = Make(OfQuota(), links);
   ASSERT_TRUE(made.cores.Start());
   RunFor(1'000'000'000, DearSwitches);
   EXPECT_EQ(made.cores[0].Quota(), 1024U);
 }
 
 TEST_F(QuotaTest, ASearchGoesOnInAnotherScheduler) {
-  Make(Handing(), Links(4));
+  Make(OfQuota(), Links(4));
   ASSERT_TRUE(rig->cores.Start());
   RunFor(300'000'000, DearCaches);
   const QuotaSearch search = *rig->cores[0].search();
   ASSERT_LT(search.found(), 800U);
-  Rig& made = Make(Handing(), Links(4));
+  Rig& made = Make(OfQuota(), Links(4));
   made.cores[0].GoOnWith(search);
   ASSERT_TRUE(made.cores.Start());
   EXPECT_EQ(made.controller.quotas[0], search.found());

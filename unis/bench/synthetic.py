@@ -13,32 +13,56 @@ COSTS = ("light", "medium", "heavy", "variable")
 _VARIABLE = "64:50,196:150,1396:250"
 _SIZES = {"variable": "datacenter"}
 _SMALLEST = 64  # bytes with FCS
+_FIRST_PORT = 5001  # of packets for the first of several chains
 
 
 def macswap_chain(
-    name: str, cost: str, length: int, cpu: int, *, ring: int | None = None, fused: bool = False
+    name: str,
+    cost: str,
+    length: int,
+    cpu: int,
+    *,
+    ring: int | None = None,
+    fused: bool = False,
+    chains: int = 1,
 ) -> LoadedChain:
     """`length` functions in a row, or one process that does what they would do.
 
-    `cost` as macswap's --cost, or `variable`; `ring`: slots of each ring, absent: as by default.
+    `cost` as macswap's --cost, or `variable`; `ring`: slots of each ring, absent: as by default;
+    `chains`: so many alike, each of functions of its own.
     """
     args = ["--cost", _VARIABLE if cost == "variable" else cost]
     if fused:
         args += ["--stages", str(length)]
-    function: dict[str, Any] = {"program": "macswap", "args": args}
-    functions = {
-        f"macswap{at}": dict(function, yield_every=PAPER_YIELD_EVERY)
-        for at in range(1, 2 if fused else length + 1)
+    function: dict[str, Any] = {
+        "program": "macswap", "args": args, "yield_every": PAPER_YIELD_EVERY,
+    }  # fmt: skip
+    count = 1 if fused else length
+    paths = {
+        f"chain{of}" if chains > 1 else "chain": [
+            f"macswap{(of - 1) * count + at}" for at in range(1, count + 1)
+        ]
+        for of in range(1, chains + 1)
     }
-    chain: dict[str, Any] = {"path": list(functions)}
-    if ring is not None:
-        chain["ring"] = ring
     data = {
         "apiVersion": API_VERSION,
         "name": name,
         "traffic": {"source": {"kind": "synthetic", "size": _SIZES.get(cost, _SMALLEST)}},
         "defaults": {"cpu": cpu},
-        "functions": functions,
-        "chains": {"chain": chain},
+        "functions": {each: dict(function) for path in paths.values() for each in path},
+        "chains": {
+            of: _chain(path, ring, _FIRST_PORT + at if chains > 1 else None)
+            for at, (of, path) in enumerate(paths.items())
+        },
     }
     return LoadedChain(built.examples_directory() / name, ChainFile.model_validate(data))
+
+
+def _chain(path: list[str], ring: int | None, port: int | None) -> dict[str, Any]:
+    """With the packets to `port`; None: with all."""
+    chain: dict[str, Any] = {"path": path}
+    if ring is not None:
+        chain["ring"] = ring
+    if port is not None:
+        chain["match"] = [{"dst_port": port}]
+    return chain
