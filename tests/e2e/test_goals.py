@@ -18,7 +18,7 @@ def p95_us(machine: Machine, **chain: object) -> float:
         time.sleep(_SECONDS)
         latency = Latency([client.stats(latency=True).chains[0].latency]).percentile_us(95)
     shown = machine.unis("ps", machine.name)
-    assert ("goal" in shown) == ("slo" in chain)
+    assert ("(goal 200 µs)" in shown) == ("slo" in chain)
     machine.down()
     assert latency is not None
     return latency
