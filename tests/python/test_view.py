@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.view import Rates, about_cpus, bar, live_view, number, processes
+from unis.cli.view import Rates, about_cpus, about_goals, bar, live_view, number, processes
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -101,3 +101,12 @@ def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_are() -> No
         "CPU 1 is never idle: ids cannot sleep",
         "CPU 3: turns of up to 1448 packets",
     ]
+
+
+def test_goals_stand_beside_what_is_measured() -> None:
+    p95s = {"kept": 83e3, "missed": 130e3, "idle": None}
+    kept, missed, idle = about_goals(p95s, dict.fromkeys(p95s, 100e3))
+    assert kept.plain == "chain kept: p95 83 µs (goal 100 µs)"
+    assert missed.plain == "chain missed: p95 130 µs (goal 100 µs)"
+    assert (kept.style, missed.style) == ("", "red")
+    assert idle.plain == "chain idle: p95 – (goal 100 µs)"

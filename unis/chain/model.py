@@ -21,6 +21,7 @@ from unis.chain.values import (
     CostSource,
     Cpu,
     Destination,
+    Duration,
     Ipv4Prefix,
     Lead,
     LinkName,
@@ -40,6 +41,7 @@ from unis.chain.values import (
     User,
     Variable,
     YieldEvery,
+    in_ns,
     protocol_number,
     rate_in,
 )
@@ -259,13 +261,28 @@ class Function(_Part):
         return self.program or (self.command or [""])[0]
 
 
+class Goals(_Part):
+    """What a chain shall keep at any load (its service level objectives)."""
+
+    p95_latency: Duration
+    """That 95 of 100 packets stay within, as 100us or 1.5ms; from the source to the sink."""
+
+    @property
+    def p95_ns(self) -> float:
+        """The same, ns."""
+        return in_ns(self.p95_latency)
+
+
 class Chain(_Part):
     """A service function chain (SFC): either a path, or the way back of another chain."""
 
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
     """A packet belongs to the first chain with a match for it; absent: every packet."""
     ring: Ring = defaults.RING
-    """Slots of each of its rings, a power of two; `auto`: so many that switches cost little."""
+    """Slots of each of its rings, a power of two; `auto`: so many that switches cost little, but no
+    more than its goals allow."""
+    slo: Goals | None = None
+    """Goals, by which `ring: auto` and with it θmax and the turns are chosen."""
     path: list[Name] | None = Field(
         default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
     )

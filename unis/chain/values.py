@@ -19,6 +19,7 @@ _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)(pps|bps)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 # As capabilities(7) has them, without CAP_.
 _CAPABILITY_NAMES = """
@@ -30,6 +31,7 @@ _CAPABILITY_NAMES = """
 CAPABILITIES = tuple(_CAPABILITY_NAMES.split())
 _MOST_SAID = 1 << 16  # bytes: a pipe takes them before anybody reads
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+_UNIT_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
 
@@ -92,6 +94,13 @@ def _rate(value: object) -> object:
     most = limit(f"TrafficConfig.{match[3]}").max or math.inf
     if float(match[1]) * _FACTOR[match[2]] > most:
         raise wrong(f"`{value}` is more than {most:g}{match[3]}; write max for as fast as it goes")
+    return value
+
+
+def _duration(value: object) -> object:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise wrong(f"`{value}` is no duration; write a number with unit as 100us or 1.5ms")
     return value
 
 
@@ -289,6 +298,11 @@ Rate = Annotated[
     BeforeValidator(_rate),
     WithJsonSchema({"type": "string", "pattern": f"^(max|{_RATE.pattern})$"}),
 ]
+Duration = Annotated[
+    str,
+    BeforeValidator(_duration),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$"}),
+]
 Protocol = Annotated[int | Literal["icmp", "tcp", "udp"], BeforeValidator(_protocol)]
 Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
@@ -329,6 +343,14 @@ def rate_in(rate: str, unit: str) -> float:
     """The rate in packets (`pps`) or bits (`bps`) per second; 0 if it is not given in `unit`."""
     match = _RATE.fullmatch(rate)
     return float(match[1]) * _FACTOR[match[2]] if match and match[3] == unit else 0.0
+
+
+def in_ns(duration: str) -> float:
+    """A duration of the chain file, ns; ValueError if it is none."""
+    match = _DURATION.fullmatch(duration)
+    if match is None:
+        raise ValueError(f"`{duration}` is no duration")
+    return float(match[1]) * _UNIT_NS[match[2]]
 
 
 def protocol_number(protocol: int | str | None) -> int | None:

@@ -56,11 +56,13 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
 
 
 def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> Row:
-    """Asks the engine of one run, if it is up; with `latency`, also for its histograms."""
+    """Asks the engine of one run, if it is up; with `latency`, or of chains with goals, also for
+    its histograms."""
     if state.phase != Phase.RUNNING or not state.live():
         return Row(state)
     from unis.engine.client import EngineClient, EngineError
 
+    latency = latency or bool(state.goals_ns)
     with EngineClient(directory.socket) as client:
         try:
             return Row(state, client.stats(latency=latency, seconds=_SECONDS))
@@ -74,14 +76,27 @@ def show(row: Row) -> None:
     for problem in row.state.problems:
         out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
     if row.stats:
-        from unis.cli.view import about_cpus, account_text, lost, processes
+        from unis.cli.view import about_cpus, about_goals, account_text, lost, processes
 
         noted = {function.name: function for function in row.state.functions}
         out.print(processes(row.stats, noted))
-        for line in chain(lost(row.stats, noted), about_cpus(row.stats)):
+        goals = about_goals(p95s(row), row.state.goals_ns)
+        for line in chain(lost(row.stats, noted), goals, about_cpus(row.stats)):
             out.print(line, soft_wrap=True)
         if not row.state.attached:
             out.print(account_text(row.stats.account), soft_wrap=True)
+
+
+def p95s(row: Row) -> dict[str, float | None]:
+    """The p95 latency of each chain with a goal, ns, since the start; None: no packet yet."""
+    from unis.engine.histogram import Latency
+
+    found: dict[str, float | None] = dict.fromkeys(row.state.goals_ns)
+    for one in row.stats.chains if row.stats else ():
+        if one.name in found:
+            us = Latency([one.latency]).percentile_us(95)
+            found[one.name] = None if us is None else us * 1000
+    return found
 
 
 def _headline(row: Row) -> str:
@@ -144,5 +159,9 @@ def as_json_row(row: Row) -> dict[str, Any]:
 
         result["policy"] = names.policy_name(row.stats.policy)
         result["stats"] = as_dict(row.stats)
+        result["goals"] = {
+            name: {"p95_ns": p95, "goal_ns": state.goals_ns[name]}
+            for name, p95 in p95s(row).items()
+        }
         result["account"] = as_dict(row.stats.account)
     return result

@@ -244,6 +244,19 @@ def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text
             yield Text(f"{function.name} (pid {function.process.pid}) {function.ended}", "red")
 
 
+def about_goals(
+    p95s_ns: Mapping[str, float | None], goals_ns: Mapping[str, float]
+) -> Iterator[Text]:
+    """A line on each chain with a goal: the p95 latency since the start, and whether it is kept."""
+    for name, goal in goals_ns.items():
+        p95 = p95s_ns[name]
+        measured = "–" if p95 is None else f"{p95 / 1000:,.0f} µs"
+        missed = p95 is not None and p95 > goal
+        yield Text(
+            f"chain {name}: p95 {measured} (goal {goal / 1000:g} µs)", "red" if missed else ""
+        )
+
+
 def about_cpus(stats: pb.Stats) -> Iterator[Text]:
     """Lines on CPUs: how long turns are where functions hand the CPU over, and whose functions do
     not sleep without traffic, for one cannot."""

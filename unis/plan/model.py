@@ -117,6 +117,7 @@ class ChainPlan:
     ingress: str
     hops: tuple[HopPlan, ...]
     egress: str
+    goal_ns: float | None = None  # on p95 latency
     ring: RingChoice | None = None  # of those that the file does not state one by one
 
     def message(self) -> pb.ChainConfig:
@@ -166,6 +167,11 @@ class Plan:
     # Functions with a memif to another are measured each in a run of its own, before this one.
     alone: Mapping[str, "Plan"] = field(default_factory=dict)
     foreign: bool = False  # functions and links are somebody else's
+
+    @property
+    def goals_ns(self) -> dict[str, float]:
+        """Goals on the p95 latency, of the chains that have one."""
+        return {one.name: one.goal_ns for one in self.chains if one.goal_ns is not None}
 
     def function(self, name: str) -> FunctionPlan:
         """The function called `name`; KeyError if there is none."""

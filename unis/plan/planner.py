@@ -28,7 +28,7 @@ from unis.plan.model import (
 )
 from unis.plan.numbers import Numbers
 from unis.plan.programs import capture_problem, find_program, program_problem
-from unis.plan.rings import Known, RingChoice, choices
+from unis.plan.rings import Known, RingChoice, choices, goal_problems
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import OFFLOADS, GroupName, Start, engine_prefix
@@ -50,7 +50,8 @@ def make_plan(
     """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
 
     Where the run is `there` already, all that stays keeps its names, lcores and CPUs, and rings
-    that are `auto` their length; else that is chosen by what is `known` of the machine. Raises
+    that are `auto` their length; else that is chosen by what is `known` of the machine, without
+    which goals on latency are not held against anything. Raises
     ChainFileError with everything that is wrong with the file here. The same arguments make the
     same plan.
     """
@@ -69,6 +70,9 @@ def make_plan(
     problems += place_problems(chain.file, wired)
     problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
+    if known:
+        hints, unmet = goal_problems(chain.file, rings, known)
+        notes, problems = [*notes, *hints], [*problems, *unmet]
     if problems:
         raise chain.error(problems)
     # In the order of the file; alone, a function has no memif to another.
@@ -262,6 +266,7 @@ class _Planner:
             ingress=self._wired.ingress[name],
             hops=tuple(HopPlan(*hop) for hop in hops),
             egress=self._wired.egress[name],
+            goal_ns=goals.p95_ns if (goals := self._file.chains[name].slo) else None,
             ring=self._rings[name],
         )
 

@@ -8,14 +8,21 @@ the cache. Under hand-over a turn may be shorter: how long is found while the fu
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
-from unis.chain.model import ChainFile
+from unis.chain import defaults
+from unis.chain.model import NS_PER_US, ChainFile
+from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
+from unis.plan.delay import Delays
 
 _LOST = (
     0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
 )
+_MUCH_LOST = 0.2  # of the time of a CPU
+# What p95 is of the modelled delay: interrupts, other tasks, costs that vary (docs/measuring.md).
+_MARGIN = 1.3
 _LEAST, _MOST = 1024, 16384  # slots
 _MOST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
 _ASSUMED_NS = 50.0  # a packet, of a function that nobody has measured: short ones want long rings
@@ -41,24 +48,80 @@ class RingChoice:
 
     slots: int
     why: str
+    p95_us: float | None = None  # to be expected at full load; of a chain with a goal
 
 
 def choices(file: ChainFile, known: Known, there: Mapping[str, int]) -> dict[str, RingChoice]:
     """By chain. Those of chains that are `there` keep their length, where the file states none."""
-    return {name: _choice(file, name, known, there.get(name)) for name in file.chains}
+    given = {name: given for name in file.chains if (given := _given(file, name, there.get(name)))}
+    wishes = {name: _wish(file, name, known) for name in file.chains if name not in given}
+    if not any(chain.slo for chain in file.chains.values()):
+        return given | wishes
+    delays = _delays(file, known)
+    slots = _within_goals(file, delays, given, wishes)
+    return {
+        name: _explained(file, name, given.get(name) or wishes[name], delays, slots)
+        for name in file.chains
+    }
 
 
-def _choice(file: ChainFile, name: str, known: Known, there: int | None) -> RingChoice:
+def goal_problems(
+    file: ChainFile, rings: Mapping[str, RingChoice], known: Known
+) -> tuple[list[str], list[Problem]]:
+    """Goals that the model says cannot be met: what to note, and what cannot be done.
+
+    A length that the file states, or that is there, is obeyed, and a cost that is only assumed
+    proves nothing: those are notes.
+    """
+    notes: list[str] = []
+    problems: list[Problem] = []
+    for name, chain in file.chains.items():
+        ring = rings[name]
+        if chain.slo is None or ring.p95_us is None or ring.p95_us * NS_PER_US <= chain.slo.p95_ns:
+            continue
+        said = f"a p95 latency of {chain.slo.p95_latency} cannot be met: "
+        assumed = [at for at in file.path(name) if _cost(file, at, known) is None]
+        if chain.ring == "auto" and ring.slots == _shortest(file):
+            said += (
+                f"about {ring.p95_us:.0f} µs can, with rings of {ring.slots} slots, the shortest; "
+                "fewer or cheaper functions on its CPUs, or shorter memifs, would help"
+            )
+        else:
+            auto = file.chains | {name: chain.model_copy(update={"ring": "auto"})}
+            best = choices(file.model_copy(update={"chains": auto}), known, {})[name]
+            said += (
+                f"rings of {ring.slots} slots make about {ring.p95_us:.0f} µs, and {best.slots} "
+                f"slots {best.p95_us or 0:.0f}"
+            )
+            if chain.ring == "auto":
+                said += (
+                    "; rings that are there keep their length until the chain is brought up anew"
+                )
+        if assumed:
+            said += f"; what {', '.join(assumed)} cost is assumed, `cost_ns` states it"
+        if chain.ring != "auto" or ring.slots != _shortest(file) or assumed:
+            notes.append(f"chain {name}: {said}")
+        else:
+            problems.append(Problem(("chains", name, "slo", "p95_latency"), said))
+    return notes, problems
+
+
+def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
     stated = file.chains[name].ring
     if stated != "auto":
         return RingChoice(stated, "stated")
     if there is not None:
         return RingChoice(there, "as it was when the chain was brought up")
+    return None
+
+
+def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
+    """With which switches cost little."""
     costs = {function: _cost(file, function, known) for function in file.path(name)}
     cheapest = min(costs, key=lambda function: costs[function] or _ASSUMED_NS)
     cost = costs[cheapest] or _ASSUMED_NS
     controller = file.scheduler.controller
-    switch = known.switch_ns or _SWITCH_NS[controller]
+    switch = _switch_ns(file, known)
     gamma = file.scheduler.gamma
     wanted = _power_of_two(switch * (1 - _LOST) / _LOST / cost / gamma)
     room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(file.path(name)))
@@ -74,6 +137,76 @@ def _choice(file: ChainFile, name: str, known: Known, there: int | None) -> Ring
     if slots < wanted:
         words.append("more would not stay in the cache" if slots == room else "no more than that")
     return RingChoice(slots, "; ".join(words))
+
+
+def _delays(file: ChainFile, known: Known) -> Delays:
+    costs = {name: _cost(file, name, known) or _ASSUMED_NS for name in file.functions}
+    return Delays(file, costs, _switch_ns(file, known))
+
+
+def _within_goals(
+    file: ChainFile,
+    delays: Delays,
+    given: Mapping[str, RingChoice],
+    wishes: Mapping[str, RingChoice],
+) -> dict[str, int]:
+    """As long as wished where all goals allow it, else as long as they do.
+
+    All grow from the shortest, in turn: long rings of one chain make the rounds of others long. A
+    goal that not even those keep stops nobody but its own chain.
+    """
+    slots = {name: choice.slots for name, choice in given.items()}
+    slots |= dict.fromkeys(wishes, _shortest(file))
+
+    def kept() -> set[str]:
+        return {
+            name
+            for name, chain in file.chains.items()
+            if chain.slo and delays.of(name, slots) * _MARGIN <= chain.slo.p95_ns
+        }
+
+    first = kept()
+    growing = [name for name in wishes if name in first or not file.chains[name].slo]
+    while growing:
+        for name in tuple(growing):
+            slots[name] *= 2
+            if slots[name] > wishes[name].slots or not first <= kept():
+                slots[name] //= 2
+                growing.remove(name)
+    return slots
+
+
+def _explained(
+    file: ChainFile, name: str, choice: RingChoice, delays: Delays, slots: Mapping[str, int]
+) -> RingChoice:
+    goal = file.chains[name].slo
+    p95_us = delays.of(name, slots) * _MARGIN / NS_PER_US if goal else None
+    why = choice.why
+    if slots[name] < choice.slots:
+        lost = delays.lost(name, slots)
+        why = (
+            f"{choice.slots} without goals on latency, and no more than this within them; so "
+            f"{lost:.1%} of the CPU's time is lost in switches"
+        )
+        if lost > _MUCH_LOST:
+            why += ", which is much: a goal less strict lets more packets through"
+        if "assumed" in choice.why:
+            why += f" ({choice.why.partition('; so')[0]})"
+    if goal:
+        why += f"; p95 {p95_us:.0f} µs to be expected at full load, goal {goal.p95_latency}"
+    return RingChoice(slots[name], why, p95_us)
+
+
+def _shortest(file: ChainFile) -> int:
+    """Slots with which θmax is above θmin, and at the least a burst is under way."""
+    slots = 2 * defaults.BATCH
+    while ceil(file.scheduler.gamma * (slots - 1)) <= file.scheduler.theta_min:
+        slots *= 2
+    return slots
+
+
+def _switch_ns(file: ChainFile, known: Known) -> float:
+    return known.switch_ns or _SWITCH_NS[file.scheduler.controller]
 
 
 def _cost(file: ChainFile, function: str, known: Known) -> float | None:

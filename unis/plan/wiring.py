@@ -62,7 +62,7 @@ def wire(
 
     Of the links that are `there` already, those that stay what they are keep their names.
     """
-    wiring = Wiring(_own(file), _Names(file, there))
+    wiring = Wiring(on_memif(file), _Names(file, there))
     own = wiring.own
     for name in file.functions:
         wiring.ways[name] = ways(file, name, own)
@@ -76,7 +76,7 @@ def wire(
     return wiring
 
 
-def _own(file: ChainFile) -> frozenset[str]:
+def on_memif(file: ChainFile) -> frozenset[str]:
     """A link says it for the function behind it; else a command is on memif, all else on rings."""
     stated = {link.to: link.kind for link in file.links if link.to != EGRESS}
     return frozenset(

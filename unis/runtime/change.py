@@ -76,7 +76,7 @@ def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say
         return result
     if not steps:
         run.plan = new  # the file that was read counts from then on
-        run.record(chain_file=str(new.chain_file))
+        run.record(chain_file=str(new.chain_file), goals_ns=new.goals_ns)
         return result
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
@@ -222,6 +222,7 @@ class _Change:
             groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
+            goals_ns=plan.goals_ns,
             functions=[one for one in state.functions if one.name in known],
         )
 

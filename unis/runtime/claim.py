@@ -54,6 +54,7 @@ def claim(
             controller=options.controller,
             attached=plan.foreign,
             joined=plan.engine.joins,
+            goals_ns=plan.goals_ns,
         )
         _put_away_failed(directory, report)
         taken(state)

@@ -35,14 +35,16 @@ def plan_chain(
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
     machine = machine or look()
     beside, notes = _beside(chain.file.name)
+    known = None
     try:
         plan = make_plan(chain, machine, beside, places, there)
-        if any(part.ring == "auto" for part in chain.file.chains.values()):
+        if any(part.ring == "auto" or part.slo for part in chain.file.chains.values()):
             # What a cost is kept under is in the plan, whatever its rings.
-            plan = make_plan(chain, machine, beside, places, there, _known(plan))
+            known = _known(plan)
+            plan = make_plan(chain, machine, beside, places, there, known)
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
-        error.bad_input = not (beside and _fits(chain, machine))
+        error.bad_input = not (beside and _fits(chain, machine, known))
         raise
 
 
@@ -69,10 +71,10 @@ def look() -> Machine:
     return machine
 
 
-def _fits(chain: LoadedChain, machine: Machine) -> bool:
+def _fits(chain: LoadedChain, machine: Machine, known: Known | None) -> bool:
     """Whether nothing is wrong but that other runs are there, which end."""
     try:
-        make_plan(chain, machine, [], places)
+        make_plan(chain, machine, [], places, known=known)
     except ChainFileError:
         return False
     return True

@@ -1,0 +1,142 @@
+"""Goals of chains on their latency: what rings they make, and what cannot be met."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unis.chain.model import API_VERSION, ChainFile
+from unis.chain.values import in_ns
+from unis.plan.delay import Stretch, Turn, delay_ns, round_ns
+from unis.plan.rings import Known, RingChoice, choices, goal_problems
+
+
+def file(
+    goal: str | None = "100us", *, controller: str = "handover", cpus: str = "111", **more: Any
+) -> ChainFile:
+    functions = {f"f{at}": {"program": "sh", "cpu": int(cpu)} for at, cpu in enumerate(cpus)}
+    chain = {"path": list(functions), **({"slo": {"p95_latency": goal}} if goal else {}), **more}
+    data = {
+        "apiVersion": API_VERSION,
+        "name": "x",
+        "scheduler": {"controller": controller},
+        "functions": functions,
+        "chains": {"c": chain},
+    }
+    return ChainFile.model_validate(data)
+
+
+def known(cost_ns: float = 25, switch_ns: float = 1500) -> Known:
+    return Known({f"f{at}": cost_ns for at in range(9)}, switch_ns, 64 << 20)
+
+
+def choice(of: ChainFile, known: Known) -> RingChoice:
+    return choices(of, known, {})["c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("100us", 1e5), ("1.5ms", 1.5e6), ("80 µs", 8e4), ("7ns", 7), ("2s", 2e9)]
+)
+def test_durations(text: str, ns: float) -> None:
+    assert in_ns(text) == ns
+    assert file(text).chains["c"].slo
+
+
+@pytest.mark.parametrize("text", ["100", "0us", "-1us", "us", "1 h", 100])
+def test_what_is_no_duration(text: Any) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        file(text)
+
+
+def test_the_delay_is_what_stands_in_front_and_a_round() -> None:
+    turns = [Turn(192, 10), Turn(192, 20)]
+    assert round_ns(turns, 1000) == 192 * 30 + 2 * 1000
+    assert round_ns(turns[:1], 1000) == 1920
+    one = Stretch(slots=256, packets=192, round_ns=7760)
+    assert delay_ns([one]) == pytest.approx(256 / 192 * 7760 + 7760)
+    # Behind another CPU that is as fast it is twice that; the slowest sets the pace of all.
+    assert delay_ns([one, one]) == pytest.approx(2 * delay_ns([one]))
+    assert delay_ns([one, Stretch(256, 192, 9000)]) > 2 * delay_ns([one])
+
+
+@given(st.floats(5, 2000), st.floats(200, 50e3), st.floats(10, 20000), st.booleans())
+def test_the_longest_rings_that_keep_the_goal(
+    cost_ns: float, switch_ns: float, goal_us: float, handover: bool
+) -> None:
+    controller = "handover" if handover else "priority"
+    there, goal = known(cost_ns, switch_ns), f"{goal_us:.3f}us"
+    free = choice(file(None, controller=controller), there).slots
+    of = file(goal, controller=controller)
+    ring = choice(of, there)
+    assert ring.slots & (ring.slots - 1) == 0
+    assert 128 <= ring.slots <= max(free, 128)
+    assert ring.p95_us is not None
+    _, problems = goal_problems(of, {"c": ring}, there)
+    assert bool(problems) == (ring.p95_us > in_ns(goal) / 1000)
+    if problems:
+        assert ring.slots == 128
+    elif ring.slots < free:
+        twice = choice(file(goal, controller=controller, ring=2 * ring.slots), there)
+        assert (twice.p95_us or 0) > in_ns(goal) / 1000
+
+
+@given(st.lists(st.floats(10, 20000), min_size=2, max_size=2))
+def test_a_stricter_goal_makes_no_longer_rings(goals: list[float]) -> None:
+    strict, loose = (choice(file(f"{us:.3f}us"), known()).slots for us in sorted(goals))
+    assert strict <= loose
+
+
+def test_more_functions_or_cpus_on_the_way_take_longer() -> None:
+    def p95(cpus: str) -> float:
+        return choice(file(cpus=cpus, ring=1024), known()).p95_us or 0
+
+    assert p95("1111") > p95("111")
+    assert p95("1212") > p95("1122")
+
+
+def test_a_goal_that_cannot_be_met_says_what_can() -> None:
+    of = file("5us")
+    ring = choice(of, known())
+    notes, problems = goal_problems(of, {"c": ring}, known())
+    assert not notes
+    assert problems[0].location == ("chains", "c", "slo", "p95_latency")
+    assert f"about {ring.p95_us:.0f} µs can" in problems[0].sentence
+
+
+def test_a_stated_length_is_obeyed_and_the_one_that_would_do_is_said() -> None:
+    of = file("100us", ring=4096)
+    ring = choice(of, known())
+    assert ring.slots == 4096
+    notes, problems = goal_problems(of, {"c": ring}, known())
+    assert not problems
+    assert f"{choice(file('100us'), known()).slots} slots" in notes[0]
+
+
+def test_rings_that_are_there_stay() -> None:
+    rings = choices(file("100us"), known(), {"c": 4096})
+    assert rings["c"].slots == 4096
+    notes, problems = goal_problems(file("100us"), rings, known())
+    assert not problems
+    assert "brought up anew" in notes[0]
+
+
+def test_what_is_only_assumed_proves_nothing() -> None:
+    of = file("5us")
+    notes, problems = goal_problems(of, choices(of, Known(), {}), Known())
+    assert not problems
+    assert "is assumed, `cost_ns` states it" in notes[0]
+
+
+def test_a_chain_without_a_goal_does_not_spoil_that_of_another_on_its_cpu() -> None:
+    one = file("200us")
+    both = one.model_copy(
+        update={
+            "functions": one.functions | {"f3": one.functions["f0"]},
+            "chains": one.chains
+            | {"d": one.chains["c"].model_copy(update={"path": ["f3"], "slo": None})},
+        }
+    )
+    rings = choices(both, known(), {})
+    assert rings["d"].slots < 4096
+    assert goal_problems(both, rings, known()) == ([], [])

@@ -1,0 +1,136 @@
+"""How long packets are under way at full load, as the lengths of rings make it.
+
+The model. All functions of a CPU take turns; in a round each takes up to its quota of packets: γ
+of the least of its links (under hand-over no more than a `quota` that is stated), rounded up to a
+burst. So a round lasts the sum of `packets · cost + switch` over the functions of the CPU. Where
+one ends the next begins: neither a decision nor a poll without packets takes time of its own, and
+a packet costs the mean.
+
+A chain passes a quota a round, its least, and of a function in several chains its share. A path is
+made of stretches of functions on one CPU. At full load what stands in front of a stretch is as much
+as fits there, the slowest stretch of the path takes from it, and behind it a packet needs a round
+to come through. That is nearly the same for all packets, so p95 is near the whole of it.
+
+Left out, and so in the margin of what a goal is held against: interrupts and what else takes the
+CPU, costs that vary, packets that stay in rings between functions, source and sink.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, inf
+
+from unis.chain import defaults
+from unis.chain.model import ChainFile
+from unis.chain.values import EGRESS
+from unis.plan.wiring import on_memif
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Of a function, in each round of its CPU."""
+
+    packets: int
+    cost_ns: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Functions of a path, one behind the other, on one CPU."""
+
+    slots: int  # of what leads to the first of them
+    packets: float  # of the chain, that a round takes
+    round_ns: float
+
+
+def round_ns(turns: Sequence[Turn], switch_ns: float) -> float:
+    """How long a round of a CPU lasts; one function alone is never switched."""
+    switches = len(turns) if len(turns) > 1 else 0
+    return sum(turn.packets * turn.cost_ns for turn in turns) + switches * switch_ns
+
+
+def delay_ns(stretches: Sequence[Stretch]) -> float:
+    """How long a packet is under way, at full load."""
+    slowest = max(stretch.round_ns / stretch.packets for stretch in stretches)
+    return sum(stretch.slots * slowest + stretch.round_ns for stretch in stretches)
+
+
+class Delays:
+    """The model of a file. `costs`: ns a packet, of each function."""
+
+    def __init__(self, file: ChainFile, costs: Mapping[str, float], switch_ns: float) -> None:
+        self._file = file
+        self._costs = costs
+        self._switch_ns = switch_ns
+        self._own = on_memif(file)
+        self._links = {(link.origin, link.to): link for link in file.links}
+        self._cpu = {name: file.function(name).cpu for name in file.functions}
+
+    def of(self, chain: str, slots: Mapping[str, int]) -> float:
+        """The delay of packets of `chain`, ns, where rings are so long, by chain."""
+        return delay_ns(list(self._stretches(chain, slots)))
+
+    def lost(self, chain: str, slots: Mapping[str, int]) -> float:
+        """The share of their time that CPUs of `chain` lose in switches, of the worst."""
+        return max(self._lost(self._turns(cpu, slots)) for cpu in self._cpus(chain))
+
+    def _lost(self, turns: Sequence[Turn]) -> float:
+        whole = round_ns(turns, self._switch_ns)
+        return (whole - round_ns(turns, 0)) / whole
+
+    def _cpus(self, chain: str) -> set[int | None]:
+        return {self._cpu[name] for name in self._file.path(chain)}
+
+    def _stretches(self, chain: str, slots: Mapping[str, int]) -> Iterator[Stretch]:
+        leads = {to: (origin, to) for origin, to in self._file.boundaries(chain)}
+        for cpu, functions in groupby(self._file.path(chain), self._cpu.__getitem__):
+            names = list(functions)
+            packets = min(self._packets(name, slots) / len(self._chains(name)) for name in names)
+            whole = round_ns(self._turns(cpu, slots), self._switch_ns)
+            front = sum(self._lengths(leads[names[0]], slots[chain]))
+            yield Stretch(front, packets, whole)
+
+    def _turns(self, cpu: int | None, slots: Mapping[str, int]) -> list[Turn]:
+        here = [name for name, other in self._cpu.items() if other == cpu and self._chains(name)]
+        if len(here) == 1:  # it goes from one burst to the next
+            return [Turn(defaults.BATCH, self._costs[here[0]])]
+        return [Turn(self._packets(name, slots), self._costs[name]) for name in here]
+
+    def _packets(self, function: str, slots: Mapping[str, int]) -> int:
+        """That a turn of it takes, of all its chains."""
+        if self._alone(function):
+            return defaults.BATCH
+        scheduler = self._file.scheduler
+        least = min(
+            length
+            for chain in self._chains(function)
+            for ends in self._file.boundaries(chain)
+            if function in ends
+            for length in self._lengths(ends, slots[chain])
+        )
+        stated = scheduler.quota if scheduler.controller == "handover" else "auto"
+        quota = min(
+            scheduler.gamma * least,
+            inf if stated == "auto" else stated,
+            inf if scheduler.theta_max is None else scheduler.theta_max,
+        )
+        return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
+
+    def _alone(self, function: str) -> bool:
+        cpu = self._cpu[function]
+        return (
+            sum(cpu == other and bool(self._chains(name)) for name, other in self._cpu.items()) == 1
+        )
+
+    def _chains(self, function: str) -> list[str]:
+        return [chain for chain in self._file.chains if function in self._file.path(chain)]
+
+    def _lengths(self, ends: tuple[str, str], slots: int) -> list[int]:
+        """Of the links from one end to the other: two, where a ring meets a memif."""
+        origin, to = ends
+        stated = self._links.get(ends)
+        if to == EGRESS or to not in self._own:
+            ring = stated.slots if stated and stated.slots and stated.kind == "ring" else slots
+            return [ring, *([defaults.MEMIF] if origin in self._own else [])]
+        memif = stated.slots if stated and stated.slots else defaults.MEMIF
+        return [memif] if origin in self._own else [slots, memif]
