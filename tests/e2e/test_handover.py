@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_testpmd, stranger
@@ -49,6 +50,31 @@ def test_strangers_hand_the_cpu_over(machine: Machine) -> None:
     assert switched_in(machine) == before
     machine.down()
     machine.assert_clean()
+
+
+def packets_in_a_turn(machine: Machine) -> float:
+    """Of function b, from now on for a second."""
+
+    def so_far() -> tuple[int, int]:
+        function = machine.ps()["stats"]["functions"][1]
+        return function["paths"][0]["rx_packets"], function["switched_in"]
+
+    packets, turns = so_far()
+    time.sleep(1)
+    now = so_far()
+    return (now[0] - packets) / (now[1] - turns)
+
+
+def test_turns_are_as_long_as_is_stated_or_found(machine: Machine) -> None:
+    functions = {name: macswap("medium") for name in ("a", "b", "c")}
+    machine.up(machine.chain_file(functions, scheduler={**HANDOVER, "quota": 128}))
+    assert packets_in_a_turn(machine) <= 128 + 64, "a burst more at most"
+    assert machine.ps()["stats"]["cores"][0]["quota"] == 128
+    machine.unis("apply", str(machine.chain_file(functions, scheduler=HANDOVER)))
+    assert packets_in_a_turn(machine) > 128 + 64
+    assert machine.ps()["stats"]["cores"][0]["quota"] > 128
+    machine.unis("policy", "unis", "--controller", "priority")
+    assert machine.ps()["stats"]["cores"][0]["quota"] == 0
 
 
 def test_threads_that_pass_nothing_on_have_turns_between_those_that_do(machine: Machine) -> None:
