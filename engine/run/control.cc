@@ -73,7 +73,6 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   for (auto& scheduler :
        MakeSchedulers(settings, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
                       *parts_.timer, *prepared.controller, trace_of)) {
-    if (const auto& search = searches_[scheduler->core()]) scheduler->GoOnWith(*search);
     prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
@@ -83,6 +82,10 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
 absl::Status Control::Commit(Prepared prepared) {
   absl::Status status;
   RetireSchedulers();
+  for (const auto& schedulers : prepared.schedulers) {
+    for (const auto& scheduler : schedulers)
+      if (const auto& search = searches_[scheduler->core()]) scheduler->GoOnWith(*search);
+  }
   parts_.components.front()->Do([&] {
     if (controller_) status.Update(controller_->Release());
     controller_.reset();

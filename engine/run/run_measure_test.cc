@@ -44,7 +44,10 @@ TEST_F(MeasureTest, AWindowTellsOfEachChainAndFunction) {
   BringUp();
   const auto window = run_->Measure(At(0));
   ASSERT_TRUE(window.ok()) << window.status();
-  EXPECT_EQ(window->chain_delivered().at("chain"), window->delivered());
+  // It goes on while it is read.
+  EXPECT_NEAR(static_cast<double>(window->chain_delivered().at("chain")),
+              static_cast<double>(window->delivered()),
+              0.1 * static_cast<double>(window->delivered()));
   for (const std::string name : {"a", "b"}) {
     EXPECT_GT(window->function_turns().at(name), 1U) << name;
     EXPECT_GT(window->function_packets().at(name), window->delivered() / 2) << name;

@@ -36,6 +36,7 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
   }
   if (reason && next.task == kNone) next = FirstInLine();
   if (next.task == kNone) LookForRest(now);
+  if (resting_) next_decision_ = now + settings_.interval;
   return next.task != kNone && SwitchTo(next, *reason, now);
 }
 

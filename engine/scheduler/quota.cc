@@ -1,6 +1,7 @@
 // How many packets tasks take that pass the CPU on by themselves.
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "engine/scheduler/scheduler.h"
 
@@ -9,6 +10,9 @@ namespace {
 
 // Counts of links are modulo 2^16: so often they are read, in which nobody takes so many packets.
 constexpr Nanoseconds kCountEvery = 500'000;
+constexpr Nanoseconds kCountsHold = 2'000'000;
+
+constexpr std::uint32_t kLeastBacklog = 2 * kBatch;
 
 }  // namespace
 
@@ -30,7 +34,11 @@ std::uint32_t Scheduler::MostInTurn() const noexcept {
 }
 
 std::uint32_t Scheduler::Quota() const noexcept {
-  if (!settings_.handover) return 0;
+  const bool handed_over =
+      settings_.handover && std::ranges::any_of(tasks_, [this](const auto& task) {
+        return controller_.PassesOn(task.index);
+      });
+  if (!handed_over) return 0;
   return search_ ? search_->found() : quota_;
 }
 
@@ -59,13 +67,19 @@ Nanoseconds Scheduler::RoundOf(std::uint32_t quota) const noexcept {
 
 // Where a chain has more than it can do, at least half a turn waits before or behind who has it.
 bool Scheduler::HasBacklog(std::uint32_t quota) const noexcept {
-  return std::ranges::any_of(paths_, [&](const PathState& path) {
-    return monitor_.NumPkts(path.in) >= std::min<double>(quota, path.quota) / 2;
+  return std::ranges::any_of(tasks_, [&](const TaskState& task) {
+    const std::uint32_t much = std::max(std::min(quota, MostInTurn(task)) / 2, kLeastBacklog);
+    const auto paths = std::span(paths_).subspan(task.first_path, task.paths);
+    return std::ranges::any_of(paths, [&](const PathState& path) {
+      return BelowMax(path) > 0 && monitor_.NumPkts(path.in) >= much;
+    });
   });
 }
 
 void Scheduler::SearchQuota(Nanoseconds now) noexcept {
   if (!search_) return;
+  // While others ran, or all slept, nobody counted.
+  if (now - counted_ > kCountsHold) search_->DropWindow(now);
   const bool due = now >= search_->next_look();
   if (!due && now - counted_ < kCountEvery) return;
   CountWork();

@@ -14,14 +14,17 @@ constexpr Nanoseconds kWindow = 4'000'000;
 constexpr Nanoseconds kWindowRounds = 8;
 constexpr Nanoseconds kSettling = 500'000;
 constexpr Nanoseconds kSettlingRounds = 2;
+// Whatever costs say.
+constexpr Nanoseconds kLongestWindow = 500'000'000;
 
 // Between two trials where both neighbours were no better, and where there was too little work.
 constexpr Nanoseconds kPause = 2'000'000'000;
 constexpr Nanoseconds kShortPause = 100'000'000;
 
-// In so many pairs a neighbour must be better, and in the middle one by so much.
+// In so many pairs a neighbour must be better, and in the middle one by so much; one that is far
+// away by more.
 constexpr std::size_t kWins = 5;
-constexpr double kGain = 1.002;
+constexpr double kGain = 1.002, kFarGain = 1.01;
 
 // From one quota to its neighbour, about the square root of 2, and to those that are far away.
 constexpr double kStep = 1.41;
@@ -39,6 +42,12 @@ void QuotaSearch::Interrupt() noexcept {
   in_use_ = found_;
 }
 
+void QuotaSearch::DropWindow(Nanoseconds now) noexcept {
+  if (!trying()) return;
+  phase_ = Phase::kSettles;
+  next_look_ = now + kSettling;
+}
+
 bool QuotaSearch::OnLook(const Look& look) noexcept {
   if (look.now < next_look_) return false;
   switch (phase_) {
@@ -48,7 +57,7 @@ bool QuotaSearch::OnLook(const Look& look) noexcept {
       phase_ = Phase::kCounts;
       began_ = look.now;
       work_ = look.work;
-      next_look_ = look.now + std::max(kWindow, kWindowRounds * look.round);
+      next_look_ = look.now + std::clamp(kWindowRounds * look.round, kWindow, kLongestWindow);
       return false;
     case Phase::kCounts:
       return Next(look);
@@ -67,29 +76,34 @@ bool QuotaSearch::Use(std::uint32_t quota) noexcept {
   return std::exchange(in_use_, quota) != quota;
 }
 
-// The search starts anew then.
-void QuotaSearch::Wait(Nanoseconds now, Nanoseconds pause) noexcept {
+void QuotaSearch::Pause(Nanoseconds now, Nanoseconds pause) noexcept {
   phase_ = Phase::kWaits;
   next_look_ = now + pause;
-  candidate_ = Candidate::kOn;
 }
 
-void QuotaSearch::Settle(const Look& look) noexcept {
+// Until rings are filled as `quota` lets them be.
+bool QuotaSearch::Settle(const Look& look, std::uint32_t quota) noexcept {
   phase_ = Phase::kSettles;
-  next_look_ = look.now + std::max(kSettling, kSettlingRounds * look.round);
+  const auto round = look.round / in_use_ * quota;
+  next_look_ = look.now + std::clamp(kSettlingRounds * round, kSettling, kLongestWindow);
+  return Use(quota);
 }
 
 // At an end of the ladder a neighbour is missing.
 bool QuotaSearch::Begin(const Look& look) noexcept {
   while (candidate_ != Candidate::kNone && Quota(candidate_) == found_) TryNext();
-  if (candidate_ == Candidate::kNone || !look.backlog) {
-    Wait(look.now, look.backlog ? kPause : kShortPause);
+  if (candidate_ == Candidate::kNone) {
+    candidate_ = Candidate::kOn;
+    Pause(look.now, kPause);
+    return false;
+  }
+  if (!look.backlog) {
+    Pause(look.now, kShortPause);
     return false;
   }
   tried_ = Quota(candidate_);
   windows_ = 0;
-  Settle(look);
-  return false;
+  return Settle(look, found_);
 }
 
 void QuotaSearch::TryNext() noexcept {
@@ -100,7 +114,8 @@ void QuotaSearch::TryNext() noexcept {
 // A window is over.
 bool QuotaSearch::Next(const Look& look) noexcept {
   if (!look.backlog) {
-    Wait(look.now, kShortPause);
+    Pause(look.now, kShortPause);
+    TryNext();
     return Use(found_);
   }
   const double rate = (look.work - work_) / static_cast<double>(look.now - began_);
@@ -115,9 +130,8 @@ bool QuotaSearch::Next(const Look& look) noexcept {
         std::ranges::count_if(seen, [](double gain) { return gain <= 1; }));
     if (lost > kPairs - kWins || pair + 1 == kPairs) return Judge(look);
   }
-  Settle(look);
   // base, other, other, base, base, ...
-  return Use((windows_ + 1) / 2 % 2 == 1 ? tried_ : found_);
+  return Settle(look, (windows_ + 1) / 2 % 2 == 1 ? tried_ : found_);
 }
 
 // One that is better is gone on from, in its direction.
@@ -128,7 +142,8 @@ bool QuotaSearch::Judge(const Look& look) noexcept {
   if (better) {
     std::ranges::sort(gains_);
     const double middle = (gains_[kPairs / 2 - 1] + gains_[kPairs / 2]) / 2;
-    better = gains_[kPairs - kWins] > 1 && middle > kGain;
+    better =
+        gains_[kPairs - kWins] > 1 && middle > (candidate_ == Candidate::kFar ? kFarGain : kGain);
   }
   if (better) {
     up_ = tried_ > found_;

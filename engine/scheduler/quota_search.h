@@ -23,7 +23,7 @@ class QuotaSearch {
     Nanoseconds now;
     double work;  // that the tasks of the core have done ever: packets, each times what it costs
     Nanoseconds round;  // that a turn of each takes with the quota in use, about
-    bool backlog;       // somebody has more work than a turn, or quotas say nothing
+    bool backlog;       // there is more work than is done: else quotas say nothing
   };
 
   // Packets, at least one burst each; `first` to start with.
@@ -31,6 +31,8 @@ class QuotaSearch {
 
   // It goes on elsewhere: a trial that is under way begins anew there.
   void Interrupt() noexcept;
+  // What was counted in the window that is under way is of no use: another takes its place.
+  void DropWindow(Nanoseconds now) noexcept;
   // True: quota() has changed.
   bool OnLook(const Look& look) noexcept;
   // A look before that is of no use.
@@ -49,13 +51,13 @@ class QuotaSearch {
   enum class Candidate : std::uint8_t { kOn, kBack, kFar, kNone };
 
   std::uint32_t Quota(Candidate candidate) const noexcept;
-  void Wait(Nanoseconds now, Nanoseconds pause) noexcept;
+  void Pause(Nanoseconds now, Nanoseconds pause) noexcept;
   bool Begin(const Look& look) noexcept;
   bool Next(const Look& look) noexcept;
   bool Judge(const Look& look) noexcept;
   void TryNext() noexcept;
   bool Use(std::uint32_t quota) noexcept;
-  void Settle(const Look& look) noexcept;
+  bool Settle(const Look& look, std::uint32_t quota) noexcept;
 
   std::uint32_t most_;
   std::uint32_t found_, in_use_, tried_ = 0;

@@ -23,7 +23,8 @@ struct Machine {
       work += speed(search.quota()) * (1 + disturbance) * static_cast<double>(next - now);
       if (search.quota() != search.found()) at_neighbours += next - now;
       now = next;
-      changes += search.OnLook({.now = now, .work = work, .round = round, .backlog = backlog});
+      const bool enough = backlog && search.quota() <= most_with_backlog;
+      changes += search.OnLook({.now = now, .work = work, .round = round, .backlog = enough});
     }
   }
   double Loss(double best) const { return 1 - speed(search.found()) / best; }
@@ -33,6 +34,7 @@ struct Machine {
   double noise = 0;
   Nanoseconds round = 100'000;
   bool backlog = true;
+  std::uint32_t most_with_backlog = 1'000'000;
   Nanoseconds now = 0;
   Nanoseconds at_neighbours = 0;
   double work = 0;
@@ -99,6 +101,9 @@ TEST(QuotaSearchTest, WhereAllAreAlikeItStays) {
   machine.speed = [](std::uint32_t) { return 1; };
   machine.RunFor(5'000'000'000);
   EXPECT_EQ(machine.search.found(), 1024U);
+  machine.noise = 0.02;
+  machine.RunFor(20'000'000'000);
+  EXPECT_GT(machine.search.found(), 256U) << "noise leads nowhere far";
 }
 
 TEST(QuotaSearchTest, TriesNothingWithoutABacklog) {
@@ -117,8 +122,37 @@ TEST(QuotaSearchTest, GivesATrialUpWhenTheBacklogIsGone) {
   machine.RunFor(100'000'000);
   EXPECT_EQ(machine.search.quota(), 1024U);
   machine.backlog = true;
-  machine.RunFor(2'000'000'000);
+  machine.RunFor(5'000'000'000);
   EXPECT_GT(machine.search.found(), 2000U) << "and comes back to it";
+}
+
+// As where a long turn never finds as much as it may take.
+TEST(QuotaSearchTest, OneThatCannotBeTriedKeepsNobodyElseFromIt) {
+  Machine machine(256);
+  machine.speed = [](std::uint32_t quota) { return quota < 128 ? 2 : 1; };
+  machine.most_with_backlog = 300;
+  machine.RunFor(10'000'000'000);
+  EXPECT_LT(machine.search.found(), 128U);
+}
+
+TEST(QuotaSearchTest, AWindowThatIsDroppedIsTakenAgain) {
+  Machine machine(1024);
+  machine.speed = CostBy(4000);
+  for (int i = 0; i < 400; ++i) {
+    machine.RunFor(5'000'000);
+    if (i % 4 == 0) machine.search.DropWindow(machine.now);
+  }
+  EXPECT_GT(machine.search.found(), 2000U);
+}
+
+TEST(QuotaSearchTest, NoRoundHoldsItUpForLong) {
+  Machine machine(1024);
+  machine.speed = CostBy(4000);
+  machine.round = 1'000'000'000'000;
+  machine.RunFor(1'000'000);
+  machine.round = 100'000;
+  machine.RunFor(4'000'000'000);
+  EXPECT_GT(machine.search.found(), 2000U);
 }
 
 TEST(QuotaSearchTest, KeepsWithinWhatLinksHold) {

@@ -6,7 +6,7 @@ the CPU for so many seconds on end, and each second is a window; what counts is 
 had least in its worst second. How long it waited between two turns is seen in a trace afterwards.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -124,10 +124,10 @@ def many_functions(arm: Arm, rounds: Rounds, trace: pb.TraceReply) -> ManyFuncti
         mpps=Quartiles.of(throughput(rounds, str(arm))),
         window_s=sum(window.window_ns for window in windows) / len(windows) / 1e9,
         windows=len(windows),
-        least_turns=_least(window.function_turns[name] for window in windows for name in functions)
+        least_turns=min(window.function_turns[name] for window in windows for name in functions)
         if arm.policy == "unis"
         else None,
-        least_packets=_least(
+        least_packets=min(
             window.function_packets[name] for window in windows for name in functions
         ),
         longest_gap_us=gap,
@@ -147,10 +147,6 @@ def longest_gap_ns(trace: pb.TraceReply, functions: Sequence[str]) -> int:
 
 def _windows(rounds: Rounds, arm: Arm) -> list[pb.MeasureReply]:
     return [windows[str(arm)] for windows in rounds]
-
-
-def _least(counts: Iterable[int]) -> int:
-    return min(counts)
 
 
 class _Bench:

@@ -19,7 +19,7 @@ _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)(pps|bps)")
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|μs|ms|s)")  # both signs of micro
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 # As capabilities(7) has them, without CAP_.
 _CAPABILITY_NAMES = """
@@ -31,7 +31,7 @@ _CAPABILITY_NAMES = """
 CAPABILITIES = tuple(_CAPABILITY_NAMES.split())
 _MOST_SAID = 1 << 16  # bytes: a pipe takes them before anybody reads
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
-_UNIT_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_UNIT_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
 _PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 
 
@@ -314,7 +314,11 @@ Quota = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "integer", "minimum": defaults.BATCH},
+                {
+                    "type": "integer",
+                    "minimum": defaults.BATCH,
+                    "maximum": int(limit("SchedulerSettings.quota").max or 0),
+                },
                 {"type": "string", "const": "auto"},
             ]
         }

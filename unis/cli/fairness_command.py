@@ -60,9 +60,12 @@ def fairness(
         raise typer.BadParameter(
             f"`{functions}`: write an even number up to {most}", param_hint="--functions"
         )
+    costs, lengths = costs_of(cost), lengths_of(length, "--length")
+    if len(costs) > 1 or len(lengths) > 1:
+        raise typer.BadParameter("one of them", param_hint="--cost and --length")
     settings = of.Settings(
-        cost=costs_of(cost)[0],
-        length=lengths_of(length, "--length")[0],
+        cost=costs[0],
+        length=lengths[0],
         functions=functions,
         policies=policies_of(policies, fused=False),
         rounds=rounds,

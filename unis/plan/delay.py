@@ -59,12 +59,26 @@ class Delays:
     """The model of a file. `costs`: ns a packet, of each function."""
 
     def __init__(self, file: ChainFile, costs: Mapping[str, float], switch_ns: float) -> None:
-        self._file = file
         self._costs = costs
         self._switch_ns = switch_ns
+        self._scheduler = file.scheduler
         self._own = on_memif(file)
         self._links = {(link.origin, link.to): link for link in file.links}
         self._cpu = {name: file.function(name).cpu for name in file.functions}
+        self._paths = {name: list(file.path(name)) for name in file.chains}
+        # By function: its chains, each with the ends of the links before and behind it.
+        self._links_of: dict[str, list[tuple[str, tuple[str, str]]]] = {}
+        self._chains_of: dict[str, set[str]] = {}
+        self._leads: dict[tuple[str, str], tuple[str, str]] = {}
+        for chain in file.chains:
+            for ends in file.boundaries(chain):
+                self._leads[chain, ends[1]] = ends
+                for name in set(ends) & self._cpu.keys():
+                    self._links_of.setdefault(name, []).append((chain, ends))
+                    self._chains_of.setdefault(name, set()).add(chain)
+        self._here: dict[int | None, list[str]] = {}
+        for name in self._chains_of:
+            self._here.setdefault(self._cpu[name], []).append(name)
 
     def of(self, chain: str, slots: Mapping[str, int]) -> float:
         """The delay of packets of `chain`, ns, where rings are so long, by chain."""
@@ -74,40 +88,37 @@ class Delays:
         """The share of their time that CPUs of `chain` lose in switches, of the worst."""
         return max(self._lost(self._turns(cpu, slots)) for cpu in self._cpus(chain))
 
+    def beside(self, chain: str) -> frozenset[str]:
+        """The functions on the CPUs of `chain`, its own among them."""
+        return frozenset(name for cpu in self._cpus(chain) for name in self._here[cpu])
+
     def _lost(self, turns: Sequence[Turn]) -> float:
         whole = round_ns(turns, self._switch_ns)
         return (whole - round_ns(turns, 0)) / whole
 
     def _cpus(self, chain: str) -> set[int | None]:
-        return {self._cpu[name] for name in self._file.path(chain)}
+        return {self._cpu[name] for name in self._paths[chain]}
 
     def _stretches(self, chain: str, slots: Mapping[str, int]) -> Iterator[Stretch]:
-        leads = {to: (origin, to) for origin, to in self._file.boundaries(chain)}
-        for cpu, functions in groupby(self._file.path(chain), self._cpu.__getitem__):
+        for cpu, functions in groupby(self._paths[chain], self._cpu.__getitem__):
             names = list(functions)
-            packets = min(self._packets(name, slots) / len(self._chains(name)) for name in names)
+            packets = min(self._packets(name, slots) / len(self._chains_of[name]) for name in names)
             whole = round_ns(self._turns(cpu, slots), self._switch_ns)
-            front = sum(self._lengths(leads[names[0]], slots[chain]))
+            front = sum(self._lengths(self._leads[chain, names[0]], slots[chain]))
             yield Stretch(front, packets, whole)
 
     def _turns(self, cpu: int | None, slots: Mapping[str, int]) -> list[Turn]:
-        here = [name for name, other in self._cpu.items() if other == cpu and self._chains(name)]
-        if len(here) == 1:  # it goes from one burst to the next
-            return [Turn(defaults.BATCH, self._costs[here[0]])]
-        return [Turn(self._packets(name, slots), self._costs[name]) for name in here]
+        return [Turn(self._packets(name, slots), self._costs[name]) for name in self._here[cpu]]
 
     def _packets(self, function: str, slots: Mapping[str, int]) -> int:
         """That a turn of it takes, of all its chains."""
-        if self._alone(function):
+        if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
             return defaults.BATCH
-        scheduler = self._file.scheduler
         least = min(
-            length
-            for chain in self._chains(function)
-            for ends in self._file.boundaries(chain)
-            if function in ends
-            for length in self._lengths(ends, slots[chain])
+            self._lengths(ends, slots[chain])[-1 if function in self._own else 0]
+            for chain, ends in self._links_of[function]
         )
+        scheduler = self._scheduler
         stated = scheduler.quota if scheduler.controller == "handover" else "auto"
         quota = min(
             scheduler.gamma * least,
@@ -116,17 +127,8 @@ class Delays:
         )
         return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
 
-    def _alone(self, function: str) -> bool:
-        cpu = self._cpu[function]
-        return (
-            sum(cpu == other and bool(self._chains(name)) for name, other in self._cpu.items()) == 1
-        )
-
-    def _chains(self, function: str) -> list[str]:
-        return [chain for chain in self._file.chains if function in self._file.path(chain)]
-
     def _lengths(self, ends: tuple[str, str], slots: int) -> list[int]:
-        """Of the links from one end to the other: two, where a ring meets a memif."""
+        """Of the links from one end to the other: a ring and a memif, where they meet."""
         origin, to = ends
         stated = self._links.get(ends)
         if to == EGRESS or to not in self._own:

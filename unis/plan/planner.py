@@ -71,7 +71,7 @@ def make_plan(
     problems += threshold_problems(chain.file, wired)
     problems += _file_problems(chain)
     if known:
-        hints, unmet = goal_problems(chain.file, rings, known)
+        hints, unmet = goal_problems(chain.file, rings, known, _ring_lengths(there))
         notes, problems = [*notes, *hints], [*problems, *unmet]
     if problems:
         raise chain.error(problems)

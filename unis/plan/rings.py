@@ -6,7 +6,7 @@ Beyond the length at which little is left to win, more costs memory, latency whe
 the cache. Under hand-over a turn may be shorter: how long is found while the functions run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -21,7 +21,7 @@ _LOST = (
     0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
 )
 _MUCH_LOST = 0.2  # of the time of a CPU
-# What p95 is of the modelled delay: interrupts, other tasks, costs that vary (docs/measuring.md).
+# What p95 is of the modelled delay: interrupts, other tasks, costs that vary (docs/scheduler.md).
 _MARGIN = 1.3
 _LEAST, _MOST = 1024, 16384  # slots
 _MOST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
@@ -66,44 +66,74 @@ def choices(file: ChainFile, known: Known, there: Mapping[str, int]) -> dict[str
 
 
 def goal_problems(
-    file: ChainFile, rings: Mapping[str, RingChoice], known: Known
+    file: ChainFile, rings: Mapping[str, RingChoice], known: Known, there: Iterable[str] = ()
 ) -> tuple[list[str], list[Problem]]:
     """Goals that the model says cannot be met: what to note, and what cannot be done.
 
-    A length that the file states, or that is there, is obeyed, and a cost that is only assumed
-    proves nothing: those are notes.
+    A length that the file states, or that of a chain that is `there`, is obeyed, and a cost that is
+    only assumed proves nothing: those are notes.
     """
+    missed = {
+        name: chain.slo
+        for name, chain in file.chains.items()
+        if chain.slo and (rings[name].p95_us or 0) * NS_PER_US > chain.slo.p95_ns
+    }
+    if not missed:
+        return [], []
     notes: list[str] = []
     problems: list[Problem] = []
-    for name, chain in file.chains.items():
-        ring = rings[name]
-        if chain.slo is None or ring.p95_us is None or ring.p95_us * NS_PER_US <= chain.slo.p95_ns:
-            continue
-        said = f"a p95 latency of {chain.slo.p95_latency} cannot be met: "
-        assumed = [at for at in file.path(name) if _cost(file, at, known) is None]
-        if chain.ring == "auto" and ring.slots == _shortest(file):
-            said += (
-                f"about {ring.p95_us:.0f} µs can, with rings of {ring.slots} slots, the shortest; "
-                "fewer or cheaper functions on its CPUs, or shorter memifs, would help"
+    delays = _delays(file, known)
+    slots = {name: ring.slots for name, ring in rings.items()}
+    least = {name: min(_shortest(file), length) for name, length in slots.items()}
+    for name, goal in missed.items():
+        beside = delays.beside(name)
+        fixed = _fixed(file, beside, frozenset(there))
+        assumed = [f"the cost of {at}" for at in sorted(beside) if _cost(file, at, known) is None]
+        now, can = (delays.of(name, of) * _MARGIN / NS_PER_US for of in (slots, least))
+        if fixed:
+            said = (
+                f"a p95 latency of {goal.p95_latency} will not be kept: about {now:.3g} µs is to "
+                f"be expected with {', '.join(fixed)}"
             )
+            if can < now:
+                said += f"; with rings of {least[name]} slots {can:.3g} µs"
         else:
-            auto = file.chains | {name: chain.model_copy(update={"ring": "auto"})}
-            best = choices(file.model_copy(update={"chains": auto}), known, {})[name]
-            said += (
-                f"rings of {ring.slots} slots make about {ring.p95_us:.0f} µs, and {best.slots} "
-                f"slots {best.p95_us or 0:.0f}"
+            said = (
+                f"a p95 latency of {goal.p95_latency} cannot be met: about {can:.3g} µs can, with "
+                f"rings of {least[name]} slots, the shortest; fewer or cheaper functions on its "
+                "CPUs, or shorter memifs, would help"
             )
-            if chain.ring == "auto":
-                said += (
-                    "; rings that are there keep their length until the chain is brought up anew"
-                )
         if assumed:
-            said += f"; what {', '.join(assumed)} cost is assumed, `cost_ns` states it"
-        if chain.ring != "auto" or ring.slots != _shortest(file) or assumed:
+            said += f"; {', '.join(assumed)} is assumed"
+        if not known.switch_ns:
+            said += f"; a switch is assumed to take {_switch_ns(file, known) / NS_PER_US:g} µs"
+        if fixed or assumed:
             notes.append(f"chain {name}: {said}")
         else:
             problems.append(Problem(("chains", name, "slo", "p95_latency"), said))
     return notes, problems
+
+
+def _fixed(file: ChainFile, functions: frozenset[str], there: frozenset[str]) -> list[str]:
+    """What of the lengths is not ours to choose, where `functions` are."""
+    near = [name for name in file.chains if functions & set(file.path(name))]
+    return [
+        *(f"ring: {file.chains[name].ring} of {name}" for name in near if _is_stated(file, name)),
+        *(
+            f"the rings of {name}, which stay until it is brought up anew"
+            for name in near
+            if name in there and not _is_stated(file, name)
+        ),
+        *(
+            f"{link.slots} slots from {link.origin} to {link.to}"
+            for link in file.links
+            if link.slots and {link.origin, link.to} & functions
+        ),
+    ]
+
+
+def _is_stated(file: ChainFile, chain: str) -> bool:
+    return file.chains[chain].ring != "auto"
 
 
 def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
@@ -167,12 +197,20 @@ def _within_goals(
 
     first = kept()
     growing = [name for name in wishes if name in first or not file.chains[name].slo]
-    while growing:
-        for name in tuple(growing):
+
+    def doubled(names: Sequence[str]) -> bool:
+        """Unless a goal forbids it."""
+        for name in names:
             slots[name] *= 2
-            if slots[name] > wishes[name].slots or not first <= kept():
-                slots[name] //= 2
-                growing.remove(name)
+        if all(slots[name] <= wishes[name].slots for name in names) and first <= kept():
+            return True
+        for name in names:
+            slots[name] //= 2
+        return False
+
+    while growing:
+        if not doubled(growing):
+            growing = [name for name in growing if doubled([name])]
     return slots
 
 
