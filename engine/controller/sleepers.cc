@@ -23,22 +23,34 @@ Sleepers::Sleepers(const std::vector<ControlledTask>& tasks) {
 std::optional<TaskIndex> Sleepers::WhoCannot(CoreIndex core) noexcept {
   for (TaskIndex i = 0; i < tasks_.size(); ++i) {
     Task& task = tasks_[i];
-    if (task.core != core) continue;
-    if (task.turn == nullptr && task.turns) task.turn = task.turns->Of(task.tid);
-    if (task.turn == nullptr) return i;
+    if (task.core == core && !CanRest(task)) return i;
   }
   return std::nullopt;
+}
+
+bool Sleepers::CanRest(Task& task) noexcept {
+  if (task.turn == nullptr && task.turns) task.turn = task.turns->Of(task.tid);
+  return task.turn != nullptr;
 }
 
 bool Sleepers::Rest(CoreIndex core) noexcept {
   if (WhoCannot(core)) return false;
   for (Task& task : tasks_) {
-    if (task.core != core) continue;
-    task.rests = true;
-    task.word = std::max(1U, task.word + 1);
-    __atomic_store_n(&task.turn->rest, task.word, __ATOMIC_RELEASE);
+    if (task.core == core) Rest(task);
   }
   return true;
+}
+
+bool Sleepers::RestOne(TaskIndex task) noexcept {
+  if (!CanRest(tasks_[task])) return false;
+  Rest(tasks_[task]);
+  return true;
+}
+
+void Sleepers::Rest(Task& task) noexcept {
+  task.rests = true;
+  task.word = std::max(1U, task.word + 1);
+  __atomic_store_n(&task.turn->rest, task.word, __ATOMIC_RELEASE);
 }
 
 void Sleepers::Wake(CoreIndex core, TaskIndex first) noexcept {

@@ -31,6 +31,9 @@ class Sleepers {
   // False, and none does: one of them has not the plug-in, or has polled no port yet. No system
   // call. Calls for different cores may come from different threads at once.
   bool Rest(CoreIndex core) noexcept;
+  // The same for one task alone.
+  bool RestOne(TaskIndex task) noexcept;
+  void WakeOne(TaskIndex task) noexcept { Wake(tasks_[task]); }
   // None sleeps any longer; `first` is woken first, then those behind it in their order. A system
   // call each.
   void Wake(CoreIndex core, TaskIndex first) noexcept;
@@ -51,6 +54,8 @@ class Sleepers {
     std::uint32_t word = 0;     // last used; 0 says nothing
     bool rests = false;
   };
+  static bool CanRest(Task& task) noexcept;
+  static void Rest(Task& task) noexcept;
   static void Wake(Task& task) noexcept;
 
   std::vector<Task> tasks_;

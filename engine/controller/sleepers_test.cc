@@ -35,6 +35,21 @@ TEST_F(SleepersTest, TheTasksOfACoreSleepUntilTheyAreWoken) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(takers.Runs(i)) << i;
 }
 
+TEST_F(SleepersTest, OneTaskSleepsAloneAndIsWokenAloneOrWithItsCore) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kTakesTurns, Kind::kNoPlugin});
+  Sleepers sleepers(takers.tasks());
+  EXPECT_FALSE(sleepers.RestOne(2));
+  ASSERT_TRUE(sleepers.RestOne(1));
+  EXPECT_TRUE(Sleep(takers, 1));
+  EXPECT_TRUE(takers.Runs(0));
+  sleepers.WakeOne(1);
+  EXPECT_TRUE(takers.Runs(1));
+  ASSERT_TRUE(sleepers.RestOne(1));
+  EXPECT_TRUE(Sleep(takers, 1));
+  sleepers.Wake(0, 0);
+  EXPECT_TRUE(takers.Runs(1));
+}
+
 TEST_F(SleepersTest, NoneSleepsWhereOneCannot) {
   for (const bool has_plugin : {false, true}) {
     TurnTakers takers({Kind::kTakesTurns, has_plugin ? Kind::kTakesTurns : Kind::kNoPlugin});

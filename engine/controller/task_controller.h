@@ -36,6 +36,8 @@ class TaskController : public ProcessController {
 
   bool Rest(CoreIndex core) noexcept override { return sleepers_.Rest(core); }
   void Wake(CoreIndex core, TaskIndex first) noexcept override { sleepers_.Wake(core, first); }
+  bool RestOne(TaskIndex task) noexcept override { return sleepers_.RestOne(task); }
+  void WakeOne(TaskIndex task) noexcept override { sleepers_.WakeOne(task); }
   // As Sleepers has it.
   std::optional<TaskIndex> WhoCannotRest(CoreIndex core) noexcept {
     return sleepers_.WhoCannot(core);

@@ -72,6 +72,10 @@ class ProcessController {
   virtual bool PassesOn(TaskIndex) const noexcept { return false; }
   // Turns that `task` has begun so far; as TurnOn() has seen it.
   virtual std::uint64_t TurnsOf(TaskIndex) const noexcept { return 0; }
+  // `task` alone sleeps from now on, where it polls next; to be renewed as Rest() is, and ended by
+  // that or by WakeOne(). False: it cannot.
+  virtual bool RestOne(TaskIndex) noexcept { return false; }
+  virtual void WakeOne(TaskIndex) noexcept {}
   // Asks `task` to do so when it polls next. No system call.
   virtual void AskToPassOn(TaskIndex) noexcept {}
   // Packets of a turn after which `task` does so. Also before Start(). No system call.

@@ -75,6 +75,17 @@ struct FakeController final : ProcessController {
     return can_rest;
   }
   void Wake(CoreIndex, TaskIndex first) noexcept override { woken.push_back(first); }
+  std::vector<TaskIndex> dozing;  // those that sleep alone
+  int renewed = 0;
+  bool RestOne(TaskIndex task) noexcept override {
+    if (!can_rest) return false;
+    if (std::ranges::find(dozing, task) == dozing.end())
+      dozing.push_back(task);
+    else
+      ++renewed;
+    return true;
+  }
+  void WakeOne(TaskIndex task) noexcept override { std::erase(dozing, task); }
   bool Settled(CoreIndex) const noexcept override { return settled; }
 
   // Of tasks that pass the CPU on.

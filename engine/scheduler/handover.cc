@@ -36,7 +36,10 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
   }
   if (reason && next.task == kNone) next = FirstInLine();
   if (next.task == kNone) LookForRest(now);
-  if (resting_) next_decision_ = now + settings_.interval;
+  if (resting_)
+    watch_ = now;
+  else
+    LookForDozers(now);
   return next.task != kNone && SwitchTo(next, *reason, now);
 }
 
@@ -54,7 +57,7 @@ std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexce
   quiet_until_ = QuietAtMost(now + kLongestQuiet);
   if (settings_.occupancy && LosesPackets(now)) controller_.AskToPassOn(Current());
   const bool traced = observer_ != nullptr && observer_->wants();
-  if (all_pass_on_ && !traced) next_decision_ = std::max(next_decision_, quiet_until_);
+  if (all_pass_on_ && !traced) watch_ = quiet_until_;
   return std::nullopt;
 }
 
@@ -89,7 +92,7 @@ Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now, bool before_lin
 Scheduler::Choice Scheduler::FirstInLine() const noexcept {
   Slot before = kNone;
   for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
-    if (controller_.PassesOn(tasks_[slot].index)) return {slot, before};
+    if (controller_.PassesOn(tasks_[slot].index) && !Dozes(slot)) return {slot, before};
   }
   return {};
 }

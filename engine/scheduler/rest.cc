@@ -7,8 +7,6 @@
 namespace unis {
 namespace {
 
-// Looks may come late.
-constexpr Nanoseconds kRenewEvery = ProcessController::kRestHolds / 5;
 // So long after a rest any packet is work: the first ones wait neither for more nor for max_wait at
 // each function on their way.
 constexpr Nanoseconds kFirstPackets = 1'000'000;
@@ -51,6 +49,7 @@ void Scheduler::LookForRest(Nanoseconds now) noexcept {
   if (now - idle_since_ < idle_wait_) return;
   idle_since_ = kNotIdle;
   if (!controller_.Rest(core_)) return;
+  ForgetDozers();
   resting_ = true;
   rest_began_ = renewed_ = now;
   ++rests_;
@@ -66,11 +65,14 @@ bool Scheduler::LookForWork(Nanoseconds now) noexcept {
 
 // A rest that was shorter than what had to pass before it was not worth its while: the next one
 // takes twice as long to come.
+Nanoseconds Scheduler::WaitAfterRest(Nanoseconds rested, Nanoseconds waited) const noexcept {
+  if (rested >= settings_.idle_after) return settings_.idle_after;
+  return std::min(2 * waited, kMostPatience * settings_.idle_after);
+}
+
 bool Scheduler::WakeUp(Nanoseconds now) noexcept {
   resting_ = false;
-  idle_wait_ = now - rest_began_ >= settings_.idle_after
-                   ? settings_.idle_after
-                   : std::min(2 * idle_wait_, kMostPatience * settings_.idle_after);
+  idle_wait_ = WaitAfterRest(now - rest_began_, idle_wait_);
   eager_ = true;
   eager_until_ = now + kFirstPackets;
   for (TaskState& task : tasks_) task.idle_at = now;

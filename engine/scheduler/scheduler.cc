@@ -94,6 +94,7 @@ bool Scheduler::Start() {
   all_pass_on_ = std::ranges::all_of(
       tasks_, [this](const TaskState& task) { return controller_.PassesOn(task.index); });
   const Nanoseconds now = timer_.Now();
+  MakeDozers();
   for (Crew& crew : crews_) LookAt(crew);
   for (Inside& inside : insides_) inside.packets = 0;
   for (TaskState& task : tasks_) task.idle_at = now;
@@ -118,7 +119,12 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   next_decision_ = now + settings_.interval;  // line 19
   if (resting_) return LookForWork(now);
   eager_ = now < eager_until_;
-  if (settings_.handover) return Watch(now);
+  if (settings_.handover) {
+    LookAtDozers(now);
+    const bool switched = now >= watch_ && Watch(now);
+    if (!resting_) next_decision_ = std::max(next_decision_, NextLook(now));
+    return switched;
+  }
   if (now < settled_ && !SeenSettled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
   FollowCost(now);

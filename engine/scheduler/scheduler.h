@@ -152,6 +152,14 @@ class alignas(64) Scheduler {
     std::uint32_t packets = 0;
   };
 
+  // A task that passes the CPU on, and may sleep while others work.
+  struct Dozer {
+    bool dozes = false;
+    std::uint16_t taken = 0;       // packets, ever, when looked at last; wraps
+    Nanoseconds since = kNotIdle;  // it had no packets, or it dozes
+    Nanoseconds patience = 0;      // so long it must have had none
+  };
+
   // An ingress when it was looked at last, and its packets.
   struct LastSeen {
     std::uint16_t received = 0;
@@ -217,7 +225,20 @@ class alignas(64) Scheduler {
   Nanoseconds RoundOf(std::uint32_t quota) const noexcept;
   bool HasBacklog(std::uint32_t quota) const noexcept;
 
+  // doze.cc
+  void MakeDozers();
+  bool Dozes(Slot task) const noexcept { return !dozers_.empty() && dozers_[task].dozes; }
+  std::uint16_t TakenBy(const TaskState& task) const noexcept;  // packets, ever; wraps
+  bool Feeds(const TaskState& task, const TaskState& other) const noexcept;
+  void LookForDozers(Nanoseconds now) noexcept;
+  void LookAtDozers(Nanoseconds now) noexcept;
+  void WakeDozer(Slot task, Nanoseconds now) noexcept;
+  void ForgetDozers() noexcept;
+  Nanoseconds NextLook(Nanoseconds now) const noexcept;
+
   // rest.cc
+  static constexpr Nanoseconds kRenewEvery = ProcessController::kRestHolds / 5;  // looks come late
+  Nanoseconds WaitAfterRest(Nanoseconds rested, Nanoseconds waited) const noexcept;
   bool HasPackets(const TaskState& task) const noexcept;
   bool AnyHasPackets() const noexcept;
   std::uint16_t TakenByAll() const noexcept;  // packets, ever; wraps
@@ -282,6 +303,12 @@ class alignas(64) Scheduler {
   std::vector<Worth> worths_;          // per path
   double work_ = 0;                    // ns, ever
   Nanoseconds counted_ = 0;            // when `work_` was right
+
+  Nanoseconds watch_ = 0;      // the line is looked at next
+  std::vector<Dozer> dozers_;  // per task; empty: none may doze
+  std::uint32_t dozing_ = 0;
+  Nanoseconds doze_look_ = 0;  // for others
+  Nanoseconds dozes_renewed_ = 0;
 
   bool resting_ = false;
   bool eager_ = false;  // any packet is work

@@ -7,22 +7,23 @@ import pytest
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_testpmd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from unis import built
 
 # Longer than `idle_us` between two packets, as far as every pause of the machine allows.
 NEARLY_NOTHING = {"rate": "20pps"}
 
 
-def cpu_seconds(machine: Machine) -> float:
-    """What all functions together have had of their CPU."""
+def cpu_seconds(machine: Machine, names: str) -> float:
+    """What the functions of these names, or all together, have had of their CPU."""
     functions = machine.ps()["stats"]["functions"]
-    return float(sum(function["cpu_time_ns"] for function in functions)) / 1e9
+    return sum(f["cpu_time_ns"] for f in functions if f["name"] in (names or f["name"])) / 1e9
 
 
-def share_of_cpu(machine: Machine, seconds: float = 2.0) -> float:
-    """That the functions take, of one CPU."""
-    begin, before = time.monotonic(), cpu_seconds(machine)
+def share_of_cpu(machine: Machine, names: str = "", seconds: float = 2.0) -> float:
+    """That the functions of these names take, or all, of one CPU."""
+    begin, before = time.monotonic(), cpu_seconds(machine, names)
     time.sleep(seconds)
-    return (cpu_seconds(machine) - before) / (time.monotonic() - begin)
+    return (cpu_seconds(machine, names) - before) / (time.monotonic() - begin)
 
 
 def rests(machine: Machine) -> int:
@@ -45,6 +46,29 @@ def test_functions_sleep_while_there_is_no_traffic(machine: Machine, controller:
     assert share_of_cpu(machine) > 0.5
     machine.unis("policy", "unis", "--controller", controller)
     assert share_of_cpu(machine) < 0.05
+    assert_whole(machine.exact_account())
+    machine.down()
+    machine.assert_clean()
+
+
+def test_functions_without_traffic_sleep_while_others_work(machine: Machine) -> None:
+    functions: dict[str, Json] = {name: macswap() for name in "abcdef"}
+    chains = {
+        "none": {"match": [{"dst_port": 9}], "path": ["d", "e", "f"]},
+        "all": {"path": ["a", "b", "c"]},
+    }
+    capture = str(built.clone() / "tests/data/teams.pcap")
+    traffic: Json = {"source": {"kind": "pcap", "file": capture}}
+    machine.up(machine.chain_file(functions, chains=chains, traffic=traffic))
+    before = delivered(machine.ps())
+    assert share_of_cpu(machine, "def") < 0.02
+    assert share_of_cpu(machine, "abc") > 0.5
+    assert rests(machine) == 0
+    assert_delivers_more_than(machine, before + 1_000_000)
+    machine.unis("policy", "other")
+    assert share_of_cpu(machine, "def") > 0.2
+    machine.unis("policy", "unis")
+    assert share_of_cpu(machine, "def") < 0.02
     assert_whole(machine.exact_account())
     machine.down()
     machine.assert_clean()

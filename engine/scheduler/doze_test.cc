@@ -1,0 +1,184 @@
+// Tasks that sleep alone, while others of their core work.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/scheduler/paper_for_test.h"
+
+namespace unis {
+namespace {
+
+using Tasks = std::vector<TaskIndex>;
+constexpr Nanoseconds kIdleAfter = 500'000;
+constexpr Nanoseconds kLook = 5'000;
+constexpr Nanoseconds kTurn = 30'000;
+
+SchedulerSettings Dozing() {
+  SchedulerSettings settings;
+  settings.handover = true;
+  settings.idle_after = kIdleAfter;
+  settings.max_wait = 1'000'000;
+  return settings;
+}
+
+// Task 0 is busy and reads link 0; tasks 1, 2 and 3 are a chain from link 2 to link 5, and empty.
+CostedTasks BusyBesideChain() {
+  return std::vector<OnePath>{
+      {0, 0, 1, kCost}, {0, 2, 3, kCost}, {0, 3, 4, kCost}, {0, 4, 5, kCost}};
+}
+
+struct DozeTest : testing::Test {
+  explicit DozeTest(const SchedulerSettings& settings = Dozing(),
+                    const CostedTasks& tasks = BusyBesideChain(), Tasks line = {0, 1, 2, 3})
+      : rig(settings, tasks, 1, Filled({kPlenty, 0, 0, 0, 0, 0})) {
+    rig.controller.can_rest = true;
+    rig.controller.in_line = std::move(line);
+    rig.observer.wanted = false;
+    EXPECT_TRUE(rig.cores.Start());
+  }
+  // Turns go round among those who are awake; task 0 takes packets in each of its own.
+  void Pass(Nanoseconds time) {
+    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;) {
+      if (rig.timer.now >= next_turn) {
+        next_turn = rig.timer.now + kTurn;
+        do turn = (turn + 1) % 4;
+        while (std::ranges::count(rig.controller.dozing, turn) > 0);
+        rig.controller.turn = {.task = turn, .begun = true};
+        if (turn == 0) rig.monitor.received[0] += 64;
+      }
+      rig.TickAt(rig.timer.now + kT);
+    }
+  }
+  const Tasks& Asleep() const { return rig.controller.dozing; }
+
+  Rig rig;
+  TaskIndex turn = 0;
+  Nanoseconds next_turn = 0;
+};
+
+TEST_F(DozeTest, ThoseWithoutPacketsSleepAndTheOtherGoesOn) {
+  Pass(kIdleAfter);
+  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(kIdleAfter);
+  EXPECT_EQ(Asleep(), (Tasks{1, 2, 3}));
+  EXPECT_TRUE(rig.controller.rests.empty()) << "the core works";
+  EXPECT_TRUE(rig.controller.switches.empty());
+  EXPECT_EQ(rig.Current(0), 0U);
+}
+
+TEST_F(DozeTest, OneThatTakesWhatComesAtOnceStaysAwake) {
+  for (int i = 0; i < 20; ++i) {
+    Pass(kIdleAfter / 2);
+    ++rig.monitor.received[3];
+  }
+  EXPECT_EQ(Asleep(), (Tasks{1, 3}));
+}
+
+TEST_F(DozeTest, OneThatHasPacketsStaysAwake) {
+  rig.monitor.packets[3] = 1;
+  Pass(10 * kIdleAfter);
+  EXPECT_EQ(Asleep(), (Tasks{1, 3}));
+}
+
+TEST_F(DozeTest, APacketWakesItsTaskAndThoseBehindIt) {
+  Pass(3 * kIdleAfter);
+  rig.monitor.packets[3] = 1;
+  Pass(kLook + kT);
+  EXPECT_EQ(Asleep(), Tasks{1});
+  EXPECT_TRUE(rig.controller.switches.empty());
+}
+
+TEST_F(DozeTest, AndFromTheFirstOnAll) {
+  Pass(3 * kIdleAfter);
+  rig.monitor.packets[2] = 1;
+  Pass(kLook + kT);
+  EXPECT_EQ(Asleep(), Tasks{});
+}
+
+TEST_F(DozeTest, SleepIsRenewedBeforeItEndsByItself) {
+  Pass(3 * kIdleAfter);
+  rig.controller.renewed = 0;
+  Pass(10 * ProcessController::kRestHolds);
+  EXPECT_GE(rig.controller.renewed, 3 * 20);
+  EXPECT_LE(rig.controller.renewed, 3 * 100);
+}
+
+TEST_F(DozeTest, ThinTrafficDoesNotSleepAndWakeForEachPacket) {
+  int slept = 0;
+  for (int i = 0; i < 200; ++i) {
+    rig.monitor.packets[2] = 1;
+    Pass(2 * kLook);
+    rig.monitor.packets[2] = 0;
+    ++rig.monitor.received[2];
+    Pass(2 * kIdleAfter);
+    slept += static_cast<int>(std::ranges::count(Asleep(), 1U));
+  }
+  EXPECT_LE(slept, 10);
+}
+
+TEST_F(DozeTest, OneThatSleepsIsNotTheNextInLine) {
+  Pass(3 * kIdleAfter);
+  rig.TickAt(rig.timer.now + 2 * kSlice + 200'000);  // task 0 polls no more
+  EXPECT_TRUE(rig.controller.switches.empty());
+  rig.monitor.packets[4] = 1;
+  rig.TickAt(rig.timer.now + kLook);
+  EXPECT_EQ(Asleep(), (Tasks{1, 2}));
+  rig.TickAt(rig.timer.now + 60'000);
+  EXPECT_EQ(rig.controller.switches, (std::vector<SwitchCall>{{0, 0, 3}}));
+}
+
+TEST_F(DozeTest, WhenNobodyHasPacketsTheCoreRestsAndItsFirstPacketWakesAll) {
+  Pass(3 * kIdleAfter);
+  rig.monitor.packets[0] = 0;
+  for (int i = 0; i < 3000 && !rig.cores[0].resting(); ++i) rig.TickAt(rig.timer.now + kT);
+  ASSERT_TRUE(rig.cores[0].resting());
+  rig.controller.dozing.clear();  // what is said to the core holds for each
+  rig.monitor.packets[0] = kPlenty;
+  rig.TickAt(rig.timer.now + kT);
+  EXPECT_EQ(rig.controller.woken.size(), 1U);
+  Pass(kIdleAfter);
+  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(kIdleAfter);
+  EXPECT_EQ(Asleep(), (Tasks{1, 2, 3}));
+}
+
+TEST_F(DozeTest, WhoCannotSleepDoesNot) {
+  rig.controller.can_rest = false;
+  Pass(10 * kIdleAfter);
+  EXPECT_EQ(Asleep(), Tasks{});
+}
+
+TEST_F(DozeTest, TheLineIsLookedAtNoMoreOftenForTheirSake) {
+  Pass(3 * kIdleAfter);
+  const int before = rig.controller.looks;
+  rig.controller.turn.reset();
+  for (int i = 0; i < 200; ++i) rig.TickAt(rig.timer.now + kT);
+  EXPECT_LE(rig.controller.looks - before, 6);
+}
+
+SchedulerSettings Spinning() {
+  SchedulerSettings settings = Dozing();
+  settings.idle_after = 0;
+  return settings;
+}
+
+struct NobodyDozesTest : DozeTest {
+  NobodyDozesTest() : DozeTest(Spinning()) {}
+};
+
+TEST_F(NobodyDozesTest, WhereIdleMeansSpinning) {
+  Pass(10 * kIdleAfter);
+  EXPECT_EQ(Asleep(), Tasks{});
+}
+
+struct NotAllInLineTest : DozeTest {
+  NotAllInLineTest() : DozeTest(Dozing(), BusyBesideChain(), {0, 1, 2}) {}
+};
+
+TEST_F(NotAllInLineTest, WhereOneMustBeSwitchedToNobodySleepsAlone) {
+  Pass(10 * kIdleAfter);
+  EXPECT_EQ(Asleep(), Tasks{});
+}
+
+}  // namespace
+}  // namespace unis
