@@ -76,7 +76,7 @@ bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
     states_[task].began = Load(states_[task].turn->began);
-    states_[task].turns->SetQuota(states_[task].quota);
+    TellQuota(task);
   }
   return true;
 }
@@ -165,9 +165,18 @@ bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
 }
 
 void HandoverController::SetQuota(TaskIndex task, std::uint32_t packets) noexcept {
-  State& state = states_[task];
-  state.quota = packets;
-  if (state.in_line) state.turns->SetQuota(packets);
+  states_[task].quota = packets;
+  if (states_[task].in_line) TellQuota(task);
+}
+
+// The threads of a process have one between them: the least.
+void HandoverController::TellQuota(TaskIndex task) noexcept {
+  std::uint32_t least = states_[task].quota;
+  for (TaskIndex other = 0; other < tasks_.size(); ++other) {
+    if (tasks_[other].thread->pid() == tasks_[task].thread->pid())
+      least = std::min(least, states_[other].quota);
+  }
+  states_[task].turns->SetQuota(least);
 }
 
 void HandoverController::AskToPassOn(TaskIndex task) noexcept {

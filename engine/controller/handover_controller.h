@@ -23,6 +23,7 @@ class HandoverController final : public TaskController {
   static constexpr int kInLine = 2;
   static constexpr int kFoot = 3;
   static constexpr int kTop = 49;
+  static constexpr std::uint32_t kNoQuota = ~std::uint32_t{0};  // until the scheduler says one
 
   // An error: none of the functions has the plug-in.
   static absl::StatusOr<std::unique_ptr<HandoverController>> Create(
@@ -45,9 +46,9 @@ class HandoverController final : public TaskController {
     std::shared_ptr<Turns> turns;  // null: no plug-in
     unis_turn* turn = nullptr;     // null: it has not polled yet
     bool in_line = false;
-    std::uint32_t quota = 512;  // packets of a turn, till the scheduler says how many
-    std::uint32_t began = 0;    // as last seen
-    std::uint64_t begun = 0;    // turns, since Start()
+    std::uint32_t quota = kNoQuota;  // packets of a turn
+    std::uint32_t began = 0;         // as last seen
+    std::uint64_t begun = 0;         // turns, since Start()
     int priority = kWaiting;
   };
   struct Core {
@@ -61,6 +62,7 @@ class HandoverController final : public TaskController {
   bool Raise(Core& core, TaskIndex task) noexcept;
   void BackToLine(Core& core) noexcept;
   bool SetPriority(TaskIndex task, int priority) noexcept;
+  void TellQuota(TaskIndex task) noexcept;
 
   std::vector<ControlledTask> tasks_;
   std::vector<SchedulingClass> before_;  // per task that was acquired

@@ -78,6 +78,36 @@ TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine)
   EXPECT_GT(takers.Now()[2], before[2]);
 }
 
+constexpr std::uint32_t kEndless = 4'000'000'000;
+
+TEST_F(HandoverControllerTest, AQuotaHoldsForTheTurnThatIsUnderWay) {
+  TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+  auto controller = Made(takers, kEndless);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  ASSERT_TRUE(takers.Runs(0));
+  const auto before = takers.Now();
+  std::this_thread::sleep_for(20ms);
+  ASSERT_EQ(takers.Now()[1], before[1]);
+  controller->SetQuota(0, 20'000);
+  EXPECT_TRUE(takers.Runs(1));
+}
+
+TEST_F(HandoverControllerTest, OfThreadsOfOneProcessTheLeastQuotaHolds) {
+  for (const bool last : {false, true}) {
+    TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+    auto tasks = takers.tasks();
+    tasks.push_back(tasks[0]);
+    auto controller = HandoverController::Create(tasks).value();
+    controller->SetQuota(0, last ? kEndless : 20'000);
+    controller->SetQuota(1, 20'000);
+    controller->SetQuota(2, last ? 20'000 : kEndless);
+    ASSERT_TRUE(controller->Acquire().ok());
+    ASSERT_TRUE(controller->Start(0, 0));
+    EXPECT_TRUE(takers.Runs(1)) << last;
+  }
+}
+
 TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
   auto controller = Made(takers, 0xffff'ffff);

@@ -10,7 +10,7 @@ namespace unis {
 namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
-constexpr std::uint32_t kFirstQuota = 1024;           // packets
+constexpr std::uint32_t kFirstQuota = 2048;           // packets
 constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
 }  // namespace
