@@ -68,7 +68,7 @@ absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind) {
       return ControllerKind::kHandover;
     default:
       return absl::InvalidArgumentError(
-          "unknown process controller; choose priority, signal or cgroup");
+          "unknown process controller; choose handover, priority, signal or cgroup");
   }
 }
 

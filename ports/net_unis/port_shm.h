@@ -5,8 +5,7 @@
  *
  * Each field has one writer, the NF's polling thread, and is stored and loaded whole (8 bytes,
  * aligned), in this order in every call: read with __atomic_load_n(…, __ATOMIC_ACQUIRE), a field is
- * never older than those that were read before it but are written after it. A hand-over of the CPU
- * in the port will add its fields in a cache line of their own.
+ * never older than those that were read before it but are written after it.
  */
 #ifndef UNIS_PORT_SHM_H
 #define UNIS_PORT_SHM_H

@@ -34,27 +34,48 @@ struct turn {
   uint32_t taken;        /* packets */
   uint32_t stale;        /* a word to rest that was not renewed */
   const void *empty;     /* the first queue that was found empty since packets came; or NULL */
+  uint32_t empty_polls;  /* since then */
 };
+
+/* Of queues that a thread polls in turn; so often in vain, and it does not poll the first of them
+ * any more. */
+#define MOST_QUEUES 1024
 
 static struct unis_turns *turns;
 static struct taken_port ports[RTE_MAX_ETHPORTS];
 static __thread struct turn self;
 
+static bool thread_is_gone(int32_t tid) {
+  return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
+}
+
+/* Nobody's, or one of a thread that is gone. */
+static bool turn_take_place(struct unis_turn *place, bool of_dead) {
+  int32_t owner = __atomic_load_n(&place->tid, __ATOMIC_RELAXED);
+
+  if (owner != 0 && !(of_dead && thread_is_gone(owner))) return false;
+  if (!__atomic_compare_exchange_n(&place->tid, &owner, rte_sys_gettid(), 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED))
+    return false;
+  __atomic_store_n(&place->leave, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&place->rest, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&place->passed, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&place->began, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+/* What the program finds in errno is its own. */
 static void turn_find_place(struct turn *turn) {
-  int32_t tid = rte_sys_gettid();
-  int32_t nobody;
+  int before = errno;
   int i;
 
   turn->asked = 1;
-  for (i = 0; i < UNIS_TURNS_THREADS; i++) {
-    nobody = 0;
-    if (!__atomic_compare_exchange_n(&turns->threads[i].tid, &nobody, tid, 0, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED))
-      continue;
-    turn->shm = &turns->threads[i];
-    __atomic_store_n(&turn->shm->began, 1, __ATOMIC_RELEASE);
-    return;
+  for (i = 0; i < 2 * UNIS_TURNS_THREADS && turn->shm == NULL; i++) {
+    struct unis_turn *place = &turns->threads[i % UNIS_TURNS_THREADS];
+
+    if (turn_take_place(place, i >= UNIS_TURNS_THREADS)) turn->shm = place;
   }
+  errno = before;
 }
 
 static void turn_end(struct turn *turn) {
@@ -62,6 +83,7 @@ static void turn_end(struct turn *turn) {
 
   turn->taken = 0;
   turn->empty = NULL;
+  turn->empty_polls = 0;
   __atomic_store_n(&shm->passed, shm->began, __ATOMIC_RELEASE);
 }
 
@@ -97,7 +119,7 @@ static void turn_rest(struct turn *turn, uint32_t word) {
 static inline bool turn_is_dry(struct turn *turn, const void *queue) {
   if (turn->empty == queue) return true;
   if (turn->empty == NULL) turn->empty = queue;
-  return false;
+  return ++turn->empty_polls > MOST_QUEUES;
 }
 
 static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bufs,
@@ -120,6 +142,7 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   if (n > 0) {
     turn->taken += n;
     turn->empty = NULL;
+    turn->empty_polls = 0;
   } else if (turn_is_dry(turn, queue)) {
     if (rest != 0 && rest != turn->stale)
       turn_rest(turn, rest);

@@ -147,6 +147,16 @@ TEST_F(UnisPortsTest, AllPortsOfARoundHaveToBeEmpty) {
   EXPECT_EQ(Turns_() - before, 200u);
 }
 
+TEST_F(UnisPortsTest, APortThatIsNoLongerPolledKeepsNoTurn) {
+  const std::uint16_t one = Open("net_null0", false);
+  const std::uint16_t two = Open("net_null1", false);
+  Poll(two);
+  Begin(1'000'000);
+  Poll(one);
+  for (int i = 0; i < 5'000; ++i) Poll(two);
+  EXPECT_GE(Turns_(), 1'000U);
+}
+
 TEST_F(UnisPortsTest, ATurnThatIsAskedForEndsAtTheNextPoll) {
   const std::uint16_t full = Open("net_null0", true);
   Poll(full);
@@ -219,7 +229,6 @@ class UnisPortsRestTest : public UnisPortsTest {
     end_ = true;
     if (turn_ != nullptr) Wake();
     if (poller_.joinable()) poller_.join();
-    if (turn_ != nullptr) turn_->tid = 0;  // its place for the next
     UnisPortsTest::TearDown();
   }
   void Wake() {
@@ -299,15 +308,33 @@ TEST_F(UnisPortsTest, AThreadWithoutAPlacePolls) {
   const std::uint16_t full = Open("net_null0", true);
   Poll(full);
   Begin(kBurst);
-  std::vector<pid_t> threads;
-  for (int i = 0; i < UNIS_TURNS_THREADS + 8; ++i) {
-    std::thread([&] {
-      threads.push_back(gettid());
+  constexpr int kThreads = UNIS_TURNS_THREADS + 8;
+  std::atomic<int> done = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
       for (int polls = 0; polls < 3; ++polls) EXPECT_EQ(Poll(full), kBurst);
+      ++done;
+      Eventually([&] { return done == kThreads; });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, kThreads);
+}
+
+TEST_F(UnisPortsTest, ThePlaceOfAThreadThatIsGoneIsFree) {
+  const std::uint16_t full = Open("net_null0", true);
+  for (int i = 0; i < 2 * UNIS_TURNS_THREADS; ++i) {
+    std::thread([&] {
+      errno = ENOTTY;
+      Poll(full);
+      EXPECT_EQ(errno, ENOTTY);
+      unis_turn* const turn = turns_->Of(gettid());
+      ASSERT_NE(turn, nullptr) << i;
+      EXPECT_EQ(Load(turn->rest), 0U);
+      Store(turn->rest, 5);  // said to it when it had gone
     }).join();
   }
-  for (const pid_t thread : threads)  // their places for other tests
-    if (unis_turn* const turn = turns_->Of(thread); turn != nullptr) turn->tid = 0;
 }
 
 }  // namespace
