@@ -25,7 +25,6 @@
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_memzone.h>
-#include <rte_prefetch.h>
 #include <rte_ring.h>
 #include <string.h>
 
@@ -71,9 +70,12 @@ static void engine_look(struct port *port) {
   }
 }
 
+/* The NF finds the packets cold, in the cache of another core or in this one's second: it knows
+ * what of them it will read, and mostly fetches that ahead itself. Nothing is fetched here, nor are
+ * bytes counted, as in DPDK's own ring driver: each was a wait for a line of each packet, and
+ * together 4 to 9 % of what light functions pass. A store waits for none. */
 static uint16_t port_rx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) {
   struct port *port = queue;
-  uint64_t bytes = 0;
   unsigned int n, i;
 
   if (unlikely(port->shm->polling_tid == 0)) {
@@ -84,31 +86,17 @@ static uint16_t port_rx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) {
   counter_add(&port->shm->polls, 1);
   if (unlikely(port->shm->polls % LOOK_EVERY == 0) && port->engine != NULL) engine_look(port);
   if (n == 0) return 0;
-  /* The packets were last touched by another process or core: their lines are fetched side by side
-   * here, not one after the other in the NF. */
-  for (i = 0; i < n; i++) rte_prefetch0(bufs[i]);
-  for (i = 0; i < n; i++) {
-    bufs[i]->port = port->port_id;
-    bytes += bufs[i]->pkt_len;
-    rte_prefetch0(rte_pktmbuf_mtod(bufs[i], void *));
-  }
+  for (i = 0; i < n; i++) bufs[i]->port = port->port_id;
   counter_add(&port->shm->rx_packets, n);
-  counter_add(&port->shm->rx_bytes, bytes);
   return n;
 }
 
 static uint16_t port_tx(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) {
   struct port *port = queue;
-  uint64_t bytes = 0;
-  unsigned int n, i, room;
+  unsigned int n;
 
-  /* A packet that is in the ring may be freed by the other side: count before. The one producer
-   * is this thread, so the room can only grow until the enqueue. */
-  room = port->tx == NULL ? 0 : RTE_MIN(rte_ring_free_count(port->tx), nb_bufs);
-  for (i = 0; i < room; i++) bytes += bufs[i]->pkt_len;
-  n = room == 0 ? 0 : rte_ring_sp_enqueue_burst(port->tx, (void **)bufs, room, NULL);
+  n = port->tx == NULL ? 0 : rte_ring_sp_enqueue_burst(port->tx, (void **)bufs, nb_bufs, NULL);
   counter_add(&port->shm->tx_packets, n);
-  counter_add(&port->shm->tx_bytes, bytes);
   if (n < nb_bufs) counter_add(&port->shm->tx_refused, nb_bufs - n);
   return n;
 }
@@ -164,9 +152,7 @@ static int port_stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats) 
   const struct port *port = dev->data->dev_private;
 
   stats->ipackets = port->shm->rx_packets;
-  stats->ibytes = port->shm->rx_bytes;
   stats->opackets = port->shm->tx_packets;
-  stats->obytes = port->shm->tx_bytes;
   stats->oerrors = port->shm->tx_refused;
   return 0;
 }

@@ -24,9 +24,7 @@ struct unis_heartbeat {
 struct unis_port_shm {
   uint64_t polls;      /* calls of rx_burst, with or without packets */
   uint64_t rx_packets; /* handed to the NF */
-  uint64_t rx_bytes;
   uint64_t tx_packets; /* taken from the NF and put into the egress */
-  uint64_t tx_bytes;
   uint64_t tx_refused;   /* offered by the NF when the egress was full */
   int32_t polling_tid;   /* thread that polls; 0: none has polled yet */
   int32_t polling_lcore; /* EAL's number of that thread and 1 more; 0: unknown */
