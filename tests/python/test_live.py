@@ -153,6 +153,20 @@ def test_a_chain_is_added_and_removed_again(place: Place) -> None:
     assert calls.count("Apply") == 3, "a chain that goes is let run empty first"
 
 
+def test_a_goal_that_the_rings_that_are_there_do_not_keep_is_told(place: Place) -> None:
+    """A chain that runs keeps its rings."""
+    place.unis("up", write(place), "-d")
+    chains = {
+        "one": {"match": [{"dst_port": 80}], "path": ["a"], "slo": {"p95_latency": "1us"}},
+        "two": {"path": ["b"]},
+    }
+    for more in (["--dry-run"], []):
+        said = place.unis("apply", write(place, chains=chains), *more)
+        assert said.count("a p95 latency of 1us will not be kept") == 1
+    result = json.loads(place.unis("-q", "apply", write(place, chains=chains), "--json"))
+    assert result["notes"] == [], "told once"
+
+
 def test_other_arguments_and_another_policy(place: Place) -> None:
     place.unis("up", write(place), "-d")
     before = row(place)["functions"]

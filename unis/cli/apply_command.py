@@ -67,6 +67,8 @@ def _ask(directory: RunDirectory, request: dict[str, Any]) -> dict[str, Any]:
 
 def _show(name: str, result: dict[str, Any]) -> None:
     steps = result["difference"]
+    for note in result["notes"]:
+        say(note)
     if not steps["changes"] and not steps["refused"]:
         say(f"{name}: nothing is to be changed")
         return

@@ -71,7 +71,12 @@ def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say
     machine = Machine(frozenset(request.cpus))
     new = plan_next(Path(request.file), run.plan, machine, request.variables)
     steps = difference(run.plan, new, missing)
-    result = {"difference": steps.as_dict(), "applied": False, "seconds": 0.0}
+    result: dict[str, Any] = {
+        "difference": steps.as_dict(),
+        "notes": [note for note in new.notes if note not in run.plan.notes],
+        "applied": False,
+        "seconds": 0.0,
+    }
     if request.dry_run:
         return result
     if not steps:
