@@ -4,6 +4,7 @@
 
 #include "engine/contract/to_proto.h"
 #include "engine/run/account.h"
+#include "engine/run/services.h"
 
 namespace unis {
 namespace {
@@ -18,15 +19,25 @@ std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
   return end > begin ? end - begin : 0;
 }
 
-using Counters = std::map<std::string, std::uint64_t>;
-
 // Of what was there at both moments.
-void FillGrown(const Counters& begin, const Counters& end,
-               google::protobuf::Map<std::string, std::uint64_t>& grown) {
+template <typename Counters, typename Map>
+void FillGrown(const Counters& begin, const Counters& end, Map& grown) {
   for (const auto& [name, count] : end) {
     const auto before = begin.find(name);
     if (before != begin.end()) grown[name] = Grown(before->second, count);
   }
+}
+
+// Of the functions' CPUs and of the platform's.
+StolenNs StolenOf(const Deployment& deployment) {
+  const StolenNs all = ReadStolen();
+  StolenNs stolen;
+  const auto add = [&](unsigned cpu) {
+    if (const auto of = all.find(cpu); of != all.end()) stolen.insert(*of);
+  };
+  for (const unsigned cpu : deployment.topology().cpus) add(cpu);
+  for (const Component* component : deployment.components()) add(CpuOfLcore(component->lcore()));
+  return stolen;
 }
 
 }  // namespace
@@ -49,6 +60,7 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
     snapshot.delivered[chain->name()] = chain->delivered.value();
     snapshot.delivered_bytes += chain->delivered_bytes.value();
   }
+  snapshot.stolen = StolenOf(deployment);
   snapshot.time = timer.Now();
   return snapshot;
 }
@@ -71,6 +83,7 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
   FillGrown(begin.delivered, end.delivered, *reply.mutable_chain_delivered());
   FillGrown(begin.turns, end.turns, *reply.mutable_function_turns());
   FillGrown(begin.packets, end.packets, *reply.mutable_function_packets());
+  FillGrown(begin.stolen, end.stolen, *reply.mutable_stolen_ns());
   return reply;
 }
 

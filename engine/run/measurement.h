@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/stolen_time.h"
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
 #include "engine/run/members.h"
@@ -26,6 +27,7 @@ struct Snapshot {
   std::vector<LatencyHistogram> latency;                        // per chain
   std::map<std::string, std::uint64_t> delivered;               // by chain
   std::map<std::string, std::uint64_t> cpu_ns, turns, packets;  // by function
+  StolenNs stolen;
 };
 
 // `counts`: of all schedulers so far.

@@ -16,7 +16,8 @@ NEARLY_NOTHING = {"rate": "20pps"}
 def cpu_seconds(machine: Machine, names: str) -> float:
     """What the functions of these names, or all together, have had of their CPU."""
     functions = machine.ps()["stats"]["functions"]
-    return sum(f["cpu_time_ns"] for f in functions if f["name"] in (names or f["name"])) / 1e9
+    had = sum(int(f["cpu_time_ns"]) for f in functions if f["name"] in (names or f["name"]))
+    return had / 1e9
 
 
 def share_of_cpu(machine: Machine, names: str = "", seconds: float = 2.0) -> float:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unis.bench.latency import Result, Row
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary
 from unis.report.latency import frontier, picture
@@ -20,6 +21,7 @@ def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> 
         experiment="frontier", cost="light", length=3, ring=256, policy=policy,
         controller=controller, yield_every=None, load=None, arrivals=None, offered_mpps=mpps,
         mpps=Quartiles(median=mpps, q1=mpps, q3=mpps), drops=0.0, latency_us={"p95": p95},
+        disturbed=Disturbance.of([]),
     )  # fmt: skip
 
 

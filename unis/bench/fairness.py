@@ -19,6 +19,7 @@ from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES, Ratio
 from unis.chain.load import LoadedChain
 from unis.measure import order
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Rounds, throughput
@@ -42,6 +43,7 @@ class TwoChains(BaseModel):
     ratio: Ratio | None  # the second chain's packets by the first's; None: that had none
     worst: float  # the least ratio of the one that had less by the other, of a window
     windows: int
+    disturbed: Disturbance
 
 
 class ManyFunctions(BaseModel):
@@ -56,6 +58,7 @@ class ManyFunctions(BaseModel):
     least_packets: int  # likewise
     longest_gap_us: float | None  # between two turns of a function; None: the trace is not whole
     traced_s: float
+    disturbed: Disturbance
 
 
 class Result(BaseModel):
@@ -110,6 +113,7 @@ def two_chains(arm: Arm, rounds: Rounds) -> TwoChains:
             min(both) / max(both) if any(both) else 0.0 for both in zip(first, second, strict=True)
         ),
         windows=len(first),
+        disturbed=Disturbance.of(_windows(rounds, arm)),
     )
 
 
@@ -132,6 +136,7 @@ def many_functions(arm: Arm, rounds: Rounds, trace: pb.TraceReply) -> ManyFuncti
         ),
         longest_gap_us=gap,
         traced_s=(trace.end_ns - trace.begin_ns) / 1e9,
+        disturbed=Disturbance.of(windows),
     )
 
 

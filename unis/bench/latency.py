@@ -22,6 +22,7 @@ from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import COOPERATIVE, POLICIES
 from unis.chain.load import LoadedChain
 from unis.measure import order
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, throughput
@@ -52,6 +53,7 @@ class Row(BaseModel):
     mpps: Quartiles
     drops: float  # a second
     latency_us: dict[str, float | None]
+    disturbed: Disturbance
 
 
 class Result(BaseModel):
@@ -208,6 +210,7 @@ class _Bench:
             mpps=summary.mpps,
             drops=summary.drops.per_second,
             latency_us=summary.latency_us,
+            disturbed=summary.disturbed,
         )
 
 

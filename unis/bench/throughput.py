@@ -19,6 +19,7 @@ from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
 from unis.measure import order
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
 from unis.measure.windows import Arm, Rounds
@@ -75,6 +76,7 @@ class Row(BaseModel):
     drops: float  # a second
     switches_per_s: float  # the engine's
     latency_us: dict[str, float | None]
+    disturbed: Disturbance
     windows: int
     line_transfer_ns: list[float]  # between the CPUs, by block
     blocks_left_out: int  # in which that changed
@@ -194,6 +196,7 @@ class _Case:
             drops=summary.drops.per_second,
             switches_per_s=summary.switches_per_second,
             latency_us=summary.latency_us,
+            disturbed=summary.disturbed,
             windows=len(rounds),
             line_transfer_ns=measured.transfers,
             blocks_left_out=measured.left_out,

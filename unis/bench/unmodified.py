@@ -26,6 +26,7 @@ from unis.bench.cooperative import (
 from unis.bench.spans import in_turn
 from unis.chain.load import LoadedChain
 from unis.measure import order
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds, throughput
@@ -44,6 +45,7 @@ class PolicyResult(BaseModel):
     mpps: Quartiles
     ratio_to_other: Paired | None  # None: `other` delivered nothing
     ratio_to_cooperative: Paired | None
+    disturbed: Disturbance
 
 
 class BlockResult(BaseModel):
@@ -183,6 +185,7 @@ def summarise(
                 mpps=Quartiles.of(throughput(rounds, arm)),
                 ratio_to_other=ratio(rounds, arm, "other", blocks) if "other" in arms else None,
                 ratio_to_cooperative=ratio(rounds, arm, "cooperative", blocks),
+                disturbed=Disturbance.of([windows[arm] for windows in rounds if arm in windows]),
             )
             for arm in arms
         },

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.bench_parts import WINDOW, lengths_of, paired_ratio, table_of
+from unis.cli.bench_parts import WINDOW, lengths_of, paired_ratio, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.engine import names
@@ -147,6 +147,7 @@ def unmodified(
         for name in dict.fromkeys(names_of):
             results[name] = unmodified_bench.compare(name, settings, say)
             out.print(_unmodified_table(name, results[name]))
+            print_disturbed(one.disturbed for one in results[name].policies.values())
             if alerts := results[name].alerts:
                 out.print(_alerts_table(name, alerts))
             if file:  # what there is, if a later one fails

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
+from unis.cli.terminal import out
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without numpy
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from unis.measure.disturbance import Disturbance
     from unis.measure.paired import Paired
 
 WINDOW = 0.2  # seconds
@@ -24,6 +26,14 @@ def table_of(title: str, first: str, numbers: Sequence[str]) -> Table:
     for column in numbers:
         table.add_column(column, justify="right", no_wrap=True)
     return table
+
+
+def print_disturbed(parts: Iterable[Disturbance]) -> None:
+    """Below a table, if its windows were disturbed."""
+    from unis.measure.disturbance import remark
+
+    if told := remark(parts):
+        out.print(told, markup=False, style="yellow")
 
 
 def paired_ratio(ratio: Paired | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, table_of
+from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import costs_of, policies_of
@@ -104,6 +104,8 @@ def _print(result: Result) -> None:
             "–" if gap is None else f"{gap / 1e3:.2f}",
         )
     out.print(table)
+    print_disturbed(pair.disturbed for pair in result.two_chains)
+    print_disturbed(row.disturbed for row in result.many_functions)
 
 
 def _ratio(ratio: Ratio | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, table_of
+from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import costs_of, policies_of, rings_of, us_text
@@ -133,3 +133,4 @@ def _print(result: Result, policies: tuple[str, ...]) -> None:
         most = [result.frontier(policy, us) for us in BOUNDS_US]
         table.add_row(policy, *("–" if mpps is None else f"{mpps:.3f}" for mpps in most))
     out.print(table)
+    print_disturbed(row.disturbed for row in result.rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, ratio_cells, table_of
+from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, ratio_cells, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.engine.limits import limit
@@ -149,6 +149,7 @@ def _print(rows: list[Row]) -> None:
             *(us_text(row.latency_us[name]) for name in ("p50", "p95")),
         )
     out.print(table)
+    print_disturbed(row.disturbed for row in rows)
 
 
 def us_text(us: float | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel
 
 from unis.engine.histogram import Latency
+from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.windows import Rounds, throughput
 from unis.v1 import engine_pb2 as pb
@@ -34,6 +35,7 @@ class PolicySummary(BaseModel):
     drops: Drops
     switches_per_second: float
     latency_us: dict[str, float | None]
+    disturbed: Disturbance
 
 
 class MachineSummary(BaseModel):
@@ -101,6 +103,7 @@ def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:
         ),
         switches_per_second=sum(window.switches for window in windows) / seconds,
         latency_us=latency_of(rounds, arm).percentiles_us(_PERCENTILES),
+        disturbed=Disturbance.of(windows),
     )
 
 

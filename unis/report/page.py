@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from unis.measure import disturbance
 from unis.measure.paired import Paired, ratio_text
 from unis.measure.summary import BASELINE, SUBJECT, Summary, latency_of
 from unis.measure.windows import Rounds, throughput
@@ -147,12 +148,14 @@ def _paired(value: Paired | None) -> Markup:
 
 def remarks(summary: Summary) -> list[str]:
     """What a reader of the table would otherwise not know."""
-    return [
+    told = [
         f"{arm}: in {result.windows_without_packets} of its windows ({result.window_s:.2g} s each) "
         "no packet arrived; those rounds have no ratio to it."
         for arm, result in summary.policies.items()
         if result.windows_without_packets
     ]
+    disturbed = disturbance.remark(result.disturbed for result in summary.policies.values())
+    return told + ([disturbed] if disturbed else [])
 
 
 def _facts(summary: Summary) -> dict[str, object]:

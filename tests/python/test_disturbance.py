@@ -1,0 +1,65 @@
+"""What was stolen from the CPUs of a run is told where it matters."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unis.measure.disturbance import Disturbance, remark
+from unis.measure.summary import summarise_arm
+from unis.v1 import engine_pb2 as pb
+
+SECOND = 10**9
+
+
+def window(*stolen: float, seconds: float = 1) -> pb.MeasureReply:
+    """A window in which this share of each CPU was stolen."""
+    ns = round(seconds * SECOND)
+    return pb.MeasureReply(
+        window_ns=ns, stolen_ns={cpu: round(share * ns) for cpu, share in enumerate(stolen)}
+    )
+
+
+shares = st.lists(st.floats(0, 1), min_size=2, max_size=2)
+
+
+@given(st.lists(shares, max_size=20), st.lists(shares, max_size=20))
+def test_parts_of_equal_windows_add_up(one: list[list[float]], other: list[list[float]]) -> None:
+    first, second = [window(*cpus) for cpus in one], [window(*cpus) for cpus in other]
+    whole = Disturbance.of(first + second)
+    added = Disturbance.of(first) + Disturbance.of(second)
+    assert added == whole.model_copy(update={"stolen": pytest.approx(whole.stolen)})
+    assert 0 <= whole.stolen <= whole.worst <= 1
+    assert whole.disturbed <= whole.windows == len(one) + len(other)
+
+
+def test_long_windows_count_for_more() -> None:
+    found = Disturbance.of([window(0.1, 0.1, seconds=3), window(0, 0, seconds=1)])
+    assert found.stolen == pytest.approx(0.075)
+    assert (found.windows, found.disturbed) == (2, 1)
+    assert found.worst == pytest.approx(0.1)
+
+
+def test_a_run_that_was_disturbed_says_so() -> None:
+    quiet = Disturbance.of([window(0, 0)] * 9)
+    assert remark([quiet]) is None
+    assert remark([]) is None
+    told = remark([quiet, Disturbance.of([window(0.3, 0.1)])])
+    assert told
+    assert "2.0% of the CPUs' time" in told
+    assert "1 of 10 windows" in told
+    assert "up to 20%" in told
+
+
+def test_a_tick_now_and_then_is_none() -> None:
+    """10 ms of one CPU in one of 50 windows of 0.2 s."""
+    assert remark([Disturbance.of([window(0, 0, seconds=0.2)] * 49 + [window(0.05, 0)])]) is None
+
+
+def test_a_machine_that_does_not_tell_is_not_disturbed() -> None:
+    assert Disturbance.of([pb.MeasureReply(window_ns=SECOND)]).stolen == 0
+
+
+def test_an_arm_has_that_of_its_windows() -> None:
+    rounds = [{"unis": window(0.5, 0.5), "rr": window(0, 0)}] * 3
+    assert summarise_arm(rounds, "unis").disturbed.disturbed == 3
+    assert summarise_arm(rounds, "rr").disturbed.disturbed == 0
