@@ -192,6 +192,7 @@ Control::Counts Control::counts() {
         core.resting = scheduler.resting();
         if (!core.resting) core.current = scheduler.Current();
         core.quota = scheduler.Quota();
+        core.switch_ns = scheduler.SwitchNs();
         if (controller_ && scheduler.settings().idle_after > 0)
           core.cannot_rest = controller_->WhoCannotRest(scheduler.core());
       }

@@ -53,6 +53,7 @@ class Control {
       bool resting = false;                  // then nobody is the current one
       std::optional<TaskIndex> cannot_rest;  // one for which the core spins without work
       std::uint32_t quota = 0;               // packets of a turn; 0: nobody hands the CPU over
+      Nanoseconds switch_ns = 0;             // from decision to work, as seen
     };
     std::vector<Core> cores;
     std::vector<std::uint64_t> switched_in;  // per task

@@ -22,6 +22,7 @@ struct ScheduleCounts {
     bool resting = false;
     std::optional<std::string> cannot_rest;  // function
     std::uint32_t quota = 0;                 // packets of a turn; 0: nobody hands the CPU over
+    Nanoseconds switch_ns = 0;               // from decision to work, as seen
   };
   std::map<unsigned, Core> cores;                    // by CPU
   std::map<std::string, std::uint64_t> switched_in;  // by function
@@ -41,6 +42,7 @@ struct ScheduleCounts {
       core.rests += counts.cores[i].rests;
       core.resting = counts.cores[i].resting;
       core.quota = counts.cores[i].quota;
+      core.switch_ns = counts.cores[i].switch_ns;
       if (counts.cores[i].cannot_rest) core.cannot_rest = name(*counts.cores[i].cannot_rest);
       if (counts.cores[i].current) core.current = name(*counts.cores[i].current);
     }

@@ -117,6 +117,7 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_rests(core.rests);
     out.set_resting(core.resting);
     out.set_quota(core.quota);
+    out.set_switch_ns(static_cast<std::uint64_t>(core.switch_ns));
     out.set_cannot_rest(core.cannot_rest.value_or(""));
     out.set_current(core.current.value_or(""));
   }

@@ -48,9 +48,6 @@ class ProcessController {
   virtual bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept = 0;
   // Lets `first` run, and no other task of the core. False: it could not; none of them runs.
   virtual bool Start(CoreIndex core, TaskIndex first) noexcept = 0;
-  // True: the task that the core was switched to last has been seen to run. A controller that
-  // cannot see it says false; then the time that a switch takes decides.
-  virtual bool Settled(CoreIndex) const noexcept { return false; }
 
   // The tasks of the core sleep from now on, where each polls next, and the CPU is anybody's; to be
   // renewed by another call within kRestHolds. False: it cannot be; none of them does.

@@ -53,7 +53,6 @@ struct FakeController final : ProcessController {
   std::vector<SwitchCall> switches;  // those that were carried out
   std::vector<std::pair<CoreIndex, TaskIndex>> starts;
   std::vector<TaskIndex> dead;  // cannot be switched to
-  bool settled = false;
   bool IsDead(TaskIndex task) const {
     return std::find(dead.begin(), dead.end(), task) != dead.end();
   }
@@ -86,7 +85,6 @@ struct FakeController final : ProcessController {
     return true;
   }
   void WakeOne(TaskIndex task) noexcept override { std::erase(dozing, task); }
-  bool Settled(CoreIndex) const noexcept override { return settled; }
 
   // Of tasks that pass the CPU on.
   std::vector<TaskIndex> in_line;

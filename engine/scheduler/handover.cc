@@ -28,7 +28,7 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
     reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);
     if (reason == SwitchReason::kSliceExpired) next = ChooseOfThoseWeRun(now, false);
   } else {
-    if (now < settled_ && !SeenSettled(now)) return false;
+    if (!Settled(now)) return false;
     if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
     FollowCost(now);
     reason = LeaveReason(now);

@@ -88,6 +88,7 @@ bool Scheduler::WakeUp(Nanoseconds now) noexcept {
     else
       switched = SwitchTo(next, SwitchReason::kIngressLow, now);
   }
+  awaited_ = false;  // to wake up is no switch
   controller_.Wake(core_, Current());
   return switched;
 }

@@ -24,7 +24,8 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
       settings_(settings),
       controller_(controller),
       observer_(observer),
-      core_(core) {
+      core_(core),
+      switch_time_(settings.switch_time.value_or(settings.lead)) {
   for (TaskIndex index = 0; index < tasks.tasks.size(); ++index) {
     if (tasks.tasks[index].core == core) Add(tasks, index);
   }
@@ -125,7 +126,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
     if (!resting_) next_decision_ = std::max(next_decision_, NextLook(now));
     return switched;
   }
-  if (now < settled_ && !SeenSettled(now)) return false;
+  if (!Settled(now)) return false;
   if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
   FollowCost(now);
   quiet_until_ = QuietAtMost(slice_end_ - settings_.lead);
@@ -133,7 +134,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   const Choice next = reason ? Choose(*reason, now) : Choice{};
   const bool switched = next.task != kNone && SwitchTo(next, *reason, now);  // line 14
   if (next.task == kNone) LookForRest(now);
-  if (settings_.lazy && !reason && !resting_)
+  if (settings_.lazy && !reason && !resting_ && !awaited_)
     next_decision_ = std::max(next_decision_, quiet_until_);
   return switched;
 }
@@ -166,13 +167,30 @@ void Scheduler::OnSelfSwitch(TaskIndex now_runs) noexcept {
   next_decision_ = now + settings_.interval;
 }
 
-// Whether the controller knows that the last switch is over. From then on the slice counts.
-bool Scheduler::SeenSettled(Nanoseconds now) noexcept {
-  if (!controller_.Settled(core_)) return false;
-  still_since_ -= settled_ - now;
+// Whether the last switch is over: the task that was switched to has taken packets, or has had as
+// long as a switch takes. Its slice counts from when it was seen.
+bool Scheduler::Settled(Nanoseconds now) noexcept {
+  if (!awaited_) return now >= settled_;
+  if (TakenBy(tasks_[current_]) == taken_before_) {
+    awaited_ = now - decided_ < switch_time_.Most();
+    return now >= settled_;
+  }
+  awaited_ = false;
+  switch_time_.See(now - decided_);
   settled_ = now;
   slice_end_ = now + slice_;
   return true;
+}
+
+// Of several threads of a function nobody knows which takes the packets; without a measure to begin
+// with there is nothing to hold what is seen against.
+void Scheduler::AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept {
+  const TaskState& task = tasks_[current_];
+  awaited_ = settings_.online_cost && switch_time() > 0 && task.crew == kNone &&
+             reason != SwitchReason::kStart && reason != SwitchReason::kSelf;
+  if (!awaited_) return;
+  taken_before_ = TakenBy(task);
+  decided_ = now;
 }
 
 // Lines 13, 17 and 18, and the record of the switch.
@@ -187,6 +205,7 @@ void Scheduler::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept {
   if (reason != SwitchReason::kSelf) settled_ += switch_time();
   slice_end_ = settled_ + slice_;
   if (tasks_[next].crew != kNone) BeginTurn(next);
+  AwaitFirstPackets(reason, now);
   if (settings_.online_cost) FollowSwitch(left, reason, now, began);
   if (!settings_.handover || reason != SwitchReason::kSelf) {  // the controller counts those
     if (reason != SwitchReason::kStart) ++switches_;

@@ -14,6 +14,7 @@
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/cost_follower.h"
 #include "engine/scheduler/quota_search.h"
+#include "engine/scheduler/switch_time.h"
 #include "engine/scheduler/task.h"
 
 namespace unis {
@@ -34,7 +35,8 @@ struct SchedulerSettings {
   // has left (until ingress ≤ θmin, egress ≥ θmax or the end of the slice) lasts no longer than
   // this.
   Nanoseconds lead = 0;
-  // From the decision until the next task runs, when its slice begins; absent: lead.
+  // From the decision until the next task runs, when its slice begins; absent: lead. With
+  // `online_cost` that is where it starts (switch_time.h).
   std::optional<Nanoseconds> switch_time;
   // As printed, up to θmin packets may lie in a ring for ever when the traffic stops. A task with
   // packets in front that has neither run nor been seen without any for so long counts as having
@@ -97,6 +99,9 @@ class alignas(64) Scheduler {
   // cost · γ · capacity(egress) (section 4.4.2); the least over the paths that hold packets, or
   // over all if none does. `task` is of this core.
   Nanoseconds TimeSlice(TaskIndex task) const noexcept;
+
+  // From the decision until the next task runs, as it was seen last.
+  Nanoseconds SwitchNs() const noexcept { return switch_time_.ns(); }
 
   // The invariant: current task and wait queue are a permutation of the tasks. For tests.
   bool QueueIsSound() const noexcept;
@@ -183,13 +188,12 @@ class alignas(64) Scheduler {
   void Join(TaskIndex index);
   bool Decide(Nanoseconds now) noexcept;
   bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
-  bool SeenSettled(Nanoseconds now) noexcept;
+  bool Settled(Nanoseconds now) noexcept;
+  void AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept;
   void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
   void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
   Nanoseconds SliceOf(const TaskState& task) const noexcept;
-  Nanoseconds switch_time() const noexcept {
-    return settings_.switch_time.value_or(settings_.lead);
-  }
+  Nanoseconds switch_time() const noexcept { return switch_time_.ns(); }
   Slot SlotOf(TaskIndex task) const noexcept;
 
   // decide.cc
@@ -275,6 +279,8 @@ class alignas(64) Scheduler {
   Nanoseconds settled_ = 0;  // until then the last switch is under way
   Nanoseconds slice_end_ = 0;
   Slot current_ = 0;
+  bool awaited_ = false;            // the first packets of who was switched to
+  std::uint16_t taken_before_ = 0;  // what it had taken by then
   bool ranks_ = false;  // a task of this core has several paths, or a function several threads
   bool all_pass_on_ = false;  // the tasks of this core
   Slot left_ = kNone;         // the thread of a crew that was left last, until its turn has ended
@@ -323,7 +329,9 @@ class alignas(64) Scheduler {
   ProcessController& controller_;
   SwitchObserver* observer_;
   const CoreIndex core_;
-  Slot head_ = kNone;  // of the wait queue
+  SwitchTime switch_time_;
+  Nanoseconds decided_ = 0;  // the last switch
+  Slot head_ = kNone;        // of the wait queue
   Slot tail_ = kNone;
   Nanoseconds max_wait_ = 0;  // 0: none
   Nanoseconds slice_ = 0;

@@ -122,29 +122,102 @@ TEST(LeadTest, ALongLeadLeavesNoTaskInASmallRingWaitingForEver) {
   EXPECT_EQ(rig.Current(0), 1u);
 }
 
-TEST(SettledTest, AControllerThatSeesTheSwitchEndsTheWaitForIt) {
-  for (const bool sees : {false, true}) {
-    Rig rig = LightTasks(WithLead(kLead), 3);
+SchedulerSettings Seeing() {
+  SchedulerSettings settings = WithLead(kLead);
+  settings.online_cost = true;
+  return settings;
+}
+
+// Three light tasks; `Take` is a burst that a task is seen to take.
+struct SwitchTimeTest : testing::Test {
+  explicit SwitchTimeTest(const SchedulerSettings& settings = Seeing())
+      : rig(settings, Apart(3), 1, Filled({kPlenty, 0, kPlenty, 0, kPlenty, 0})) {
     rig.cores.Start();
-    rig.monitor.packets[0] = 0;
-    rig.TickAt(kLead);
-    ASSERT_EQ(rig.Current(0), 1u);
-    rig.controller.settled = sees;
-    rig.monitor.packets[2] = 0;
-    rig.TickAt(kLead + kT);
-    EXPECT_EQ(rig.Current(0), sees ? 2u : 1u);
+  }
+  void Take(TaskIndex task) { rig.monitor.received[2 * task] += 64; }
+  // The current task has nothing left; the next one takes its first packets after `took`.
+  void Switch(Nanoseconds took) {
+    const TaskIndex before = rig.Current(0);
+    now += kSlice / 2;
+    Take(before);
+    rig.monitor.packets[2 * before] = 0;
+    rig.TickAt(now);
+    rig.monitor.packets[2 * before] = kPlenty;
+    ASSERT_NE(rig.Current(0), before);
+    for (const Nanoseconds end = now + took; now < end;) {
+      now += kT;
+      if (now >= end) Take(rig.Current(0));
+      rig.TickAt(now);
+    }
+  }
+  Nanoseconds Learned() const { return rig.cores[0].SwitchNs(); }
+  Rig rig;
+  Nanoseconds now = 0;
+};
+
+TEST_F(SwitchTimeTest, IsWhatWasMeasuredUntilAnotherIsSeen) {
+  EXPECT_EQ(Learned(), kLead);
+  Switch(3 * kLead);
+  Switch(3 * kLead);
+  EXPECT_EQ(Learned(), kLead) << "twice may be an accident";
+  Switch(3 * kLead);
+  EXPECT_EQ(Learned(), 3 * kLead);
+}
+
+TEST_F(SwitchTimeTest, OneThatIsInterruptedChangesNothing) {
+  for (int i = 0; i < 20; ++i) {
+    Switch(i % 5 == 0 ? 10 * kLead : 2 * kLead);
+    if (i > 5) {
+      EXPECT_EQ(Learned(), 2 * kLead) << i;
+    }
   }
 }
 
-TEST(SettledTest, TheSliceBeginsWhenTheSwitchWasSeenToBeOver) {
-  Rig rig = LightTasks(WithLead(kLead), 2);
-  rig.cores.Start();
-  rig.controller.settled = true;
-  rig.TickAt(kT);  // 3 µs before the time would say so
-  rig.TickAt(kT + kLightSlice - kLead - 1);
-  EXPECT_EQ(rig.Current(0), 0u);
-  rig.TickAt(2 * kT + kLightSlice - kLead);
-  EXPECT_EQ(rig.Current(0), 1u);
+TEST_F(SwitchTimeTest, StaysNearWhatWasMeasured) {
+  for (int i = 0; i < 5; ++i) Switch(kT);
+  EXPECT_EQ(Learned(), std::max(kT, kLead / 4));
+  for (int i = 0; i < 5; ++i) Switch(100 * kLead);
+  EXPECT_LE(Learned(), 4 * kLead);
+}
+
+TEST_F(SwitchTimeTest, WhereNobodyIsSeenToTakePacketsTimeDecides) {
+  rig.monitor.packets[0] = 0;
+  rig.TickAt(kLead);
+  ASSERT_EQ(rig.Current(0), 1U);
+  rig.monitor.packets[2] = 0;
+  rig.TickAt(2 * kLead - kT);
+  EXPECT_EQ(rig.Current(0), 1U);
+  rig.TickAt(2 * kLead);
+  EXPECT_EQ(rig.Current(0), 2U);
+  EXPECT_EQ(Learned(), kLead);
+}
+
+TEST_F(SwitchTimeTest, ATaskThatIsSeenToWorkMayBeLeft) {
+  rig.monitor.packets[0] = 0;
+  rig.TickAt(kLead);
+  Take(1);
+  rig.monitor.packets[2] = 0;
+  rig.TickAt(kLead + kT);
+  EXPECT_EQ(rig.Current(0), 2U);
+}
+
+TEST_F(SwitchTimeTest, TheSliceBeginsWhenItWasSeen) {
+  Switch(3 * kLead);
+  const TaskIndex task = rig.Current(0);
+  const Nanoseconds end = now + kSlice - kLead;
+  rig.TickAt(end - 1);
+  EXPECT_EQ(rig.Current(0), task);
+  rig.TickAt(end + kT);
+  EXPECT_NE(rig.Current(0), task);
+}
+
+struct AsPrintedTest : SwitchTimeTest {
+  AsPrintedTest() : SwitchTimeTest(WithLead(kLead)) {}
+};
+
+TEST_F(AsPrintedTest, NothingIsLearned) {
+  for (int i = 0; i < 10; ++i) Switch(3 * kLead);
+  EXPECT_EQ(Learned(), kLead);
 }
 
 TEST(LazyTest, LooksAgainLongBeforeTheWorkCanBeDone) {
