@@ -8,15 +8,15 @@
 namespace unis {
 namespace {
 
-using Tasks = std::vector<TaskIndex>;
-constexpr Nanoseconds kIdleAfter = 500'000;
-constexpr Nanoseconds kLook = 5'000;
-constexpr Nanoseconds kTurn = 30'000;
+using Asleep = std::vector<TaskIndex>;
+constexpr Nanoseconds kDozesAfter = 500'000;
+constexpr Nanoseconds kSleepersLook = 5'000;
+constexpr Nanoseconds kTurnTakes = 30'000;
 
 SchedulerSettings Dozing() {
   SchedulerSettings settings;
   settings.handover = true;
-  settings.idle_after = kIdleAfter;
+  settings.idle_after = kDozesAfter;
   settings.max_wait = 1'000'000;
   return settings;
 }
@@ -29,7 +29,7 @@ CostedTasks BusyBesideChain() {
 
 struct DozeTest : testing::Test {
   explicit DozeTest(const SchedulerSettings& settings = Dozing(),
-                    const CostedTasks& tasks = BusyBesideChain(), Tasks line = {0, 1, 2, 3})
+                    const CostedTasks& tasks = BusyBesideChain(), Asleep line = {0, 1, 2, 3})
       : rig(settings, tasks, 1, Filled({kPlenty, 0, 0, 0, 0, 0})) {
     rig.controller.can_rest = true;
     rig.controller.in_line = std::move(line);
@@ -40,7 +40,7 @@ struct DozeTest : testing::Test {
   void Pass(Nanoseconds time) {
     for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;) {
       if (rig.timer.now >= next_turn) {
-        next_turn = rig.timer.now + kTurn;
+        next_turn = rig.timer.now + kTurnTakes;
         do turn = (turn + 1) % 4;
         while (std::ranges::count(rig.controller.dozing, turn) > 0);
         rig.controller.turn = {.task = turn, .begun = true};
@@ -49,7 +49,7 @@ struct DozeTest : testing::Test {
       rig.TickAt(rig.timer.now + kT);
     }
   }
-  const Tasks& Asleep() const { return rig.controller.dozing; }
+  const Asleep& Sleepers() const { return rig.controller.dozing; }
 
   Rig rig;
   TaskIndex turn = 0;
@@ -57,10 +57,10 @@ struct DozeTest : testing::Test {
 };
 
 TEST_F(DozeTest, ThoseWithoutPacketsSleepAndTheOtherGoesOn) {
-  Pass(kIdleAfter);
-  EXPECT_EQ(Asleep(), Tasks{});
-  Pass(kIdleAfter);
-  EXPECT_EQ(Asleep(), (Tasks{1, 2, 3}));
+  Pass(kDozesAfter);
+  EXPECT_EQ(Sleepers(), Asleep{});
+  Pass(kDozesAfter);
+  EXPECT_EQ(Sleepers(), (Asleep{1, 2, 3}));
   EXPECT_TRUE(rig.controller.rests.empty()) << "the core works";
   EXPECT_TRUE(rig.controller.switches.empty());
   EXPECT_EQ(rig.Current(0), 0U);
@@ -68,35 +68,35 @@ TEST_F(DozeTest, ThoseWithoutPacketsSleepAndTheOtherGoesOn) {
 
 TEST_F(DozeTest, OneThatTakesWhatComesAtOnceStaysAwake) {
   for (int i = 0; i < 20; ++i) {
-    Pass(kIdleAfter / 2);
+    Pass(kDozesAfter / 2);
     ++rig.monitor.received[3];
   }
-  EXPECT_EQ(Asleep(), (Tasks{1, 3}));
+  EXPECT_EQ(Sleepers(), (Asleep{1, 3}));
 }
 
 TEST_F(DozeTest, OneThatHasPacketsStaysAwake) {
   rig.monitor.packets[3] = 1;
-  Pass(10 * kIdleAfter);
-  EXPECT_EQ(Asleep(), (Tasks{1, 3}));
+  Pass(10 * kDozesAfter);
+  EXPECT_EQ(Sleepers(), (Asleep{1, 3}));
 }
 
 TEST_F(DozeTest, APacketWakesItsTaskAndThoseBehindIt) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   rig.monitor.packets[3] = 1;
-  Pass(kLook + kT);
-  EXPECT_EQ(Asleep(), Tasks{1});
+  Pass(kSleepersLook + kT);
+  EXPECT_EQ(Sleepers(), Asleep{1});
   EXPECT_TRUE(rig.controller.switches.empty());
 }
 
 TEST_F(DozeTest, AndFromTheFirstOnAll) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   rig.monitor.packets[2] = 1;
-  Pass(kLook + kT);
-  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(kSleepersLook + kT);
+  EXPECT_EQ(Sleepers(), Asleep{});
 }
 
 TEST_F(DozeTest, SleepIsRenewedBeforeItEndsByItself) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   rig.controller.renewed = 0;
   Pass(10 * ProcessController::kRestHolds);
   EXPECT_GE(rig.controller.renewed, 3 * 20);
@@ -107,28 +107,28 @@ TEST_F(DozeTest, ThinTrafficDoesNotSleepAndWakeForEachPacket) {
   int slept = 0;
   for (int i = 0; i < 200; ++i) {
     rig.monitor.packets[2] = 1;
-    Pass(2 * kLook);
+    Pass(2 * kSleepersLook);
     rig.monitor.packets[2] = 0;
     ++rig.monitor.received[2];
-    Pass(2 * kIdleAfter);
-    slept += static_cast<int>(std::ranges::count(Asleep(), 1U));
+    Pass(2 * kDozesAfter);
+    slept += static_cast<int>(std::ranges::count(Sleepers(), 1U));
   }
   EXPECT_LE(slept, 10);
 }
 
 TEST_F(DozeTest, OneThatSleepsIsNotTheNextInLine) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   rig.TickAt(rig.timer.now + 2 * kSlice + 200'000);  // task 0 polls no more
   EXPECT_TRUE(rig.controller.switches.empty());
   rig.monitor.packets[4] = 1;
-  rig.TickAt(rig.timer.now + kLook);
-  EXPECT_EQ(Asleep(), (Tasks{1, 2}));
+  rig.TickAt(rig.timer.now + kSleepersLook);
+  EXPECT_EQ(Sleepers(), (Asleep{1, 2}));
   rig.TickAt(rig.timer.now + 60'000);
   EXPECT_EQ(rig.controller.switches, (std::vector<SwitchCall>{{0, 0, 3}}));
 }
 
 TEST_F(DozeTest, WhenNobodyHasPacketsTheCoreRestsAndItsFirstPacketWakesAll) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   rig.monitor.packets[0] = 0;
   for (int i = 0; i < 3000 && !rig.cores[0].resting(); ++i) rig.TickAt(rig.timer.now + kT);
   ASSERT_TRUE(rig.cores[0].resting());
@@ -136,20 +136,20 @@ TEST_F(DozeTest, WhenNobodyHasPacketsTheCoreRestsAndItsFirstPacketWakesAll) {
   rig.monitor.packets[0] = kPlenty;
   rig.TickAt(rig.timer.now + kT);
   EXPECT_EQ(rig.controller.woken.size(), 1U);
-  Pass(kIdleAfter);
-  EXPECT_EQ(Asleep(), Tasks{});
-  Pass(kIdleAfter);
-  EXPECT_EQ(Asleep(), (Tasks{1, 2, 3}));
+  Pass(kDozesAfter);
+  EXPECT_EQ(Sleepers(), Asleep{});
+  Pass(kDozesAfter);
+  EXPECT_EQ(Sleepers(), (Asleep{1, 2, 3}));
 }
 
 TEST_F(DozeTest, WhoCannotSleepDoesNot) {
   rig.controller.can_rest = false;
-  Pass(10 * kIdleAfter);
-  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(10 * kDozesAfter);
+  EXPECT_EQ(Sleepers(), Asleep{});
 }
 
 TEST_F(DozeTest, TheLineIsLookedAtNoMoreOftenForTheirSake) {
-  Pass(3 * kIdleAfter);
+  Pass(3 * kDozesAfter);
   const int before = rig.controller.looks;
   rig.controller.turn.reset();
   for (int i = 0; i < 200; ++i) rig.TickAt(rig.timer.now + kT);
@@ -167,8 +167,8 @@ struct NobodyDozesTest : DozeTest {
 };
 
 TEST_F(NobodyDozesTest, WhereIdleMeansSpinning) {
-  Pass(10 * kIdleAfter);
-  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(10 * kDozesAfter);
+  EXPECT_EQ(Sleepers(), Asleep{});
 }
 
 struct NotAllInLineTest : DozeTest {
@@ -176,8 +176,8 @@ struct NotAllInLineTest : DozeTest {
 };
 
 TEST_F(NotAllInLineTest, WhereOneMustBeSwitchedToNobodySleepsAlone) {
-  Pass(10 * kIdleAfter);
-  EXPECT_EQ(Asleep(), Tasks{});
+  Pass(10 * kDozesAfter);
+  EXPECT_EQ(Sleepers(), Asleep{});
 }
 
 }  // namespace
