@@ -142,6 +142,8 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
 // Lines 8, 9, 12, 15 and 16. A task that cannot be switched to goes to the back of the queue, so
 // that the next decision tries another.
 bool Scheduler::SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept {
+  // It may run before the call is over.
+  if (settings_.online_cost) taken_before_ = TakenBy(tasks_[next.task]);
   if (!controller_.Switch(core_, Current(), tasks_[next.task].index)) {
     ++failed_switches_;
     Remove(next);
@@ -188,9 +190,7 @@ void Scheduler::AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept
   const TaskState& task = tasks_[current_];
   awaited_ = settings_.online_cost && switch_time() > 0 && task.crew == kNone &&
              reason != SwitchReason::kStart && reason != SwitchReason::kSelf;
-  if (!awaited_) return;
-  taken_before_ = TakenBy(task);
-  decided_ = now;
+  if (awaited_) decided_ = now;
 }
 
 // Lines 13, 17 and 18, and the record of the switch.

@@ -13,12 +13,13 @@ namespace unis {
 
 class SwitchTime {
  public:
-  // What is seen counts for no less than a quarter of `first`, and no more than four times.
+  // What is seen counts for no less than `first`, for a task whose packets come late in its turn
+  // may be left before it is seen, and for no more than four times.
   explicit SwitchTime(Nanoseconds first) : first_(first), ns_(first) { seen_.fill(first); }
 
   // The median of the last five: an interrupt changes nothing.
   void See(Nanoseconds took) noexcept {
-    seen_[next_] = std::clamp(took, first_ / 4, Most());
+    seen_[next_] = std::clamp(took, first_, Most());
     next_ = (next_ + 1) % seen_.size();
     auto sorted = seen_;
     std::nth_element(sorted.begin(), sorted.begin() + kMiddle, sorted.end());
