@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.python.planned import EIGHT_CPUS, places, planned, small
+from tests.python.strategies import Data
+from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
+from unis.plan.planner import make_plan
 from unis.plan.rings import Known, RingChoice, choices, last_level_cache
 
 
@@ -77,6 +81,31 @@ def test_all_rings_of_a_chain_stay_in_the_cache() -> None:
 def test_a_chain_that_is_there_keeps_its_rings() -> None:
     assert choice(file(), known(50), c=256).slots == 256
     assert choice(file(ring=512), known(50), c=256).slots == 512
+
+
+OURS = {name: {"program": "sh"} for name in ("fw", "nat", "monitor")}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"links": [{"from": "ingress", "to": "fw", "slots": 256}]},
+        {
+            "functions": {
+                "fw": {"command": ["sh"]},
+                **{n: {"program": "sh"} for n in ("nat", "monitor")},
+            }
+        },
+    ],
+    ids=["a length stated of one link", "a memif before the first function"],
+)
+def test_planned_again_over_itself_a_chain_is_the_same(parts: Data) -> None:
+    """Though the link that its packets come in by is not as long as its rings."""
+    there = planned(small(**parts))
+    assert len({link.slots for link in there.links}) > 1
+    chain = LoadedChain(there.chain_file, ChainFile.model_validate(small(**parts)))
+    again = make_plan(chain, EIGHT_CPUS, (), places, there)
+    assert [link.slots for link in again.links] == [link.slots for link in there.links]
 
 
 @pytest.mark.parametrize(("text", "size"), [("32768K", 32 << 20), ("4M", 4 << 20), ("?", None)])

@@ -10,7 +10,6 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
-from unis.chain.values import INGRESS
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
 from unis.plan import cpus, memory, users, wiring
@@ -90,9 +89,8 @@ def make_plan(
 
 
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
-    """By chain, of those that are there."""
-    links_there = there.links if there else ()
-    return {link.stretch[0]: link.slots for link in links_there if link.stretch[1] == INGRESS}
+    """By chain, of those that are there: what `ring` was, whatever single links are."""
+    return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
 
 
 def _file_problems(chain: LoadedChain) -> list[Problem]:
