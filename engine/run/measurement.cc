@@ -45,6 +45,7 @@ StolenNs StolenOf(const Deployment& deployment) {
 Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
                       const ScheduleCounts& counts, const TscTimer& timer) {
   Snapshot snapshot;
+  snapshot.stolen = StolenOf(deployment);  // before the others: it takes longest
   const Topology& topology = deployment.topology();
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
     const std::string& name = topology.functions[i].config.name();
@@ -60,7 +61,6 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
     snapshot.delivered[chain->name()] = chain->delivered.value();
     snapshot.delivered_bytes += chain->delivered_bytes.value();
   }
-  snapshot.stolen = StolenOf(deployment);
   snapshot.time = timer.Now();
   return snapshot;
 }

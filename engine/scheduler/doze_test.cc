@@ -74,6 +74,14 @@ TEST_F(DozeTest, OneThatTakesWhatComesAtOnceStaysAwake) {
   EXPECT_EQ(Sleepers(), (Asleep{1, 3}));
 }
 
+TEST_F(DozeTest, OneThatSendsWithoutTakingStaysAwake) {
+  for (int i = 0; i < 20; ++i) {
+    Pass(kDozesAfter / 2);
+    ++rig.monitor.sent[4];  // of task 2
+  }
+  EXPECT_EQ(Sleepers(), (Asleep{1, 3}));
+}
+
 TEST_F(DozeTest, OneThatHasPacketsStaysAwake) {
   rig.monitor.packets[3] = 1;
   Pass(10 * kDozesAfter);

@@ -28,10 +28,11 @@ bool Scheduler::AnyHasPackets() const noexcept {
          std::ranges::any_of(tasks_, [this](const TaskState& task) { return HasPackets(task); });
 }
 
-std::uint16_t Scheduler::TakenByAll() const noexcept {
+std::uint16_t Scheduler::MovedByAll() const noexcept {
   std::uint16_t packets = 0;
   for (const PathState& path : paths_)
-    packets = static_cast<std::uint16_t>(packets + monitor_.Received(path.in));
+    packets =
+        static_cast<std::uint16_t>(packets + monitor_.Received(path.in) + monitor_.Sent(path.out));
   return packets;
 }
 
@@ -42,9 +43,9 @@ void Scheduler::LookForRest(Nanoseconds now) noexcept {
     idle_since_ = kNotIdle;
     return;
   }
-  // What came and was taken between two looks.
-  const std::uint16_t taken = TakenByAll();
-  if (std::exchange(taken_by_all_, taken) != taken) idle_since_ = kNotIdle;
+  // What came and was taken between two looks, or was sent without either.
+  const std::uint16_t moved = MovedByAll();
+  if (std::exchange(moved_by_all_, moved) != moved) idle_since_ = kNotIdle;
   if (idle_since_ == kNotIdle) idle_since_ = now;
   if (now - idle_since_ < idle_wait_) return;
   idle_since_ = kNotIdle;

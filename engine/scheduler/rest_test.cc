@@ -75,6 +75,14 @@ TEST_F(RestTest, APacketThatWasTakenBetweenTwoLooksCounts) {
   EXPECT_FALSE(Rests());
 }
 
+TEST_F(RestTest, SoDoesOneThatWasSentWithoutAnyTaken) {
+  for (int i = 0; i < 10; ++i) {
+    Pass(kIdleAfter / 2);
+    ++rig.monitor.sent[2];
+  }
+  EXPECT_FALSE(Rests());
+}
+
 TEST_F(RestTest, TheRestIsRenewedBeforeItEndsByItself) {
   PassUntilItRests();
   const std::size_t before = rig.controller.rests.size();

@@ -143,13 +143,14 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
 // that the next decision tries another.
 bool Scheduler::SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept {
   // It may run before the call is over.
-  if (settings_.online_cost) taken_before_ = TakenBy(tasks_[next.task]);
+  const std::uint16_t taken = settings_.online_cost ? TakenBy(tasks_[next.task]) : 0;
   if (!controller_.Switch(core_, Current(), tasks_[next.task].index)) {
     ++failed_switches_;
     Remove(next);
     Push(next.task);
     return false;
   }
+  taken_before_ = taken;
   PassTo(next);
   Run(next.task, reason, now);
   next_decision_ = timer_.Now() + settings_.interval;  // a switch takes its time

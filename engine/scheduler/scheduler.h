@@ -160,7 +160,7 @@ class alignas(64) Scheduler {
   // A task that passes the CPU on, and may sleep while others work.
   struct Dozer {
     bool dozes = false;
-    std::uint16_t taken = 0;       // packets, ever, when looked at last; wraps
+    std::uint16_t moved = 0;       // packets, ever, when looked at last; wraps
     Nanoseconds since = kNotIdle;  // it had no packets, or it dozes
     Nanoseconds patience = 0;      // so long it must have had none
   };
@@ -233,6 +233,7 @@ class alignas(64) Scheduler {
   void MakeDozers();
   bool Dozes(Slot task) const noexcept { return !dozers_.empty() && dozers_[task].dozes; }
   std::uint16_t TakenBy(const TaskState& task) const noexcept;  // packets, ever; wraps
+  std::uint16_t MovedBy(const TaskState& task) const noexcept;  // taken and sent
   bool Feeds(const TaskState& task, const TaskState& other) const noexcept;
   void LookForDozers(Nanoseconds now) noexcept;
   void LookAtDozers(Nanoseconds now) noexcept;
@@ -245,7 +246,7 @@ class alignas(64) Scheduler {
   Nanoseconds WaitAfterRest(Nanoseconds rested, Nanoseconds waited) const noexcept;
   bool HasPackets(const TaskState& task) const noexcept;
   bool AnyHasPackets() const noexcept;
-  std::uint16_t TakenByAll() const noexcept;  // packets, ever; wraps
+  std::uint16_t MovedByAll() const noexcept;  // packets taken and sent, ever; wraps
   void LookForRest(Nanoseconds now) noexcept;
   bool LookForWork(Nanoseconds now) noexcept;
   bool WakeUp(Nanoseconds now) noexcept;
@@ -321,7 +322,7 @@ class alignas(64) Scheduler {
   Nanoseconds eager_until_ = 0;
   Nanoseconds idle_since_ = kNotIdle;  // no packet was seen in front of anybody since then
   Nanoseconds idle_wait_ = 0;          // so long nobody must have any; 0: they never rest
-  std::uint16_t taken_by_all_ = 0;
+  std::uint16_t moved_by_all_ = 0;
   Nanoseconds rest_began_ = 0;
   Nanoseconds renewed_ = 0;
   std::uint64_t rests_ = 0;

@@ -211,6 +211,15 @@ TEST_F(SwitchTimeTest, TheSliceBeginsWhenItWasSeen) {
   EXPECT_NE(rig.Current(0), task);
 }
 
+TEST_F(SwitchTimeTest, OneThatFailsIsNotSeen) {
+  Take(1);  // more than task 0 ever took
+  rig.controller.dead = {1, 2};
+  rig.monitor.packets[0] = 0;
+  for (now = kLead; now < 20 * kLead; now += kT) rig.TickAt(now);
+  EXPECT_EQ(rig.Current(0), 0U);
+  EXPECT_EQ(Learned(), kLead);
+}
+
 struct AsPrintedTest : SwitchTimeTest {
   AsPrintedTest() : SwitchTimeTest(WithLead(kLead)) {}
 };

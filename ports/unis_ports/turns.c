@@ -45,22 +45,30 @@ static struct unis_turns *turns;
 static struct taken_port ports[RTE_MAX_ETHPORTS];
 static __thread struct turn self;
 
+static void turn_begin(struct unis_turn *shm) {
+  uint32_t next = shm->began + 1;
+
+  /* 0 says nothing in `leave`. */
+  __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
+}
+
 static bool thread_is_gone(int32_t tid) {
   return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
 }
 
-/* Nobody's, or one of a thread that is gone. */
+/* Nobody's, or one of a thread that is gone, as of one with our number before us. */
 static bool turn_take_place(struct unis_turn *place, bool of_dead) {
   int32_t owner = __atomic_load_n(&place->tid, __ATOMIC_RELAXED);
+  int32_t tid = rte_sys_gettid();
 
-  if (owner != 0 && !(of_dead && thread_is_gone(owner))) return false;
-  if (!__atomic_compare_exchange_n(&place->tid, &owner, rte_sys_gettid(), 0, __ATOMIC_ACQ_REL,
-                                   __ATOMIC_RELAXED))
+  if (owner != 0 && owner != tid && !(of_dead && thread_is_gone(owner))) return false;
+  if (!__atomic_compare_exchange_n(&place->tid, &owner, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
   __atomic_store_n(&place->leave, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&place->rest, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&place->passed, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&place->began, 1, __ATOMIC_RELEASE);
+  /* The engine may still look at the one before: turns only grow. */
+  __atomic_store_n(&place->passed, place->began, __ATOMIC_RELEASE);
+  turn_begin(place);
   return true;
 }
 
@@ -87,18 +95,10 @@ static void turn_end(struct turn *turn) {
   __atomic_store_n(&shm->passed, shm->began, __ATOMIC_RELEASE);
 }
 
-static void turn_begin(struct turn *turn) {
-  struct unis_turn *shm = turn->shm;
-  uint32_t next = shm->began + 1;
-
-  /* 0 says nothing in `leave`. */
-  __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
-}
-
 static void turn_pass_on(struct turn *turn) {
   turn_end(turn);
   sched_yield();
-  turn_begin(turn);
+  turn_begin(turn->shm);
 }
 
 /* What the program finds in errno is its own. */
@@ -111,7 +111,7 @@ static void turn_rest(struct turn *turn, uint32_t word) {
   if (syscall(SYS_futex, rest, FUTEX_WAIT, word, &longest, NULL, 0) != 0 && errno == ETIMEDOUT &&
       __atomic_load_n(rest, __ATOMIC_RELAXED) == word)
     turn->stale = word;
-  turn_begin(turn);
+  turn_begin(turn->shm);
   errno = before;
 }
 
