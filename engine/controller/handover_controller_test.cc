@@ -203,11 +203,18 @@ TEST_F(HandoverControllerTest, AnyNumbersInTheFileAreBorne) {
     number = number * 1664525 + 1013904223;
     __atomic_store_n(&turn->began, number, __ATOMIC_RELEASE);
     if (i % 3 == 0) __atomic_store_n(&turn->passed, number, __ATOMIC_RELEASE);
-    const auto seen = controller->TurnOn(0);
-    ASSERT_TRUE(!seen || seen->task < 2);
+    __atomic_store_n(&turn->leave, number, __ATOMIC_RELEASE);
+    if (i % 7 == 0) __atomic_store_n(&turn->tid, static_cast<int>(number), __ATOMIC_RELEASE);
+    (void)controller->TurnOn(0);
     controller->AskToPassOn(1);
   }
   EXPECT_LE(controller->TurnsOf(1), 20'000ull * 1'000'000);
+  const auto honest = controller->TurnsOf(0);
+  EXPECT_TRUE(controller->Switch(0, 1, 0));
+  EXPECT_TRUE(Eventually([&] {
+    (void)controller->TurnOn(0);
+    return controller->TurnsOf(0) > honest;
+  })) << "the other still gets turns";
 }
 
 TEST_F(TurnsTest, AFileThatMayShrinkOrIsOfAnotherVersionIsNotUsed) {

@@ -214,7 +214,8 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
     const std::lock_guard lock(state_);
     BuryDead();
   }
-  const Control::Decision before = DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED);
+  const Control::Decision before =
+      Decided().value_or(DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED));
   deployment_->Pause(true);
   const absl::Cleanup go_on = [this, &interrupt] {
     if (!interrupt.raised()) deployment_->Pause(false);

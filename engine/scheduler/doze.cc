@@ -58,15 +58,19 @@ void Scheduler::LookForDozers(Nanoseconds now) noexcept {
   }
 }
 
-// Those that have got packets, before anything else.
+// Those that have got packets, before anything else; and one that moves packets by the clock, which
+// looked idle in between and has slept in vain.
 void Scheduler::LookAtDozers(Nanoseconds now) noexcept {
   if (dozing_ == 0) return;
   const bool renew = now - dozes_renewed_ >= kRenewEvery;
   if (renew) dozes_renewed_ = now;
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     if (!dozers_[slot].dozes) continue;
+    const Dozer& dozer = dozers_[slot];
     if (HasPackets(tasks_[slot])) {
-      WakeDozer(slot, now);
+      WakeDozer(slot, now - dozer.since, now);
+    } else if (renew && MovedBy(tasks_[slot]) != dozer.moved) {
+      WakeDozer(slot, 0, now);
     } else if (renew) {
       (void)controller_.RestOne(tasks_[slot].index);
     }
@@ -75,15 +79,17 @@ void Scheduler::LookAtDozers(Nanoseconds now) noexcept {
 
 // With those to whom it will pass packets: they would be woken one after the other, each a look
 // later. One that slept for less than was waited for it is waited for longer.
-void Scheduler::WakeDozer(Slot slot, Nanoseconds now) noexcept {
+void Scheduler::WakeDozer(Slot slot, Nanoseconds dozed, Nanoseconds now) noexcept {
   Dozer& dozer = dozers_[slot];
-  dozer.patience = WaitAfterRest(now - dozer.since, dozer.patience);
+  dozer.patience = WaitAfterRest(dozed, dozer.patience);
   dozer.dozes = false;
   dozer.since = kNotIdle;
   --dozing_;
+  watch_ = now;  // there is one more to leave the CPU to
   controller_.WakeOne(tasks_[slot].index);
   for (Slot other = 0; other < tasks_.size(); ++other) {
-    if (dozers_[other].dozes && Feeds(tasks_[slot], tasks_[other])) WakeDozer(other, now);
+    if (dozers_[other].dozes && Feeds(tasks_[slot], tasks_[other]))
+      WakeDozer(other, now - dozers_[other].since, now);
   }
 }
 

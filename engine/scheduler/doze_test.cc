@@ -82,6 +82,20 @@ TEST_F(DozeTest, OneThatSendsWithoutTakingStaysAwake) {
   EXPECT_EQ(Sleepers(), (Asleep{1, 3}));
 }
 
+TEST_F(DozeTest, OneThatSendsByTheClockIsSoonLeftAwake) {
+  int slept = 0;
+  for (int i = 0; i < 40; ++i) {
+    Pass(3 * kDozesAfter);
+    ++rig.monitor.sent[4];  // of task 2
+    const bool sleeps = std::ranges::count(Sleepers(), 2U) > 0;
+    slept += static_cast<int>(sleeps);
+    EXPECT_FALSE(sleeps && i >= 20) << i;
+  }
+  EXPECT_GT(slept, 0);
+  Pass(100 * kDozesAfter);
+  EXPECT_EQ(Sleepers().size(), 3U) << "when it sends no more";
+}
+
 TEST_F(DozeTest, OneThatHasPacketsStaysAwake) {
   rig.monitor.packets[3] = 1;
   Pass(10 * kDozesAfter);
@@ -150,10 +164,28 @@ TEST_F(DozeTest, WhenNobodyHasPacketsTheCoreRestsAndItsFirstPacketWakesAll) {
   EXPECT_EQ(Sleepers(), (Asleep{1, 2, 3}));
 }
 
-TEST_F(DozeTest, WhoCannotSleepDoesNot) {
+TEST_F(DozeTest, WhoCannotSleepIsAskedAgainAndSleepsOnceHeCan) {
   rig.controller.can_rest = false;
   Pass(10 * kDozesAfter);
-  EXPECT_EQ(Sleepers(), Asleep{});
+  rig.monitor.packets[3] = 1;  // nobody is taken to sleep, whom this would wake
+  Pass(kDozesAfter);
+  EXPECT_TRUE(rig.controller.woken_alone.empty());
+  rig.monitor.packets[3] = 0;
+  rig.controller.can_rest = true;
+  Pass(3 * kDozesAfter);
+  EXPECT_EQ(Sleepers().size(), 3U);
+}
+
+TEST_F(DozeTest, WhereAllOthersSleepOneThatPollsNoMoreIsNotLookedAtAtEachTick) {
+  Pass(3 * kDozesAfter);
+  const Nanoseconds late = rig.timer.now + 2 * kSlice + 200'000;  // task 0 polls no more
+  rig.TickAt(late);
+  const int before = rig.controller.looks;
+  for (int i = 1; i <= 100; ++i) rig.TickAt(late + i * kT);
+  EXPECT_LE(rig.controller.looks - before, 3);
+  rig.monitor.packets[4] = 1;
+  for (int i = 0; i < 10 && rig.controller.switches.empty(); ++i) rig.TickAt(rig.timer.now + kT);
+  EXPECT_EQ(rig.controller.switches, (std::vector<SwitchCall>{{0, 0, 3}})) << "at once";
 }
 
 TEST_F(DozeTest, TheLineIsLookedAtNoMoreOftenForTheirSake) {

@@ -84,7 +84,11 @@ struct FakeController final : ProcessController {
       ++renewed;
     return true;
   }
-  void WakeOne(TaskIndex task) noexcept override { std::erase(dozing, task); }
+  std::vector<TaskIndex> woken_alone;
+  void WakeOne(TaskIndex task) noexcept override {
+    woken_alone.push_back(task);
+    std::erase(dozing, task);
+  }
 
   // Of tasks that pass the CPU on.
   std::vector<TaskIndex> in_line;

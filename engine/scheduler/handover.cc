@@ -40,6 +40,7 @@ bool Scheduler::Watch(Nanoseconds now) noexcept {
     watch_ = now;
   else
     LookForDozers(now);
+  if (reason && next.task == kNone && all_pass_on_ && !resting_) watch_ = now + kLongestQuiet;
   return next.task != kNone && SwitchTo(next, *reason, now);
 }
 
@@ -67,7 +68,10 @@ bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   for (std::uint32_t i = 0; i < task.paths; ++i) {
     const PathState& path = paths_[task.first_path + i];
     const std::int64_t below = BelowMax(path);
-    if (below <= 0 && monitor_.NumPkts(path.in) > 0) return true;
+    if (below <= 0) {
+      if (monitor_.NumPkts(path.in) > 0) return true;
+      continue;  // there is nothing to lose
+    }
     quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
   }
   return false;

@@ -84,6 +84,15 @@ TEST_F(LineTest, OneWithNothingToLoseIsNotAsked) {
   EXPECT_TRUE(rig.controller.asked.empty());
 }
 
+TEST_F(LineTest, AFullEgressWithoutPacketsInFrontIsNotLookedAtEachTick) {
+  rig.monitor.packets[0] = 0;
+  rig.monitor.packets[1] = kCapacity;
+  rig.TickAt(kT);
+  const int looks = rig.controller.looks;
+  for (int i = 2; i < 100; ++i) rig.TickAt(i * kT);
+  EXPECT_LE(rig.controller.looks - looks, 3);
+}
+
 // A look costs the tasks a cache line each.
 TEST_F(LineTest, LooksAgainBeforeTheEgressCanBeFull) {
   rig.monitor.packets[1] = kThetaMax - 40;  // 40 packets of 100 ns, a quarter of that: 1 µs
@@ -203,6 +212,16 @@ struct NobodyPassesOnTest : HandoverTest {
 TEST_F(NobodyPassesOnTest, AlgorithmOneDecides) {
   for (int i = 1; i <= 3; ++i) rig.TickAt(i * (kSlice + kT));
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 0}}));
+}
+
+TEST_F(NobodyPassesOnTest, WorkThatComesToAnIdleCoreIsSeenAtTheNextTick) {
+  rig.monitor.packets.assign(6, 0);
+  rig.TickAt(kT);
+  rig.TickAt(2 * kT);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  rig.monitor.packets[2] = kPlenty;
+  rig.TickAt(3 * kT);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
 }
 
 }  // namespace

@@ -56,10 +56,16 @@ void Scheduler::LookForRest(Nanoseconds now) noexcept {
   ++rests_;
 }
 
+// One that moves packets by the clock looked idle in between, and all have slept in vain.
 bool Scheduler::LookForWork(Nanoseconds now) noexcept {
   if (AnyHasPackets()) return WakeUp(now);
   if (now - renewed_ < kRenewEvery) return false;
   renewed_ = now;
+  const std::uint16_t moved = MovedByAll();
+  if (std::exchange(moved_by_all_, moved) != moved) {
+    rest_began_ = now;
+    return WakeUp(now);
+  }
   (void)controller_.Rest(core_);
   return false;
 }

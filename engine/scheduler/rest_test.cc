@@ -83,6 +83,24 @@ TEST_F(RestTest, SoDoesOneThatWasSentWithoutAnyTaken) {
   EXPECT_FALSE(Rests());
 }
 
+// As a shaper does, which polls now and then while it sleeps and sends what is due.
+TEST_F(RestTest, WhoSendsByTheClockIsSoonLeftAwake) {
+  for (int i = 0; i < 20; ++i) {
+    Pass(3 * kIdleAfter);
+    ++rig.monitor.sent[2];
+  }
+  const std::uint64_t rests = rig.cores[0].Rests();
+  EXPECT_GT(rests, 0U);
+  for (int i = 0; i < 20; ++i) {
+    Pass(3 * kIdleAfter);
+    ++rig.monitor.sent[2];
+  }
+  EXPECT_EQ(rig.cores[0].Rests(), rests);
+  EXPECT_FALSE(Rests());
+  Pass(100 * kIdleAfter);
+  EXPECT_TRUE(Rests()) << "when it sends no more";
+}
+
 TEST_F(RestTest, TheRestIsRenewedBeforeItEndsByItself) {
   PassUntilItRests();
   const std::size_t before = rig.controller.rests.size();

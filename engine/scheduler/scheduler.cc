@@ -11,6 +11,7 @@ namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
 constexpr std::uint32_t kFirstQuota = 2048;           // packets
+constexpr double kUsualBurst = 32;                    // packets
 constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
 }  // namespace
@@ -94,6 +95,9 @@ void Scheduler::Join(TaskIndex index) {
 bool Scheduler::Start() {
   all_pass_on_ = std::ranges::all_of(
       tasks_, [this](const TaskState& task) { return controller_.PassesOn(task.index); });
+  watches_ = settings_.handover && std::ranges::any_of(tasks_, [this](const TaskState& task) {
+               return controller_.PassesOn(task.index);
+             });
   const Nanoseconds now = timer_.Now();
   MakeDozers();
   for (Crew& crew : crews_) LookAt(crew);
@@ -120,7 +124,7 @@ bool Scheduler::Decide(Nanoseconds now) noexcept {
   next_decision_ = now + settings_.interval;  // line 19
   if (resting_) return LookForWork(now);
   eager_ = now < eager_until_;
-  if (settings_.handover) {
+  if (watches_) {
     LookAtDozers(now);
     const bool switched = now >= watch_ && Watch(now);
     if (!resting_) next_decision_ = std::max(next_decision_, NextLook(now));
@@ -186,12 +190,20 @@ bool Scheduler::Settled(Nanoseconds now) noexcept {
 }
 
 // Of several threads of a function nobody knows which takes the packets; without a measure to begin
-// with there is nothing to hold what is seen against.
+// with there is nothing to hold what is seen against; and a task goes on with the burst in which it
+// was interrupted before it takes another, so that must be short beside a switch.
 void Scheduler::AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
-  awaited_ = settings_.online_cost && switch_time() > 0 && task.crew == kNone &&
-             reason != SwitchReason::kStart && reason != SwitchReason::kSelf;
+  awaited_ = settings_.online_cost && task.crew == kNone && reason != SwitchReason::kStart &&
+             reason != SwitchReason::kSelf && BurstOf(task) < switch_time_.first();
   if (awaited_) decided_ = now;
+}
+
+Nanoseconds Scheduler::BurstOf(const TaskState& task) const noexcept {
+  double dearest = 0;
+  for (std::uint32_t i = 0; i < task.paths; ++i)
+    dearest = std::max(dearest, costs_.Ns(paths_[task.first_path + i].function));
+  return static_cast<Nanoseconds>(kUsualBurst * dearest);
 }
 
 // Lines 13, 17 and 18, and the record of the switch.

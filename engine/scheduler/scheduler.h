@@ -190,6 +190,7 @@ class alignas(64) Scheduler {
   bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
   bool Settled(Nanoseconds now) noexcept;
   void AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept;
+  Nanoseconds BurstOf(const TaskState& task) const noexcept;
   void Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept;
   void Record(TaskIndex previous, SwitchReason reason, Nanoseconds now) noexcept;
   Nanoseconds SliceOf(const TaskState& task) const noexcept;
@@ -237,7 +238,7 @@ class alignas(64) Scheduler {
   bool Feeds(const TaskState& task, const TaskState& other) const noexcept;
   void LookForDozers(Nanoseconds now) noexcept;
   void LookAtDozers(Nanoseconds now) noexcept;
-  void WakeDozer(Slot task, Nanoseconds now) noexcept;
+  void WakeDozer(Slot task, Nanoseconds dozed, Nanoseconds now) noexcept;
   void ForgetDozers() noexcept;
   Nanoseconds NextLook(Nanoseconds now) const noexcept;
 
@@ -311,6 +312,7 @@ class alignas(64) Scheduler {
   double work_ = 0;                    // ns, ever
   Nanoseconds counted_ = 0;            // when `work_` was right
 
+  bool watches_ = false;       // there are tasks that pass the CPU on
   Nanoseconds watch_ = 0;      // the line is looked at next
   std::vector<Dozer> dozers_;  // per task; empty: none may doze
   std::uint32_t dozing_ = 0;

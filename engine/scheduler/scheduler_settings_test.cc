@@ -130,9 +130,14 @@ SchedulerSettings Seeing() {
 
 // Three light tasks; `Take` is a burst that a task is seen to take.
 struct SwitchTimeTest : testing::Test {
-  explicit SwitchTimeTest(const SchedulerSettings& settings = Seeing())
-      : rig(settings, Apart(3), 1, Filled({kPlenty, 0, kPlenty, 0, kPlenty, 0})) {
+  explicit SwitchTimeTest(const SchedulerSettings& settings = Seeing(), double cost = kCost)
+      : rig(settings, Costing(cost), 1, Filled({kPlenty, 0, kPlenty, 0, kPlenty, 0})) {
     rig.cores.Start();
+  }
+  static std::vector<OnePath> Costing(double cost) {
+    std::vector<OnePath> tasks = Apart(3);
+    for (OnePath& task : tasks) task.cost_ns = cost;
+    return tasks;
   }
   void Take(TaskIndex task) { rig.monitor.received[2 * task] += 64; }
   // The current task has nothing left; the next one takes its first packets after `took`.
@@ -217,6 +222,16 @@ TEST_F(SwitchTimeTest, OneThatFailsIsNotSeen) {
   rig.monitor.packets[0] = 0;
   for (now = kLead; now < 20 * kLead; now += kT) rig.TickAt(now);
   EXPECT_EQ(rig.Current(0), 0U);
+  EXPECT_EQ(Learned(), kLead);
+}
+
+// It may go on with a burst in which it was interrupted.
+struct DearTasksTest : SwitchTimeTest {
+  DearTasksTest() : SwitchTimeTest(Seeing(), kLead / 32.0) {}
+};
+
+TEST_F(DearTasksTest, WhoseBurstTakesAsLongAsASwitchTellNothing) {
+  for (int i = 0; i < 10; ++i) Switch(3 * kLead);
   EXPECT_EQ(Learned(), kLead);
 }
 

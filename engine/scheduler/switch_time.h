@@ -26,6 +26,7 @@ class SwitchTime {
     ns_ = sorted[kMiddle];
   }
   Nanoseconds ns() const noexcept { return ns_; }
+  Nanoseconds first() const noexcept { return first_; }
   Nanoseconds Most() const noexcept { return 4 * first_; }
 
  private:
