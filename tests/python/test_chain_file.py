@@ -157,7 +157,8 @@ def test_a_wrong_value_is_told_with_its_line(
          "make packets with kind: synthetic"),
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
-        ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: is `1.5`; must be at most 1.0"),
+        ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: `1.5` is no share of the egress; "
+         "write auto, or above 0 and 1 at most"),
         ("defaults: {cpu: 1}", "defaults: {cpu: 1, restart: always}",
          "8: defaults.restart: is `always`; must be 'never' or 'on-failure'"),
         ("[a, b, c]", "[a, b, d, c]", "20: chains.edge.path[2]: there is no function `d`; choose "

@@ -183,7 +183,7 @@ def test_a_function_moves_and_costs_something_else_without_a_restart(cpu: int) -
 def test_settings_are_told_with_what_they_were() -> None:
     steps = changed(scheduler={"gamma": 0.5, "policy": "rr"}, traffic={"rate": "1Mpps"})
     assert told(steps) == [
-        ("scheduler", "", "changed", ("policy: unis → rr", "gamma: 0.75 → 0.5")),
+        ("scheduler", "", "changed", ("policy: unis → rr", "gamma: auto → 0.5")),
         ("traffic", "", "changed", ("rate: max → 1Mpps",)),
     ]
     assert steps.policy

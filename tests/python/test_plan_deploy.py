@@ -55,9 +55,9 @@ def test_user_and_environment() -> None:
     assert plan.deploy({}, "").functions[1].yield_every == 4
 
 
-def test_defaults_are_the_papers() -> None:
+def test_defaults() -> None:
     request = planned(small()).deploy({}, "id")
-    assert request.scheduler.gamma == 0.75
+    assert request.scheduler.gamma == 0.95, "chosen, for rings that are so long"
     assert request.scheduler.theta_min == 64 - 8
     assert not request.scheduler.HasField("theta_max")
     assert request.scheduler.interval_ns == 1000

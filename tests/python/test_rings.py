@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from tests.python.planned import EIGHT_CPUS, places, planned, small
 from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
-from unis.chain.model import API_VERSION, ChainFile
+from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
+from unis.plan.gamma import gamma_of
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known, RingChoice, choices, last_level_cache
+
+AUTO = SchedulerPart()
 
 
 def file(*, ring: int | str = "auto", controller: str = "priority", length: int = 3) -> ChainFile:
@@ -52,7 +55,10 @@ def test_little_is_lost_in_switches_and_half_as_long_would_lose_more(
 ) -> None:
     slots = choice(file(), known(cost_ns, switch_ns)).slots
     assert slots & (slots - 1) == 0
-    lost = [switch_ns / (switch_ns + length * 0.75 * cost_ns) for length in (slots, slots / 2)]
+    lost = [
+        switch_ns / (switch_ns + length * gamma_of(AUTO, length, cost_ns, switch_ns) * cost_ns)
+        for length in (slots, slots // 2)
+    ]
     assert slots == 16384 or lost[0] <= 0.03
     assert slots == 1024 or lost[1] > 0.03
 
@@ -74,7 +80,7 @@ def test_the_cheapest_function_counts() -> None:
 
 def test_all_rings_of_a_chain_stay_in_the_cache() -> None:
     short = choice(file(length=7), known(20, cache=4 << 20, length=7))
-    assert short.slots == 1024
+    assert short.slots == 2048
     assert "cache" in short.why
 
 

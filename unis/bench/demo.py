@@ -152,7 +152,7 @@ def _settings(
         "CPUs of functions": ", ".join(map(str, sorted(plan.cpus))),
         "traffic": f"{what}, rate {plan.traffic.rate}",
         "ring": plan.links[0].slots,
-        "γ": plan.scheduler.gamma,
+        "γ": plan.gamma.value,
         "θmin": plan.scheduler.theta_min,
         "T µs": plan.scheduler.interval_us,
         "rounds": len(measured.rounds),

@@ -4,7 +4,8 @@ from typing import Literal
 
 from unis.engine.limits import limit
 
-GAMMA = 0.75  # γ: share of the egress that a time slice fills
+GAMMA: Literal["auto"] = "auto"  # γ: share of the egress that a time slice fills
+PAPER_GAMMA = 0.75  # the paper's; `auto` is no less
 BATCH = 64  # packets a burst, of everything that UNiS brings
 THETA_MIN = BATCH - 8  # θmin, packets; θmax = γ · capacity unless the file states it
 INTERVAL_US = 1.0  # T

@@ -22,6 +22,7 @@ from unis.chain.values import (
     Cpu,
     Destination,
     Duration,
+    Gamma,
     Ipv4Prefix,
     Lead,
     LinkName,
@@ -139,8 +140,8 @@ class SchedulerPart(_Part):
     """`unis` is Algorithm 1 of the paper; the others are what it is compared with."""
     controller: ControllerName = defaults.CONTROLLER
     """How a function is put to running or waiting."""
-    gamma: Annotated[float, Field(**bounds("SchedulerSettings.gamma"))] = defaults.GAMMA
-    """γ: share of the egress that a time slice fills."""
+    gamma: Gamma = defaults.GAMMA
+    """γ: share of the egress that a time slice fills; `auto`: all but what a switch lets pass."""
     theta_min: Annotated[int, Field(ge=0, **bounds("SchedulerSettings.theta_min"))] = (
         defaults.THETA_MIN
     )

@@ -174,6 +174,13 @@ def _lead(value: object) -> object:
     )
 
 
+def _gamma(value: object) -> object:
+    most = limit("SchedulerSettings.gamma").max or 1
+    if value == "auto" or (_is_number(value) and 0 < value <= most):  # type: ignore[operator]
+        return value
+    raise wrong(f"`{value}` is no share of the egress; write auto, or above 0 and {most:g} at most")
+
+
 def _quota(value: object) -> object:
     most = int(limit("SchedulerSettings.quota").max or 0)
     if value == "auto" or (_is_int(value) and defaults.BATCH <= value <= most):  # type: ignore[operator]
@@ -308,6 +315,18 @@ Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
 ]
 Lead = Annotated[float | Literal["auto"], BeforeValidator(_lead)]
+Gamma = Annotated[
+    float | Literal["auto"],
+    BeforeValidator(_gamma),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {"type": "string", "const": "auto"},
+            ]
+        }
+    ),
+]
 Quota = Annotated[
     int | Literal["auto"],
     BeforeValidator(_quota),

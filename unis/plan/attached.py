@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from unis.chain import defaults
 from unis.chain.model import SchedulerPart, Traffic
 from unis.plan.contract import scheduler_settings
+from unis.plan.gamma import GammaChoice
 from unis.plan.model import EnginePlan, Places, Plan
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LINK_MEMIF, LINK_RING
@@ -139,7 +141,7 @@ class AttachedPlan(Plan):
             links={end.link: end.message() for end in ends}.values(),
             functions=[function.message() for function in self.attached],
             chains=_chains(self.attached),
-            scheduler=scheduler_settings(self.scheduler),
+            scheduler=scheduler_settings(self.scheduler, self.gamma.value),
             foreign=True,
         )
 
@@ -182,6 +184,8 @@ def plan_attached(
         chains=(),
         traffic=Traffic(),
         scheduler=scheduler,
+        # Neither what links hold nor what packets cost is known before functions are attached.
+        gamma=GammaChoice(defaults.PAPER_GAMMA, "the paper's"),
         policy=policy,
         controller=scheduler.controller,
         hugepages_mb=0,

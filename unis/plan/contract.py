@@ -19,10 +19,10 @@ from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
 
-def scheduler_settings(part: SchedulerPart) -> common_pb2.SchedulerSettings:
+def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.SchedulerSettings:
     """Settings of the scheduler, times in ns; what the file leaves out stays absent."""
     settings = common_pb2.SchedulerSettings(
-        gamma=part.gamma,
+        gamma=gamma,
         theta_min=part.theta_min,
         interval_ns=round(part.interval_us * NS_PER_US),
         occupancy=part.occupancy,

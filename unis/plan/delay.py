@@ -22,8 +22,8 @@ from math import ceil, inf
 
 from unis.chain import defaults
 from unis.chain.model import ChainFile
-from unis.chain.values import EGRESS
-from unis.plan.wiring import on_memif
+from unis.plan.gamma import GammaChoice, gamma_choice
+from unis.plan.wiring import memif_slots, on_memif, ring_slots
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Delays:
     """The model of a file. `costs`: ns a packet, of each function."""
 
     def __init__(self, file: ChainFile, costs: Mapping[str, float], switch_ns: float) -> None:
+        self._file = file
         self._costs = costs
         self._switch_ns = switch_ns
         self._scheduler = file.scheduler
         self._own = on_memif(file)
-        self._links = {(link.origin, link.to): link for link in file.links}
         self._cpu = {name: file.function(name).cpu for name in file.functions}
         self._paths = {name: list(file.path(name)) for name in file.chains}
         # By function: its chains, each with the ends of the links before and behind it.
@@ -82,11 +82,18 @@ class Delays:
 
     def of(self, chain: str, slots: Mapping[str, int]) -> float:
         """The delay of packets of `chain`, ns, where rings are so long, by chain."""
-        return delay_ns(list(self._stretches(chain, slots)))
+        return delay_ns(list(self._stretches(chain, slots, self.gamma(slots).value)))
+
+    def gamma(self, slots: Mapping[str, int]) -> GammaChoice:
+        """γ where rings are so long."""
+        least = min(self._shortest(name, slots) for name in self._links_of)
+        cheapest = min(self._costs[name] for name in self._links_of)
+        return gamma_choice(self._scheduler, least, cheapest, self._switch_ns)
 
     def lost(self, chain: str, slots: Mapping[str, int]) -> float:
         """The share of their time that CPUs of `chain` lose in switches, of the worst."""
-        return max(self._lost(self._turns(cpu, slots)) for cpu in self._cpus(chain))
+        gamma = self.gamma(slots).value
+        return max(self._lost(self._turns(cpu, slots, gamma)) for cpu in self._cpus(chain))
 
     def beside(self, chain: str) -> frozenset[str]:
         """The functions on the CPUs of `chain`, its own among them."""
@@ -99,40 +106,50 @@ class Delays:
     def _cpus(self, chain: str) -> set[int | None]:
         return {self._cpu[name] for name in self._paths[chain]}
 
-    def _stretches(self, chain: str, slots: Mapping[str, int]) -> Iterator[Stretch]:
+    def _stretches(self, chain: str, slots: Mapping[str, int], gamma: float) -> Iterator[Stretch]:
         for cpu, functions in groupby(self._paths[chain], self._cpu.__getitem__):
             names = list(functions)
-            packets = min(self._packets(name, slots) / len(self._chains_of[name]) for name in names)
-            whole = round_ns(self._turns(cpu, slots), self._switch_ns)
-            front = sum(self._lengths(self._leads[chain, names[0]], slots[chain]))
+            packets = min(
+                self._packets(name, slots, gamma) / len(self._chains_of[name]) for name in names
+            )
+            whole = round_ns(self._turns(cpu, slots, gamma), self._switch_ns)
+            front = sum(self.lengths(chain, self._leads[chain, names[0]], slots).values())
             yield Stretch(front, packets, whole)
 
-    def _turns(self, cpu: int | None, slots: Mapping[str, int]) -> list[Turn]:
-        return [Turn(self._packets(name, slots), self._costs[name]) for name in self._here[cpu]]
+    def _turns(self, cpu: int | None, slots: Mapping[str, int], gamma: float) -> list[Turn]:
+        return [
+            Turn(self._packets(name, slots, gamma), self._costs[name]) for name in self._here[cpu]
+        ]
 
-    def _packets(self, function: str, slots: Mapping[str, int]) -> int:
+    def _packets(self, function: str, slots: Mapping[str, int], gamma: float) -> int:
         """That a turn of it takes, of all its chains."""
         if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
             return defaults.BATCH
-        least = min(
-            self._lengths(ends, slots[chain])[-1 if function in self._own else 0]
-            for chain, ends in self._links_of[function]
-        )
+        least = self._shortest(function, slots)
         scheduler = self._scheduler
         stated = scheduler.quota if scheduler.controller == "handover" else "auto"
         quota = min(
-            scheduler.gamma * least,
+            gamma * least,
             inf if stated == "auto" else stated,
             inf if scheduler.theta_max is None else scheduler.theta_max,
         )
         return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
 
-    def _lengths(self, ends: tuple[str, str], slots: int) -> list[int]:
-        """Of the links from one end to the other: a ring and a memif, where they meet."""
-        origin, to = ends
-        stated = self._links.get(ends)
-        if to == EGRESS or to not in self._own:
-            ring = stated.slots if stated and stated.slots and stated.kind == "ring" else slots
-            return [ring, *([defaults.MEMIF] if origin in self._own else [])]
-        memif = stated.slots if stated and stated.slots else defaults.MEMIF
-        return [memif] if origin in self._own else [slots, memif]
+    def _shortest(self, function: str, slots: Mapping[str, int]) -> int:
+        """Slots of the shortest link that it sends to or receives from."""
+        kind = "memif" if function in self._own else "ring"
+        return min(
+            self.lengths(chain, ends, slots)[kind] for chain, ends in self._links_of[function]
+        )
+
+    def lengths(
+        self, chain: str, ends: tuple[str, str], slots: Mapping[str, int]
+    ) -> dict[str, int]:
+        """By kind, of the links from one end to the other: a ring and a memif, where they meet."""
+        on_memif = [end in self._own for end in ends]
+        found: dict[str, int] = {}
+        if not all(on_memif):
+            found["ring"] = ring_slots(self._file, chain, ends, slots[chain])
+        if any(on_memif):
+            found["memif"] = memif_slots(self._file, chain, ends)
+        return found

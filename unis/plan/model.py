@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from unis.chain.model import Match, SchedulerPart, Traffic
 from unis.links.kind import LinkPlan
 from unis.plan.contract import flow_match, scheduler_settings, traffic_config
+from unis.plan.gamma import GammaChoice
 from unis.plan.rings import RingChoice
 from unis.v1 import engine_pb2 as pb
 from unis.workload.kind import GroupName
@@ -159,6 +160,7 @@ class Plan:
     chains: tuple[ChainPlan, ...]
     traffic: Traffic
     scheduler: SchedulerPart
+    gamma: GammaChoice
     policy: str
     controller: str
     hugepages_mb: int  # of the whole run
@@ -222,7 +224,7 @@ class Plan:
             functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
             chains=[chain.message() for chain in self.chains],
             traffic=traffic_config(self.traffic, self.directory),
-            scheduler=scheduler_settings(self.scheduler),
+            scheduler=scheduler_settings(self.scheduler, self.gamma.value),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
         )
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from unis import links, workload
 from unis.chain.load import LoadedChain
-from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
+from unis.chain.model import ChainFile, Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
@@ -15,6 +15,7 @@ from unis.links.kind import PortEnds
 from unis.plan import cpus, memory, users, wiring
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments, place_problems
+from unis.plan.gamma import GammaChoice
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
     ChainPlan,
@@ -28,6 +29,7 @@ from unis.plan.model import (
 from unis.plan.numbers import Numbers
 from unis.plan.programs import capture_problem, find_program, program_problem
 from unis.plan.rings import Known, RingChoice, choices, goal_problems
+from unis.plan.rings import gamma as gamma_for
 from unis.plan.thresholds import threshold_problems
 from unis.plan.wiring import Wiring
 from unis.workload.kind import OFFLOADS, GroupName, Start, engine_prefix
@@ -58,6 +60,7 @@ def make_plan(
     folders = users.folders(chain.file, here.folders)
     rings = choices(chain.file, known or Known(), _ring_lengths(there))
     slots = {name: choice.slots for name, choice in rings.items()}
+    gamma = _gamma_there(chain.file, there) or gamma_for(chain.file, rings, known or Known())
     wired = wiring.wire(chain.file, here.directory, slots, folders, there.links if there else ())
     platform, notes, problems = cpus.platform(
         chain.file, machine, others, there.platform_cpus if there else ()
@@ -67,7 +70,7 @@ def make_plan(
     problems += wiring.process_problems(chain.file, wired)
     problems += users.user_problems(chain.file, wired)
     problems += place_problems(chain.file, wired)
-    problems += threshold_problems(chain.file, wired)
+    problems += threshold_problems(chain.file, wired, gamma.value)
     problems += _file_problems(chain)
     if known:
         hints, unmet = goal_problems(chain.file, rings, known, _ring_lengths(there))
@@ -81,7 +84,7 @@ def make_plan(
         if name in wired.direct
     }
     numbers = Numbers(len(platform), chain.file, there)
-    plan = _Planner(chain, wired, rings, here, platform, numbers).plan(notes, measured)
+    plan = _Planner(chain, wired, rings, gamma, here, platform, numbers).plan(notes, measured)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -91,6 +94,12 @@ def make_plan(
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
     """By chain, of those that are there: what `ring` was, whatever single links are."""
     return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
+
+
+def _gamma_there(file: ChainFile, there: Plan | None) -> GammaChoice | None:
+    """That of the run, if it was ours to choose and still is: as rings, it stays."""
+    ours = there is not None and "auto" == file.scheduler.gamma == there.scheduler.gamma
+    return there.gamma if there is not None and ours else None
 
 
 def _file_problems(chain: LoadedChain) -> list[Problem]:
@@ -129,6 +138,7 @@ class _Planner:
         chain: LoadedChain,
         wired: Wiring,
         rings: Mapping[str, RingChoice],
+        gamma: GammaChoice,
         places: Places,
         platform: Sequence[int],
         numbers: Numbers,
@@ -137,6 +147,7 @@ class _Planner:
         self._file = chain.file
         self._wired = wired
         self._rings = rings
+        self._gamma = gamma
         self._places = places
         self._platform = tuple(platform)
         self._prefix = engine_prefix(chain.file.name)
@@ -157,6 +168,7 @@ class _Planner:
             chains=tuple(map(self._chain_plan, self._file.chains)),
             traffic=self._file.traffic,
             scheduler=self._file.scheduler,
+            gamma=self._gamma,
             policy=self._file.scheduler.policy,
             controller=self._controller(functions),
             hugepages_mb=memory_mb + memory.own_mb(functions),

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 
 from unis import links
-from unis.chain.model import ChainFile
+from unis.chain.model import ChainFile, SchedulerPart
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS
 from unis.plan.wiring import Wiring
 
 
-def threshold_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+def threshold_problems(file: ChainFile, wiring: Wiring, gamma: float) -> list[Problem]:
     """Links that are too small for the thresholds, once each."""
     found: dict[str, Problem] = {}
     for name in file.chains:
@@ -19,16 +19,20 @@ def threshold_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
         ):
             capacities = [_capacity(wiring, link) for link in passed]
             # The sink takes whatever there is.
-            for sentence in () if behind == EGRESS else _wrong(file, before, behind, capacities):
+            if behind == EGRESS:
+                continue
+            for sentence in _wrong(file.scheduler, gamma, before, behind, capacities):
                 found.setdefault(sentence, Problem(("chains", name), sentence))
     return list(found.values())
 
 
-def _wrong(file: ChainFile, before: str, behind: str, capacities: list[int]) -> Iterator[str]:
-    low, high = file.scheduler.theta_min, file.scheduler.theta_max
+def _wrong(
+    part: SchedulerPart, gamma: float, before: str, behind: str, capacities: list[int]
+) -> Iterator[str]:
+    low, high = part.theta_min, part.theta_max
     link = f"the link from `{before}` to `{behind}`"
     advice = "give it more slots, or lower theta_min"
-    full = math.ceil(file.scheduler.gamma * capacities[0]) if high is None else high
+    full = math.ceil(gamma * capacities[0]) if high is None else high
     if low >= capacities[-1]:
         yield (
             f"{link} holds {capacities[-1]} packets, and θmin is {low}: `{behind}` would never "

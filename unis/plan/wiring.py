@@ -86,6 +86,33 @@ def on_memif(file: ChainFile) -> frozenset[str]:
     )
 
 
+def ring_slots(file: ChainFile, chain: str, stretch: Stretch, otherwise: int) -> int:
+    """Of the ring there, if there is one; `otherwise`: those of the chain's rings."""
+    stated = _stated(file, chain, stretch)
+    return (stated.slots if stated and stated.kind == "ring" else None) or otherwise
+
+
+def memif_slots(file: ChainFile, chain: str, stretch: Stretch) -> int:
+    """Of the memif there, if there is one, each way; the way back has that of the way there."""
+    if (forward := file.chains[chain].reverse_of) is not None:
+        chain, stretch = forward, _turned(stretch)
+    stated = _stated(file, chain, stretch)
+    return (stated.slots if stated and stated.kind == "memif" else None) or defaults.MEMIF
+
+
+def _turned(stretch: Stretch) -> Stretch:
+    ends = {INGRESS: EGRESS, EGRESS: INGRESS}
+    origin, to = stretch
+    return ends.get(to, to), ends.get(origin, origin)
+
+
+def _stated(file: ChainFile, chain: str, stretch: Stretch) -> Link | None:
+    """What the file states for it, or for the same stretch of the way back."""
+    links_of = {(link.origin, link.to): link for link in file.links}
+    there_and_back = any(other.reverse_of == chain for other in file.chains.values())
+    return links_of.get(stretch) or (links_of.get(_turned(stretch)) if there_and_back else None)
+
+
 def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
     """What is wrong with the links that the file states."""
     found: list[Problem] = []
@@ -182,7 +209,6 @@ class _Weaver:
         self._folders = folders
         self._name = chain
         self._chain: Chain = file.chains[chain]
-        self._stated = {(link.origin, link.to): link for link in file.links}
         self._slots = slots
         self._made = 0
 
@@ -203,9 +229,8 @@ class _Weaver:
         self._wiring.egress[self._name] = stretches[-1][-1]
 
     def _ring(self, stretch: Stretch, *, sends: bool, receives: bool) -> str:
-        stated = self._link(stretch)
-        slots = stated.slots if stated and stated.kind == "ring" else None
-        name = self._add(stretch, "ring", slots or self._slots)
+        slots = ring_slots(self._file, self._name, stretch, self._slots)
+        name = self._add(stretch, "ring", slots)
         if sends and stretch[0] != INGRESS:
             self._put(stretch[0], self._out(stretch[0]), tx=name)
         if receives and stretch[1] != EGRESS:
@@ -219,12 +244,11 @@ class _Weaver:
             there = ports[behind][self._in(behind)] if behind in self._wiring.own else None
             return (there or ports[before][self._out(before)]).rx
         direct = {before, behind} <= self._wiring.own
-        stated = self._link(stretch)
-        slots = stated.slots if stated and stated.kind == "memif" else None
+        slots = memif_slots(self._file, self._name, stretch)
         end: EndName = "none" if direct else "server"
         folder = self._folders.get(behind) or self._folders.get(before) or self._directory
         theirs = self._file.functions[behind if behind in self._wiring.own else before]
-        name = self._add(stretch, "memif", slots or defaults.MEMIF, end, folder, theirs.queues)
+        name = self._add(stretch, "memif", slots, end, folder, theirs.queues)
         # A client needs its server there: of two functions the one that is started first. (The
         # engine is there before all of them.)
         order = list(self._file.functions)
@@ -236,15 +260,6 @@ class _Weaver:
         if direct:
             self._wiring.direct.update(stretch)
         return name
-
-    def _link(self, stretch: Stretch) -> Link | None:
-        """What the file states for it, or for the same stretch of the way back."""
-        turned = {INGRESS: EGRESS, EGRESS: INGRESS}
-        origin, to = stretch
-        back = (turned.get(to, to), turned.get(origin, origin))
-        there_and_back = any(chain.reverse_of == self._name for chain in self._file.chains.values())
-        stated = self._stated.get(stretch)
-        return stated or (self._stated.get(back) if there_and_back else None)
 
     def _add(
         self,

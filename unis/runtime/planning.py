@@ -38,10 +38,9 @@ def plan_chain(
     known = None
     try:
         plan = make_plan(chain, machine, beside, places, there)
-        if any(part.ring == "auto" or part.slo for part in chain.file.chains.values()):
-            # What a cost is kept under is in the plan, whatever its rings.
-            known = _known(plan)
-            plan = make_plan(chain, machine, beside, places, there, known)
+        # What a cost is kept under is in the plan, whatever its rings.
+        known = _known(plan)
+        plan = make_plan(chain, machine, beside, places, there, known)
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
         error.bad_input = not (beside and _fits(chain, machine, known))

@@ -15,6 +15,7 @@ from unis.plan import wiring
 from unis.plan.contract import SIZE_MIXES, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.rings import Known, choices
+from unis.plan.rings import gamma as gamma_for
 from unis.plan.thresholds import threshold_problems
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
@@ -74,8 +75,9 @@ def scenario(
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
     # The simulator knows no sockets.
-    wired = wiring.wire(file, Path(), _rings(file, costs, shares(file.traffic)))
-    if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired)]:
+    rings, gamma = _rings(file, costs, shares(file.traffic))
+    wired = wiring.wire(file, Path(), rings)
+    if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired, gamma)]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
@@ -93,7 +95,7 @@ def scenario(
             for name in file.chains
         ],
         machine=machine.message(file.scheduler.rr_timeslice_ms),
-        scheduler=scheduler_settings(file.scheduler),
+        scheduler=scheduler_settings(file.scheduler, gamma),
         policy=names.policy(policy),
         duration_ns=round(seconds * 1e9),
         warmup_ns=round(min(0.1, seconds / 10) * 1e9),
@@ -104,12 +106,15 @@ def scenario(
 
 def _rings(
     file: ChainFile, costs: Mapping[str, CostOf], shares: Mapping[int, int]
-) -> dict[str, int]:
+) -> tuple[dict[str, int], float]:
+    """Slots of the rings of each chain, and γ."""
     known = {
         name: mean_cost(cost, shares) if isinstance(cost, dict) else cost
         for name, cost in costs.items()
     }
-    return {name: choice.slots for name, choice in choices(file, Known(known), {}).items()}
+    rings = choices(file, Known(known), {})
+    slots = {name: choice.slots for name, choice in rings.items()}
+    return slots, gamma_for(file, rings, Known(known)).value
 
 
 def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
