@@ -38,6 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
         return [{str(arm): reply(MPPS.get(str(arm), 3.0)) for arm in arms}] * count
 
     monkeypatch.setattr(throughput._Case, "_measured", measured)
+    monkeypatch.setattr(throughput, "_slots", lambda *_: 4096)
     monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: 30.0)
     return seen
 
@@ -49,7 +50,7 @@ def settings(*policies: str) -> Settings:
 @pytest.mark.usefixtures("asked")
 def test_each_policy_has_a_row_beside_both_baselines() -> None:
     of = settings("priority", "handover", "cooperative", "fused")
-    rows = compare(Case("light", 5, None), of, MACHINE, lambda _: None)
+    (rows,) = compare(Case("light", 5, None), of, MACHINE, lambda _: None)
     data = json.loads(result(rows, MACHINE).model_dump_json())["rows"]
     assert [(row["policy"], row["controller"]) for row in data] == [
         ("unis", "priority"), ("unis", "handover"), ("cooperative", None), ("fused", None),
@@ -68,19 +69,30 @@ def test_each_policy_has_a_row_beside_both_baselines() -> None:
 def test_the_baseline_is_tuned_first_and_then_measured_anew(
     asked: list[tuple[str, list[str]]],
 ) -> None:
-    compare(
-        Case("light", 2, 2048),
-        settings("priority", "cooperative", "fused"),
-        MACHINE,
-        lambda _: None,
-    )
+    of = settings("priority", "cooperative", "fused")
+    list(compare(Case("light", 2, 2048), of, MACHINE, lambda _: None))
     assert asked[0][1] == ["unis", *(f"cooperative/{every}" for every in (8, 16, 24, 32, 64))]
     chain, fused = ("chain", ["unis/priority", "cooperative/16"]), ("fused", ["unis"])
     assert asked[1:] == [chain, fused, fused, chain]  # the second block the other way round
 
 
+def test_each_controller_has_the_rings_that_it_would_have(
+    asked: list[tuple[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = {"priority": 16384, "handover": 4096, "signal": 16384}
+    monkeypatch.setattr(throughput, "_slots", lambda case, *_: slots[case.controller])
+    of = settings("priority", "handover", "signal", "other", "fused")
+    tables = list(compare(Case("light", 5, None), of, MACHINE, lambda _: None))
+    names = [[row.controller or row.policy for row in rows] for rows in tables]
+    assert names == [["priority", "signal", "other", "fused"], ["handover", "other", "fused"]]
+    asked.clear()
+    list(compare(Case("light", 5, 512), of, MACHINE, lambda _: None))
+    chain = ["unis/priority", "unis/handover", "unis/signal", "other"]
+    assert asked[0] == ("chain", chain)
+
+
 def test_without_a_baseline_there_is_no_ratio(asked: list[tuple[str, list[str]]]) -> None:
-    (row,) = compare(Case("light", 2, 2048), settings("handover"), MACHINE, lambda _: None)
+    ((row,),) = compare(Case("light", 2, 2048), settings("handover"), MACHINE, lambda _: None)
     assert row.ratio_to_cooperative is None
     assert row.ratio_to_fused is None
     assert asked == [("chain", ["unis/handover"])] * 2

@@ -3,8 +3,10 @@
 from typing import Any
 
 from unis import built
+from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
+from unis.chain.values import ControllerName
 from unis.simulate.scenario import PAPER_YIELD_EVERY
 
 COSTS = ("light", "medium", "heavy", "variable")
@@ -24,12 +26,15 @@ def macswap_chain(
     *,
     ring: int | None = None,
     fused: bool = False,
+    controller: ControllerName = defaults.CONTROLLER,
     chains: int = 1,
+    goal: str | None = None,
 ) -> LoadedChain:
     """`length` functions in a row, or one process that does what they would do.
 
-    `cost` as macswap's --cost, or `variable`; `ring`: slots of each ring, absent: as by default;
-    `chains`: so many alike, each of functions of its own.
+    `cost` as macswap's --cost, or `variable`; `ring`: slots of each ring, absent: as by default
+    under `controller`;
+    `chains`: so many alike, each of functions of its own; `goal`: on their p95 latency, as "100us".
     """
     args = ["--cost", _VARIABLE if cost == "variable" else cost]
     if fused:
@@ -48,19 +53,22 @@ def macswap_chain(
         "apiVersion": API_VERSION,
         "name": name,
         "traffic": {"source": {"kind": "synthetic", "size": _SIZES.get(cost, _SMALLEST)}},
+        "scheduler": {"controller": controller},
         "defaults": {"cpu": cpu},
         "functions": {each: dict(function) for path in paths.values() for each in path},
         "chains": {
-            of: _chain(path, ring, _FIRST_PORT + at if chains > 1 else None)
+            of: _chain(path, ring, _FIRST_PORT + at if chains > 1 else None, goal)
             for at, (of, path) in enumerate(paths.items())
         },
     }
     return LoadedChain(built.examples_directory() / name, ChainFile.model_validate(data))
 
 
-def _chain(path: list[str], ring: int | None, port: int | None) -> dict[str, Any]:
+def _chain(path: list[str], ring: int | None, port: int | None, goal: str | None) -> dict[str, Any]:
     """With the packets to `port`; None: with all."""
     chain: dict[str, Any] = {"path": path}
+    if goal is not None:
+        chain["slo"] = {"p95_latency": goal}
     if ring is not None:
         chain["ring"] = ring
     if port is not None:

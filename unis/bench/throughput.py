@@ -6,7 +6,7 @@ is switched and nothing passed on, so it is what could be had at most. The polic
 windows of one run; `fused` and they alternate in blocks (`unis.bench.blocks`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
@@ -17,7 +17,9 @@ from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
+from unis.chain import defaults
 from unis.chain.load import LoadedChain
+from unis.chain.values import ControllerName
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
@@ -25,6 +27,7 @@ from unis.measure.summary import MachineSummary, ratio, summarise_arm
 from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
+from unis.runtime.planning import plan_chain
 from unis.runtime.run import Run
 
 FUSED = "fused"
@@ -95,7 +98,8 @@ class Case:
 
     cost: str
     length: int
-    ring: int | None  # slots; None: as `unis up` would choose
+    ring: int | None  # slots; None: as `unis up` would choose under `controller`
+    controller: ControllerName = defaults.CONTROLLER
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,62 @@ class Settings:
 
 def compare(
     case: Case, settings: Settings, machine: Machine, report: Callable[[str], None]
-) -> list[Row]:
-    """The rows of a case, in the order of the policies."""
-    return _Case(case, settings, machine, report).rows()
+) -> Iterator[list[Row]]:
+    """The rows of a case, in the order of the policies.
+
+    Controllers for which `unis up` would choose rings of other lengths are compared on theirs each,
+    with all that is no controller.
+    """
+    for part, policies in _apart(case, settings.policies, machine, report):
+        yield _Case(part, replace(settings, policies=policies), machine, report).rows()
+
+
+def _apart(
+    case: Case,
+    policies: Sequence[str],
+    machine: Machine,
+    report: Callable[[str], None],
+) -> Iterator[tuple[Case, tuple[str, ...]]]:
+    controllers = [POLICIES[name].controller for name in policies if name != FUSED]
+    by_slots: dict[int, list[ControllerName]] = {}
+    for controller in filter(None, controllers if case.ring is None else ()):
+        of = replace(case, controller=controller)
+        by_slots.setdefault(_slots(of, machine, report), []).append(controller)
+    if not by_slots:
+        yield case, tuple(policies)
+    for together in by_slots.values():
+        others = {one for one in controllers if one and one not in together}
+        yield (
+            replace(case, controller=together[0]),
+            tuple(
+                name
+                for name in policies
+                if name == FUSED or POLICIES[name].controller not in others
+            ),
+        )
+
+
+def _slots(case: Case, machine: Machine, report: Callable[[str], None]) -> int:
+    """Of rings that are auto, once the costs and a switch were measured."""
+
+    def make() -> LoadedChain:
+        return _chain(case, max(machine.cpus), fused=False)
+
+    report(f"{case.length} {case.cost}: what `unis up` would choose under {case.controller}")
+    brought_up(make, machine, Options(), report, lambda _: None)
+    return plan_chain(make(), machine).links[0].slots
+
+
+def _chain(case: Case, cpu: int, *, fused: bool) -> LoadedChain:
+    return macswap_chain(
+        "bench-throughput",
+        case.cost,
+        case.length,
+        cpu,
+        ring=case.ring,
+        fused=fused,
+        controller=case.controller,
+    )
 
 
 class _Case:
@@ -161,10 +218,7 @@ class _Case:
 
     def _measured(self, arms: Sequence[Arm], rounds: int, *, fused: bool) -> Rounds:
         def make() -> LoadedChain:
-            case = self._case
-            return macswap_chain(
-                "bench-throughput", case.cost, case.length, self._cpu, ring=case.ring, fused=fused
-            )
+            return _chain(self._case, self._cpu, fused=fused)
 
         def measured(run: Run) -> Rounds:
             part = FUSED if fused else _CHAIN

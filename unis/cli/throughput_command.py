@@ -27,7 +27,10 @@ def throughput(
     ] = "light",
     length: Annotated[str, typer.Option(help="Functions in the chain, with commas.")] = "3",
     ring: Annotated[
-        str, typer.Option(help="Slots of its rings, with commas; auto: as `unis up` chooses.")
+        str,
+        typer.Option(
+            help="Slots of its rings, with commas; auto: as `unis up` chooses, by controller."
+        ),
     ] = "auto",
     policies: Annotated[
         str,
@@ -51,6 +54,7 @@ def throughput(
 
     In windows that alternate in one run. cooperative yields after as many bursts as is best of
     those tried; fused is all functions in one process, which alternates with the chain in blocks.
+    On rings that are auto each controller has those that it would have, and a table of its own.
 
     Example: unis bench throughput --cost light --length 5 --json throughput.json
     """
@@ -69,12 +73,12 @@ def throughput(
             writable(file)
         machine = Machine.this()
         for case in cases:
-            found = of.compare(case, settings, machine, say)
-            rows += found
-            _print(found)
-            if file:  # what there is, if a later one fails
-                text = of.result(rows, machine).model_dump_json(indent=2)
-                write_result(file, text + "\n")
+            for found in of.compare(case, settings, machine, say):
+                rows += found
+                _print(found)
+                if file:  # what there is, if a later one fails
+                    text = of.result(rows, machine).model_dump_json(indent=2)
+                    write_result(file, text + "\n")
 
 
 def _words(text: str) -> tuple[str, ...]:
