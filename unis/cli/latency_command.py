@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, table_of
+from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, ratio_cells, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import costs_of, policies_of, rings_of, us_text
 
 if TYPE_CHECKING:
-    from unis.bench.latency import Result
+    from unis.bench.latency import Result, Row
     from unis.report.latency import Curve, Points
 
 _LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
@@ -107,6 +107,12 @@ def _points(result: Result, policies: tuple[str, ...]) -> dict[str, Points]:
     }
 
 
+def _latency(row: Row, name: str) -> tuple[str, str, str]:
+    ratio = (row.latency_to_cooperative or {}).get(name)
+    cells = ratio_cells((ratio.median, ratio.lo, ratio.hi) if ratio else None)
+    return us_text(row.latency_us[name]), *cells
+
+
 def _print(result: Result, policies: tuple[str, ...]) -> None:
     from unis.bench.latency import BOUNDS_US, called
 
@@ -115,7 +121,8 @@ def _print(result: Result, policies: tuple[str, ...]) -> None:
         f"{loads[0].length} {loads[0].cost}, rings of {loads[0].ring}; 100 % is "
         f"{result.sustained_mpps:.2f} Mpps"
     )
-    columns = ("load", "Mpps", "dropped/s", "p50 µs", "p95", "p99")
+    ratios = "÷ cooperative", "95 %"
+    columns = ("load", "Mpps", "dropped/s", "p50 µs", *ratios, "p95 µs", *ratios, "p99 µs")
     table = table_of(title, "arrivals, policy", columns)
     for row in loads:
         table.add_row(
@@ -123,7 +130,8 @@ def _print(result: Result, policies: tuple[str, ...]) -> None:
             f"{row.load:.0%}",
             f"{row.mpps.median:.3f}",
             f"{row.drops:,.0f}",
-            *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
+            *(cell for name in ("p50", "p95") for cell in _latency(row, name)),
+            us_text(row.latency_us["p99"]),
         )
     out.print(table)
     table = table_of(
