@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from unis.bench.latency import Result, Row
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
-from unis.measure.summary import MachineSummary
+from unis.measure.summary import MachineSummary, latency_ratio
 from unis.report.latency import frontier, picture
+from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import LatencyHistogram
 
 POINTS = st.lists(st.tuples(st.floats(1, 1e5), st.floats(0, 20)), min_size=1, max_size=30)
 
@@ -21,7 +23,7 @@ def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> 
         experiment="frontier", cost="light", length=3, ring=256, policy=policy,
         controller=controller, yield_every=None, load=None, arrivals=None, offered_mpps=mpps,
         mpps=Quartiles(median=mpps, q1=mpps, q3=mpps), drops=0.0, latency_us={"p95": p95},
-        disturbed=Disturbance.of([]),
+        latency_to_cooperative=None, disturbed=Disturbance.of([]),
     )  # fmt: skip
 
 
@@ -40,6 +42,23 @@ def result() -> Result:
 def test_the_most_within_a_bound(result: Result) -> None:
     assert [result.frontier("handover", us) for us in (30, 50, 500)] == [None, 5, 9]
     assert [result.frontier("cooperative", us) for us in (50, 100, 1e6)] == [None, 8, 8]
+
+
+def test_latencies_are_compared_within_a_round() -> None:
+    """A machine that is half as fast in one of them changes no ratio."""
+
+    def window(us: float) -> pb.MeasureReply:
+        histogram = LatencyHistogram(value_ns=[round(us * 1e3), round(us * 2e3)], count=[90, 10])
+        return pb.MeasureReply(latency=histogram)
+
+    both = [{"handover": window(us), "cooperative": window(2 * us)} for us in (10, 100, 1000)]
+    for percentile in (50, 95):
+        ratio = latency_ratio(both, "handover", "cooperative", percentile)
+        assert ratio
+        assert (ratio.low, ratio.high) == pytest.approx((0.5, 0.5), rel=0.01)
+    assert latency_ratio([{"handover": window(1)}], "handover", "cooperative", 50) is None
+    nothing = [{"handover": window(1), "cooperative": pb.MeasureReply()}]
+    assert latency_ratio(nothing, "handover", "cooperative", 50) is None
 
 
 @given(POINTS)

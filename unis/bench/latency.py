@@ -19,12 +19,12 @@ from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
-from unis.bench.throughput import COOPERATIVE, POLICIES
+from unis.bench.throughput import COOPERATIVE, POLICIES, Ratio
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
-from unis.measure.summary import MachineSummary, summarise_arm
+from unis.measure.summary import MachineSummary, latency_ratio, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, throughput
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
@@ -53,6 +53,8 @@ class Row(BaseModel):
     mpps: Quartiles
     drops: float  # a second
     latency_us: dict[str, float | None]
+    # p50 and p95 by those of cooperative in the same round; None: it is not there, or no load
+    latency_to_cooperative: dict[str, Ratio] | None
     disturbed: Disturbance
 
 
@@ -210,8 +212,19 @@ class _Bench:
             mpps=summary.mpps,
             drops=summary.drops.per_second,
             latency_us=summary.latency_us,
+            latency_to_cooperative=_to_cooperative(rounds, str(arm)),
             disturbed=summary.disturbed,
         )
+
+
+def _to_cooperative(rounds: Rounds, arm: str) -> dict[str, Ratio] | None:
+    if COOPERATIVE not in rounds[0]:
+        return None
+    found = {
+        f"p{percentile}": Ratio.of(latency_ratio(rounds, arm, COOPERATIVE, percentile))
+        for percentile in (50, 95)
+    }
+    return {name: ratio for name, ratio in found.items() if ratio}
 
 
 def _on(ring: int, arm: Arm) -> Arm:

@@ -84,6 +84,19 @@ def ratio(rounds: Rounds, arm: str, base: str, blocks: int = 1) -> Paired | None
     return Paired.ratio(throughput(both, arm), throughput(both, base), blocks) if both else None
 
 
+def latency_ratio(rounds: Rounds, arm: str, base: str, percentile: int) -> Paired | None:
+    """A percentile of the latency under `arm` by that under `base`, round by round."""
+    both = [windows for windows in rounds if arm in windows and base in windows]
+    under = {
+        name: [
+            latency_of([windows], name).percentiles_us((percentile,))[f"p{percentile}"] or 0.0
+            for windows in both
+        ]
+        for name in (arm, base)
+    }
+    return Paired.ratio(under[arm], under[base]) if both else None
+
+
 def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:
     """All windows of one arm."""
     windows = [windows[arm] for windows in rounds if arm in windows]
