@@ -66,3 +66,25 @@ def test_down_ends_a_launcher_that_is_stopped(
         os.waitpid(launcher.pid, os.WUNTRACED)  # till it is
         assert run_commands._down(run_directory("one"), state) == []
         assert launcher.wait(1) == -signal.SIGTERM
+
+
+def test_down_ends_a_run_that_its_launcher_had_just_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another id than that of the run that `down` was told of, and not undone."""
+    directory = run_directory("one")
+    with process(SPIN) as launcher:
+        waits = taken(tmp_path, "one", 1).with_changes(
+            launcher=identity(launcher), phase=Phase.FAILED, reason="unisd died", failures=1
+        )
+        directory.write(waits)
+
+        def killed_in_the_middle(*_: object) -> None:
+            directory.write(waits.with_changes(run_id="again", phase=Phase.STARTING))
+            launcher.kill()
+            launcher.wait(1)
+
+        monkeypatch.setattr(run_commands, "_ask_launcher", killed_in_the_middle)
+        assert waits.comes_again()
+        assert run_commands._down(directory, waits) == []
+    assert directory.read() is None

@@ -172,28 +172,26 @@ def down(
 
 
 def _down(directory: RunDirectory, state: RunState) -> list[str]:
-    if state.comes_again():  # it waits to try once more
-        _ask_launcher(directory, state)
-        say(f"{state.name}: down")
-        return forget(directory, state.run_id)
-    if state.undone():
-        say(f"{state.name}: forgotten")
-        return forget(directory, state.run_id)
-    if state.live():
+    if state.live() or state.comes_again():
         _ask_launcher(directory, state)
         left = directory.read()
-        if left is None or left.run_id != state.run_id:
+        # Its launcher may have begun once more, under another id.
+        if left is None or left.launcher != state.launcher:
             say(f"{state.name}: down")
             return []
         if left.problems:  # also those that nobody was there to hear
             return [f"{state.name}: {problem}" for problem in left.problems]
+        state, done = left, "down"
+    elif state.undone():
+        done = "forgotten"
     else:
         why = "something of it is left" if state.problems else "its launcher was killed"
         say(f"{state.name}: {why}; cleaning up")
-    if problems := clean_up(directory, state.run_id):
+        done = "down"
+    if problems := clean_up(directory, state.run_id) or forget(directory, state.run_id):
         return [f"{state.name}: {problem}" for problem in problems]
-    say(f"{state.name}: down")
-    return forget(directory, state.run_id)
+    say(f"{state.name}: {done}")
+    return []
 
 
 def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
