@@ -35,3 +35,18 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
     assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 1024, 4096}
     for picture in ("latency.svg", "latency.png"):
         assert (tmp_path / picture).stat().st_size > 10_000
+
+
+def test_goals(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "goals.json"
+    machine.unis(
+        "bench", "goals", "--goal", "1us,100ms,none", "--length", "2", "--windows", "2",
+        "--window", "0.1", "--json", str(file),
+    )  # fmt: skip
+    refused, kept, free = json.loads(file.read_text())["rows"]
+    assert refused["kept"] is None
+    assert "cannot be met" in refused["refused"]
+    assert kept["kept"]["windows_kept"] == 2
+    assert kept["kept"]["expected_p95_us"] < 100_000
+    assert free["kept"]["windows_kept"] is None
+    assert free["kept"]["slots"] >= kept["kept"]["slots"]
