@@ -72,7 +72,8 @@ def test_the_baseline_is_tuned_first_and_then_measured_anew(
     of = settings("priority", "cooperative", "fused")
     list(compare(Case("light", 2, 2048), of, MACHINE, lambda _: None))
     assert asked[0][1] == ["unis", *(f"cooperative/{every}" for every in (8, 16, 24, 32, 64))]
-    chain, fused = ("chain", ["unis/priority", "cooperative/16"]), ("fused", ["unis"])
+    chain = ("chain", ["unis/priority", "cooperative/16", "cooperative/8"])
+    fused = ("fused", ["unis"])
     assert asked[1:] == [chain, fused, fused, chain]  # the second block the other way round
 
 
@@ -89,6 +90,22 @@ def test_each_controller_has_the_rings_that_it_would_have(
     list(compare(Case("light", 5, 512), of, MACHINE, lambda _: None))
     chain = ["unis/priority", "unis/handover", "unis/signal", "other"]
     assert asked[0] == ("chain", chain)
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_distance_that_was_best_in_the_trials_only_is_not_the_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(MPPS, "cooperative", 2.0)
+    ((_, row),) = compare(
+        Case("light", 2, 2048), settings("handover", "cooperative"), MACHINE, lambda _: None
+    )
+    assert (row.yield_every, row.mpps.median) == (8, 3.0)
+    ((row, _),) = compare(
+        Case("light", 2, 2048), settings("handover", "cooperative"), MACHINE, lambda _: None
+    )
+    assert row.ratio_to_cooperative
+    assert row.ratio_to_cooperative.median == pytest.approx(5.5 / 3)
 
 
 def test_without_a_baseline_there_is_no_ratio(asked: list[tuple[str, list[str]]]) -> None:

@@ -21,6 +21,15 @@ def trial_ratios(rounds: Rounds) -> dict[int, float]:
     return {every: found.median if found else 0.0 for every, found in ratios.items()}
 
 
+def best_two(trials: Mapping[int, float]) -> tuple[int, int]:
+    """The best and the one behind it: which is better decide windows that are measured anew.
+
+    A distance as long as the ring has two states, and may be fast in all of a trial.
+    """
+    best = best_yield_every(trials)
+    return best, best_yield_every({every: of for every, of in trials.items() if every != best})
+
+
 def best_yield_every(trials: Mapping[int, float]) -> int:
     """The one with the most throughput; of equals the one that yields most often."""
     return max(trials, key=lambda every: (trials[every], -every))

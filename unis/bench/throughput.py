@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from unis.bench.blocks import Blocks, measure_blocks
 from unis.bench.bring_up import brought_up
-from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
+from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_two, trial_ratios
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
@@ -24,7 +24,7 @@ from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
-from unis.measure.windows import Arm, Rounds
+from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
@@ -33,6 +33,7 @@ from unis.runtime.run import Run
 FUSED = "fused"
 _CHAIN = "chain"
 COOPERATIVE = "cooperative"
+_SECOND = "cooperative at the second best distance"
 # As one asks for them; `fused` is another chain.
 POLICIES = {
     "priority": Arm("unis", "priority"),
@@ -69,7 +70,7 @@ class Row(BaseModel):
     ring: int  # slots
     policy: str
     controller: str | None
-    yield_every: int | None  # bursts, of cooperative: the best of those tried
+    yield_every: int | None  # bursts, of cooperative: the better of the two best of those tried
     tried: dict[int, float] | None  # cooperative ÷ unis by yield_every, medians
     costs_ns: dict[str, float]  # as measured before the first block, or fused: of the process
     offered_mpps: float  # where it is what was delivered, source or sink were the limit
@@ -188,12 +189,11 @@ class _Case:
     def rows(self) -> list[Row]:
         wanted = self._settings.policies
         tried = self._trials() if COOPERATIVE in wanted else {}
-        best = best_yield_every(tried) if tried else 0
-        arms = {
-            name: replace(POLICIES[name], yield_every=best if name == COOPERATIVE else 0, name=name)
-            for name in wanted
-            if name != FUSED
-        }
+        arms = {name: replace(POLICIES[name], name=name) for name in wanted if name != FUSED}
+        if tried:
+            best, second = best_two(tried)
+            arms[COOPERATIVE] = replace(arms[COOPERATIVE], yield_every=best)
+            arms[_SECOND] = replace(arms[COOPERATIVE], yield_every=second, name=_SECOND)
         blocks = self._settings.blocks
         square = len(order.square(list(arms.values()))) if arms else 1
         in_block = -(-self._settings.rounds // blocks // square) * square
@@ -209,7 +209,16 @@ class _Case:
             lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
             lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
         )
-        return [self._row(name, measured, tried) for name in wanted]
+        better = _better(measured.rounds) if tried else ""
+        if better == _SECOND:
+            measured = replace(
+                measured,
+                blocks=tuple(
+                    replace(block, rounds=_exchanged(block.rounds)) for block in measured.blocks
+                ),
+            )
+        yields = arms[better].yield_every if better else None
+        return [self._row(name, measured, tried, yields) for name in wanted]
 
     def _trials(self) -> dict[int, float]:
         tried = ", ".join(str(arm.yield_every) for arm in TRIAL[1:])
@@ -228,7 +237,9 @@ class _Case:
 
         return brought_up(make, self._machine, Options(use_cache=False), self._report, measured)
 
-    def _row(self, name: str, measured: Blocks, tried: Mapping[int, float]) -> Row:
+    def _row(
+        self, name: str, measured: Blocks, tried: Mapping[int, float], yield_every: int | None
+    ) -> Row:
         rounds, blocks = measured.rounds, len(measured.blocks)
         summary = summarise_arm(rounds, name)
         part = FUSED if name == FUSED else _CHAIN
@@ -240,7 +251,7 @@ class _Case:
             ring=self._slots[part],
             policy=FUSED if name == FUSED else POLICIES[name].policy,
             controller=None if name == FUSED else POLICIES[name].controller,
-            yield_every=best_yield_every(tried) if yields else None,
+            yield_every=yield_every if yields else None,
             tried=dict(tried) if yields else None,
             costs_ns=self._costs[part],
             offered_mpps=summary.drops.offered / summary.window_s / len(rounds) / 1e6,
@@ -255,6 +266,17 @@ class _Case:
             line_transfer_ns=measured.transfers,
             blocks_left_out=measured.left_out,
         )
+
+
+def _better(rounds: Rounds) -> str:
+    """Of co-operative at the two best distances of the trials: the name of the one with more."""
+    found = {name: Quartiles.of(throughput(rounds, name)).median for name in (COOPERATIVE, _SECOND)}
+    return max(found, key=lambda name: found[name])
+
+
+def _exchanged(rounds: Rounds) -> Rounds:
+    names = {COOPERATIVE: _SECOND, _SECOND: COOPERATIVE}
+    return [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
 
 
 def result(rows: Sequence[Row], machine: Machine) -> Result:
