@@ -33,6 +33,8 @@ struct turn {
   uint32_t asked;        /* whether it has looked for a place */
   uint32_t taken;        /* packets */
   uint32_t stale;        /* a word to rest that was not renewed */
+  const void *only;      /* the queue that it polled first; or NULL */
+  uint32_t several;      /* it has polled another since */
   const void *empty;     /* the first queue that was found empty since packets came; or NULL */
   uint32_t empty_polls;  /* since then */
 };
@@ -115,9 +117,10 @@ static void turn_rest(struct turn *turn, uint32_t word) {
   errno = before;
 }
 
-/* All that this thread polls was empty when it looked last: it has come round to where it began. */
+/* All that this thread polls was empty when it looked last: it has come round to where it began, or
+ * there is nothing else. */
 static inline bool turn_is_dry(struct turn *turn, const void *queue) {
-  if (turn->empty == queue) return true;
+  if (!turn->several || turn->empty == queue) return true;
   if (turn->empty == NULL) turn->empty = queue;
   return ++turn->empty_polls > MOST_QUEUES;
 }
@@ -129,6 +132,10 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   uint32_t rest;
   uint16_t n;
 
+  if (unlikely(turn->only != queue) && !turn->several) {
+    turn->several = turn->only != NULL;
+    turn->only = queue;
+  }
   if (unlikely(!turn->asked)) turn_find_place(turn);
   if (unlikely(turn->shm == NULL)) return ports[port].burst(queue, bufs, nb_bufs);
   rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);

@@ -115,16 +115,30 @@ TEST_F(UnisPortsTest, ATurnEndsBeforeThePollThatWouldExceedTheQuota) {
   EXPECT_EQ(Turns_(), 26u);
 }
 
-TEST_F(UnisPortsTest, ATurnEndsWhenThePortIsFoundEmptyTwice) {
+// In a thread that has never polled another port.
+TEST_F(UnisPortsTest, ATurnEndsWhenTheOnlyPortIsFoundEmpty) {
   const std::uint16_t empty = Open("net_null0", false);
-  Poll(empty);
-  Begin(1'000'000);
-  Poll(empty);
-  Poll(empty);
-  const std::uint32_t turns = Turns_();
-  EXPECT_EQ(turns, 1u);
-  for (int i = 0; i < 100; ++i) Poll(empty);
-  EXPECT_EQ(Turns_(), turns + 50);
+  std::thread([&] {
+    Poll(empty);
+    Begin(1'000'000);
+    Poll(empty);
+    EXPECT_EQ(Turns_(), 1u);
+    for (int i = 0; i < 100; ++i) Poll(empty);
+    EXPECT_EQ(Turns_(), 101u);
+  }).join();
+}
+
+TEST_F(UnisPortsTest, APortWithPacketsIsAPortToo) {
+  const std::uint16_t empty = Open("net_null0", false);
+  const std::uint16_t full = Open("net_null1", true);
+  std::thread([&] {
+    Poll(full);
+    Begin(1'000'000);
+    for (int i = 0; i < 100; ++i) Poll(full), Poll(empty);
+    EXPECT_EQ(Turns_(), 0u);
+    for (int i = 0; i < 100; ++i) Poll(empty);
+    EXPECT_EQ(Turns_(), 50u) << "it may still poll the other";
+  }).join();
 }
 
 TEST_F(UnisPortsTest, PortsWithoutPacketsEndNoTurnWhileOneHasSome) {
