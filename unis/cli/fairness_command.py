@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, table_of
+from unis.cli.bench_parts import WINDOW, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
-from unis.cli.throughput_command import costs_of, policies_of
+from unis.cli.throughput_command import one_chain_of, policies_of
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
@@ -60,12 +60,10 @@ def fairness(
         raise typer.BadParameter(
             f"`{functions}`: write an even number up to {most}", param_hint="--functions"
         )
-    costs, lengths = costs_of(cost), lengths_of(length, "--length")
-    if len(costs) > 1 or len(lengths) > 1:
-        raise typer.BadParameter("one of them", param_hint="--cost and --length")
+    one_cost, one_length = one_chain_of(cost, length)
     settings = of.Settings(
-        cost=costs[0],
-        length=lengths[0],
+        cost=one_cost,
+        length=one_length,
         functions=functions,
         policies=policies_of(policies, fused=False),
         rounds=rounds,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import lengths_of, print_disturbed, table_of
+from unis.cli.bench_parts import print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
-from unis.cli.throughput_command import costs_of, us_text
+from unis.cli.throughput_command import one_chain_of, us_text
 
 if TYPE_CHECKING:
     from unis.bench.goals import Row
@@ -46,12 +46,10 @@ def goals(
     from unis.bench import goals as of
     from unis.plan.machine import Machine
 
-    costs, lengths = costs_of(cost), lengths_of(length, "--length")
-    if len(costs) > 1 or len(lengths) > 1:
-        raise typer.BadParameter("one of them", param_hint="--cost and --length")
+    one_cost, one_length = one_chain_of(cost, length)
     settings = of.Settings(
-        cost=costs[0],
-        length=lengths[0],
+        cost=one_cost,
+        length=one_length,
         goals=_goals_of(goal),
         controllers=_controllers_of(controllers),
         windows=windows,

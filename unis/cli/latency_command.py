@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, ratio_cells, table_of
+from unis.cli.bench_parts import WINDOW, print_disturbed, ratio_cells, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
-from unis.cli.throughput_command import costs_of, policies_of, rings_of, us_text
+from unis.cli.throughput_command import one_chain_of, policies_of, rings_of, us_text
 
 if TYPE_CHECKING:
     from unis.bench.latency import Result, Row
@@ -55,9 +55,10 @@ def latency(
     from unis.report.latency import picture
 
     wanted = policies_of(policies, fused=False)
+    one_cost, one_length = one_chain_of(cost, length)
     settings = of.Settings(
-        cost=costs_of(cost)[0],
-        length=lengths_of(length, "--length")[0],
+        cost=one_cost,
+        length=one_length,
         ring=rings_of(ring)[0],
         policies=wanted,
         loads=_QUICK_LOADS if quick else _LOADS,

@@ -112,6 +112,14 @@ def costs_of(text: str) -> tuple[str, ...]:
     return words
 
 
+def one_chain_of(cost: str, length: str) -> tuple[str, int]:
+    """What --cost and --length say where there is one chain only."""
+    costs, lengths = costs_of(cost), lengths_of(length, "--length")
+    if len(costs) > 1 or len(lengths) > 1:
+        raise typer.BadParameter("one of them", param_hint="--cost and --length")
+    return costs[0], lengths[0]
+
+
 def rings_of(text: str) -> list[int | None]:
     """What --ring says; None: auto."""
     slots = limit("LinkConfig.slots")
