@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unis.plan.model import FunctionPlan
+    from unis.runtime.launch import Launch
     from unis.runtime.state import RunState
-    from unis.runtime.steps import Launch
 
 
 def folders_directory() -> Path:

@@ -18,8 +18,8 @@ from unis.runtime.files import own_directory, remove_tree, written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unis.runtime.launch import Launch
     from unis.runtime.state import RunState
-    from unis.runtime.steps import Launch
 
 
 def ports_directory() -> Path:

@@ -12,9 +12,9 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from unis import built
 from unis.engine import names
@@ -32,62 +32,11 @@ from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, RunState
 
 if TYPE_CHECKING:
-    from unis.engine.client import EngineClient
-    from unis.plan.model import FunctionPlan, Plan
-    from unis.runtime.child import Child
-    from unis.runtime.costs import Cost
-    from unis.runtime.directory import RunDirectory
-    from unis.runtime.options import Options
+    from unis.runtime.launch import Launch
 
 Hurry = Callable[[], bool]
 
 _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory first
-
-
-class Launch(Protocol):
-    """What a step needs of the run that comes up."""
-
-    plan: Plan
-    options: Options
-    directory: RunDirectory
-    client: EngineClient
-    costs: dict[str, Cost]  # known so far, by function
-    leaf: Leaf | None
-    guard: subprocess.Popen[bytes] | None
-
-    @property
-    def state(self) -> RunState:
-        """What is noted on disk."""
-
-    def record(self, **changes: Any) -> None:
-        """Changes the note."""
-
-    def tell(self, line: str) -> None:
-        """To the user and to the log."""
-
-    def tell_guard(self, line: str) -> None:
-        """`unisd PID` or `down`."""
-
-    def start(self, what: str, command: Command, log: Path) -> Child:
-        """Starts a process of the run; its death ends the run."""
-
-    def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
-        """Starts the process of a function."""
-
-    def check_function(self, name: str) -> None:
-        """Raises RunFailedError if it has ended."""
-
-    def attach(self, function: str) -> None:
-        """Waits till it polls, and lets the engine take hold of it."""
-
-    def without_cost(self) -> list[str]:
-        """Functions whose cost nobody knows."""
-
-    def estimate(self, functions: Sequence[str]) -> None:
-        """Measures what a packet costs them."""
-
-    def remember_switch(self) -> None:
-        """Keeps what a switch took here, by which the next plan chooses rings."""
 
 
 class Step(Protocol):
