@@ -57,8 +57,14 @@ def test_latencies_are_compared_within_a_round() -> None:
         assert ratio
         assert (ratio.low, ratio.high) == pytest.approx((0.5, 0.5), rel=0.01)
     assert latency_ratio([{"handover": window(1)}], "handover", "cooperative", 50) is None
-    nothing = [{"handover": window(1), "cooperative": pb.MeasureReply()}]
+    nothing = [
+        {"handover": window(1), "cooperative": pb.MeasureReply()},
+        {"handover": pb.MeasureReply(), "cooperative": window(1)},
+    ]
     assert latency_ratio(nothing, "handover", "cooperative", 50) is None
+    some = latency_ratio(nothing + both, "handover", "cooperative", 50)
+    assert some
+    assert some.median == pytest.approx(0.5, rel=0.01)
 
 
 @given(POINTS)

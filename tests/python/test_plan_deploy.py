@@ -57,7 +57,7 @@ def test_user_and_environment() -> None:
 
 def test_defaults() -> None:
     request = planned(small()).deploy({}, "id")
-    assert request.scheduler.gamma == 0.95, "chosen, for rings that are so long"
+    assert request.scheduler.gamma == 0.94, "chosen, for rings that are so long"
     assert request.scheduler.theta_min == 64 - 8
     assert not request.scheduler.HasField("theta_max")
     assert request.scheduler.interval_ns == 1000

@@ -141,7 +141,7 @@ class SchedulerPart(_Part):
     controller: ControllerName = defaults.CONTROLLER
     """How a function is put to running or waiting."""
     gamma: Gamma = defaults.GAMMA
-    """γ: share of the egress that a time slice fills; `auto`: all but what a switch lets pass."""
+    """γ: share of the egress that a time slice fills; `auto`: all but two bursts, 0.75 to 0.95."""
     theta_min: Annotated[int, Field(ge=0, **bounds("SchedulerSettings.theta_min"))] = (
         defaults.THETA_MIN
     )

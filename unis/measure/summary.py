@@ -86,15 +86,15 @@ def ratio(rounds: Rounds, arm: str, base: str, blocks: int = 1) -> Paired | None
 
 def latency_ratio(rounds: Rounds, arm: str, base: str, percentile: int) -> Paired | None:
     """A percentile of the latency under `arm` by that under `base`, round by round."""
-    both = [windows for windows in rounds if arm in windows and base in windows]
-    under = {
-        name: [
-            latency_of([windows], name).percentiles_us((percentile,))[f"p{percentile}"] or 0.0
-            for windows in both
-        ]
-        for name in (arm, base)
-    }
-    return Paired.ratio(under[arm], under[base]) if both else None
+    pairs: list[tuple[float, float]] = []
+    for windows in rounds:
+        if arm in windows and base in windows:
+            of, by = (latency_of([windows], one).percentile_us(percentile) for one in (arm, base))
+            if of is not None and by is not None:  # both delivered something
+                pairs.append((of, by))
+    if not pairs:
+        return None
+    return Paired.ratio([of for of, _ in pairs], [by for _, by in pairs])
 
 
 def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:

@@ -87,8 +87,7 @@ class Delays:
     def gamma(self, slots: Mapping[str, int]) -> GammaChoice:
         """γ where rings are so long."""
         least = min(self._shortest(name, slots) for name in self._links_of)
-        cheapest = min(self._costs[name] for name in self._links_of)
-        return gamma_choice(self._scheduler, least, cheapest, self._switch_ns)
+        return gamma_choice(self._scheduler, least)
 
     def lost(self, chain: str, slots: Mapping[str, int]) -> float:
         """The share of their time that CPUs of `chain` lose in switches, of the worst."""

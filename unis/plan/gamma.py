@@ -1,9 +1,10 @@
 """γ, the share of its egress that a time slice fills, where the chain file does not say.
 
-Until a switch is done the function goes on, and what it then sends finds the rest of the egress. So
-γ leaves room for what is sent while a switch is under way, no more: the longer the links, the
+A switch is begun so early that it is done when the slice ends (the lead), but turns end with whole
+bursts and looks come a little late. So γ leaves room for two bursts: the longer the links, the
 nearer it is to 1, and the fewer the switches. Never below what the paper has, for short links, nor
-quite 1, for what a packet costs is known to a few percent.
+quite 1, for what a packet costs is known to a few percent. The controller does not matter, and may
+be changed while the chains run.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from unis.chain import defaults
 from unis.chain.model import SchedulerPart
 
+_ROOM = 2 * defaults.BATCH  # packets
 _MOST = 0.95
 
 
@@ -22,22 +24,21 @@ class GammaChoice:
     why: str
 
 
-def gamma_of(part: SchedulerPart, slots: int, cost_ns: float, switch_ns: float) -> float:
-    """For links of so many slots (the shortest) and a packet of so many ns (the cheapest)."""
+def gamma_of(part: SchedulerPart, slots: int) -> float:
+    """For links of so many slots, the shortest."""
     if part.gamma != "auto":
         return part.gamma
-    return max(defaults.PAPER_GAMMA, min(_MOST, round(1 - switch_ns / (cost_ns * slots), 2)))
+    return max(defaults.PAPER_GAMMA, min(_MOST, round(1 - _ROOM / slots, 2)))
 
 
-def gamma_choice(part: SchedulerPart, slots: int, cost_ns: float, switch_ns: float) -> GammaChoice:
+def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
     """The same, and why."""
-    value = gamma_of(part, slots, cost_ns, switch_ns)
+    value = gamma_of(part, slots)
     if part.gamma != "auto":
         return GammaChoice(value, "stated")
-    sent = round(switch_ns / cost_ns)
-    why = f"in a switch a function sends up to {sent} packets, and the shortest link holds {slots}"
+    why = f"so two bursts find room in the shortest link of a function, of {slots} slots"
     if value == defaults.PAPER_GAMMA:
-        why += "; no less than this"
+        why = f"the paper's; the shortest link of a function has {slots} slots"
     elif value == _MOST:
         why += "; no more than this"
     return GammaChoice(value, why)

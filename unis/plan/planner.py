@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from unis import links, workload
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile, Function, PcapSource, PortSink, PortSource, Traffic
+from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
@@ -60,7 +60,7 @@ def make_plan(
     folders = users.folders(chain.file, here.folders)
     rings = choices(chain.file, known or Known(), _ring_lengths(there))
     slots = {name: choice.slots for name, choice in rings.items()}
-    gamma = _gamma_there(chain.file, there) or gamma_for(chain.file, rings, known or Known())
+    gamma = gamma_for(chain.file, rings, known or Known())
     wired = wiring.wire(chain.file, here.directory, slots, folders, there.links if there else ())
     platform, notes, problems = cpus.platform(
         chain.file, machine, others, there.platform_cpus if there else ()
@@ -94,12 +94,6 @@ def make_plan(
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
     """By chain, of those that are there: what `ring` was, whatever single links are."""
     return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
-
-
-def _gamma_there(file: ChainFile, there: Plan | None) -> GammaChoice | None:
-    """That of the run, if it was ours to choose and still is: as rings, it stays."""
-    ours = there is not None and "auto" == file.scheduler.gamma == there.scheduler.gamma
-    return there.gamma if there is not None and ours else None
 
 
 def _file_problems(chain: LoadedChain) -> list[Problem]:

@@ -174,7 +174,7 @@ def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
     switch = _switch_ns(file, known)
 
     def lost(slots: int) -> float:
-        turn = slots * gamma_of(file.scheduler, slots, cost, switch)
+        turn = slots * gamma_of(file.scheduler, slots)
         return switch / (switch + turn * cost)
 
     room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(file.path(name)))
