@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.place import SECONDS, Place, wait_for
+from unis.runtime.lock import locked
 
 CALLS = ["Deploy", "Attach", "Estimate", "Start"]
 
@@ -110,6 +111,23 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     place.unis("down", "life")
     wait_for(lambda: row["launcher"] not in place.processes())
     assert place.ps() == []
+
+
+@pytest.mark.parametrize("words", [[], ["life"], ["--all"]])
+def test_down_finds_a_run_that_is_just_being_noted_again(place: Place, words: list[str]) -> None:
+    """Its launcher has put the last one's folder away, and has not yet made the next."""
+    place.unis("up", place.file(), "-d")
+    noted, away = place.folder / "run/runs/life", place.folder / "away"
+    with locked(place.folder / "run/lock"):
+        noted.rename(away)
+        down = place.start("down", *words)
+        with pytest.raises(subprocess.TimeoutExpired):
+            down.wait(2.0)
+        away.rename(noted)
+    said, _ = down.communicate(timeout=SECONDS)
+    assert down.returncode == 0, said
+    assert place.ps() == []
+    place.assert_nothing_left()
 
 
 @pytest.mark.parametrize("victim", ["launcher", "unisd", "a", "launcher and guard"])

@@ -158,7 +158,7 @@ def down(
     """
     if everything and name is not None:
         raise typer.BadParameter(f"say {name} or --all, not both")
-    found = runs()
+    found = runs(settled=True)
     if not everything:
         # The one that failed, if there is no other.
         only = len(found) == 1 and not name

@@ -9,6 +9,7 @@ import typer
 
 from unis.cli.terminal import errors_told, fail
 from unis.runtime.directory import RunDirectory, all_runs, keep_off_functions, run_directory
+from unis.runtime.lock import settled_runs
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
@@ -25,27 +26,36 @@ NameOption = Annotated[str | None, typer.Option(help="The run; not needed if the
 JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
-def runs() -> list[tuple[RunDirectory, RunState]]:
-    """Every run; from now on we keep off the CPUs of their functions."""
+def runs(*, settled: bool = False) -> list[tuple[RunDirectory, RunState]]:
+    """Every run; from now on we keep off the CPUs of their functions.
+
+    `settled`: once nobody is about to note one more, which may take a while.
+    """
     with errors_told():
-        found = all_runs()
+        found = settled_runs() if settled else all_runs()
         keep_off_functions()
     return found
 
 
 def choose(name: str | None) -> tuple[RunDirectory, RunState]:
     """The run called `name`, or of that chain file, or the only one; exits if there is none."""
-    found = runs()
-    if name is not None:
-        found = [run for run in found if _is_meant(run[1], name)] or _none_such(name, found)
-    else:
-        found = [run for run in found if run[1].phase != Phase.FAILED]
-        if not found:
-            raise fail("no chain is running: start one with `unis up FILE`")
+    found = _meant(name, runs()) or _meant(name, there := runs(settled=True))
+    if not found:
+        if name is not None:
+            raise _none_such(name, there)
+        raise fail("no chain is running: start one with `unis up FILE`")
     if len(found) > 1:
         names = ", ".join(state.name for _, state in found)
         raise fail(f"several chains are running, say which: {names}")
     return found[0]
+
+
+def _meant(
+    name: str | None, found: list[tuple[RunDirectory, RunState]]
+) -> list[tuple[RunDirectory, RunState]]:
+    if name is None:
+        return [run for run in found if run[1].phase != Phase.FAILED]
+    return [run for run in found if _is_meant(run[1], name)]
 
 
 def _is_meant(state: RunState, name: str) -> bool:
@@ -54,13 +64,11 @@ def _is_meant(state: RunState, name: str) -> bool:
     return state.name == name
 
 
-def _none_such(
-    name: str, found: list[tuple[RunDirectory, RunState]]
-) -> list[tuple[RunDirectory, RunState]]:
+def _none_such(name: str, found: list[tuple[RunDirectory, RunState]]) -> typer.Exit:
     if "/" not in name and (damage := run_directory(name).damage()):
-        raise fail(damage, code=1)
+        return fail(damage, code=1)
     known = ", ".join(state.name for _, state in found) or "none"
-    raise fail(f"no chain `{name}` is running (running: {known})")
+    return fail(f"no chain `{name}` is running (running: {known})")
 
 
 def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from unis.runtime.directory import base_directory
+from unis.runtime.directory import RunDirectory, all_runs, base_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import own_directory, written
+from unis.runtime.state import RunState
 
 _SECONDS = 30.0  # claiming takes milliseconds; undoing what a killed run has left, seconds
 
@@ -23,6 +24,16 @@ def machine_lock(seconds: float = _SECONDS) -> Iterator[None]:
         with written(path):
             stack.enter_context(locked(path, os.O_RDWR | os.O_CREAT, seconds))
         yield
+
+
+def settled_runs() -> list[tuple[RunDirectory, RunState]]:
+    """Every run, also one that is just being noted: a launcher that brings its run up again puts
+    the folder of the last one away before it makes the next. LaunchError as of `machine_lock`.
+    """
+    if os.geteuid() != 0 or not base_directory().exists():  # whoever claims is root
+        return all_runs()
+    with machine_lock():
+        return all_runs()
 
 
 @contextmanager
