@@ -32,7 +32,7 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
     for row in little:
         assert row["mpps"]["median"] > 0.1 * result["sustained_mpps"]
         assert row["latency_us"]["p50"] is not None
-    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 1024, 4096}
+    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 512, 1024, 4096}
     for picture in ("latency.svg", "latency.png"):
         assert (tmp_path / picture).stat().st_size > 10_000
 

@@ -18,6 +18,7 @@ from unis.plan.machine import Machine
 MACHINE = Machine(cpus=frozenset({0, 1}))
 SETTINGS = Settings("light", 3, ("20us", "1ms", "none"), ("handover", "priority"), 4, 0.1)
 KEPT = Kept(
+    notes=["some way off"],
     slots=512,
     expected_p95_us=87,
     latency_us={"p5": 10, "p50": 44, "p95": 63, "p99": 70},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench.latency import Result, Row
+from unis.bench.latency import Result, Row, yields_on
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, latency_ratio
@@ -85,3 +85,9 @@ def test_the_picture_is_drawn_also_of_what_delivered_nothing(tmp_path: Path, kin
     loads = {"constant": {"handover": [(0.2, 5.0, 9.0), (1.0, 50.0, 90.0)], "rr": []}}
     picture(loads, {"handover": [(40.0, 5.0)], "rr": []}, tmp_path / f"x.{kind}")
     assert (tmp_path / f"x.{kind}").stat().st_size > 5000
+
+
+def test_co_operative_functions_yield_within_a_ring_and_not_all_the_time() -> None:
+    assert yields_on(128) == [1, 2]
+    assert yields_on(1024) == [2, 4, 8, 16]
+    assert yields_on(8192) == [16, 32, 64]

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unis.bench import blocks, strangers, unmodified
-from unis.bench.cooperative import best_yield_every, trial_ratios
 from unis.bench.unmodified import Result, summarise
 from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
@@ -30,7 +29,7 @@ def rounds(**mpps: float) -> list[dict[str, pb.MeasureReply]]:
 
 def test_the_result_has_each_policy_with_its_ratio_to_other() -> None:
     measured = rounds(unis=4.0, rr=0.0, other=0.1, cooperative=5.0)
-    chain = summarise(measured, ["a", "b"], TRIALS, blocks=1)
+    chain = summarise(measured, ["a", "b"], TRIALS, 16, blocks=1)
     data = json.loads(Result(chains={"testpmd": chain}).model_dump_json())
     policies = data["chains"]["testpmd"]["policies"]
     assert set(policies) == {"unis", "cooperative", "rr", "other"}
@@ -39,23 +38,14 @@ def test_the_result_has_each_policy_with_its_ratio_to_other() -> None:
     assert {"low", "high", "q1", "q3"} <= policies["unis"]["ratio_to_other"].keys()
     assert policies["unis"]["ratio_to_cooperative"]["median"] == pytest.approx(0.8)
     assert policies["rr"]["ratio_to_other"]["median"] == 0
-    assert data["chains"]["testpmd"]["yield_every"] == 64
+    assert data["chains"]["testpmd"]["yield_every"] == 16
 
 
 def test_a_kernel_under_which_nothing_passes_is_no_base() -> None:
-    chain = summarise(rounds(unis=4.0, rr=0.0, other=0.0, cooperative=5.0), ["a"], TRIALS, blocks=1)
+    chain = summarise(
+        rounds(unis=4.0, rr=0.0, other=0.0, cooperative=5.0), ["a"], TRIALS, 16, blocks=1
+    )
     assert chain.policies["unis"].ratio_to_other is None
-
-
-def test_the_best_distance_has_the_most_and_of_equals_yields_most_often() -> None:
-    assert best_yield_every({8: 1.0, 16: 3.0, 32: 2.0}) == 16
-    assert best_yield_every({64: 3.0, 16: 3.0, 32: 3.0}) == 16
-
-
-def test_a_trial_in_which_nothing_passes_is_the_worst() -> None:
-    mpps = {"unis": 2.0, **{f"cooperative/{every}": 1.0 for every in (16, 24, 32, 64)}}
-    trials = trial_ratios(rounds(**mpps, **{"cooperative/8": 0.0}))
-    assert trials == {8: 0.0, 16: 0.5, 24: 0.5, 32: 0.5, 64: 0.5}
 
 
 @given(st.floats(1, 1000), st.floats(500, 5000))

@@ -9,19 +9,21 @@ long from then on. So that is measured around each part, and a block during whic
 measured again: what decides is never a throughput.
 """
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure.windows import Rounds
+from unis.v1 import engine_pb2 as pb
 
 _MOST_LEFT_OUT = 2  # times the blocks; on a machine without rest the figures have what there is
 
 
 @dataclass(frozen=True)
 class Block:
-    """All parts, measured one after the other: as many rounds of each, side by side."""
+    """All parts, measured one after the other, their rounds side by side; some may have fewer."""
 
     rounds: Rounds
     transfers: tuple[float | None, ...]  # ns between the CPUs, around the parts
@@ -87,7 +89,8 @@ def _block(
         measured[part] = parts[part]()
         found.append(line_transfer_ns(*cpus))
     joined: Rounds = []
-    for side_by_side in zip(*measured.values(), strict=True):
+    none: Mapping[str, pb.MeasureReply] = {}
+    for side_by_side in itertools.zip_longest(*measured.values(), fillvalue=none):
         arms = [arm for windows in side_by_side for arm in windows]
         if len({*arms}) < len(arms):
             raise ValueError(f"two parts have an arm of one name: {arms}")

@@ -4,15 +4,19 @@ How many bursts lie between two yields is tried first, in windows of one run bes
 by which the machine's speed is known: it may change by more than yields do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from unis.measure import order
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds
 
+COOPERATIVE = "cooperative"
+SECOND = "cooperative at the second best distance"
 YIELD_EVERY = (8, 16, 24, 32, 64)  # bursts
 TRIAL = (Arm("unis"), *(Arm("cooperative", yield_every=every) for every in YIELD_EVERY))
 TRIAL_ROUNDS = order.balanced_rounds(len(TRIAL), 6)
+_ANEW_ROUNDS = 8  # of the two best
 
 
 def trial_ratios(rounds: Rounds) -> dict[int, float]:
@@ -21,13 +25,35 @@ def trial_ratios(rounds: Rounds) -> dict[int, float]:
     return {every: found.median if found else 0.0 for every, found in ratios.items()}
 
 
-def best_two(trials: Mapping[int, float]) -> tuple[int, int]:
-    """The best and the one behind it: which is better decide windows that are measured anew.
+def best_two(trials: Mapping[int, float]) -> tuple[Arm, Arm]:
+    """The best, COOPERATIVE, and the one behind it, SECOND, to be measured anew: see `settled`.
 
     A distance as long as the ring has two states, and may be fast in all of a trial.
     """
     best = best_yield_every(trials)
-    return best, best_yield_every({every: of for every, of in trials.items() if every != best})
+    second = best_yield_every({every: of for every, of in trials.items() if every != best})
+    arm = Arm("cooperative", yield_every=best, name=COOPERATIVE)
+    return arm, replace(arm, yield_every=second, name=SECOND)
+
+
+def settled(rounds: Rounds, two: tuple[Arm, Arm]) -> tuple[Rounds, int]:
+    """The same rounds where COOPERATIVE is the better of the `best_two`, and its distance."""
+    found = ratio(rounds, SECOND, COOPERATIVE)
+    if found and found.median <= 1:
+        return rounds, two[0].yield_every
+    names = {COOPERATIVE: SECOND, SECOND: COOPERATIVE}
+    exchanged = [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
+    return exchanged, two[1].yield_every
+
+
+def best_distance(measured: Callable[[Sequence[Arm], int], Rounds]) -> tuple[int, Rounds]:
+    """The best distance, in bursts, and windows of it, called COOPERATIVE.
+
+    `measured` gives windows of arms, so many rounds: all that are tried, then the two best anew.
+    """
+    two = best_two(trial_ratios(measured(TRIAL, TRIAL_ROUNDS)))
+    rounds, best = settled(measured(two, _ANEW_ROUNDS), two)
+    return best, rounds
 
 
 def best_yield_every(trials: Mapping[int, float]) -> int:

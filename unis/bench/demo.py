@@ -10,13 +10,7 @@ from rich.live import Live
 
 from unis import built
 from unis.bench import view
-from unis.bench.cooperative import (
-    TRIAL,
-    TRIAL_ROUNDS,
-    YIELD_EVERY,
-    best_yield_every,
-    trial_ratios,
-)
+from unis.bench.cooperative import YIELD_EVERY, best_distance
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn, rr_slice, spans
 from unis.chain.load import LoadedChain, load
@@ -138,8 +132,7 @@ def _measure(
 def _best_yield_every(run: Run, options: DemoOptions) -> int:
     tried = ", ".join(map(str, YIELD_EVERY))
     run.tell(f"trying after how many bursts co-operative functions should yield: {tried}")
-    rounds = in_turn(run, TRIAL, TRIAL_ROUNDS, options.window)
-    return best_yield_every(trial_ratios(rounds))
+    return best_distance(lambda arms, rounds: in_turn(run, arms, rounds, options.window))[0]
 
 
 def _settings(

@@ -34,6 +34,7 @@ NO_GOAL = "none"
 class Kept(BaseModel):
     """What came of a goal."""
 
+    notes: list[str]  # as `unis config` tells them: of a goal that may not be kept, among others
     slots: int
     expected_p95_us: float | None  # with the model's margin; None: there is no goal
     latency_us: dict[str, float | None]
@@ -120,6 +121,7 @@ def _kept(run: Run, arm: Arm, settings: Settings) -> Kept:
     each = [latency_of([windows], str(arm)).percentiles_us((95,))["p95"] for windows in rounds]
     goal_us = None if chain.goal_ns is None else chain.goal_ns / 1e3
     return Kept(
+        notes=list(run.plan.notes),
         slots=run.plan.links[0].slots,
         expected_p95_us=chain.ring.p95_us if chain.ring else None,
         latency_us=summary.latency_us,

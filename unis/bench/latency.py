@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from unis.bench.blocks import measure_blocks
 from unis.bench.bring_up import brought_up
-from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_yield_every, trial_ratios
+from unis.bench.cooperative import COOPERATIVE, best_distance
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
-from unis.bench.throughput import COOPERATIVE, POLICIES, Ratio
+from unis.bench.throughput import POLICIES, Ratio
+from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
@@ -34,7 +35,8 @@ _T = TypeVar("_T")
 
 ARRIVALS = ("constant", "poisson")
 BOUNDS_US = (50, 100, 200, 500, 1000, 2000, 5000)
-_FRONTIER_YIELDS = (8, 16, 32, 64)  # bursts: each a point of co-operative
+_FRONTIER_YIELDS = (1, 2, 4, 8, 16, 32, 64)  # bursts: each a point of co-operative
+_LEAST_OF_RING = 8  # less than this part of a ring between yields is switching
 
 
 class Row(BaseModel):
@@ -108,6 +110,18 @@ def compare(settings: Settings, machine: Machine, report: Callable[[str], None])
     return Result(machine=this_machine(len(machine.cpus)), sustained_mpps=sustained, rows=rows)
 
 
+def yields_on(ring: int) -> list[int]:
+    """Distances between yields that are worth a try on rings of so many slots, bursts.
+
+    Beyond its length the packets of a turn find no room.
+    """
+    return [
+        every
+        for every in _FRONTIER_YIELDS
+        if ring <= every * defaults.BATCH * _LEAST_OF_RING and every * defaults.BATCH <= ring
+    ]
+
+
 class _Bench:
     def __init__(self, settings: Settings, machine: Machine, report: Callable[[str], None]) -> None:
         self._settings = settings
@@ -121,10 +135,8 @@ class _Bench:
 
     def _loads(self, run: Run) -> tuple[float, list[Row]]:
         self._report("what co-operative functions sustain, at their best distance between yields")
-        tried = self._windows(run, TRIAL, TRIAL_ROUNDS)
-        best = best_yield_every(trial_ratios(tried))
-        at_best = next(arm for arm in TRIAL if arm.yield_every == best)
-        sustained = Quartiles.of(throughput(tried, str(at_best))).median
+        best, at_best = best_distance(lambda arms, rounds: self._windows(run, arms, rounds))
+        sustained = Quartiles.of(throughput(at_best, COOPERATIVE)).median
         rows: list[Row] = []
         for arrivals in ARRIVALS:
             for load in self._settings.loads:
@@ -151,16 +163,9 @@ class _Bench:
 
     def frontier(self) -> list[Row]:
         """A row for each policy, and distance between yields, on rings of each length."""
-        arms = [
-            replace(POLICIES[name], name=name)
-            for name in self._settings.policies
-            if name != COOPERATIVE
-        ]
-        if COOPERATIVE in self._settings.policies:
-            arms += [Arm("cooperative", yield_every=every) for every in _FRONTIER_YIELDS]
         rings = self._settings.rings
         parts: dict[str, Callable[[], Rounds]] = {
-            str(ring): lambda ring=ring: self._on_rings(ring, arms)  # type: ignore[misc]
+            str(ring): lambda ring=ring: self._on_rings(ring)  # type: ignore[misc]
             for ring in rings
         }
         blocks = self._settings.blocks
@@ -172,15 +177,22 @@ class _Bench:
             lambda number: self._report(f"frontier: the machine changed, {number} once more"),
         )
         return [
-            self._row("frontier", _on(ring, arm), ring, measured.rounds)
+            self._row("frontier", arm, ring, measured.rounds)
             for ring in rings
-            for arm in arms
+            for arm in self._arms_on(ring)
         ]
 
-    def _on_rings(self, ring: int, arms: Sequence[Arm]) -> Rounds:
+    def _on_rings(self, ring: int) -> Rounds:
         self._report(f"frontier: rings of {ring}")
-        on = [_on(ring, arm) for arm in arms]
-        return self._brought_up(ring, lambda run: self._windows(run, on, self._settings.rounds))
+        arms = self._arms_on(ring)
+        return self._brought_up(ring, lambda run: self._windows(run, arms, self._settings.rounds))
+
+    def _arms_on(self, ring: int) -> list[Arm]:
+        policies = self._settings.policies
+        arms = [replace(POLICIES[name], name=name) for name in policies if name != COOPERATIVE]
+        if COOPERATIVE in policies:
+            arms += [Arm("cooperative", yield_every=every) for every in yields_on(ring)]
+        return [replace(arm, name=f"{arm} on {ring}") for arm in arms]
 
     def _windows(self, run: Run, arms: Sequence[Arm], rounds: int) -> Rounds:
         return in_turn(run, arms, order.balanced_rounds(len(arms), rounds), self._settings.window)
@@ -225,7 +237,3 @@ def _to_cooperative(rounds: Rounds, arm: str) -> dict[str, Ratio] | None:
         for percentile in (50, 95)
     }
     return {name: ratio for name, ratio in found.items() if ratio}
-
-
-def _on(ring: int, arm: Arm) -> Arm:
-    return replace(arm, name=f"{arm} on {ring}")

@@ -13,7 +13,14 @@ from pydantic import BaseModel
 
 from unis.bench.blocks import Blocks, measure_blocks
 from unis.bench.bring_up import brought_up
-from unis.bench.cooperative import TRIAL, TRIAL_ROUNDS, best_two, trial_ratios
+from unis.bench.cooperative import (
+    COOPERATIVE,
+    TRIAL,
+    TRIAL_ROUNDS,
+    best_two,
+    settled,
+    trial_ratios,
+)
 from unis.bench.machine import this_machine
 from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
@@ -24,7 +31,7 @@ from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
-from unis.measure.windows import Arm, Rounds, throughput
+from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
@@ -32,8 +39,6 @@ from unis.runtime.run import Run
 
 FUSED = "fused"
 _CHAIN = "chain"
-COOPERATIVE = "cooperative"
-_SECOND = "cooperative at the second best distance"
 # As one asks for them; `fused` is another chain.
 POLICIES = {
     "priority": Arm("unis", "priority"),
@@ -131,17 +136,19 @@ def _apart(
     machine: Machine,
     report: Callable[[str], None],
 ) -> Iterator[tuple[Case, tuple[str, ...]]]:
-    controllers = [POLICIES[name].controller for name in policies if name != FUSED]
-    by_slots: dict[int, list[ControllerName]] = {}
-    for controller in filter(None, controllers if case.ring is None else ()):
-        of = replace(case, controller=controller)
-        by_slots.setdefault(_slots(of, machine, report), []).append(controller)
-    if not by_slots:
+    if case.ring is not None:
         yield case, tuple(policies)
-    for together in by_slots.values():
-        others = {one for one in controllers if one and one not in together}
+        return
+    named = [POLICIES[name].controller for name in policies if name != FUSED]
+    by_slots: dict[int, list[ControllerName]] = {}
+    for controller in filter(None, named if any(named) else [case.controller]):
+        slots = _slots(replace(case, controller=controller), machine, report)
+        by_slots.setdefault(slots, []).append(controller)
+    for slots, together in by_slots.items():
+        others = {one for one in named if one and one not in together}
         yield (
-            replace(case, controller=together[0]),
+            # As long in every block: what auto says may change with what costs were measured.
+            replace(case, controller=together[0], ring=slots),
             tuple(
                 name
                 for name in policies
@@ -191,9 +198,7 @@ class _Case:
         tried = self._trials() if COOPERATIVE in wanted else {}
         arms = {name: replace(POLICIES[name], name=name) for name in wanted if name != FUSED}
         if tried:
-            best, second = best_two(tried)
-            arms[COOPERATIVE] = replace(arms[COOPERATIVE], yield_every=best)
-            arms[_SECOND] = replace(arms[COOPERATIVE], yield_every=second, name=_SECOND)
+            arms |= {str(arm): arm for arm in best_two(tried)}
         blocks = self._settings.blocks
         square = len(order.square(list(arms.values()))) if arms else 1
         in_block = -(-self._settings.rounds // blocks // square) * square
@@ -209,15 +214,9 @@ class _Case:
             lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
             lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
         )
-        better = _better(measured.rounds) if tried else ""
-        if better == _SECOND:
-            measured = replace(
-                measured,
-                blocks=tuple(
-                    replace(block, rounds=_exchanged(block.rounds)) for block in measured.blocks
-                ),
-            )
-        yields = arms[better].yield_every if better else None
+        yields = None
+        if tried:
+            measured, yields = _settled(measured, best_two(tried))
         return [self._row(name, measured, tried, yields) for name in wanted]
 
     def _trials(self) -> dict[int, float]:
@@ -268,15 +267,14 @@ class _Case:
         )
 
 
-def _better(rounds: Rounds) -> str:
-    """Of co-operative at the two best distances of the trials: the name of the one with more."""
-    found = {name: Quartiles.of(throughput(rounds, name)).median for name in (COOPERATIVE, _SECOND)}
-    return max(found, key=lambda name: found[name])
-
-
-def _exchanged(rounds: Rounds) -> Rounds:
-    names = {COOPERATIVE: _SECOND, _SECOND: COOPERATIVE}
-    return [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
+def _settled(measured: Blocks, two: tuple[Arm, Arm]) -> tuple[Blocks, int]:
+    """As `settled`, of all blocks."""
+    rounds, best = settled(measured.rounds, two)
+    left = iter(rounds)
+    blocks = [
+        replace(block, rounds=[next(left) for _ in block.rounds]) for block in measured.blocks
+    ]
+    return replace(measured, blocks=tuple(blocks)), best
 
 
 def result(rows: Sequence[Row], machine: Machine) -> Result:

@@ -17,10 +17,13 @@ from unis.bench.alerts import Alerts, compare_alerts
 from unis.bench.blocks import Block, measure_blocks
 from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import (
+    COOPERATIVE,
+    SECOND,
     TRIAL,
     TRIAL_ROUNDS,
     YIELD_EVERY,
-    best_yield_every,
+    best_two,
+    settled,
     trial_ratios,
 )
 from unis.bench.spans import in_turn
@@ -36,7 +39,6 @@ from unis.runtime.run import Run
 
 # unis as the chain file has it by default: hand-over.
 STRANGERS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))
-REFERENCE = (Arm("cooperative"),)
 
 
 class PolicyResult(BaseModel):
@@ -60,7 +62,7 @@ class ChainResult(BaseModel):
 
     programs: list[str]
     policies: dict[str, PolicyResult]
-    yield_every: int  # of the reference: the best of those tried
+    yield_every: int  # of the reference: the better of the two best of those tried
     tried: dict[int, float]  # cooperative ÷ unis, both of the reference, medians, by yield_every
     blocks: int  # times that each of the two chains was brought up, and is in the figures
     line_transfer_ns: list[float] = []  # between the CPUs, in blocks where it could be measured
@@ -93,22 +95,22 @@ def compare(name: str, settings: Settings, report: Callable[[str], None]) -> Cha
     bench = _Bench(name, Machine.this(), settings.arms, window, report)
     report(f"{name}: the reference, a yield every {', '.join(map(str, YIELD_EVERY))} bursts")
     trials = trial_ratios(bench.reference(YIELD_EVERY[0], TRIAL, TRIAL_ROUNDS))
-    best = best_yield_every(trials)
+    two = best_two(trials)
     square = len(order.square(settings.arms))
     count = order.balanced_rounds(len(settings.arms), settings.rounds) // square
     blocks = measure_blocks(
         {
             "strangers": lambda: bench.strangers(square),
-            "reference": lambda: bench.reference(best, REFERENCE, square),
+            "reference": lambda: bench.reference(two[0].yield_every, two, square),
         },
         count,
         (min(bench.machine.cpus), max(bench.machine.cpus)),
         lambda number, rounds: report(_so_far(name, number, count, rounds)),
         lambda number: report(f"{name}: the CPUs' distance changed, block {number} again"),
     )
-    result = summarise(
-        blocks.rounds, [one.program for one in strangers.CHAINS[name]], trials, count
-    )
+    rounds, best = settled(blocks.rounds, two)
+    programs = [one.program for one in strangers.CHAINS[name]]
+    result = summarise(rounds, programs, trials, best, count)
     result.by_block = [block_result(block) for block in blocks.blocks]
     result.line_transfer_ns = blocks.transfers
     result.blocks_left_out = blocks.left_out
@@ -174,9 +176,16 @@ def block_result(block: Block) -> BlockResult:
 
 
 def summarise(
-    rounds: Rounds, programs: Sequence[str], trials: Mapping[int, float], blocks: int
+    rounds: Rounds,
+    programs: Sequence[str],
+    trials: Mapping[int, float],
+    yield_every: int,
+    blocks: int,
 ) -> ChainResult:
-    """Windows of all blocks, those of the reference beside those of the strangers."""
+    """Windows of all blocks, those of the reference beside those of the strangers.
+
+    The reference yields every `yield_every` bursts.
+    """
     arms = _arms(rounds)
     return ChainResult(
         programs=list(programs),
@@ -184,12 +193,12 @@ def summarise(
             arm: PolicyResult(
                 mpps=Quartiles.of(throughput(rounds, arm)),
                 ratio_to_other=ratio(rounds, arm, "other", blocks) if "other" in arms else None,
-                ratio_to_cooperative=ratio(rounds, arm, "cooperative", blocks),
+                ratio_to_cooperative=ratio(rounds, arm, COOPERATIVE, blocks),
                 disturbed=Disturbance.of([windows[arm] for windows in rounds if arm in windows]),
             )
             for arm in arms
         },
-        yield_every=best_yield_every(trials),
+        yield_every=yield_every,
         tried=dict(trials),
         blocks=blocks,
         windows=len(rounds),
@@ -199,7 +208,8 @@ def summarise(
 def _arms(rounds: Rounds) -> list[str]:
     """In the order in which they are shown: the engine's, the reference, the kernel's."""
     place = {"unis": 0, "cooperative": 1}
-    return sorted(rounds[0], key=lambda arm: (place.get(arm.partition("/")[0], 2), arm))
+    arms = [arm for arm in rounds[0] if arm != SECOND]
+    return sorted(arms, key=lambda arm: (place.get(arm.partition("/")[0], 2), arm))
 
 
 def _so_far(name: str, block: int, blocks: int, rounds: Rounds) -> str:

@@ -115,4 +115,7 @@ def _print(rows: list[Row], title: str) -> None:
         if row.refused:
             told = f"{row.controller}, {row.goal}: refused: {row.refused}"
             out.print(told, markup=False, style="yellow", soft_wrap=True)
+        for note in row.kept.notes if row.kept else ():
+            told = f"{row.controller}, {row.goal}: {note}"
+            out.print(told, markup=False, style="dim", soft_wrap=True)
     print_disturbed(row.kept.disturbed for row in rows if row.kept)
