@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
 }
 
 HandoverController::HandoverController(std::vector<ControlledTask> tasks)
-    : TaskController(tasks), tasks_(std::move(tasks)), states_(tasks_.size()) {
+    : TaskController(tasks), tasks_(std::move(tasks)), taken_(tasks_), states_(tasks_.size()) {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     states_[task].turns = sleepers_.turns(task);
     cores_.resize(std::max<std::size_t>(cores_.size(), tasks_[task].core + 1));
@@ -35,33 +35,20 @@ HandoverController::HandoverController(std::vector<ControlledTask> tasks)
 HandoverController::~HandoverController() { (void)Release(); }
 
 absl::Status HandoverController::Acquire() {
-  if (!before_.empty()) return AcquiredAlready();
+  if (taken_.any()) return AcquiredAlready();
   FindPlaces();
-  for (const ControlledTask& task : tasks_) {
-    const auto before = task.thread->Class();
-    auto status = before.status();
-    if (status.ok()) {
-      states_[before_.size()].priority = kWaiting;
-      before_.push_back(*before);
-      status = task.thread->SetClass(SCHED_FIFO, kWaiting);
-    }
-    if (status.ok()) continue;
-    status.Update(Release());
-    return status;
-  }
-  return absl::OkStatus();
+  for (State& state : states_) state.priority = kWaiting;
+  auto status = taken_.Take(SCHED_FIFO, kWaiting);
+  if (!status.ok()) status.Update(Release());
+  return status;
 }
 
 absl::Status HandoverController::Release() {
   sleepers_.WakeAll();
-  absl::Status first;
   for (const State& state : states_) {
     if (state.turns) state.turns->SetQuota(0);
   }
-  for (TaskIndex task = 0; task < before_.size(); ++task)
-    first.Update(tasks_[task].thread->RestoreClass(before_[task]));
-  before_.clear();
-  return first;
+  return taken_.Restore();
 }
 
 // Who is raised goes behind those that are.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/controller/taken_classes.h"
 #include "engine/controller/task_controller.h"
 #include "engine/controller/turns.h"
 
@@ -65,8 +66,8 @@ class HandoverController final : public TaskController {
   void TellQuota(TaskIndex task) noexcept;
 
   std::vector<ControlledTask> tasks_;
-  std::vector<SchedulingClass> before_;  // per task that was acquired
-  std::vector<State> states_;            // per task
+  TakenClasses taken_;
+  std::vector<State> states_;  // per task
   std::vector<Core> cores_;
 };
 

@@ -5,34 +5,24 @@
 namespace unis {
 
 PriorityController::PriorityController(std::vector<ControlledTask> tasks)
-    : TaskController(tasks), tasks_(std::move(tasks)), priority_(tasks_.size(), kWaiting) {}
+    : TaskController(tasks),
+      tasks_(std::move(tasks)),
+      taken_(tasks_),
+      priority_(tasks_.size(), kWaiting) {}
 
 PriorityController::~PriorityController() { (void)Release(); }
 
 absl::Status PriorityController::Acquire() {
-  if (!before_.empty()) return AcquiredAlready();
+  if (taken_.any()) return AcquiredAlready();
   priority_.assign(tasks_.size(), kWaiting);
-  for (const ControlledTask& task : tasks_) {
-    const auto before = task.thread->Class();
-    auto status = before.status();
-    if (status.ok()) {
-      before_.push_back(*before);
-      status = task.thread->SetClass(SCHED_RR, kWaiting);
-    }
-    if (status.ok()) continue;
-    status.Update(Release());
-    return status;
-  }
-  return absl::OkStatus();
+  auto status = taken_.Take(SCHED_RR, kWaiting);
+  if (!status.ok()) status.Update(Release());
+  return status;
 }
 
 absl::Status PriorityController::Release() {
   sleepers_.WakeAll();
-  absl::Status first;
-  for (TaskIndex task = 0; task < before_.size(); ++task)
-    first.Update(tasks_[task].thread->RestoreClass(before_[task]));
-  before_.clear();
-  return first;
+  return taken_.Restore();
 }
 
 bool PriorityController::Start(CoreIndex core, TaskIndex first) noexcept {

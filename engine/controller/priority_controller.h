@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "engine/controller/taken_classes.h"
 #include "engine/controller/task_controller.h"
 
 namespace unis {
@@ -32,8 +33,8 @@ class PriorityController final : public TaskController {
   void Descend(CoreIndex core, TaskIndex current) noexcept;
 
   std::vector<ControlledTask> tasks_;
-  std::vector<SchedulingClass> before_;  // per task that was acquired
-  std::vector<int> priority_;            // per task, touched only by who switches its core
+  TakenClasses taken_;
+  std::vector<int> priority_;  // per task, touched only by who switches its core
 };
 
 }  // namespace unis

@@ -1,7 +1,10 @@
 #include "engine/controller/priority_controller.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -17,6 +20,32 @@ namespace unis {
 namespace {
 
 using PriorityControllerTest = ControllerTest;
+
+// Of this thread, as long as it lives.
+class WithoutCapability {
+ public:
+  explicit WithoutCapability(unsigned number) {
+    Get(before_);
+    auto without = before_;
+    without[number / 32].effective &= ~(1U << number % 32);
+    Set(without);
+  }
+  ~WithoutCapability() { Set(before_); }
+  WithoutCapability(const WithoutCapability&) = delete;
+  WithoutCapability& operator=(const WithoutCapability&) = delete;
+
+ private:
+  using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
+  static void Get(Sets& sets) {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    ASSERT_EQ(syscall(SYS_capget, &header, sets.data()), 0);
+  }
+  static void Set(Sets sets) {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    ASSERT_EQ(syscall(SYS_capset, &header, sets.data()), 0);
+  }
+  Sets before_{};
+};
 
 std::vector<std::string> ReadAll(const Spinners& spinners, std::size_t count) {
   std::vector<std::string> states;
@@ -133,6 +162,25 @@ TEST_F(PriorityControllerTest, ReleaseRestoresExactly) {
     ASSERT_TRUE(controller.Acquire().ok());
   }
   EXPECT_EQ(ReadAll(processes, 5), before) << "the destructor releases too";
+}
+
+// Without the right to a real-time class nobody gets one back that had one.
+TEST_F(PriorityControllerTest, WhoCouldNotBePutBackIsTriedAgain) {
+  Spinners processes(2);
+  SetScheduling(processes.pid(1), SCHED_FIFO, 7, 0);
+  const rlimit none{};
+  ASSERT_EQ(prlimit(processes.pid(1), RLIMIT_RTPRIO, &none, nullptr), 0);
+  const auto before = ReadAll(processes, 2);
+  PriorityController controller(processes.tasks());
+  ASSERT_TRUE(controller.Acquire().ok());
+  {
+    const WithoutCapability lowered(CAP_SYS_NICE);
+    EXPECT_FALSE(controller.Release().ok());
+  }
+  EXPECT_NE(ReadAll(processes, 2), before);
+  EXPECT_FALSE(controller.Acquire().ok()) << "what it was is forgotten";
+  EXPECT_TRUE(controller.Release().ok());
+  EXPECT_EQ(ReadAll(processes, 2), before);
 }
 
 TEST_F(PriorityControllerTest, ASecondAcquireIsRefusedAndForgetsNothing) {

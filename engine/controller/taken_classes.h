@@ -1,0 +1,31 @@
+// Threads put into a real-time class for as long as a controller holds them.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "engine/controller/controlled_task.h"
+
+namespace unis {
+
+class TakenClasses {
+ public:
+  // None yet. `tasks` outlive it.
+  explicit TakenClasses(const std::vector<ControlledTask>& tasks) : tasks_(tasks) {}
+
+  bool any() const noexcept;
+  // All, one after the other, into real-time class `policy` at `priority`. An error: those before
+  // it stay until Restore().
+  absl::Status Take(int policy, int priority);
+  // As they were. Any number of times; who cannot be put back is tried again.
+  absl::Status Restore();
+
+ private:
+  const std::vector<ControlledTask>& tasks_;
+  std::vector<std::optional<SchedulingClass>> before_;  // per task; none: it is not taken
+};
+
+}  // namespace unis
