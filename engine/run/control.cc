@@ -65,7 +65,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
     return parts_.components[ComponentOf(core)]->trace();
   };
   prepared.schedulers.resize(parts_.components.size());
-  SchedulerSettings settings = settings_;
+  SchedulerSettings settings = wanted.settings.value_or(settings_);
   if (*kind == ControllerKind::kHandover) {
     settings.handover = true;
     settings.lazy = false;

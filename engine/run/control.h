@@ -25,6 +25,7 @@ class Control {
     v1::Policy policy;
     v1::ControllerKind controller;
     std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
+    std::optional<SchedulerSettings> settings = {};  // absent: those of the run
     bool operator==(const Decision&) const = default;
   };
   struct ScheduledTask {

@@ -21,6 +21,7 @@ SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
   result.online_cost = settings.online_cost();
   result.idle_after = static_cast<Nanoseconds>(settings.idle_ns());
   result.quota = settings.quota();
+  if (settings.has_slice_factor()) result.slice_factor = settings.slice_factor();
   return result;
 }
 

@@ -50,8 +50,11 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
     const std::string& name = topology.functions[i].config.name();
     snapshot.packets[name] = CountFunction(deployment, i).rx;
-    for (const HeldThread* thread : members.threads(name))
+    for (const HeldThread* thread : members.threads(name)) {
       snapshot.cpu_ns[name] += thread->CpuTimeNs();
+      const ContextSwitches switches = thread->SwitchesByKernel();
+      snapshot.context_switches[name] += switches.voluntary + switches.involuntary;
+    }
   }
   snapshot.turns = counts.switched_in;
   snapshot.switches = counts.Switches();
@@ -80,6 +83,8 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
   }
   *reply.mutable_latency() = ToProto(latency);
   FillGrown(begin.cpu_ns, end.cpu_ns, *reply.mutable_function_cpu_ns());
+  FillGrown(begin.context_switches, end.context_switches,
+            *reply.mutable_function_context_switches());
   FillGrown(begin.delivered, end.delivered, *reply.mutable_chain_delivered());
   FillGrown(begin.turns, end.turns, *reply.mutable_function_turns());
   FillGrown(begin.packets, end.packets, *reply.mutable_function_packets());

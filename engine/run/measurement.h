@@ -24,9 +24,9 @@ struct Snapshot {
   v1::Account account;
   std::uint64_t delivered_bytes = 0;
   std::uint64_t switches = 0;
-  std::vector<LatencyHistogram> latency;                        // per chain
-  std::map<std::string, std::uint64_t> delivered;               // by chain
-  std::map<std::string, std::uint64_t> cpu_ns, turns, packets;  // by function
+  std::vector<LatencyHistogram> latency;                                          // per chain
+  std::map<std::string, std::uint64_t> delivered;                                 // by chain
+  std::map<std::string, std::uint64_t> cpu_ns, turns, packets, context_switches;  // by function
   StolenNs stolen;
 };
 

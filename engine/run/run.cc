@@ -163,10 +163,10 @@ absl::Status Run::MeasureLead() {
   return absl::OkStatus();
 }
 
-SchedulerSettings Run::Settings() const {
-  SchedulerSettings settings = FromProto(deployment_->config().scheduler());
+SchedulerSettings Run::Settings(const v1::SchedulerSettings& wanted) const {
+  SchedulerSettings settings = FromProto(wanted);
   settings.lazy = true;
-  if (!deployment_->config().scheduler().has_lead_ns()) {
+  if (!wanted.has_lead_ns()) {
     settings.lead = static_cast<Nanoseconds>(switch_cost_->until_preempted_ns);
     settings.switch_time = static_cast<Nanoseconds>(switch_cost_->until_running_ns);
   }
@@ -174,7 +174,7 @@ SchedulerSettings Run::Settings() const {
 }
 
 absl::Status Run::MakeControl() {
-  const SchedulerSettings settings = Settings();
+  const SchedulerSettings settings = Settings(deployment_->config().scheduler());
   lead_ = settings.lead;
   const auto& functions = deployment_->topology().functions;
   std::vector<std::vector<HeldThread*>> threads;

@@ -97,7 +97,7 @@ class Run {
   // From here on state_ is held.
   absl::Status MakeControl();
   absl::Status MakeSchedulerComponents(const Topology::Tasks& tasks);
-  SchedulerSettings Settings() const;
+  SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
   bool Ready(const std::string& function) const;  // it lives, and what a packet costs it is known
   void RaiseChains();
   absl::Status Arrange(const std::function<absl::Status()>& change);

@@ -163,6 +163,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   }
   auto wanted_decision = DecisionFor(request.policy(), request.controller());
   wanted_decision.yield_every = request.yield_every();
+  if (request.has_scheduler()) wanted_decision.settings = Settings(request.scheduler());
   if (auto status = Change(wanted_decision); !status.ok()) return status;
   if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
@@ -176,6 +177,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   reply.set_policy(decision->policy);
   reply.set_controller(decision->controller);
   reply.set_yield_every(decision->yield_every);
+  if (decision->settings) *reply.mutable_scheduler() = request.scheduler();
   return reply;
 }
 

@@ -51,9 +51,28 @@ TEST_F(MeasureTest, AWindowTellsOfEachChainAndFunction) {
   for (const std::string name : {"a", "b"}) {
     EXPECT_GT(window->function_turns().at(name), 1U) << name;
     EXPECT_GT(window->function_packets().at(name), window->delivered() / 2) << name;
+    EXPECT_GT(window->function_context_switches().at(name), 0U) << name;
   }
   EXPECT_EQ(window->function_turns().at("a") + window->function_turns().at("b"),
             window->switches());
+}
+
+// It decides every 2 ms instead of every µs. Afterwards it is as before.
+TEST_F(MeasureTest, AWindowMayHaveSettingsOfItsOwn) {
+  BringUp();
+  auto wanted = At(0);
+  v1::SchedulerSettings& settings = *wanted.mutable_scheduler();
+  settings.set_gamma(0.75);
+  settings.set_theta_min(56);
+  settings.set_interval_ns(2'000'000);
+  settings.set_occupancy(true);
+  const auto before = run_->Measure(At(0)), own = run_->Measure(wanted),
+             after = run_->Measure(At(0));
+  ASSERT_TRUE(before.ok() && own.ok() && after.ok());
+  EXPECT_EQ(own->scheduler().DebugString(), settings.DebugString());
+  EXPECT_FALSE(after->has_scheduler());
+  EXPECT_LT(own->switches(), before->switches() / 2);
+  EXPECT_LT(own->switches(), after->switches() / 2);
 }
 
 // What is offered is not what is delivered, and the difference is told.

@@ -252,7 +252,8 @@ Nanoseconds Scheduler::SliceOf(const TaskState& task) const noexcept {
   const Nanoseconds longest =
       settings_.online_cost ? kLongestFollowed : std::numeric_limits<Nanoseconds>::max();
   const auto slice = [this, longest](const PathState& path) {
-    return std::min(static_cast<Nanoseconds>(costs_.Ns(path.function) * path.quota), longest);
+    const double filled = costs_.Ns(path.function) * path.quota;
+    return std::min(static_cast<Nanoseconds>(filled * settings_.slice_factor), longest);
   };
   if (task.paths == 1) return slice(paths_[task.first_path]);
   Nanoseconds of_all = std::numeric_limits<Nanoseconds>::max();

@@ -59,6 +59,10 @@ struct SchedulerSettings {
   // When no task of the core has had a packet in front for so long, all are put to sleep, until one
   // has. 0: never, they spin.
   Nanoseconds idle_after = 0;
+  // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
+  double slice_factor = 1;
+
+  bool operator==(const SchedulerSettings&) const = default;
 };
 
 class alignas(64) Scheduler {

@@ -246,6 +246,9 @@ TEST(SchedulerTest, SliceIsCostTimesGammaTimesCapacityOfTheEgress) {
   EXPECT_EQ(rig.cores[0].TimeSlice(1), 3'200);
   rig.cores.Start();
   EXPECT_EQ(rig.observer.records[0].slice, 10'240);
+  settings.slice_factor = 1.5;
+  Rig longer(settings, tasks, 1, links);
+  EXPECT_EQ(longer.cores[0].TimeSlice(0), 15'360);
 }
 
 TEST(SchedulerTest, WithoutOccupancyItIsRoundRobinOfSlices) {

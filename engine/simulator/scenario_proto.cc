@@ -240,6 +240,7 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   }
   settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
   settings.online_cost = proto.online_cost();
+  if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
 }
 

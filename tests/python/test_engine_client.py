@@ -53,6 +53,7 @@ class Answers(grpc.GenericRpcHandler):
                 offered=offered,
                 delivered=offered - lost,
                 dropped=lost,
+                scheduler=asked.scheduler if asked.HasField("scheduler") and not lost else None,
             )
             return reply.SerializeToString()
 
@@ -147,6 +148,18 @@ def test_a_measurement_may_have_a_rate_of_its_own(socket: Path) -> None:
         )
         assert measure().delivered == 1000
         assert measure(arrivals=traffic_pb2.ARRIVALS_POISSON).dropped == 500
+
+
+def test_a_measurement_may_have_settings_of_its_own(socket: Path) -> None:
+    settings = common_pb2.SchedulerSettings(gamma=0.5)
+    with EngineClient(socket) as client:
+        measure = partial(
+            client.measure, common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY, pps=1000,
+            scheduler=settings,
+        )  # fmt: skip
+        assert measure().scheduler.gamma == 0.5
+        with pytest.raises(EngineError, match=r"gamma: 0\.5"):
+            measure(arrivals=traffic_pb2.ARRIVALS_POISSON)
 
 
 def test_watching_ends_with_the_run(socket: Path) -> None:

@@ -72,6 +72,7 @@ class FakeEngine:
         self.controllers: list[pb.ControllerKind] = []
         self.yields: list[int] = []
         self.offered: list[tuple[float | None, traffic.Arrivals | None]] = []
+        self.schedulers: list[common.SchedulerSettings | None] = []
 
     def measure(
         self,
@@ -83,8 +84,10 @@ class FakeEngine:
         *,
         pps: float | None,
         arrivals: traffic.Arrivals | None,
+        scheduler: common.SchedulerSettings | None,
     ) -> pb.MeasureReply:
         self.offered.append((pps, arrivals))
+        self.schedulers.append(scheduler)
         self.controllers.append(controller)
         self.yields.append(yield_every)
         return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
@@ -165,3 +168,11 @@ def test_more_rounds_make_the_interval_smaller() -> None:
     (a, b), (c, d) = interval(few), interval(many)
     assert d - c < (b - a) / 2
     assert Quartiles.of(few).q1 == pytest.approx(Quartiles.of(many).q1, rel=0.05)
+
+
+def test_an_arm_may_have_settings_of_its_own() -> None:
+    engine = FakeEngine()
+    settings = common.SchedulerSettings(gamma=0.5)
+    arms = [Arm("unis"), Arm("unis", name="own", scheduler=settings.SerializeToString())]
+    alternate(engine, [arms], dict.fromkeys(arms, Span(0, 1)), "priority", lambda *_: None)
+    assert engine.schedulers == [None, settings]

@@ -12,7 +12,7 @@ from unis.engine import names
 from unis.errors import UnisError
 from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
-from unis.v1.common_pb2 import Policy
+from unis.v1.common_pb2 import Policy, SchedulerSettings
 from unis.v1.engine_pb2 import ControllerKind
 from unis.v1.traffic_pb2 import Arrivals
 
@@ -176,12 +176,14 @@ class EngineClient:
         *,
         pps: float | None = None,
         arrivals: Arrivals | None = None,
+        scheduler: SchedulerSettings | None = None,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         `yield_every` is for policy cooperative: bursts, of every function; 0: each has its own.
         `pps` (packets per second) and `arrivals` are the source's from before settling until the
-        window is over; None: as the run has them. EngineError if the source is a port, or if
+        window is over; None: as the run has them. Likewise `scheduler`, which stays till another
+        policy or controller is asked for. EngineError if the source is a port, or if
         something else was measured than was asked for.
         """
         request = pb.MeasureRequest(
@@ -192,6 +194,7 @@ class EngineClient:
             window_ns=round(window * 1e9),
             pps=pps,
             arrivals=arrivals,
+            scheduler=scheduler,
         )
         reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
         if reply.policy != policy:
@@ -201,6 +204,8 @@ class EngineClient:
             raise _other_than("controller", told(controller), told(reply.controller))
         if reply.yield_every != yield_every:
             raise _other_than("yield_every", str(yield_every), str(reply.yield_every))
+        if (reply.scheduler if reply.HasField("scheduler") else None) != scheduler:
+            raise _other_than("scheduler", str(scheduler), str(reply.scheduler))
         return reply
 
     def settle(self, seconds: float = 5) -> pb.Account:

@@ -34,6 +34,7 @@ class Arm:
     yield_every: int = 0  # bursts, under policy cooperative; 0: each function has its own
     name: str = ""  # in results; empty: as one writes it
     offered: Offered | None = None  # None: as the run has it
+    scheduler: bytes = b""  # SchedulerSettings of its own, serialised; empty: the run's
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
@@ -84,11 +85,12 @@ class Measurer(Protocol):
         *,
         pps: float | None,
         arrivals: traffic.Arrivals | None,
+        scheduler: common.SchedulerSettings | None,
     ) -> pb.MeasureReply:
         """Changes to `policy` and `controller`, lets it settle, and measures over a window.
 
         `yield_every`: bursts between yields under policy cooperative; 0: each has its own. `pps`
-        and `arrivals`: of the source; None: as the run has them.
+        and `arrivals`: of the source; None: as the run has them. `scheduler`: likewise.
 
         Raises where something else was measured than was asked for.
         """
@@ -128,6 +130,7 @@ def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.Measu
         arm.yield_every,
         pps=offered.pps if offered else None,
         arrivals=names.arrivals_kind(offered.arrivals) if offered else None,
+        scheduler=common.SchedulerSettings.FromString(arm.scheduler) if arm.scheduler else None,
     )
 
 
