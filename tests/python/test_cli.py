@@ -85,7 +85,7 @@ def test_a_newer_run_outlives_a_late_down(tmp_path: Path, monkeypatch: pytest.Mo
     assert looked_at
     stale_run(tmp_path, run_id="two", launcher=ProcessId.me())
     monkeypatch.setattr(run_commands, "choose", lambda _: (directory, looked_at))
-    monkeypatch.setattr(run_commands, "runs", list)
+    monkeypatch.setattr(run_commands, "runs", lambda **_: [])
     assert run("down", "ghost")[0] == 0
     left = directory.read()
     assert left

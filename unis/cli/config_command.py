@@ -59,7 +59,11 @@ def _print(plan: Plan) -> None:
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"
-        cost = "to be measured" if function.cost_ns is None else f"{function.cost_ns:g} ns a packet"
+        cost = (
+            "measured before it runs, if it was not"
+            if function.cost_ns is None
+            else f"{function.cost_ns:g} ns a packet"
+        )
         rights = f"user {function.user or 'root'}, capabilities " + (
             ", ".join(function.capabilities) or "none"
         )

@@ -86,7 +86,7 @@ def simulate(
     file: ChainFileArgument,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help=f"One or more of {', '.join(names.policies())}."),
+        typer.Option(help=f"One or more, with commas, of {', '.join(names.policies())}."),
     ] = None,
     seconds: Annotated[float, between(0.001, 3600, "Of virtual time.")] = 1.0,
     cost: Annotated[
@@ -131,7 +131,7 @@ def simulate(
     Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
     """
     keep_off_functions()
-    policies = policy or list(names.COMPARED)
+    policies = [word.strip() for text in policy or names.COMPARED for word in text.split(",")]
     for each in policies:
         if each not in names.policies():
             raise typer.BadParameter(f"{each} is none of {', '.join(names.policies())}")
@@ -144,7 +144,13 @@ def simulate(
         chain = load(file)
         if nfs is not None:
             chain = shortened(chain, nfs)
-        costs = _assume_missing(chain, _known_costs(chain, _stated_costs(cost or [])))
+        stated = _stated_costs(cost or [])
+        if unknown := [name for name in stated if name not in chain.file.functions]:
+            raise typer.BadParameter(
+                f"there is no function `{unknown[0]}`: {', '.join(chain.file.functions)}",
+                param_hint="--cost",
+            )
+        costs = _assume_missing(chain, _known_costs(chain, stated))
         half = (switch_us or 0) * 500
         machine = MachineCosts(
             switch_ns=2 * half,

@@ -53,14 +53,7 @@ def rt_throttling() -> Finding:
     if runtime == "-1":
         return fine("RT throttling", "off")
     period = content(_KERNEL / "sched_rt_period_us")
-    return Finding(
-        "RT throttling",
-        Level.NOTE,
-        f"{runtime} of {period} µs",
-        "the kernel stops real-time tasks for the rest of each period; unisd lifts this while a "
-        "chain runs and puts it back",
-        "sysctl -w kernel.sched_rt_runtime_us=-1",
-    )
+    return fine("RT throttling", f"{runtime} of {period} µs; unisd lifts it while a chain runs")
 
 
 def _cpu_cgroup() -> Path | None:
