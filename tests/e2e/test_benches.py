@@ -50,3 +50,17 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
     assert kept["kept"]["expected_p95_us"] < 100_000
     assert free["kept"]["windows_kept"] is None
     assert free["kept"]["slots"] >= kept["kept"]["slots"]
+
+
+def test_paper(machine: Machine, tmp_path: Path) -> None:
+    said = machine.unis("bench", "paper", "--quick", "--only", "fig10,fig11", "-o", str(tmp_path))
+    assert "1 of 1, about " in said
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [figure["key"] for figure in results["figures"]] == ["fig10", "fig11"]
+    by_arm = {row["arm"]: row for row in results["rows"] if row["experiment"] == "fig10"}
+    often, seldom = by_arm["cooperative/8"], by_arm["cooperative/64"]
+    assert often["context_switches_per_s"] > 1.5 * seldom["context_switches_per_s"]
+    assert by_arm["priority"]["ratio_to_cooperative"]["median"] < 1.2
+    assert 0.05 < by_arm["handover"]["slowest_cpu_share"] <= 0.2
+    assert "Fig. 10" in (tmp_path / "report.html").read_text()
+    assert not (tmp_path / "parts").exists()

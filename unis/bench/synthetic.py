@@ -1,5 +1,7 @@
 """Chains of the paper's synthetic function, macswap, on one CPU (sections 3 and 5.1.2)."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from unis import built
@@ -16,6 +18,15 @@ _VARIABLE = "64:50,196:150,1396:250"
 _SIZES = {"variable": "datacenter"}
 _SMALLEST = 64  # bytes with FCS
 _FIRST_PORT = 5001  # of packets for the first of several chains
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One function of a chain: what it costs (as macswap's --cost, or `variable`) and where."""
+
+    cost: str
+    cpu: int
+    works: int = 1  # so often it does its work, as so many functions would
 
 
 def macswap_chain(
@@ -36,32 +47,51 @@ def macswap_chain(
     under `controller`;
     `chains`: so many alike, each of functions of its own; `goal`: on their p95 latency, as "100us".
     """
-    args = ["--cost", _VARIABLE if cost == "variable" else cost]
-    if fused:
-        args += ["--stages", str(length)]
-    function: dict[str, Any] = {
-        "program": "macswap", "args": args, "yield_every": PAPER_YIELD_EVERY,
-    }  # fmt: skip
-    count = 1 if fused else length
-    paths = {
-        f"chain{of}" if chains > 1 else "chain": [
-            f"macswap{(of - 1) * count + at}" for at in range(1, count + 1)
-        ]
-        for of in range(1, chains + 1)
-    }
+    path = [Stage(cost, cpu, length)] if fused else [Stage(cost, cpu)] * length
+    paths = {f"chain{at}" if chains > 1 else "chain": path for at in range(1, chains + 1)}
+    return chain_of(
+        name, paths, size=_SIZES.get(cost, _SMALLEST), ring=ring, goal=goal,
+        scheduler={"controller": controller},
+    )  # fmt: skip
+
+
+def chain_of(
+    name: str,
+    paths: Mapping[str, Sequence[Stage]],
+    *,
+    size: int | str = _SMALLEST,
+    ring: int | None = None,
+    goal: str | None = None,
+    scheduler: Mapping[str, Any],
+) -> LoadedChain:
+    """Chains of functions, macswap1, macswap2, …, which none of them share.
+
+    `size`: of frames, bytes with FCS, or the name of a mix; `scheduler` as in a chain file.
+    """
+    functions: dict[str, Any] = {}
+    chains: dict[str, Any] = {}
+    for at, (chain, stages) in enumerate(paths.items()):
+        path = [f"macswap{len(functions) + of}" for of in range(1, len(stages) + 1)]
+        functions |= {each: _function(stage) for each, stage in zip(path, stages, strict=True)}
+        chains[chain] = _chain(path, ring, _FIRST_PORT + at if len(paths) > 1 else None, goal)
     data = {
         "apiVersion": API_VERSION,
         "name": name,
-        "traffic": {"source": {"kind": "synthetic", "size": _SIZES.get(cost, _SMALLEST)}},
-        "scheduler": {"controller": controller},
-        "defaults": {"cpu": cpu},
-        "functions": {each: dict(function) for path in paths.values() for each in path},
-        "chains": {
-            of: _chain(path, ring, _FIRST_PORT + at if chains > 1 else None, goal)
-            for at, (of, path) in enumerate(paths.items())
-        },
+        "traffic": {"source": {"kind": "synthetic", "size": size}},
+        "scheduler": scheduler,
+        "functions": functions,
+        "chains": chains,
     }
     return LoadedChain(built.examples_directory() / name, ChainFile.model_validate(data))
+
+
+def _function(stage: Stage) -> dict[str, Any]:
+    args = ["--cost", _VARIABLE if stage.cost == "variable" else stage.cost]
+    if stage.works > 1:
+        args += ["--stages", str(stage.works)]
+    return {
+        "program": "macswap", "args": args, "cpu": stage.cpu, "yield_every": PAPER_YIELD_EVERY,
+    }  # fmt: skip
 
 
 def _chain(path: list[str], ring: int | None, port: int | None, goal: str | None) -> dict[str, Any]:

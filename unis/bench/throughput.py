@@ -29,7 +29,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.values import ControllerName
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
-from unis.measure.paired import Paired, Quartiles
+from unis.measure.paired import Quartiles, Ratio
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
 from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
@@ -51,19 +51,6 @@ POLICIES = {
 }
 _ALONE = Arm("unis", name=FUSED)  # a single function is never switched
 EXPERIMENT = "throughput"
-
-
-class Ratio(BaseModel):
-    """Of windows of one round, or of rounds of one block: median, and the 95 % interval of it."""
-
-    median: float
-    lo: float
-    hi: float
-
-    @classmethod
-    def of(cls, paired: Paired | None) -> "Ratio | None":
-        """None where there is no ratio."""
-        return cls(median=paired.median, lo=paired.low, hi=paired.high) if paired else None
 
 
 class Row(BaseModel):

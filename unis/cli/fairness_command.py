@@ -15,7 +15,7 @@ from unis.engine.limits import limit
 
 if TYPE_CHECKING:
     from unis.bench.fairness import ManyFunctions, Result, TwoChains
-    from unis.bench.throughput import Ratio
+    from unis.measure.paired import Ratio
 
 
 def fairness(

@@ -14,7 +14,8 @@ from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
-    from unis.bench.throughput import Ratio, Row
+    from unis.bench.throughput import Row
+from unis.measure.paired import Ratio
 
 
 def throughput(

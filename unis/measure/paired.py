@@ -69,6 +69,19 @@ class Paired(Quartiles):
         return cls(**spread, low=low, high=high, rounds=len(values), left_out=left_out)
 
 
+class Ratio(BaseModel):
+    """Of windows of one round, or of rounds of one block: median, and the 95 % interval of it."""
+
+    median: float
+    lo: float
+    hi: float
+
+    @classmethod
+    def of(cls, paired: Paired | None) -> "Ratio | None":
+        """None where there is no ratio."""
+        return cls(median=paired.median, lo=paired.low, hi=paired.high) if paired else None
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """The interval that holds the median of what was sampled, with a confidence of 95 %."""
     drawn = np.random.default_rng(_SEED).choice(values, size=(_RESAMPLES, len(values)))

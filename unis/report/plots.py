@@ -1,60 +1,15 @@
 """The report's plots, as SVG that stands in an HTML page."""
 
-import io
-import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from unis.report import colours
+from unis.report.svg import STYLE, figure_of, svg
 from unis.v1 import engine_pb2 as pb
-
-# Any: matplotlib types each key of its settings.
-_STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "text.color": colours.INK,
-    "axes.edgecolor": colours.FAINT,
-    "axes.labelcolor": colours.INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": colours.FAINT,
-    "grid.linewidth": 0.7,
-    "xtick.color": colours.INK,
-    "ytick.color": colours.INK,
-    "svg.fonttype": "path",  # looks the same where a font is missing
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
-
-
-def _svg(figure: Figure, label: str, salt: str) -> str:
-    stream = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": salt, **_STYLE}):
-        figure.savefig(
-            stream, format="svg", bbox_inches="tight", pad_inches=0.05,
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-        )  # fmt: skip
-    text = stream.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # The page sets the width; the view box keeps the proportions.
-    text = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", text, count=1)
-    text = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", text, count=1)
-    text = text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-    # Several pictures in one page must not share the ids of their parts.
-    text = re.sub(r'\bid="', f'id="{salt}-', text)
-    text = re.sub(r'xlink:href="#', f'xlink:href="#{salt}-', text)
-    return colours.of_page(re.sub(r"url\(#", f"url(#{salt}-", text))
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def throughput(windows: Mapping[str, Sequence[float]], notes: Mapping[str, str]) -> str:
@@ -62,8 +17,8 @@ def throughput(windows: Mapping[str, Sequence[float]], notes: Mapping[str, str])
 
     `notes` are written beside the bars: what may be said of the arm.
     """
-    with mpl.rc_context(_STYLE):
-        figure = _figure(9.2, 0.62 * len(windows) + 0.9)
+    with mpl.rc_context(STYLE):
+        figure = figure_of(9.2, 0.62 * len(windows) + 0.9)
         axes = figure.add_subplot()
         medians = {arm: statistics.median(values) for arm, values in windows.items()}
         widest = max([*(max(v) for v in windows.values()), 1e-9])
@@ -86,7 +41,7 @@ def throughput(windows: Mapping[str, Sequence[float]], notes: Mapping[str, str])
         axes.spines["left"].set_visible(False)
         axes.grid(visible=True, axis="x")
         axes.set_axisbelow(True)
-        return _svg(figure, "Throughput by policy", "throughput")
+        return svg(figure, "Throughput by policy", "throughput")
 
 
 def _rate(mpps: float) -> str:
@@ -97,8 +52,8 @@ def _rate(mpps: float) -> str:
 
 def latency(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """The share of packets that were no slower, by latency (µs, logarithmic)."""
-    with mpl.rc_context(_STYLE):
-        figure = _figure(9.2, 3.6)
+    with mpl.rc_context(STYLE):
+        figure = figure_of(9.2, 3.6)
         axes = figure.add_subplot()
         for policy, points in curves.items():
             if not points:
@@ -117,7 +72,7 @@ def latency(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
         axes.grid(visible=True, axis="both")
         if axes.lines:
             axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        return _svg(figure, "Latency distribution by policy", "latency")
+        return svg(figure, "Latency distribution by policy", "latency")
 
 
 def _time_label(us: float, _position: float) -> str:
@@ -140,8 +95,8 @@ def timeline(
     ]
     shades = colours.of_functions(functions)
     many_cpus = len({cpu for _, cpu, _ in rows}) > 1
-    with mpl.rc_context(_STYLE):
-        figure = _figure(9.2, 0.55 * max(1, len(rows)) + 1.1)
+    with mpl.rc_context(STYLE):
+        figure = figure_of(9.2, 0.55 * max(1, len(rows)) + 1.1)
         axes_pair = figure.subplots(1, 2, sharey=True)
         for axes, span in zip(axes_pair, (wide_ms, close_ms), strict=True):
             for row, (_, cpu, trace) in enumerate(rows):
@@ -160,7 +115,7 @@ def timeline(
             handles=[Patch(color=shade, label=name) for name, shade in shades.items()],
             loc="outside upper center", ncols=min(8, max(1, len(shades))), frameon=False,
         )  # fmt: skip
-        return _svg(figure, "Who ran when, by policy", "timeline")
+        return svg(figure, "Who ran when, by policy", "timeline")
 
 
 def _strip(

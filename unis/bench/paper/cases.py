@@ -1,0 +1,240 @@
+"""The chains of the paper's experiments, as they are brought up on this machine."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from unis.bench.paper import arms
+from unis.bench.synthetic import Stage, chain_of
+from unis.chain.load import LoadedChain
+from unis.plan.machine import Machine
+
+RING = 2048  # slots; a slice that fills 75 % of one takes 24 bursts of 64 (section 5.6)
+GAMMA = 0.75
+_LATENCY_LOAD = 0.8  # of what can be sustained (section 5.1.2)
+_SIZES = {"variable": "datacenter"}  # 200 and 1400 bytes: the modes of the paper's trace
+_SHORT_SLICE_MS = 1  # of SCHED_RR: the shortest that the kernel has
+
+MAIN, LOAD, SAME = "main", "load", "same"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One chain, or several, brought up once; what is measured of it, set after set."""
+
+    key: str
+    cost: str
+    length: int
+    figures: frozenset[str]  # that need it
+    make: Callable[[], LoadedChain]
+    sets: Mapping[str, Sequence[str]]  # arms that alternate, by set
+    size: int | str = 64
+    load: float | None = None  # of the set LOAD, of what the least of its arms sustains
+    simulated: bool = False  # its points are simulated too
+    cpus: int = 1  # of functions
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured."""
+
+    lengths: Mapping[str, Sequence[int]]  # of chains, by cost
+    window: float = 0.1  # seconds
+    sets: int = 1  # balanced squares of each set
+    same: bool = True  # with A/A comparisons
+    latency_lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # likewise
+    sizes: Sequence[int] = (64, 512, 1500)  # bytes (Fig. 1)
+
+
+QUICK = Extent(
+    lengths={
+        "light": (2, 3, 5), "medium": (2, 5), "heavy": (2, 4), "mixed": (2, 4),
+        "variable": (2, 4),
+    },
+    window=0.07,
+    same=False,
+    latency_lengths={"light": (2, 5), "medium": (2, 5), "heavy": (4,)},
+    fused={"light": (2, 5), "medium": (2, 5)},
+    sizes=(64, 1500),
+)  # fmt: skip
+_LENGTHS = dict.fromkeys(("light", "medium", "heavy", "mixed", "variable"), (2, 3, 4, 5, 6))
+FULL = Extent(
+    lengths={
+        **_LENGTHS,
+        "light": (1, 2, 3, 4, 5, 6, 7),
+        "medium": (1, 2, 3, 4, 5, 6),
+        "heavy": (1, 2, 3, 4, 5, 6),
+    },
+    sets=2,
+    latency_lengths={cost: _LENGTHS[cost] for cost in ("light", "medium", "heavy")},
+    fused={cost: _LENGTHS[cost] for cost in ("light", "medium", "heavy", "variable")},
+)
+
+_FIGURES = {
+    "light": ("fig4a", "fig6"),
+    "medium": ("fig4b", "fig6"),
+    "heavy": ("fig6",),
+    "mixed": ("fig7",),
+    "variable": ("fig8", "fig14"),
+}
+_LATENCY = frozenset({"light", "medium", "heavy"})
+_LOOKED_INTO = {"light": ("fig9", "fig10", "fig11", "fig12"), "medium": ("fig9", "fig13", "fig12")}
+_LENGTH_LOOKED_INTO = 5  # section 5.6
+
+
+def cases(extent: Extent, machine: Machine) -> list[Case]:
+    """All of them, in the order in which they are measured."""
+    cpu = max(machine.cpus)
+    return [
+        *(
+            chain
+            for cost, lengths in extent.lengths.items()
+            for length in lengths
+            for chain in _chains(extent, cost, length, cpu)
+        ),
+        *_kernels(extent.sizes, cpu),
+        *_slices(cpu),
+        *_several(machine),
+    ]
+
+
+def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
+    """The chain, and the same work in one process."""
+    path = [Stage(each, cpu) for each in _costs(cost, length)]
+    latency = length in extent.latency_lengths.get(cost, ())
+    figures = {*_FIGURES[cost], *(["fig5"] if latency else [])}
+    if length == _LENGTH_LOOKED_INTO:
+        figures |= {*_LOOKED_INTO.get(cost, ())}
+    sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}
+    if latency:
+        sets[LOAD] = (arms.PRIORITY, arms.HANDOVER, arms.PAPER_K, arms.K[16])
+    if extent.same:
+        sets[SAME] = (arms.PRIORITY, arms.AGAIN)
+        figures.add("same")
+    size = _SIZES.get(cost, 64)
+    yield Case(
+        key=f"{cost}-{length}",
+        cost=cost,
+        length=length,
+        figures=frozenset(figures),
+        make=lambda: _chain({"chain": path}, size=size),
+        sets=sets,
+        size=size,
+        load=_LATENCY_LOAD if latency else None,
+        simulated=cost in ("light", "medium", "mixed", "variable"),
+    )
+    if length in extent.fused.get(cost, ()):  # one process has one cost
+        fused = [Stage(cost, cpu, length)]
+        yield Case(
+            key=f"{cost}-{length}-fused",
+            cost=cost,
+            length=length,
+            figures=frozenset(_FIGURES[cost]),
+            make=lambda: _chain({"chain": fused}, size=size),
+            sets={MAIN: (arms.FUSED,)},
+            size=size,
+        )
+
+
+def _costs(cost: str, length: int) -> list[str]:
+    if cost == "mixed":  # section 5.3
+        return [("medium", "heavy")[at % 2] for at in range(length)]
+    return [cost] * length
+
+
+def _kernels(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
+    """Two functions that hardly do a thing on one CPU, and who takes their packets on another."""
+    path = [Stage("0", cpu)] * 2
+    for size in sizes:
+        yield Case(
+            key=f"kernel-{size}",
+            cost="0",
+            length=2,
+            figures=frozenset({"fig1"}),
+            make=lambda size=size: _chain({"chain": path}, size=size),  # type: ignore[misc]
+            sets={MAIN: (arms.OTHER, arms.RR, arms.HANDOVER, arms.PAPER_K)},
+            size=size,
+        )
+        yield Case(
+            key=f"kernel-{size}-short",
+            cost="0",
+            length=2,
+            figures=frozenset({"fig1"}),
+            make=lambda size=size: _chain(  # type: ignore[misc]
+                {"chain": path}, size=size, rr_timeslice_ms=_SHORT_SLICE_MS
+            ),
+            sets={MAIN: (arms.RR, arms.HANDOVER)},
+            size=size,
+        )
+
+
+def _slices(cpu: int) -> Iterator[Case]:
+    names = [arms.fills(share, occupancy=on) for share in arms.FILLS for on in (True, False)]
+    for cost in ("light", "medium"):
+        path = [Stage(cost, cpu)] * _LENGTH_LOOKED_INTO
+        yield Case(
+            key=f"slices-{cost}",
+            cost=cost,
+            length=_LENGTH_LOOKED_INTO,
+            figures=frozenset({"fig15"}),
+            make=lambda path=path: _chain({"chain": path}),  # type: ignore[misc]
+            sets={MAIN: names},
+        )
+
+
+# Table 1: by configuration, of each chain the function's CPU, as a number from 0.
+CONFIGURATIONS: dict[str, dict[str, tuple[int, ...]]] = {
+    "a": {"s1": (0, 0, 0), "s2": (0,)},
+    "b": {"s1": (0, 0, 0, 1), "s2": (0, 1, 1, 1)},
+    "c": {"s1": (0, 0, 0, 0, 1, 1, 1, 1)},
+}
+
+
+def paths_of(configuration: str, cpus: Sequence[int]) -> dict[str, list[Stage]]:
+    """The chains of a configuration of Table 1 on these CPUs."""
+    return {
+        name: [Stage("medium", cpus[at]) for at in places]
+        for name, places in CONFIGURATIONS[configuration].items()
+    }
+
+
+def table_chain(paths: Mapping[str, Sequence[Stage]]) -> LoadedChain:
+    """Chains of a configuration of Table 1."""
+    return _chain(paths)
+
+
+def cpus_of(configuration: str) -> int:
+    """How many CPUs its functions have."""
+    return 1 + max(at for places in CONFIGURATIONS[configuration].values() for at in places)
+
+
+def _several(machine: Machine) -> Iterator[Case]:
+    """Those for which there are CPUs enough, one of which is the platform's."""
+    free = sorted(machine.cpus)[::-1]
+    for configuration in CONFIGURATIONS:
+        count = cpus_of(configuration)
+        if count >= len(free):
+            continue
+        paths = paths_of(configuration, free)
+        yield Case(
+            key=f"table1{configuration}",
+            cost="medium",
+            length=max(map(len, paths.values())),
+            figures=frozenset({"table1"}),
+            make=lambda paths=paths: table_chain(paths),  # type: ignore[misc]
+            sets={MAIN: arms.CHAIN},
+            cpus=count,
+        )
+
+
+def _chain(
+    paths: Mapping[str, Sequence[Stage]],
+    *,
+    size: int | str = 64,
+    rr_timeslice_ms: int | None = None,
+) -> LoadedChain:
+    scheduler = {
+        "controller": arms.PRIORITY, "gamma": GAMMA, "cost": "static",
+        "rr_timeslice_ms": rr_timeslice_ms,
+    }  # fmt: skip
+    return chain_of("bench-paper", paths, size=size, ring=RING, scheduler=scheduler)

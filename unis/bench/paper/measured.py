@@ -1,0 +1,224 @@
+"""What was measured of one case: plain data, kept in a file until the report is written."""
+
+import contextlib
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+
+from unis.bench.bring_up import brought_up
+from unis.bench.paper import arms
+from unis.bench.paper.cases import LOAD, MAIN, Case, Extent
+from unis.bench.spans import spans
+from unis.engine import names
+from unis.measure import order
+from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
+from unis.measure.disturbance import Disturbance
+from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, alternate, mpps
+from unis.plan.machine import Machine
+from unis.runtime.options import Options
+from unis.runtime.run import Run
+from unis.simulate.scenario import MachineCosts
+from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import LatencyHistogram
+
+_SWITCH_ROUNDS = 500
+_PERCENTILES = (5, 50, 95, 99)
+_NEEDED = 2  # squares of a set of two arms
+
+
+_T = TypeVar("_T")
+
+
+class Window(BaseModel):
+    """One window of one arm."""
+
+    mpps: float
+    gbps: float
+    offered_mpps: float
+    dropped_pps: float
+    latency_us: dict[str, float | None]  # mean, p5, p50, p95, p99
+    switches_per_s: float  # the engine's, and those that functions passed on
+    context_switches_per_s: dict[str, float]  # the kernel's, by function
+    cpu_share: dict[str, float]  # of a CPU, by function
+    chain_mpps: dict[str, float]
+    cache_misses: dict[str, float] = {}  # of the references, by function; empty: no counters
+
+    @classmethod
+    def of(cls, reply: pb.MeasureReply, cache_misses: Mapping[str, float]) -> "Window":
+        """What the engine measured, and the counters beside it."""
+        seconds = reply.window_ns / 1e9
+        return cls(
+            mpps=mpps(reply),
+            gbps=reply.delivered_bytes * 8 / reply.window_ns,
+            offered_mpps=reply.offered / reply.window_ns * 1e3,
+            dropped_pps=reply.dropped / seconds,
+            latency_us=latency_us(reply.latency),
+            switches_per_s=reply.switches / seconds,
+            context_switches_per_s={
+                name: count / seconds for name, count in reply.function_context_switches.items()
+            },
+            cpu_share={name: ns / reply.window_ns for name, ns in reply.function_cpu_ns.items()},
+            chain_mpps={
+                name: count / reply.window_ns * 1e3 for name, count in reply.chain_delivered.items()
+            },
+            cache_misses=dict(cache_misses),
+        )
+
+
+def latency_us(histogram: LatencyHistogram) -> dict[str, float | None]:
+    """Mean and percentiles, µs; None: no packet. Of hundreds of windows, so it is quick."""
+    values = np.array(histogram.value_ns, dtype=np.float64) / 1e3
+    below = np.cumsum(np.array(histogram.count, dtype=np.float64))
+    if not below.size or not below[-1]:
+        return dict.fromkeys(("mean", *(f"p{percentile}" for percentile in _PERCENTILES)))
+    at = np.searchsorted(below, below[-1] * np.array(_PERCENTILES) / 100)
+    found = {f"p{of}": float(values[i]) for of, i in zip(_PERCENTILES, at, strict=True)}
+    return {"mean": float(np.diff(below, prepend=0) @ values / below[-1]), **found}
+
+
+class Measured(BaseModel):
+    """One case: the windows of each set, round by round, by arm."""
+
+    key: str
+    slots: int
+    costs_ns: dict[str, dict[int, float]]  # by function, by the packet's size
+    platform_ns: dict[str, float]  # a packet of source and sink, a switch of the scheduler
+    switch_ns: float  # from the decision until the next function runs
+    preempt_ns: float  # of which until the one before stops
+    yield_ns: float
+    three_cpus: bool  # source, sink and scheduler have one each
+    load_mpps: float | None  # of the set `load`
+    no_counters: str = ""  # why cache misses were not counted
+    sets: dict[str, list[dict[str, Window]]]
+    disturbed: Disturbance
+
+    def values(self, arm: str, of: Callable[[Window], _T], which: str = MAIN) -> list[_T]:
+        """Something of each window of an arm."""
+        return [of(windows[arm]) for windows in self.sets.get(which, []) if arm in windows]
+
+    def mpps(self, arm: str, which: str = MAIN) -> list[float]:
+        """Throughput of each window of an arm."""
+        return self.values(arm, lambda window: window.mpps, which)
+
+    def machine_costs(self) -> MachineCosts:
+        """For the simulator."""
+        return MachineCosts(
+            switch_ns=self.switch_ns,
+            switch_call_ns=self.platform_ns["scheduler"],
+            yield_ns=self.yield_ns,
+            kernel_switch_ns=self.switch_ns - self.preempt_ns,
+            source_ns=self.platform_ns["source"],
+            sink_ns=self.platform_ns["sink"],
+            platform_has_three_cpus=self.three_cpus,
+        )
+
+
+def seconds_of(case: Case, extent: Extent) -> float:
+    """About how long measuring it takes."""
+    windows = sum(len(of) * _rounds(of, extent) for of in case.sets.values())
+    slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith("short")
+    return 5.5 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
+
+
+def measure(
+    case: Case, extent: Extent, machine: Machine, report: Callable[[str], None]
+) -> Measured:
+    """Brings the case up, measures its sets one after the other, takes it down."""
+    options = Options(start=False, use_cache=False)
+    return brought_up(
+        case.make, machine, options, report, lambda run: _measured(run, case, extent, machine)
+    )
+
+
+def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measured:
+    cost = run.client.switch_cost(max(machine.cpus), _SWITCH_ROUNDS)
+    run.client.start(names.policy("unis"), names.controller(arms.PRIORITY))
+    before = run.client.stats()
+    sets: dict[str, list[dict[str, Window]]] = {}
+    threads = {function.name: function.tid for function in before.functions}
+    replies: list[pb.MeasureReply] = []
+    no_counters = ""
+    offered: Offered | None = None
+    for name, of in case.sets.items():
+        load = offered if name == LOAD else None
+        wanted = [arms.ALL[arm].of(run.plan, load) for arm in of]
+        rounds, misses, no_counters = _counted(
+            run, wanted, _rounds(of, extent), extent.window, threads
+        )
+        sets[name] = [
+            {arm: Window.of(reply, misses.get((at, arm), {})) for arm, reply in windows.items()}
+            for at, windows in enumerate(rounds)
+        ]
+        replies += [reply for windows in rounds for reply in windows.values()]
+        if name == MAIN and case.load:
+            sustained = min(
+                statistics.median(windows[arm].mpps for windows in sets[MAIN])
+                for arm in case.sets[LOAD]
+            )
+            offered = Offered(sustained * case.load * 1e6, "constant")
+    after = run.client.stats()
+    return Measured(
+        key=case.key,
+        slots=min(link.slots for link in run.plan.links),
+        costs_ns={
+            name: {size.size: size.ns for size in cost.sizes} for name, cost in run.costs.items()
+        },
+        platform_ns={
+            now.name: (now.busy_ns - then.busy_ns) / max(1, now.handled - then.handled)
+            for then, now in zip(before.components, after.components, strict=True)
+        },
+        switch_ns=cost.until_running_ns,
+        preempt_ns=cost.until_preempted_ns,
+        yield_ns=cost.yield_ns,
+        three_cpus=len({component.cpu for component in after.components}) > 1,
+        load_mpps=offered.pps / 1e6 if offered else None,
+        no_counters=no_counters,
+        sets=sets,
+        disturbed=Disturbance.of(replies),
+    )
+
+
+# Cache misses by references of each function, by round and arm, while it settled and was measured.
+_Misses = dict[tuple[int, str], dict[str, float]]
+
+
+def _counted(
+    run: Run, wanted: Sequence[Arm], rounds: int, window: float, threads: Mapping[str, int]
+) -> tuple[Rounds, _Misses, str]:
+    """The windows, what was counted beside them, and why nothing was, if so."""
+    misses: _Misses = {}
+    why_not = ""
+    counters: Counters | None = None
+    last: dict[str, tuple[int, ...]] = {}
+
+    def look(done: Rounds, arm: Arm) -> None:
+        run.check()
+        if counters is None:
+            return
+        now = counters.read()
+        for name, (references, missed) in now.items():
+            before_references, before_missed = last.get(name, (0, 0))
+            if references > before_references:
+                by = (missed - before_missed) / (references - before_references)
+                misses.setdefault((len(done) - 1, str(arm)), {})[name] = by
+        last.update(now)
+
+    with contextlib.ExitStack() as stack:
+        try:
+            counters = stack.enter_context(counting(threads, (CACHE_REFERENCES, CACHE_MISSES)))
+        except CountersError as error:
+            why_not = str(error)
+        found = alternate(
+            run.client, order.rounds(wanted, rounds), spans(wanted, run.plan, window),
+            run.plan.controller, look,
+        )  # fmt: skip
+    return found, misses, why_not
+
+
+def _rounds(of: Sequence[str], extent: Extent) -> int:
+    square = len(order.square(list(of)))
+    least = _NEEDED * 2 if len(of) > 1 else 6
+    return max(square * extent.sets, order.balanced_rounds(len(of), least))
