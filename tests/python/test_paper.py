@@ -201,7 +201,12 @@ def test_kernels_that_reach_half_contradict_the_paper() -> None:
     def of(part: float) -> Callable[[Case, str], Window]:
         return share({arms.OTHER: part, arms.RR: 0.01})
 
-    assert conditions.fig1(found("fig1", of(0.05)))[0].verdict == "agrees"
+    figure, rows = conditions.fig1(found("fig1", of(0.05)))
+    assert figure.verdict == "agrees"
+    assert {len(points) for points in figure.plots[0].series.values()} == {3}
+    each = [(row.arm, row.size) for row in rows if row.arm not in ("handover", "cooperative/8")]
+    names = ("other", "rr", "rr, slices of 1 ms")
+    assert each == [(name, size) for name in names for size in (64, 512, 1500)]
     assert conditions.fig1(found("fig1", of(0.5)))[0].verdict == "differs"
 
 

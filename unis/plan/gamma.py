@@ -40,5 +40,5 @@ def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
     if value == defaults.PAPER_GAMMA:
         why = f"the paper's; the shortest link of a function has {slots} slots"
     elif value == _MOST:
-        why += "; no more than this"
+        why += f"; {_MOST:g} is the most"
     return GammaChoice(value, why)

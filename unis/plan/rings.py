@@ -189,7 +189,8 @@ def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
         f"so {lost(slots):.1%} of its time is lost in switches",
     ]
     if slots < wanted:
-        words.append("more would not stay in the cache" if slots == room else "no more than that")
+        most_said = f"{slots} is the most under {controller}"
+        words.append("more would not stay in the cache" if slots == room else most_said)
     return RingChoice(slots, "; ".join(words))
 
 

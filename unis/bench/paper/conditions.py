@@ -30,21 +30,22 @@ def fig1(found: Found) -> FigureOf:
     series: dict[str, list[Point]] = {}
     rows: list[Row] = []
     for name, (suffix, arm) in names.items():
-        points = []
+        series[name] = []
         for case, measured in found.of("fig1"):
-            if case.key == f"kernel-{case.size}{suffix}":
-                of = ratio(measured, arm, arms.HANDOVER)
-                if of:
-                    points.append(
-                        Point(
-                            x=f"{case.size} B", y=100 * of.median, low=100 * of.lo, high=100 * of.hi
-                        )
-                    )
-                rows += [
-                    row("fig1", case, measured, each, x=float(case.size))
-                    for each in case.sets[MAIN]
-                ]
-        series[name] = points
+            if case.key != f"kernel-{case.size}{suffix}":
+                continue
+            if of := ratio(measured, arm, arms.HANDOVER):
+                share = Point(x=f"{case.size} B", y=100 * of.median)
+                share.low, share.high = 100 * of.lo, 100 * of.hi
+                series[name].append(share)
+            one = row("fig1", case, measured, arm, x=float(case.size))
+            rows.append(one.model_copy(update={"arm": name}))
+    rows += [
+        row("fig1", case, measured, arm, x=float(case.size))
+        for case, measured in found.of("fig1")
+        for arm in (arms.HANDOVER, arms.PAPER_K)
+        if arm in case.sets[MAIN]
+    ]
     sizes = dict.fromkeys(case.size for case, _ in found.of("fig1"))
     shares = [point.y for points in series.values() for point in points]
     agrees = max(shares) <= 100 * _LITTLE
