@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench.paper import arms, causes, conditions, evaluation, throughput
+from unis.bench.paper import arms, causes, conditions, evaluation, scale, throughput
 from unis.bench.paper.cases import FULL, LOAD, MAIN, QUICK, SAME, Case, Extent, cases
 from unis.bench.paper.evaluation import FIGURES, Settings, evaluate
 from unis.bench.paper.figure import Found
@@ -118,9 +118,9 @@ def test_every_case_is_a_chain_that_can_be_planned(extent: Extent) -> None:
 
 def test_each_figure_has_cases_but_for_what_two_cpus_cannot_show() -> None:
     there = set().union(*(case.figures for case in ALL.values()))
-    assert there == set(FIGURES)
+    assert there == set(FIGURES) - {"scale"}
     quick = set().union(*(case.figures for case in cases(QUICK, MACHINE)))
-    assert quick == set(FIGURES) - {"same"}
+    assert quick == set(FIGURES) - {"same", "scale"}
     many = {case.key: case for case in cases(QUICK, Machine(cpus=frozenset(range(4))))}
     assert many["table1c"].cpus == 2
     assert "table1c" not in ALL
@@ -290,6 +290,22 @@ def test_the_instrument_is_wrong_where_too_many_intervals_leave_one_out() -> Non
     assert all(SAME in case.sets for case in ALL.values() if "same" in case.figures)
 
 
+def test_scale_tells_how_far_one_thread_serves() -> None:
+    def share(cores: int) -> float:
+        return 10.0 if cores <= 8 else 5.0
+
+    of = scale.Scale(
+        {(cores, functions): share(cores) for cores in scale.CORES for functions in (2, 4, 16)},
+        {(us, functions): 10 - us / 10 for us in scale.INTERVALS_US for functions in (2, 4, 16)},
+        dict.fromkeys(scale.FUNCTIONS, 3.0),
+        14.0,
+    )
+    figure = scale.figure(of)
+    assert "8 cores of 2, 8 cores of 4, 8 cores of 16; T up to 10 µs with 2" in figure.ours
+    assert figure.verdict == "not in the paper"
+    assert [point.y for point in figure.plots[0].series["2 functions a core"]][3:5] == [1.0, 0.5]
+
+
 # ---------------------------------------------------------------------- all of it
 
 
@@ -308,6 +324,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     )
     both = {arm: {"s1": 5.0} for arm in (arms.PRIORITY, arms.PAPER_K)}
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {"c": both})
+    monkeypatch.setattr(scale, "_mpps", lambda *at: 50 / at[2] / at[3])
     monkeypatch.setattr(Machine, "this", staticmethod(lambda: MACHINE))
     return seen
 
@@ -323,7 +340,7 @@ def test_results_report_and_table_tell_of_every_figure(measure: list[str], tmp_p
     needed = {"experiment", "cost", "length", "ring", "policy", "controller", "mpps", "source"}
     needed |= {"ratio_to_cooperative", "ratio_to_fused", "latency_us", "paper", "verdict"}
     assert all(needed <= row.keys() for row in data["rows"])
-    assert {row["experiment"] for row in data["rows"]} == set(FIGURES)
+    assert {row["experiment"] for row in data["rows"]} == set(FIGURES) - {"scale"}
     assert all(row["verdict"] for row in data["rows"])
     assert data["simulator"]["median_error"] == pytest.approx(0.1)
     page = report_page(results)

@@ -15,7 +15,12 @@ from unis.cli.terminal import errors_told, out, say, writable, write_result
 if TYPE_CHECKING:
     from unis.report.evaluation import Results, Row
 
-_STYLES = {"agrees": "green", "differs": "red", "cannot be had here": "dim"}
+_STYLES = {
+    "agrees": "green",
+    "differs": "red",
+    "cannot be had here": "dim",
+    "not in the paper": "dim",
+}
 
 
 def paper(
@@ -24,7 +29,10 @@ def paper(
     ] = False,
     only: Annotated[
         str,
-        typer.Option(help="Figures, as fig4a,fig15,table1; same: one policy under two names."),
+        typer.Option(
+            help="Figures, as fig4a,fig15,table1; same: one policy under two names; scale: many "
+            "cores."
+        ),
     ] = "",
     output: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for report and figures.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from unis.measure.paired import Quartiles, Ratio
 from unis.measure.summary import MachineSummary
 
-Verdict = Literal["agrees", "differs", "cannot be had here"]
+Verdict = Literal["agrees", "differs", "cannot be had here", "not in the paper"]
 Source = Literal["measured", "simulated"]
 
 
@@ -81,6 +81,7 @@ class SimulatedPoint(BaseModel):
     length: int
     measured: float
     simulated: float
+    switch_us: float  # as measured before it, from the decision until the next function runs
 
     @property
     def error(self) -> float:

@@ -50,7 +50,7 @@ def counts(figures: Sequence[Figure]) -> str:
     }
     measured = sum("measured" in figure.source for figure in figures)
     return (
-        f"Of {len(figures)} figures {said['agrees']} agree with the paper, {said['differs']} "
+        f"Of {sum(said.values())} figures {said['agrees']} agree with the paper, {said['differs']} "
         f"differ and {said['cannot be had here']} cannot be had here; {measured} were measured."
     )
 

@@ -6,6 +6,7 @@ And of the instrument itself.
 import statistics
 
 from unis.bench.paper import arms
+from unis.bench.paper import scale as scale_of
 from unis.bench.paper.cases import LOAD, MAIN, SAME
 from unis.bench.paper.figure import FigureOf, Found, judged
 from unis.bench.paper.measured import Measured
@@ -226,3 +227,10 @@ def same(found: Found) -> FigureOf:
         for case, measured in of
         for arm in (arms.PRIORITY, arms.AGAIN)
     ]  # fmt: skip
+
+
+def scale(found: Found) -> FigureOf:
+    """What one thread of the scheduler serves."""
+    if found.scale is None:
+        raise ValueError("it was not simulated")
+    return scale_of.figure(found.scale), []

@@ -4,15 +4,15 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from unis import built, version
 from unis.bench.machine import this_machine
-from unis.bench.paper import causes, conditions, throughput
+from unis.bench.paper import causes, conditions, scale, throughput
 from unis.bench.paper.cases import FULL, QUICK, Case, Extent, cases
 from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
@@ -21,6 +21,7 @@ from unis.measure import disturbance
 from unis.plan.machine import Machine
 from unis.report.evaluation import Figure, Results, Row
 from unis.runtime.files import write_atomically
+from unis.simulate.scenario import MachineCosts
 
 # In the order of the paper; the instrument last.
 FIGURES: dict[str, Callable[[Found], FigureOf]] = {
@@ -40,6 +41,7 @@ FIGURES: dict[str, Callable[[Found], FigureOf]] = {
     "fig14": throughput.fig14,
     "fig15": conditions.fig15,
     "same": conditions.same,
+    "scale": conditions.scale,
 }
 _SIMULATED = frozenset({"fig4a", "fig4b", "fig7", "fig8"})
 
@@ -112,7 +114,10 @@ def put_together(
             report(f"simulating {title_of(by_key[key])}")
             simulated[key] = simulate_case(by_key[key], of)
     several = simulate_table(measured, report) if "table1" in settings.only else {}
-    found = Found(by_key, measured, simulated, several)
+    of_scale = None
+    if "scale" in settings.only:
+        of_scale = scale.simulated(_switching(measured), report)
+    found = Found(by_key, measured, simulated, several, of_scale)
     figures: list[Figure] = []
     rows: list[Row] = []
     for _, of_figure in _figures(settings.only, found):
@@ -141,8 +146,17 @@ def _figures(
     only: Collection[str], found: Found
 ) -> Iterator[tuple[str, Callable[[Found], FigureOf]]]:
     for key, of_figure in FIGURES.items():
-        if key in only and (found.of(key) or (key == "table1" and found.several)):
+        simulated = {"table1": bool(found.several), "scale": found.scale is not None}
+        if key in only and (found.of(key) or simulated.get(key)):
             yield key, of_figure
+
+
+def _switching(measured: Mapping[str, Measured]) -> MachineCosts:
+    """What a switch costs here, or the simulator's own where nothing was measured."""
+    if not measured:
+        return MachineCosts(switch_ns=14_000, switch_call_ns=8_000, kernel_switch_ns=2_500)
+    of = sorted(measured.values(), key=lambda one: one.switch_ns)[len(measured) // 2]
+    return replace(of.machine_costs(), source_ns=0, sink_ns=0)
 
 
 def _wanted(settings: Settings, machine: Machine) -> list[Case]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from unis.bench.paper.cases import Case
 from unis.bench.paper.measured import Measured
+from unis.bench.paper.scale import Scale
 from unis.measure.paired import Ratio
 from unis.report.evaluation import Figure, Row, Verdict
 
@@ -19,6 +20,7 @@ class Found:
     simulated: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # Mpps by chain, by arm, by configuration of Table 1.
     several: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    scale: Scale | None = None
 
     def of(self, figure: str) -> list[tuple[Case, Measured]]:
         """The cases of a figure that were measured, in their order; not those of one process."""

@@ -46,6 +46,7 @@ def agreement(
                 length=case.length,
                 measured=found.median,
                 simulated=mpps[arms.PRIORITY] / mpps[arms.PAPER_K],
+                switch_us=measured[key].switch_ns / 1e3,
             )
         )
     return Agreement.of(points)
