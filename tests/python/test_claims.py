@@ -56,7 +56,7 @@ def problem(found: re.Match[str]) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("document", "found"), claims(), ids=lambda part: getattr(part, "name", "claim")
+    ("document", "found"), list(claims()), ids=lambda part: getattr(part, "name", "claim")
 )
 def test_a_number_is_that_of_the_results(document: Path, found: re.Match[str]) -> None:
     assert problem(found) is None, f"{document.relative_to(ROOT)}: {problem(found)}"
