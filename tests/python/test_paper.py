@@ -354,6 +354,31 @@ def test_results_report_and_table_tell_of_every_figure(measure: list[str], tmp_p
     assert not (tmp_path / "parts").exists()
 
 
+def test_only_what_a_figure_needs_is_measured(
+    measure: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[str]] = {}
+    first: Callable[..., Measured] = vars(evaluation)["measure"]
+
+    def look(case: Case, *more: object) -> Measured:
+        seen[case.key] = [*case.sets]
+        return first(case, *more)
+
+    monkeypatch.setattr(evaluation, "measure", look)
+
+    def of(*only: str) -> None:
+        seen.clear()
+        evaluate(Settings(quick=False, only=only, directory=tmp_path), lambda _: None)
+
+    of("same")
+    assert {*map(tuple, seen.values())} == {(SAME,)}
+    of("fig13")
+    assert seen == {"medium-5": [MAIN]}
+    of("fig5", "fig6")
+    assert seen["light-2"] == [MAIN, LOAD]
+    assert measure
+
+
 def test_what_was_measured_before_an_interruption_is_not_measured_again(
     measure: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +399,7 @@ def test_what_was_measured_before_an_interruption_is_not_measured_again(
     evaluate(settings, said.append)
     assert measure == ["mixed-2", "mixed-4"]
     assert "1 of 2 are there from before an interruption" in said[0]
+    assert measure.count("mixed-2") == 1
     # Of another extent nothing is taken over.
     (tmp_path / "parts").mkdir(exist_ok=True)
     evaluate(replace(settings, quick=False), lambda _: None)

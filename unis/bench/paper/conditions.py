@@ -155,9 +155,9 @@ def fig15(found: Found) -> FigureOf:
             name = "with the optimisation" if occupancy else "without"
             points[name] = [_fill(measured, share, occupancy=occupancy) for share in arms.FILLS]
         without, with_it = points["without"], points["with the optimisation"]
-        best = max(point.y for point in with_it)
+        best = max(1e-9, *(point.y for point in with_it))
         worst = min(with_it, key=lambda point: point.y)
-        drop = without[-1].y / max(point.y for point in without)
+        drop = without[-1].y / max(1e-9, *(point.y for point in without))
         agrees &= (worst.high or worst.y) >= _WITHIN * best and drop < 0.95
         told.append(
             f"{case.cost}: with it {100 * worst.y / best:.0f} % of the best at worst, without "

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from unis import built, version
 from unis.bench.machine import this_machine
 from unis.bench.paper import causes, conditions, scale, throughput
-from unis.bench.paper.cases import FULL, QUICK, Case, Extent, cases
+from unis.bench.paper.cases import FULL, LOAD, QUICK, SAME, Case, Extent, cases
 from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
 from unis.bench.paper.simulated import agreement, simulate_case, simulate_table
@@ -160,7 +160,18 @@ def _switching(measured: Mapping[str, Measured]) -> MachineCosts:
 
 
 def _wanted(settings: Settings, machine: Machine) -> list[Case]:
-    return [case for case in cases(settings.extent, machine) if case.figures & {*settings.only}]
+    return [
+        replace(case, sets={name: case.sets[name] for name in case.sets if _needs(figures, name)})
+        for case in cases(settings.extent, machine)
+        if (figures := case.figures & {*settings.only})
+    ]
+
+
+def _needs(figures: Collection[str], which: str) -> bool:
+    """Whether a set of a case is measured; what can be sustained is asked for by the load."""
+    if which == SAME:
+        return "same" in figures
+    return "fig5" in figures if which == LOAD else bool({*figures} - {"same"})
 
 
 def title_of(case: Case) -> str:
@@ -212,4 +223,4 @@ class _Parts:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _file(self, case: Case) -> Path:
-        return self.folder / f"{case.key}.{self._identity}.json"
+        return self.folder / f"{case.key}.{'-'.join(case.sets)}.{self._identity}.json"

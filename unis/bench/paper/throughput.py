@@ -15,6 +15,7 @@ _SWITCH = (
     "a switch by priority is an interrupt into a virtual CPU here and takes "
     "{switch:.0f} µs, of which the paper's machine knew little"
 )
+_NOTHING = 1e-9  # Mpps
 _COST = {"light": "light", "medium": "medium", "heavy": "heavy"}
 _SHOWN = (arms.PRIORITY, arms.WITHOUT, arms.HANDOVER, arms.PAPER_K)
 
@@ -169,7 +170,7 @@ def _density(curve: Mapping[int, float], target: float) -> float:
     """
     points: list[tuple[float, float]] = []
     for length in sorted(curve, reverse=True):
-        time = 1 / curve[length]
+        time = 1 / max(curve[length], _NOTHING)
         if points:
             time = min(time, points[0][0])
         points.insert(0, (time, float(length)))
