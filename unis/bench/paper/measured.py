@@ -153,7 +153,7 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
             for at, windows in enumerate(rounds)
         ]
         replies += [reply for windows in rounds for reply in windows.values()]
-        if name == MAIN and case.load:
+        if name == MAIN and case.load and LOAD in case.sets:
             sustained = min(
                 statistics.median(windows[arm].mpps for windows in sets[MAIN])
                 for arm in case.sets[LOAD]
