@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from unis.measure import disturbance
@@ -11,6 +10,7 @@ from unis.measure.paired import Paired, ratio_text
 from unis.measure.summary import BASELINE, SUBJECT, Summary, latency_of
 from unis.measure.windows import Rounds, throughput
 from unis.report import colours, plots
+from unis.report.templates import template
 from unis.v1 import engine_pb2 as pb
 
 _CLOSE_MS = 1.0
@@ -32,17 +32,13 @@ def report_page(
     functions: Sequence[str],
 ) -> str:
     """The whole page; `functions` in the order of the chain."""
-    page = Environment(
-        loader=PackageLoader("unis.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    page = template(
+        "page.html.j2",
+        colour=colours.of_arm,
+        paired=_paired,
+        spaced=lambda text: text.replace("_", " "),
     )
-    page.filters.update(
-        colour=colours.of_arm, paired=_paired, spaced=lambda text: text.replace("_", " ")
-    )
-    return page.get_template("page.html.j2").render(
+    return page.render(
         title=title,
         headline=headline(summary),
         summary=summary,

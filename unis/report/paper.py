@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import matplotlib as mpl
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from unis.report import colours
 from unis.report.evaluation import Figure, Plot, Point, Results
 from unis.report.svg import STYLE, figure_of, svg
+from unis.report.templates import template
 
 # By arm, as unis.bench.paper calls it. Okabe and Ito, with a mark and a line of its own each:
 # told apart without colours too.
@@ -27,14 +27,7 @@ _MARKS, _LINES = "osD^v", ("-", "--", "-.", ":")
 
 def report_page(results: Results) -> str:
     """The whole page; what contradicts the paper comes first."""
-    page = Environment(
-        loader=PackageLoader("unis.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return page.get_template("paper.html.j2").render(
+    return template("paper.html.j2").render(
         results=results,
         pictures={figure.key: _pictures(figure) for figure in results.figures},
         counts=counts(results.figures),
