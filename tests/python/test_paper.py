@@ -35,8 +35,6 @@ def window(
 ) -> Window:
     return Window(
         mpps=mpps,
-        gbps=mpps * 0.5,
-        offered_mpps=mpps,
         dropped_pps=0,
         latency_us={"mean": us, "p5": us / 2, "p50": us, "p95": us * 2, "p99": us * 3},
         switches_per_s=switches,
@@ -58,7 +56,6 @@ def measured(case: Case, of: Callable[[str], Window], *, switch_ns: float = 8000
         preempt_ns=switch_ns / 2,
         yield_ns=1200,
         three_cpus=False,
-        load_mpps=None,
         sets={
             name: [
                 {arm: of(arm).model_copy(update={"mpps": of(arm).mpps * by}) for arm in wanted}

@@ -1,7 +1,7 @@
 """How long the arms of a comparison are measured on this machine, and measuring them so."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from unis.measure import order
 from unis.measure.windows import Arm, Rounds, Span, alternate, span_of
@@ -21,9 +21,23 @@ def rr_slice(plan: Plan) -> float:
     return (plan.scheduler.rr_timeslice_ms or rr_timeslice_ms()) / 1000
 
 
-def in_turn(run: Run, arms: Sequence[Arm], rounds: int, window: float) -> Rounds:
-    """Windows of the arms in balanced rounds, as long as the run lives; `window` in seconds."""
+def in_turn(
+    run: Run,
+    arms: Sequence[Arm],
+    rounds: int,
+    window: float,
+    look: Callable[[Rounds, Arm], None] = lambda *_: None,
+) -> Rounds:
+    """Windows of the arms in balanced rounds, as long as the run lives; `window` in seconds.
+
+    `look` is called after each window, as by `alternate`.
+    """
+
+    def on_window(done: Rounds, arm: Arm) -> None:
+        run.check()
+        look(done, arm)
+
     return alternate(
         run.client, order.rounds(arms, rounds), spans(arms, run.plan, window),
-        run.plan.controller, lambda *_: run.check(),
+        run.plan.controller, on_window,
     )  # fmt: skip

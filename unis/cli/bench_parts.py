@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the command line explains itself without numpy
     from collections.abc import Iterable, Sequence
 
     from unis.measure.disturbance import Disturbance
-    from unis.measure.paired import Paired
+    from unis.measure.paired import Paired, Ratio
 
 WINDOW = 0.2  # seconds
 
@@ -39,6 +39,11 @@ def print_disturbed(parts: Iterable[Disturbance]) -> None:
 def paired_ratio(ratio: Paired | None) -> tuple[str, str]:
     """Median and interval, as cells of a table."""
     return ratio_cells((ratio.median, ratio.low, ratio.high) if ratio else None)
+
+
+def interval_ratio(ratio: Ratio | None) -> tuple[str, str]:
+    """The same of a ratio as results have it."""
+    return ratio_cells((ratio.median, ratio.lo, ratio.hi) if ratio else None)
 
 
 def ratio_cells(ratio: tuple[float, float, float] | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, print_disturbed, ratio_cells, table_of
+from unis.cli.bench_parts import WINDOW, interval_ratio, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, policies_of, rings_of, us_text
@@ -110,8 +110,7 @@ def _points(result: Result, policies: tuple[str, ...]) -> dict[str, Points]:
 
 def _latency(row: Row, name: str) -> tuple[str, str, str]:
     ratio = (row.latency_to_cooperative or {}).get(name)
-    cells = ratio_cells((ratio.median, ratio.lo, ratio.hi) if ratio else None)
-    return us_text(row.latency_us[name]), *cells
+    return us_text(row.latency_us[name]), *interval_ratio(ratio)
 
 
 def _print(result: Result, policies: tuple[str, ...]) -> None:

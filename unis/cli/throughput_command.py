@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, lengths_of, print_disturbed, ratio_cells, table_of
+from unis.cli.bench_parts import WINDOW, interval_ratio, lengths_of, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
     from unis.bench.throughput import Row
-from unis.measure.paired import Ratio
 
 
 def throughput(
@@ -156,8 +155,8 @@ def _print(rows: list[Row]) -> None:
             name,
             f"{row.mpps.median:.3f}",
             f"{row.mpps.q1:.3f}–{row.mpps.q3:.3f}",
-            *_ratio(row.ratio_to_cooperative),
-            *_ratio(row.ratio_to_fused),
+            *interval_ratio(row.ratio_to_cooperative),
+            *interval_ratio(row.ratio_to_fused),
             f"{row.switches_per_s:,.0f}",
             *(us_text(row.latency_us[name]) for name in ("p50", "p95")),
         )
@@ -168,7 +167,3 @@ def _print(rows: list[Row]) -> None:
 def us_text(us: float | None) -> str:
     """A latency in a table."""
     return "–" if us is None else f"{us:,.0f}"
-
-
-def _ratio(ratio: Ratio | None) -> tuple[str, str]:
-    return ratio_cells((ratio.median, ratio.lo, ratio.hi) if ratio else None)

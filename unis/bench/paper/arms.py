@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unis.bench.cooperative import YIELD_EVERY
+from unis.bench.cooperative import COOPERATIVE, YIELD_EVERY
+from unis.chain import defaults
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
 from unis.plan.contract import scheduler_settings
@@ -17,7 +18,7 @@ WITHOUT = "priority without occupancy"
 HANDOVER = "handover"
 OTHER, RR = "other", "rr"
 FUSED = "fused"
-BEST = "cooperative"  # at the best of the distances below
+BEST = COOPERATIVE  # at the best of the distances below
 PAPER_K = f"cooperative/{PAPER_YIELD_EVERY}"
 K = {every: f"cooperative/{every}" for every in YIELD_EVERY}  # bursts between yields
 
@@ -70,10 +71,11 @@ ALL: dict[str, Wanted] = {
         fills(share, occupancy=occupancy): Wanted(
             Arm("unis", PRIORITY, name=fills(share, occupancy=occupancy)),
             {"occupancy": occupancy},
-            share / 0.75,
+            share / defaults.PAPER_GAMMA,
         )
         for share in FILLS
         for occupancy in (True, False)
     },
 }
 CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, *K.values())
+LATENCY: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[16])

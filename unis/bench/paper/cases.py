@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 from unis.bench.paper import arms
 from unis.bench.synthetic import Stage, chain_of
+from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
 RING = 2048  # slots; a slice that fills 75 % of one takes 24 bursts of 64 (section 5.6)
-GAMMA = 0.75
-_LATENCY_LOAD = 0.8  # of what can be sustained (section 5.1.2)
+GAMMA = defaults.PAPER_GAMMA
+LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
 _SIZES = {"variable": "datacenter"}  # 200 and 1400 bytes: the modes of the paper's trace
 _SHORT_SLICE_MS = 1  # of SCHED_RR: the shortest that the kernel has
 
@@ -28,8 +29,7 @@ class Case:
     make: Callable[[], LoadedChain]
     sets: Mapping[str, Sequence[str]]  # arms that alternate, by set
     size: int | str = 64
-    load: float | None = None  # of the set LOAD, of what the least of its arms sustains
-    simulated: bool = False  # its points are simulated too
+    fused: bool = False  # the same work in one process
     cpus: int = 1  # of functions
 
 
@@ -77,7 +77,6 @@ _FIGURES = {
     "mixed": ("fig7",),
     "variable": ("fig8", "fig14"),
 }
-_LATENCY = frozenset({"light", "medium", "heavy"})
 _LOOKED_INTO = {"light": ("fig9", "fig10", "fig11", "fig12"), "medium": ("fig9", "fig13", "fig12")}
 _LENGTH_LOOKED_INTO = 5  # section 5.6
 
@@ -107,7 +106,7 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
         figures |= {*_LOOKED_INTO.get(cost, ())}
     sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}
     if latency:
-        sets[LOAD] = (arms.PRIORITY, arms.HANDOVER, arms.PAPER_K, arms.K[16])
+        sets[LOAD] = arms.LATENCY
     if extent.same:
         sets[SAME] = (arms.PRIORITY, arms.AGAIN)
         figures.add("same")
@@ -120,8 +119,6 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
         make=lambda: _chain({"chain": path}, size=size),
         sets=sets,
         size=size,
-        load=_LATENCY_LOAD if latency else None,
-        simulated=cost in ("light", "medium", "mixed", "variable"),
     )
     if length in extent.fused.get(cost, ()):  # one process has one cost
         fused = [Stage(cost, cpu, length)]
@@ -133,6 +130,7 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
             make=lambda: _chain({"chain": fused}, size=size),
             sets={MAIN: (arms.FUSED,)},
             size=size,
+            fused=True,
         )
 
 

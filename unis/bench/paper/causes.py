@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 
 from unis.bench.paper import arms
 from unis.bench.paper.cases import Case
-from unis.bench.paper.figure import FigureOf, Found, judged
+from unis.bench.paper.figure import FigureOf, Found, judged, spread_at
 from unis.bench.paper.measured import Measured, Window
 from unis.bench.paper.rows import context_switches, median_of, ratio, row, slowest
-from unis.measure.paired import Quartiles
 from unis.report.evaluation import Figure, Plot, Point, Row
 
 _LOOKED = (arms.PRIORITY, arms.HANDOVER, *arms.K.values())
@@ -52,8 +51,8 @@ def fig10(found: Found) -> FigureOf:
 def fig13(found: Found) -> FigureOf:
     """Switches and CPU of medium functions."""
     figure, rows = _switches(found, "fig13", "Fig. 13", "medium")
-    ((_, measured),) = found.of("fig13")
-    more, told, plot = _slowest(found.of("fig13")[0][0], measured)
+    ((case, measured),) = found.of("fig13")
+    more, told, plot = _slowest(case, measured)
     agrees = figure.verdict == "agrees" and more
     return figure.model_copy(
         update={
@@ -171,10 +170,7 @@ def _misses(measured: Measured, arm: str) -> dict[str, float]:
 
 
 def _bars(case: Case, measured: Measured, of: Callable[[Window], float], y: str) -> Plot:
-    points = []
-    for arm in _LOOKED:
-        spread = Quartiles.of(measured.values(arm, of))
-        points.append(Point(x=_short(arm), y=spread.median, low=spread.q1, high=spread.q3))
+    points = [spread_at(_short(arm), measured.values(arm, of)) for arm in _LOOKED]
     return Plot(
         kind="bars", title=f"{case.length} {case.cost} functions", x="", y=y, series={y: points}
     )

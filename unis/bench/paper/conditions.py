@@ -7,12 +7,11 @@ import statistics
 
 from unis.bench.paper import arms
 from unis.bench.paper import scale as scale_of
-from unis.bench.paper.cases import LOAD, MAIN, SAME
-from unis.bench.paper.figure import FigureOf, Found, judged
+from unis.bench.paper.cases import GAMMA, LOAD, MAIN, SAME
+from unis.bench.paper.figure import FigureOf, Found, judged, ratio_at
 from unis.bench.paper.measured import Measured
 from unis.bench.paper.rows import median_of, ratio, row
 from unis.bench.paper.throughput import switch_us
-from unis.measure.paired import Paired
 from unis.report.evaluation import Figure, Plot, Point, Row
 
 _LITTLE = 0.35  # of what could be had: what the paper's kernels reach at most, and a little
@@ -36,9 +35,7 @@ def fig1(found: Found) -> FigureOf:
             if case.key != f"kernel-{case.size}{suffix}":
                 continue
             if of := ratio(measured, arm, arms.HANDOVER):
-                share = Point(x=f"{case.size} B", y=100 * of.median)
-                share.low, share.high = 100 * of.lo, 100 * of.hi
-                series[name].append(share)
+                series[name].append(ratio_at(f"{case.size} B", of, 100))
             one = row("fig1", case, measured, arm, x=float(case.size))
             rows.append(one.model_copy(update={"arm": name}))
     rows += [
@@ -75,8 +72,6 @@ def fig1(found: Found) -> FigureOf:
 
 # ---------------------------------------------------------------------- Fig. 5
 
-_LATENCY_ARMS = (arms.PRIORITY, arms.HANDOVER, arms.PAPER_K, arms.K[16])
-
 
 def fig5(found: Found) -> FigureOf:
     """Latency at 80 % of what can be sustained."""
@@ -94,7 +89,7 @@ def fig5(found: Found) -> FigureOf:
                 y="mean latency, µs (p5 to p95)",
                 series={
                     arm: [_latency(case.length, measured, arm) for case, measured in there]
-                    for arm in _LATENCY_ARMS
+                    for arm in arms.LATENCY
                 },
             )
         )
@@ -125,7 +120,7 @@ def fig5(found: Found) -> FigureOf:
     ), [
         row("fig5", case, measured, arm, which=LOAD)
         for case, measured in of
-        for arm in _LATENCY_ARMS
+        for arm in arms.LATENCY
     ]  # fmt: skip
 
 
@@ -189,11 +184,9 @@ def fig15(found: Found) -> FigureOf:
 
 def _fill(measured: Measured, share: float, *, occupancy: bool) -> Point:
     """Held against slices as they should be, in windows of one round."""
-    base = measured.mpps(arms.fills(0.75, occupancy=True))
-    paired = Paired.ratio(measured.mpps(arms.fills(share, occupancy=occupancy)), base)
-    if paired is None:
-        return Point(x=100 * share, y=0.0)
-    return Point(x=100 * share, y=paired.median, low=paired.low, high=paired.high)
+    base = arms.fills(GAMMA, occupancy=True)
+    found = ratio(measured, arms.fills(share, occupancy=occupancy), base)
+    return ratio_at(100 * share, found) if found else Point(x=100 * share, y=0.0)
 
 
 # ---------------------------------------------------------------------- the instrument
@@ -209,9 +202,7 @@ def same(found: Found) -> FigureOf:
     plot = Plot(
         kind="bars", title="one policy under two names", x="", y="ratio",
         series={
-            "again ÷ first": [
-                Point(x=key, y=one.median, low=one.lo, high=one.hi) for key, one in known.items()
-            ]
+            "again ÷ first": [ratio_at(key, one) for key, one in known.items()]
         },
     )  # fmt: skip
     return Figure(

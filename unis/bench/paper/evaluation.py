@@ -16,6 +16,7 @@ from unis.bench.paper import causes, conditions, scale, throughput
 from unis.bench.paper.cases import FULL, LOAD, QUICK, SAME, Case, Extent, cases
 from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
+from unis.bench.paper.simulated import FIGURES as SIMULATED
 from unis.bench.paper.simulated import agreement, simulate_case, simulate_table
 from unis.measure import disturbance
 from unis.plan.machine import Machine
@@ -43,7 +44,6 @@ FIGURES: dict[str, Callable[[Found], FigureOf]] = {
     "same": conditions.same,
     "scale": conditions.scale,
 }
-_SIMULATED = frozenset({"fig4a", "fig4b", "fig7", "fig8"})
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def evaluate(settings: Settings, report: Callable[[str], None]) -> Results:
     machine = Machine.this()
     wanted = _wanted(settings, machine)
     parts = _Parts(settings, machine)
-    left = [case for case in wanted if parts.read(case) is None]
+    there = {case.key: parts.read(case) for case in wanted}
+    left = [case for case in wanted if there[case.key] is None]
     if len(left) < len(wanted):
         report(
             f"{len(wanted) - len(left)} of {len(wanted)} are there from before an interruption "
@@ -92,8 +93,9 @@ def evaluate(settings: Settings, report: Callable[[str], None]) -> Results:
     progress = Progress(report, sum(seconds_of(case, extent) for case in left), len(left))
     for case in left:
         progress.next(title_of(case), seconds_of(case, extent))
-        parts.write(case, measure(case, extent, machine, report))
-    measured = {case.key: found for case in wanted if (found := parts.read(case))}
+        there[case.key] = found = measure(case, extent, machine, report)
+        parts.write(case, found)
+    measured = {key: found for key, found in there.items() if found}
     results = put_together(settings, wanted, measured, machine, report)
     parts.remove()
     return results
@@ -110,14 +112,15 @@ def put_together(
     by_key = {case.key: case for case in wanted}
     simulated = {}
     for key, of in measured.items():
-        if by_key[key].simulated and _SIMULATED & by_key[key].figures & {*settings.only}:
-            report(f"simulating {title_of(by_key[key])}")
-            simulated[key] = simulate_case(by_key[key], of)
+        case = by_key[key]
+        if not case.fused and case.figures & {*SIMULATED} & {*settings.only}:
+            report(f"simulating {title_of(case)}")
+            simulated[key] = simulate_case(case, of)
     several = simulate_table(measured, report) if "table1" in settings.only else {}
     of_scale = None
     if "scale" in settings.only:
         of_scale = scale.simulated(_switching(measured), report)
-    found = Found(by_key, measured, simulated, several, of_scale)
+    found = Found(by_key, measured, several, of_scale)
     figures: list[Figure] = []
     rows: list[Row] = []
     for _, of_figure in _figures(settings.only, found):
@@ -177,7 +180,7 @@ def _needs(figures: Collection[str], which: str) -> bool:
 def title_of(case: Case) -> str:
     """For who waits."""
     size = f"{case.size} B" if isinstance(case.size, int) else f"sizes of the {case.size} mix"
-    what = "in one process" if case.key.endswith("-fused") else f"({', '.join(case.sets)})"
+    what = "in one process" if case.fused else f"({', '.join(case.sets)})"
     return f"{case.key}, {size} {what}"
 
 

@@ -1,13 +1,13 @@
 """What the figures of the paper are made of, and how they are judged."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unis.bench.paper.cases import Case
 from unis.bench.paper.measured import Measured
 from unis.bench.paper.scale import Scale
-from unis.measure.paired import Ratio
-from unis.report.evaluation import Figure, Row, Verdict
+from unis.measure.paired import Quartiles, Ratio
+from unis.report.evaluation import Figure, Point, Row, Verdict
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,6 @@ class Found:
 
     cases: Mapping[str, Case]
     measured: Mapping[str, Measured]
-    # By case, Mpps by arm: in the simulator, with the costs that were measured beside it.
-    simulated: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # Mpps by chain, by arm, by configuration of Table 1.
     several: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     scale: Scale | None = None
@@ -27,7 +25,7 @@ class Found:
         return [
             (case, self.measured[key])
             for key, case in self.cases.items()
-            if figure in case.figures and key in self.measured and not key.endswith("-fused")
+            if figure in case.figures and key in self.measured and not case.fused
         ]
 
     def fused(self, case: Case) -> Measured | None:
@@ -44,6 +42,17 @@ _CLEARLY = 0.03  # a median so far off contradicts, however wide the interval is
 def excludes(ratio: Ratio | None, least: float) -> bool:
     """Whether a ratio is less: what chance may say is not said against the paper."""
     return ratio is not None and (ratio.hi < least or ratio.median < least - _CLEARLY)
+
+
+def spread_at(x: float | str, values: Sequence[float]) -> Point:
+    """The median of windows and their quartiles."""
+    spread = Quartiles.of(values)
+    return Point(x=x, y=spread.median, low=spread.q1, high=spread.q3)
+
+
+def ratio_at(x: float | str, ratio: Ratio, times: float = 1) -> Point:
+    """A ratio and its interval; `times` 100 for percent."""
+    return Point(x=x, y=times * ratio.median, low=times * ratio.lo, high=times * ratio.hi)
 
 
 def judged(agrees: bool) -> Verdict:

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from unis.bench.bring_up import brought_up
 from unis.bench.paper import arms
-from unis.bench.paper.cases import LOAD, MAIN, Case, Extent
-from unis.bench.spans import spans
+from unis.bench.paper.cases import LATENCY_LOAD, LOAD, MAIN, Case, Extent
+from unis.bench.spans import in_turn
 from unis.engine import names
 from unis.measure import order
 from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
 from unis.measure.disturbance import Disturbance
-from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, alternate, mpps
+from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
@@ -26,7 +26,8 @@ from unis.v1.common_pb2 import LatencyHistogram
 
 _SWITCH_ROUNDS = 500
 _PERCENTILES = (5, 50, 95, 99)
-_NEEDED = 2  # squares of a set of two arms
+_LEAST_ROUNDS = 4
+_LEAST_ALONE = 6  # of a set of one arm
 
 
 _T = TypeVar("_T")
@@ -36,8 +37,6 @@ class Window(BaseModel):
     """One window of one arm."""
 
     mpps: float
-    gbps: float
-    offered_mpps: float
     dropped_pps: float
     latency_us: dict[str, float | None]  # mean, p5, p50, p95, p99
     switches_per_s: float  # the engine's, and those that functions passed on
@@ -52,8 +51,6 @@ class Window(BaseModel):
         seconds = reply.window_ns / 1e9
         return cls(
             mpps=mpps(reply),
-            gbps=reply.delivered_bytes * 8 / reply.window_ns,
-            offered_mpps=reply.offered / reply.window_ns * 1e3,
             dropped_pps=reply.dropped / seconds,
             latency_us=latency_us(reply.latency),
             switches_per_s=reply.switches / seconds,
@@ -90,7 +87,6 @@ class Measured(BaseModel):
     preempt_ns: float  # of which until the one before stops
     yield_ns: float
     three_cpus: bool  # source, sink and scheduler have one each
-    load_mpps: float | None  # of the set `load`
     no_counters: str = ""  # why cache misses were not counted
     sets: dict[str, list[dict[str, Window]]]
     disturbed: Disturbance
@@ -153,12 +149,12 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
             for at, windows in enumerate(rounds)
         ]
         replies += [reply for windows in rounds for reply in windows.values()]
-        if name == MAIN and case.load and LOAD in case.sets:
+        if name == MAIN and LOAD in case.sets:
             sustained = min(
                 statistics.median(windows[arm].mpps for windows in sets[MAIN])
                 for arm in case.sets[LOAD]
             )
-            offered = Offered(sustained * case.load * 1e6, "constant")
+            offered = Offered(sustained * LATENCY_LOAD * 1e6, "constant")
     after = run.client.stats()
     return Measured(
         key=case.key,
@@ -174,7 +170,6 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
         preempt_ns=cost.until_preempted_ns,
         yield_ns=cost.yield_ns,
         three_cpus=len({component.cpu for component in after.components}) > 1,
-        load_mpps=offered.pps / 1e6 if offered else None,
         no_counters=no_counters,
         sets=sets,
         disturbed=Disturbance.of(replies),
@@ -195,7 +190,6 @@ def _counted(
     last: dict[str, tuple[int, ...]] = {}
 
     def look(done: Rounds, arm: Arm) -> None:
-        run.check()
         if counters is None:
             return
         now = counters.read()
@@ -211,14 +205,11 @@ def _counted(
             counters = stack.enter_context(counting(threads, (CACHE_REFERENCES, CACHE_MISSES)))
         except CountersError as error:
             why_not = str(error)
-        found = alternate(
-            run.client, order.rounds(wanted, rounds), spans(wanted, run.plan, window),
-            run.plan.controller, look,
-        )  # fmt: skip
+        found = in_turn(run, wanted, rounds, window, look)
     return found, misses, why_not
 
 
 def _rounds(of: Sequence[str], extent: Extent) -> int:
     square = len(order.square(list(of)))
-    least = _NEEDED * 2 if len(of) > 1 else 6
-    return max(square * extent.sets, order.balanced_rounds(len(of), least))
+    least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
+    return order.balanced_rounds(len(of), max(square * extent.sets, least))

@@ -1,7 +1,7 @@
 """Rows of results.json: one arm of one case in one figure."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from unis.bench.paper import arms
 from unis.bench.paper.cases import MAIN, Case
@@ -79,37 +79,6 @@ def row(
         slowest_cpu_share=median_of(measured, arm, slowest, which),
         windows=len(windows),
         source="measured",
-    )
-
-
-def simulated_row(
-    experiment: str, case: Case, ring: int, arm: str, mpps: float, ratio_to: Mapping[str, float]
-) -> Row:
-    """What the simulator says of an arm; `ratio_to`: by arm."""
-    wanted = arms.ALL[arm].arm
-    ratios = {name: Ratio(median=of, lo=of, hi=of) for name, of in ratio_to.items()}
-    return Row(
-        experiment=experiment,
-        cost=case.cost,
-        length=case.length,
-        size=case.size,
-        ring=ring,
-        policy=wanted.policy,
-        controller=wanted.controller,
-        arm=arm,
-        yield_every=wanted.yield_every or None,
-        x=case.length,
-        mpps=Quartiles.of([mpps]),
-        ratio_to_cooperative=ratios.get(arms.BEST),
-        ratio_to_paper_k=ratios.get(arms.PAPER_K),
-        ratio_to_fused=None,
-        latency_us={},
-        drops=None,
-        switches_per_s=None,
-        context_switches_per_s=None,
-        slowest_cpu_share=None,
-        windows=0,
-        source="simulated",
     )
 
 

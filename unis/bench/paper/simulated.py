@@ -11,10 +11,9 @@ from unis.chain.load import LoadedChain
 from unis.report.evaluation import Agreement, SimulatedPoint
 from unis.simulate.run import simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
-from unis.v1 import simulator_pb2 as pb
 
 _SECONDS = 0.15  # of virtual time
-_FIGURES = ("fig4a", "fig4b", "fig7", "fig8")
+FIGURES = ("fig4a", "fig4b", "fig7", "fig8")
 
 
 def simulate_case(case: Case, measured: Measured) -> dict[str, float]:
@@ -41,7 +40,7 @@ def agreement(
             continue
         points.append(
             SimulatedPoint(
-                figure=next(name for name in _FIGURES if name in case.figures),
+                figure=next(name for name in FIGURES if name in case.figures),
                 cost=case.cost,
                 length=case.length,
                 measured=found.median,
@@ -84,8 +83,4 @@ def _mpps(
 ) -> dict[str, float]:
     policy = arms.ALL[arm].arm.policy
     result = simulate(scenario(chain, costs, policy, _SECONDS, machine))
-    return _by_chain(result)
-
-
-def _by_chain(result: pb.SimResult) -> dict[str, float]:
     return {chain.name: chain.delivered / result.duration_ns * 1e3 for chain in result.chains}

@@ -1,14 +1,22 @@
 """Figures of throughput: 4, 6, 7, 8, 14 and Table 1."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from unis.bench.paper import arms
 from unis.bench.paper.cases import CONFIGURATIONS
-from unis.bench.paper.figure import FigureOf, Found, excludes, judged, ratios_text
+from unis.bench.paper.figure import (
+    FigureOf,
+    Found,
+    excludes,
+    judged,
+    ratio_at,
+    ratios_text,
+    spread_at,
+)
 from unis.bench.paper.measured import Measured
 from unis.bench.paper.rows import best_of, ratio, row
-from unis.measure.paired import Paired, Quartiles, Ratio
+from unis.measure.paired import Paired, Ratio
 from unis.report.evaluation import Figure, Plot, Point, Row, Source
 
 _SWITCH = (
@@ -16,7 +24,7 @@ _SWITCH = (
     "{switch:.0f} µs, of which the paper's machine knew little"
 )
 _NOTHING = 1e-9  # Mpps
-_COST = {"light": "light", "medium": "medium", "heavy": "heavy"}
+_COSTS = ("light", "medium", "heavy")
 _SHOWN = (arms.PRIORITY, arms.WITHOUT, arms.HANDOVER, arms.PAPER_K)
 
 
@@ -64,10 +72,10 @@ def _chains(found: Found, key: str, name: str, title: str, least: float, paper: 
         if fused:
             rows.append(row(key, case, fused, arms.FUSED))
         for arm in _SHOWN:
-            series[arm].append(_point(case.length, measured.mpps(arm)))
-        series[arms.BEST].append(_point(case.length, measured.mpps(best_of(measured))))
+            series[arm].append(spread_at(case.length, measured.mpps(arm)))
+        series[arms.BEST].append(spread_at(case.length, measured.mpps(best_of(measured))))
         if fused:
-            series[arms.FUSED].append(_point(case.length, fused.mpps(arms.FUSED)))
+            series[arms.FUSED].append(spread_at(case.length, fused.mpps(arms.FUSED)))
     unis = [one for one in rows if one.arm == arms.PRIORITY]
     handed = [one for one in rows if one.arm == arms.HANDOVER]
     agrees = not any(excludes(one.ratio_to_paper_k, least) for one in unis)
@@ -93,11 +101,6 @@ def switch_us(measured: Measured) -> float:
     return measured.switch_ns / 1e3
 
 
-def _point(x: float, values: Sequence[float]) -> Point:
-    spread = Quartiles.of(values)
-    return Point(x=x, y=spread.median, low=spread.q1, high=spread.q3)
-
-
 # ---------------------------------------------------------------------- Fig. 6
 
 
@@ -107,7 +110,7 @@ def fig6(found: Found) -> FigureOf:
     plots: list[Plot] = []
     off: list[float] = []
     fewer: list[str] = []
-    for cost in _COST:
+    for cost in _COSTS:
         there = [(case, of) for case, of in found.of("fig6") if case.cost == cost]
         if len(there) < 2:
             continue
@@ -197,10 +200,7 @@ def fig14(found: Found) -> FigureOf:
         kind="lines", title="with ÷ without the optimisation", x="functions in the chain",
         y="ratio of throughput",
         series={
-            arms.PRIORITY: [
-                Point(x=length, y=gain.median, low=gain.lo, high=gain.hi)
-                for length, gain in known.items()
-            ]
+            arms.PRIORITY: [ratio_at(length, gain) for length, gain in known.items()]
         },
     )  # fmt: skip
     agrees = any(gain.median >= 1.03 for gain in known.values()) and not any(
