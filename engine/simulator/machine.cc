@@ -132,8 +132,9 @@ void Machine::EndPoll(CoreIndex index, Time now) {
   Function& function = functions_[running];
   Account(core, now);
   const bool worked = core.activity == Activity::kWorking;
+  const std::uint32_t packets = worked ? function.in_hand : 0;
   if (worked) {
-    core.run_packets += function.in_hand;
+    core.run_packets += packets;
     const auto reader = rings_.Put(function.path, function.burst, now);
     function.burst.clear();
     function.in_hand = 0;
@@ -143,7 +144,7 @@ void Machine::EndPoll(CoreIndex index, Time now) {
   core.activity = Activity::kNone;
   core.due = kNever;
   if (worked || observer_->WantsEmptyPolls(index, running))
-    observer_->OnPollEnd(index, running, !worked, now);
+    observer_->OnPollEnd(index, running, packets, now);
   if (core.hand_overs.empty() || core.hand_overs.front().stop > now) Poll(index, now);
 }
 

@@ -19,12 +19,13 @@
 
 namespace unis::sim {
 
-// Told by the machine what a polling function could itself act upon: the co-operative baseline.
+// Told by the machine what a polling function could itself act upon: where functions yield.
 class PollObserver {
  public:
   virtual ~PollObserver() = default;
-  // `task` finished a burst, or a poll that found nothing. May hand the core over.
-  virtual void OnPollEnd(CoreIndex core, TaskIndex task, bool empty, Time now) = 0;
+  // `task` finished a burst of so many packets; 0: a poll that found nothing. May hand the core
+  // over.
+  virtual void OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packets, Time now) = 0;
   virtual bool WantsEmptyPolls(CoreIndex core, TaskIndex task) const = 0;
 };
 

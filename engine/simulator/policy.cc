@@ -1,47 +1,35 @@
 #include "engine/simulator/policy.h"
 
 #include <algorithm>
-#include <deque>
 #include <stdexcept>
 #include <vector>
 
-#include "engine/base/random.h"
-#include "engine/scheduler/core_set.h"
+#include "engine/simulator/algorithm_one.h"
+#include "engine/simulator/lines.h"
 
 namespace unis::sim {
 namespace {
 
-// Tasks of each core in chain order; the first of each queue is the one that runs.
-std::vector<std::deque<TaskIndex>> QueuesOf(const Machine& machine) {
-  std::vector<std::deque<TaskIndex>> queues(machine.cores());
-  const auto& tasks = machine.rings().tasks().tasks;
-  for (TaskIndex task = 0; task < tasks.size(); ++task) queues[tasks[task].core].push_back(task);
-  return queues;
-}
-
 // SCHED_FIFO at equal priorities. The first task of a core never blocks, so no other runs.
 class RunToTheEnd : public CpuPolicy {
  public:
-  explicit RunToTheEnd(Machine& machine) : machine_(machine), queues_(QueuesOf(machine)) {}
+  explicit RunToTheEnd(Machine& machine) : machine_(machine), lines_(machine) {}
 
   void Start() override {
-    for (const auto& queue : queues_) machine_.Start(queue.front(), 0);
+    for (CoreIndex core = 0; core < lines_.cores(); ++core) machine_.Start(lines_.First(core), 0);
   }
 
  protected:
-  // The running task goes to the back of its core's queue.
+  // The running task goes to the end of its core's line.
   void Rotate(CoreIndex core, Time stop, Time start) {
-    auto& queue = queues_[core];
-    queue.push_back(queue.front());
-    queue.pop_front();
-    machine_.HandOver(queue.front(), stop, start);
+    machine_.HandOver(lines_.Rotate(core), stop, start);
   }
 
-  bool Alone(CoreIndex core) const { return queues_[core].size() == 1; }
+  bool Alone(CoreIndex core) const { return lines_.IsAlone(core); }
 
  private:
   Machine& machine_;
-  std::vector<std::deque<TaskIndex>> queues_;
+  Lines lines_;
 };
 
 // As before, but a function yields after so many bursts, or when it found nothing to do.
@@ -53,9 +41,9 @@ class Cooperative final : public RunToTheEnd {
       yield_every_.push_back(function.yield_every);
   }
 
-  void OnPollEnd(CoreIndex core, TaskIndex task, bool empty, Time now) override {
+  void OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packets, Time now) override {
     if (yield_every_[task] == 0 || Alone(core)) return;
-    if (!empty && ++bursts_[core] < yield_every_[task]) return;
+    if (packets > 0 && ++bursts_[core] < yield_every_[task]) return;
     bursts_[core] = 0;
     Rotate(core, now, now + yield_);
   }
@@ -102,71 +90,6 @@ class TimeSharing final : public RunToTheEnd {
   Time switch_;
   Time slice_;
   std::vector<Time> slice_end_;  // per core
-};
-
-// The schedulers themselves, all on one service core. Their calls take virtual time, in which they
-// do not tick. The task that is left runs on until the kernel takes the CPU from it.
-class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
- public:
-  AlgorithmOne(const Scenario& scenario, Machine& machine, SwitchObserver& observer)
-      : machine_(machine),
-        spec_(scenario.machine),
-        interval_(scenario.scheduler.interval * kNanosecond),
-        call_(FromNs(spec_.switch_call_ns)),
-        switch_(FromNs(spec_.switch_ns)),
-        preemption_(std::min(FromNs(spec_.kernel_switch_ns), switch_)),
-        faults_(Random(scenario.seed ^ 0x5EED).Next()),
-        costs_(machine.rings().scheduled_costs()),
-        cores_(MakeSchedulers(scenario.scheduler, machine.rings().tasks(), machine.cores(), costs_,
-                              machine.rings(), *this, *this,
-                              [&observer](CoreIndex) { return &observer; }),
-               *this) {}
-
-  void Start() override { cores_.Start(); }
-
-  Time NextEvent() const override { return next_tick_; }
-
-  Time OnTime(Time now) override {
-    clock_ = now;
-    cores_.Tick();
-    next_tick_ = std::max(now + interval_, clock_);
-    if (Happens(spec_.late_tick_ratio)) next_tick_ += spec_.late_tick * kNanosecond;
-    return clock_;
-  }
-
-  bool IsScheduler() const override { return true; }
-
-  std::uint64_t Decisions() const override { return cores_.Decisions(); }
-  std::uint64_t FailedSwitches() const override { return cores_.FailedSwitches(); }
-
- private:
-  bool Happens(double ratio) noexcept { return ratio > 0 && faults_.Unit() < ratio; }
-
-  Nanoseconds Now() const noexcept override { return clock_ / kNanosecond; }
-
-  bool Start(CoreIndex, TaskIndex first) noexcept override {
-    machine_.Start(first, clock_);
-    return true;
-  }
-
-  bool Switch(CoreIndex, TaskIndex, TaskIndex to) noexcept override {
-    const bool lost = Happens(spec_.lost_switch_ratio);
-    if (!lost) machine_.HandOver(to, clock_ + switch_ - preemption_, clock_ + switch_);
-    clock_ += call_;
-    return !lost;
-  }
-
-  Machine& machine_;
-  const MachineSpec& spec_;
-  Time interval_;
-  Time call_;
-  Time switch_;
-  Time preemption_;
-  Random faults_;
-  Time clock_ = 0;  // the service core's
-  Time next_tick_ = 0;
-  Costs costs_;
-  CoreSet cores_;
 };
 
 std::unique_ptr<CpuPolicy> MakeKernelPolicy(KernelClass kernel, const Scenario& scenario,

@@ -23,7 +23,7 @@ class CpuPolicy : public PollObserver {
   virtual std::uint64_t Decisions() const { return 0; }
   virtual std::uint64_t FailedSwitches() const { return 0; }
 
-  void OnPollEnd(CoreIndex, TaskIndex, bool, Time) override {}
+  void OnPollEnd(CoreIndex, TaskIndex, std::uint32_t, Time) override {}
   bool WantsEmptyPolls(CoreIndex, TaskIndex) const override { return false; }
 };
 

@@ -89,6 +89,10 @@ Scenario Draw(std::uint64_t seed) {
     machine.sink_ns = dice.Between(0, 200);
     machine.platform_has_three_cpus = dice.OneIn(2);
   }
+  if (scenario.policy == Policy::kUnis && dice.OneIn(2)) {
+    scenario.scheduler.handover = true;
+    scenario.scheduler.quota = dice.OneIn(2) ? 0 : dice.Between(1, 3'000);
+  }
   return scenario;
 }
 

@@ -51,13 +51,14 @@ struct ChainSpec {
 
 // Measured on a two-core virtual machine, Linux 6.18.
 struct MachineSpec {
-  double switch_ns = 14'000;           // from the scheduler's decision until the next task runs
-  double switch_call_ns = 8'000;       // of which the scheduler itself is busy
-  double yield_ns = 1'400;             // a co-operative hand-over
-  double kernel_switch_ns = 2'500;     // a preemption by the kernel: nobody runs meanwhile
-  double poll_ns = 20;                 // an empty poll
-  Nanoseconds rr_slice = 100'000'000;  // the kernel's sched_rr_timeslice_ms
-  Nanoseconds fair_slice = 3'000'000;  // EEVDF's base slice
+  double switch_ns = 14'000;  // from the scheduler's decision until the next task runs
+  std::optional<double> scheduled_switch_ns;  // what the scheduler believes; absent: the truth
+  double switch_call_ns = 8'000;              // of which the scheduler itself is busy
+  double yield_ns = 1'400;                    // a co-operative hand-over
+  double kernel_switch_ns = 2'500;            // a preemption by the kernel: nobody runs meanwhile
+  double poll_ns = 20;                        // an empty poll
+  Nanoseconds rr_slice = 100'000'000;         // the kernel's sched_rr_timeslice_ms
+  Nanoseconds fair_slice = 3'000'000;         // EEVDF's base slice
   // Per packet. Both 0: source, sink and decisions take no time.
   double source_ns = 0;
   double sink_ns = 0;

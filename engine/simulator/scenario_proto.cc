@@ -202,6 +202,10 @@ std::vector<ChainSpec> ReadChains(const v1::Scenario& proto, Functions& function
 MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   MachineSpec machine;
   machine.switch_ns = check.NsOr(proto.switch_ns(), machine.switch_ns, "machine.switch_ns");
+  if (const double believed =
+          check.NsOr(proto.scheduled_switch_ns(), 0, "machine.scheduled_switch_ns");
+      believed > 0)
+    machine.scheduled_switch_ns = believed;
   machine.switch_call_ns =
       check.NsOr(proto.switch_call_ns(), machine.switch_call_ns, "machine.switch_call_ns");
   machine.yield_ns = check.NsOr(proto.yield_ns(), machine.yield_ns, "machine.yield_ns");
@@ -223,10 +227,11 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
 
 SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine) {
   SchedulerSettings settings;
-  settings.lazy = true;
+  settings.handover = scenario.handover();
+  settings.lazy = !settings.handover;
   // As the engine does: the time until the current task stops.
   settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
-  settings.switch_time = std::llround(machine.switch_ns);
+  settings.switch_time = std::llround(machine.scheduled_switch_ns.value_or(machine.switch_ns));
   if (!scenario.has_scheduler()) return settings;
   const v1::SchedulerSettings& proto = scenario.scheduler();
   settings.gamma = proto.gamma();
@@ -240,6 +245,7 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   }
   settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
   settings.online_cost = proto.online_cost();
+  settings.quota = proto.quota();
   if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
 }

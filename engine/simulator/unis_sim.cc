@@ -30,6 +30,7 @@ Fields that are 0 or absent take a default:
   scheduler  the paper's settings if it is absent as a whole; else every field as given, but lead_ns
              is machine.switch_ns less kernel_switch_ns if absent
   arrivals   saturating, size 64, burst 32
+  handover   with POLICY_UNIS: false, the engine takes the CPU from functions; true: they pass it on
 
 A smallest scenario:
   {"policy": "POLICY_UNIS", "duration_ns": 1000000000,

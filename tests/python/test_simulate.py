@@ -174,3 +174,24 @@ def test_a_simulator_that_does_not_end_is_ended(
     monkeypatch.setattr(run, "_SECONDS", 0.2)
     with pytest.raises(ScenarioError, match=r"has not ended after .* simulate fewer"):
         run.simulate(pb.Scenario())
+
+
+def test_the_controller_is_the_files_unless_it_is_stated() -> None:
+    def handed(stated: str | None, **scheduler: str) -> bool:
+        chain = loaded(a_chain(scheduler=scheduler))
+        costs = costs_of(chain)
+        return scenario(chain, costs, "unis", 1, MachineCosts(), controller=stated).handover
+
+    assert handed(None)
+    assert not handed(None, controller="priority")
+    assert not handed("priority")
+    assert handed("handover", controller="priority")
+
+
+def test_what_a_packet_costs_in_a_chain_is_not_what_the_scheduler_reckons_with() -> None:
+    chain = loaded(a_chain())
+    costs = {"a": 20.0, "b": {64: 30.0, 1500: 50.0}, "c": 40.0}
+    a, b, _ = scenario(chain, costs, "unis", 1, MachineCosts(chain_factor=1.5)).functions
+    assert (a.cost_ns, a.scheduled_cost_ns) == (30.0, 20.0)
+    assert [*b.size_cost_ns] == [45.0, 75.0]
+    assert b.cost_ns == pytest.approx(1.5 * b.scheduled_cost_ns)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ASSUMED_COST_NS = 60.0
 _MOST_NS = limit("SimFunction.cost_ns").max or math.inf
 _MOST_US = 1e6
+_CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
 _ANY_CPU = frozenset(range(1024))  # the simulator has them all
 
 
@@ -88,6 +89,14 @@ def simulate(
         list[str] | None,
         typer.Option(help=f"One or more, with commas, of {', '.join(names.policies())}."),
     ] = None,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            metavar="handover|priority",
+            help="Who ends a turn under unis: the function itself, or the engine. Absent: as FILE "
+            "says.",
+        ),
+    ] = None,
     seconds: Annotated[float, between(0.001, 3600, "Of virtual time.")] = 1.0,
     cost: Annotated[
         list[str] | None,
@@ -126,7 +135,8 @@ def simulate(
     Costs are those of --cost, else of the file, else those that `unis estimate` measured on this
     machine. Without --policy it compares unis with cooperative, rr and other; a function that does
     not say how often it yields does so every 8 bursts under cooperative, as in the paper. Source
-    and sink take no time unless it is stated.
+    and sink take no time unless it is stated. Under unis every function can hand the CPU over,
+    unless the controller is another; those without packets poll, they do not sleep.
 
     Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
     """
@@ -135,6 +145,10 @@ def simulate(
     for each in policies:
         if each not in names.policies():
             raise typer.BadParameter(f"{each} is none of {', '.join(names.policies())}")
+    if controller not in (None, *_CONTROLLERS):
+        raise typer.BadParameter(
+            f"{controller} is none of {', '.join(_CONTROLLERS)}", param_hint="--controller"
+        )
     from unis.chain.load import load
     from unis.simulate.run import Summary
     from unis.simulate.run import simulate as run_simulator
@@ -170,7 +184,7 @@ def simulate(
             for index, each in enumerate(policies):
                 progress.update(task, description=f"simulating {each}")
                 wanted = scenario(
-                    chain, costs, each, seconds, machine, seed=seed,
+                    chain, costs, each, seconds, machine, controller=controller, seed=seed,
                     trace=trace_file is not None and index == 0,
                 )  # fmt: skip
                 results.append(run_simulator(wanted))

@@ -41,6 +41,10 @@ class MachineCosts:
     source_ns: float = 0  # per packet; with sink_ns 0: source, sink and decisions take no time
     sink_ns: float = 0
     platform_has_three_cpus: bool = False  # else source, sink and scheduler take turns on one
+    scheduled_switch_ns: float = 0  # what the scheduler believes of switch_ns; 0: the truth
+    # What a packet costs a function between others by what it costs it alone, as it was estimated.
+    # The scheduler reckons with the latter.
+    chain_factor: float = 1
 
     def message(self, slice_ms: int | None) -> pb.SimMachine:
         """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
@@ -53,6 +57,7 @@ class MachineCosts:
             source_ns=self.source_ns,
             sink_ns=self.sink_ns,
             platform_has_three_cpus=self.platform_has_three_cpus,
+            scheduled_switch_ns=self.scheduled_switch_ns,
         )
 
 
@@ -63,10 +68,14 @@ def scenario(
     seconds: float,
     machine: MachineCosts,
     *,
+    controller: str | None = None,
     seed: int = 1,
     trace: bool = False,
 ) -> pb.Scenario:
-    """One run of the simulator. `costs` by function; ScenarioError names those that lack one."""
+    """One run of the simulator. `costs` by function; ScenarioError names those that lack one.
+
+    `controller`: the file's, unless given; all that are not hand-over preempt alike.
+    """
     file = chain.file
     missing = [name for name in file.functions if name not in costs]
     if missing:
@@ -82,7 +91,9 @@ def scenario(
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
         functions=[
-            _function(name, file.function(name), costs[name], shares(file.traffic))
+            _function(
+                name, file.function(name), costs[name], shares(file.traffic), machine.chain_factor
+            )
             for name in file.functions
         ],
         chains=[
@@ -101,6 +112,7 @@ def scenario(
         warmup_ns=round(min(0.1, seconds / 10) * 1e9),
         seed=seed,
         trace=trace,
+        handover=(controller or file.scheduler.controller) == "handover",
     )
 
 
@@ -124,7 +136,7 @@ def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
 
 
 def _function(
-    name: str, function: Function, cost: CostOf, shares: Mapping[int, int]
+    name: str, function: Function, cost: CostOf, shares: Mapping[int, int], factor: float
 ) -> pb.SimFunction:
     simulated = pb.SimFunction(
         name=name,
@@ -133,10 +145,11 @@ def _function(
     )
     if isinstance(cost, dict):
         simulated.size.extend(sorted(cost))
-        simulated.size_cost_ns.extend(cost[size] for size in sorted(cost))
-        simulated.cost_ns = simulated.scheduled_cost_ns = mean_cost(cost, shares)
+        simulated.size_cost_ns.extend(cost[size] * factor for size in sorted(cost))
+        simulated.scheduled_cost_ns = mean_cost(cost, shares)
     else:
-        simulated.cost_ns = cost
+        simulated.scheduled_cost_ns = cost
+    simulated.cost_ns = simulated.scheduled_cost_ns * factor
     return simulated
 
 
