@@ -79,11 +79,15 @@ bool Scheduler::HasBacklog(std::uint32_t quota) const noexcept {
 void Scheduler::SearchQuota(Nanoseconds now) noexcept {
   if (!search_) return;
   // While others ran, or all slept, nobody counted.
-  if (now - counted_ > kCountsHold) search_->DropWindow(now);
+  if (now - counted_ > kCountsHold) {
+    search_->Missed(now);
+    counted_ = now - kCountEvery;
+  }
   const bool due = now >= search_->next_look();
   if (!due && now - counted_ < kCountEvery) return;
   CountWork();
   counted_ = now;
+  search_->Seen(now);
   if (!due) return;
   const std::uint32_t quota = search_->quota();
   const bool changed = search_->OnLook(

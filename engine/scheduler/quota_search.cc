@@ -42,13 +42,18 @@ void QuotaSearch::Interrupt() noexcept {
   in_use_ = found_;
 }
 
-void QuotaSearch::DropWindow(Nanoseconds now) noexcept {
-  if (!trying()) return;
-  phase_ = Phase::kSettles;
-  next_look_ = now + kSettling;
+void QuotaSearch::Missed(Nanoseconds now) noexcept {
+  const Nanoseconds missed = seen_ == kNever ? 0 : now - std::exchange(seen_, now);
+  if (trying()) {
+    phase_ = Phase::kSettles;
+    next_look_ = now + kSettling;
+  } else {
+    next_look_ += missed;
+  }
 }
 
 bool QuotaSearch::OnLook(const Look& look) noexcept {
+  seen_ = look.now;
   if (look.now < next_look_) return false;
   switch (phase_) {
     case Phase::kWaits:

@@ -31,8 +31,11 @@ class QuotaSearch {
 
   // It goes on elsewhere: a trial that is under way begins anew there.
   void Interrupt() noexcept;
-  // What was counted in the window that is under way is of no use: another takes its place.
-  void DropWindow(Nanoseconds now) noexcept;
+  // Nobody looked for a while: what was counted in the window that is under way is of no use, and
+  // another takes its place; a pause lasts longer by so much.
+  void Missed(Nanoseconds now) noexcept;
+  // Between looks.
+  void Seen(Nanoseconds now) noexcept { seen_ = now; }
   // True: quota() has changed.
   bool OnLook(const Look& look) noexcept;
   // A look before that is of no use.
@@ -45,6 +48,7 @@ class QuotaSearch {
 
  private:
   static constexpr std::size_t kPairs = 6;
+  static constexpr Nanoseconds kNever = -1;
   enum class Phase : std::uint8_t { kWaits, kSettles, kCounts };
   // In this order, until one is better: the neighbour in the direction that was better last, that
   // on the other side, one that is far away.
@@ -66,8 +70,9 @@ class QuotaSearch {
   std::size_t leap_ = 0;  // which `kFar` is next
   Phase phase_ = Phase::kWaits;
   Nanoseconds next_look_ = 0;
-  Nanoseconds began_ = 0;  // the window
-  double work_ = 0;        // then
+  Nanoseconds seen_ = kNever;  // when somebody looked last
+  Nanoseconds began_ = 0;      // the window
+  double work_ = 0;            // then
   std::size_t windows_ = 0;
   double rate_ = 0;  // work a ns, in the first window of the pair
   std::array<double, kPairs> gains_{};

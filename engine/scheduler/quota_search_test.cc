@@ -140,9 +140,27 @@ TEST(QuotaSearchTest, AWindowThatIsDroppedIsTakenAgain) {
   machine.speed = CostBy(4000);
   for (int i = 0; i < 400; ++i) {
     machine.RunFor(5'000'000);
-    if (i % 4 == 0) machine.search.DropWindow(machine.now);
+    if (i % 4 == 0) machine.search.Missed(machine.now);
   }
   EXPECT_GT(machine.search.found(), 2000U);
+}
+
+// As where another policy runs in between: of windows that alternate each would have a trial.
+TEST(QuotaSearchTest, ItPausesForTimeInWhichSomebodyLooks) {
+  Machine machine(1024, 1024);
+  machine.speed = CostBy(4000);
+  machine.RunFor(1'000'000'000);  // the first trials are over
+  ASSERT_FALSE(machine.search.trying());
+  const int before = machine.changes;
+  for (int i = 0; i < 100; ++i) {
+    machine.RunFor(10'000'000);
+    machine.search.Seen(machine.now);
+    machine.now += 1'000'000'000;
+    machine.search.Missed(machine.now);
+  }
+  EXPECT_EQ(machine.changes, before);
+  machine.RunFor(2'000'000'000);
+  EXPECT_GT(machine.changes, before);
 }
 
 TEST(QuotaSearchTest, NoRoundHoldsItUpForLong) {
