@@ -3,8 +3,9 @@
 import itertools
 from collections import Counter
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unis.measure import order
@@ -176,3 +177,17 @@ def test_an_arm_may_have_settings_of_its_own() -> None:
     arms = [Arm("unis"), Arm("unis", name="own", scheduler=settings.SerializeToString())]
     alternate(engine, [arms], dict.fromkeys(arms, Span(0, 1)), "priority", lambda *_: None)
     assert engine.schedulers == [None, settings]
+
+
+def test_the_interval_of_a_median_is_two_of_the_values() -> None:
+    assert interval([3.0]) == (3.0, 3.0)
+    assert interval([4.0, 1.0, 3.0, 2.0]) == (1.0, 4.0)
+    assert interval([float(value) for value in range(12)]) == (2.0, 9.0)  # 96 %; one less is 85
+
+
+@settings(max_examples=20)
+@given(st.integers(6, 40), st.integers(0, 2**32 - 1))
+def test_it_holds_the_median_nineteen_times_in_twenty(count: int, seed: int) -> None:
+    draws = np.random.default_rng(seed).lognormal(size=(400, count))
+    held = sum(low <= 1 <= high for low, high in map(interval, draws.tolist()))
+    assert held >= 400 * 0.95 - 4 * (400 * 0.05 * 0.95) ** 0.5
