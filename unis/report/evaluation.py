@@ -74,14 +74,16 @@ class Figure(BaseModel):
 
 
 class SimulatedPoint(BaseModel):
-    """UNiS ÷ co-operative (k = 8) of one chain, in the simulator and on the machine."""
+    """An arm of UNiS ÷ co-operative (k = 8) of one chain, in the simulator and on the machine."""
 
     figure: str
     cost: str
     length: int
+    arm: str
     measured: float
     simulated: float
-    switch_us: float  # as measured before it, from the decision until the next function runs
+    switch_us: float  # calibrated: nobody runs for so long in a switch by priority
+    chain_factor: float  # calibrated: a packet's cost between other functions by that alone
 
     @property
     def error(self) -> float:

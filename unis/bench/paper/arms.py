@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unis.bench.cooperative import COOPERATIVE, YIELD_EVERY
+from unis.bench.cooperative import COOPERATIVE, SECOND, YIELD_EVERY
 from unis.chain import defaults
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
@@ -12,6 +12,7 @@ from unis.plan.contract import scheduler_settings
 from unis.plan.gamma import gamma_of
 from unis.plan.model import Plan
 from unis.simulate.scenario import PAPER_YIELD_EVERY
+from unis.v1 import common_pb2 as pb
 
 PRIORITY, AGAIN = "priority", "priority again"
 WITHOUT = "priority without occupancy"
@@ -20,7 +21,10 @@ OTHER, RR = "other", "rr"
 FUSED = "fused"
 BEST = COOPERATIVE  # at the best of the distances below
 PAPER_K = f"cooperative/{PAPER_YIELD_EVERY}"
-K = {every: f"cooperative/{every}" for every in YIELD_EVERY}  # bursts between yields
+RING = 2048  # slots; a slice that fills 75 % of one takes 24 bursts of 64 (section 5.6)
+_BURST = 64  # packets
+# Bursts between yields; those that a ring holds.
+K = {every: f"cooperative/{every}" for every in YIELD_EVERY if every * _BURST <= RING}
 
 FILLS = (0.25, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
 
@@ -28,6 +32,11 @@ FILLS = (0.25, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
 def fills(share: float, *, occupancy: bool) -> str:
     """The arm whose slices fill so much of their egress."""
     return f"{share:.0%}{'' if occupancy else ' without occupancy'}"
+
+
+def handed(share: float) -> str:
+    """The same where functions hand the CPU over."""
+    return f"{share:.0%} {HANDOVER}"
 
 
 @dataclass(frozen=True)
@@ -41,15 +50,22 @@ class Wanted:
     def of(self, plan: Plan, offered: Offered | None = None) -> Arm:
         """The arm in a run of `plan`."""
         arm = replace(self.arm, offered=offered)
-        if not self.scheduler and self.slice_factor is None:
-            return arm
-        # Anew, so that what a chain file could not have is refused here too.
-        part = SchedulerPart.model_validate({**plan.scheduler.model_dump(), **self.scheduler})
         slots = min(link.slots for link in plan.links)
-        settings = scheduler_settings(part, gamma_of(part, slots))
+        settings = self.settings(plan.scheduler, slots)
+        if settings is None:
+            return arm
+        return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
+
+    def settings(self, part: SchedulerPart, slots: int) -> pb.SchedulerSettings | None:
+        """What it wants of the scheduler where the file says `part`; None: as that says."""
+        if not self.scheduler and self.slice_factor is None:
+            return None
+        # Anew, so that what a chain file could not have is refused here too.
+        own = SchedulerPart.model_validate({**part.model_dump(), **self.scheduler})
+        settings = scheduler_settings(own, gamma_of(own, slots))
         if self.slice_factor is not None:
             settings.slice_factor = self.slice_factor
-        return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
+        return settings
 
 
 def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> Wanted:
@@ -76,6 +92,17 @@ ALL: dict[str, Wanted] = {
         for share in FILLS
         for occupancy in (True, False)
     },
+    **{
+        handed(share): Wanted(
+            Arm("unis", HANDOVER, name=handed(share)),
+            {"gamma": "auto"},
+            share / defaults.PAPER_GAMMA,
+        )
+        for share in FILLS
+    },
 }
-CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, *K.values())
+# Slices so short that switches take a large part of the time: what one takes is seen by them.
+SHORT = fills(FILLS[0], occupancy=True)
+CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, SHORT, *K.values())
+TUNED: Sequence[str] = (HANDOVER, BEST, SECOND)
 LATENCY: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[16])

@@ -9,13 +9,15 @@ from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
-RING = 2048  # slots; a slice that fills 75 % of one takes 24 bursts of 64 (section 5.6)
+RING = arms.RING
 GAMMA = defaults.PAPER_GAMMA
 LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
 _SIZES = {"variable": "datacenter"}  # 200 and 1400 bytes: the modes of the paper's trace
 _SHORT_SLICE_MS = 1  # of SCHED_RR: the shortest that the kernel has
 
 MAIN, LOAD, SAME = "main", "load", "same"
+TUNED = "tuned"  # beside co-operation's two best distances of MAIN, measured anew
+HANDED = "handed"  # slices of a wrong length where functions hand the CPU over
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
     if length == _LENGTH_LOOKED_INTO:
         figures |= {*_LOOKED_INTO.get(cost, ())}
     sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}
+    if length > 1:  # one alone passes as much under each
+        sets[TUNED] = arms.TUNED
     if latency:
         sets[LOAD] = arms.LATENCY
     if extent.same:
@@ -176,7 +180,7 @@ def _slices(cpu: int) -> Iterator[Case]:
             length=_LENGTH_LOOKED_INTO,
             figures=frozenset({"fig15"}),
             make=lambda path=path: _chain({"chain": path}),  # type: ignore[misc]
-            sets={MAIN: names},
+            sets={MAIN: names, HANDED: [arms.PRIORITY, *map(arms.handed, arms.FILLS)]},
         )
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,20 @@ from pydantic import ValidationError
 
 from unis import built, version
 from unis.bench.machine import this_machine
-from unis.bench.paper import causes, conditions, scale, throughput
-from unis.bench.paper.cases import FULL, LOAD, QUICK, SAME, Case, Extent, cases
+from unis.bench.paper import arms, causes, conditions, scale, throughput
+from unis.bench.paper.calibration import calibrated
+from unis.bench.paper.cases import (
+    FULL,
+    HANDED,
+    LOAD,
+    MAIN,
+    QUICK,
+    SAME,
+    TUNED,
+    Case,
+    Extent,
+    cases,
+)
 from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
 from unis.bench.paper.simulated import FIGURES as SIMULATED
@@ -111,15 +123,19 @@ def put_together(
     """Simulates what is simulated, and judges."""
     by_key = {case.key: case for case in wanted}
     simulated = {}
+    machines: dict[str, MachineCosts] = {}
     for key, of in measured.items():
         case = by_key[key]
-        if not case.fused and case.figures & {*SIMULATED} & {*settings.only}:
-            report(f"simulating {title_of(case)}")
-            simulated[key] = simulate_case(case, of)
-    several = simulate_table(measured, report) if "table1" in settings.only else {}
+        if case.fused or arms.SHORT not in case.sets.get(MAIN, ()):
+            continue
+        report(f"calibrating the simulator by {key}")
+        machines[key] = machine_costs = calibrated(case, of)
+        if case.figures & {*SIMULATED} & {*settings.only}:
+            simulated[key] = simulate_case(case, of, machine_costs)
+    several = simulate_table(measured, machines, report) if "table1" in settings.only else {}
     of_scale = None
     if "scale" in settings.only:
-        of_scale = scale.simulated(_switching(measured), report)
+        of_scale = scale.simulated(_switching(machines.values()), report)
     found = Found(by_key, measured, several, of_scale)
     figures: list[Figure] = []
     rows: list[Row] = []
@@ -140,7 +156,7 @@ def put_together(
         },
         figures=figures,
         rows=rows,
-        simulator=agreement(by_key, measured, simulated),
+        simulator=agreement(by_key, measured, simulated, machines),
         disturbed=disturbance.remark(of.disturbed for of in measured.values()),
     )
 
@@ -154,12 +170,12 @@ def _figures(
             yield key, of_figure
 
 
-def _switching(measured: Mapping[str, Measured]) -> MachineCosts:
-    """What a switch costs here, or the simulator's own where nothing was measured."""
-    if not measured:
+def _switching(machines: Collection[MachineCosts]) -> MachineCosts:
+    """What a switch costs here, the median, or the simulator's own where nothing was measured."""
+    if not machines:
         return MachineCosts(switch_ns=14_000, switch_call_ns=8_000, kernel_switch_ns=2_500)
-    of = sorted(measured.values(), key=lambda one: one.switch_ns)[len(measured) // 2]
-    return replace(of.machine_costs(), source_ns=0, sink_ns=0)
+    of = sorted(machines, key=lambda one: one.switch_ns)[len(machines) // 2]
+    return replace(of, source_ns=0, sink_ns=0, chain_factor=1)
 
 
 def _wanted(settings: Settings, machine: Machine) -> list[Case]:
@@ -170,11 +186,18 @@ def _wanted(settings: Settings, machine: Machine) -> list[Case]:
     ]
 
 
+# Of a case's sets, those that some figures alone need.
+_SETS = {
+    SAME: {"same"},
+    LOAD: {"fig5"},
+    TUNED: {"fig4a", "fig4b", "fig6", "fig7", "fig8"},
+    HANDED: {"fig15"},
+}
+
+
 def _needs(figures: Collection[str], which: str) -> bool:
-    """Whether a set of a case is measured; what can be sustained is asked for by the load."""
-    if which == SAME:
-        return "same" in figures
-    return "fig5" in figures if which == LOAD else bool({*figures} - {"same"})
+    """Whether a set of a case is measured."""
+    return bool(_SETS[which] & {*figures} if which in _SETS else {*figures} - {"same"})
 
 
 def title_of(case: Case) -> str:

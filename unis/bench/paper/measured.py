@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from unis.bench.bring_up import brought_up
+from unis.bench.cooperative import best_two, settled
 from unis.bench.paper import arms
-from unis.bench.paper.cases import LATENCY_LOAD, LOAD, MAIN, Case, Extent
+from unis.bench.paper.cases import LATENCY_LOAD, LOAD, MAIN, SAME, TUNED, Case, Extent
 from unis.bench.spans import in_turn
 from unis.engine import names
 from unis.measure import order
@@ -20,13 +21,13 @@ from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
 from unis.runtime.run import Run
-from unis.simulate.scenario import MachineCosts
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 
 _SWITCH_ROUNDS = 500
 _PERCENTILES = (5, 50, 95, 99)
 _LEAST_ROUNDS = 4
+_LEAST_OF_SAME = 8  # for an interval that is no guess
 _LEAST_ALONE = 6  # of a set of one arm
 
 
@@ -88,6 +89,7 @@ class Measured(BaseModel):
     yield_ns: float
     three_cpus: bool  # source, sink and scheduler have one each
     no_counters: str = ""  # why cache misses were not counted
+    best_every: int | None = None  # bursts between yields of arms.BEST; None: not measured anew
     sets: dict[str, list[dict[str, Window]]]
     disturbed: Disturbance
 
@@ -99,24 +101,12 @@ class Measured(BaseModel):
         """Throughput of each window of an arm."""
         return self.values(arm, lambda window: window.mpps, which)
 
-    def machine_costs(self) -> MachineCosts:
-        """For the simulator."""
-        return MachineCosts(
-            switch_ns=self.switch_ns,
-            switch_call_ns=self.platform_ns["scheduler"],
-            yield_ns=self.yield_ns,
-            kernel_switch_ns=self.switch_ns - self.preempt_ns,
-            source_ns=self.platform_ns["source"],
-            sink_ns=self.platform_ns["sink"],
-            platform_has_three_cpus=self.three_cpus,
-        )
-
 
 def seconds_of(case: Case, extent: Extent) -> float:
     """About how long measuring it takes."""
-    windows = sum(len(of) * _rounds(of, extent) for of in case.sets.values())
+    windows = sum(len(of) * _rounds(name, of, extent) for name, of in case.sets.items())
     slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith("short")
-    return 5.5 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
+    return 3.5 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
 
 
 def measure(
@@ -138,12 +128,17 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
     replies: list[pb.MeasureReply] = []
     no_counters = ""
     offered: Offered | None = None
+    best: int | None = None
     for name, of in case.sets.items():
         load = offered if name == LOAD else None
-        wanted = [arms.ALL[arm].of(run.plan, load) for arm in of]
-        rounds, misses, no_counters = _counted(
-            run, wanted, _rounds(of, extent), extent.window, threads
-        )
+        if name == TUNED:
+            rounds, best = _tuned(run, sets[MAIN], _rounds(name, of, extent), extent.window)
+            misses: _Misses = {}
+        else:
+            wanted = [arms.ALL[arm].of(run.plan, load) for arm in of]
+            rounds, misses, no_counters = _counted(
+                run, wanted, _rounds(name, of, extent), extent.window, threads
+            )
         sets[name] = [
             {arm: Window.of(reply, misses.get((at, arm), {})) for arm, reply in windows.items()}
             for at, windows in enumerate(rounds)
@@ -171,9 +166,26 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
         yield_ns=cost.yield_ns,
         three_cpus=len({component.cpu for component in after.components}) > 1,
         no_counters=no_counters,
+        best_every=best,
         sets=sets,
         disturbed=Disturbance.of(replies),
     )
+
+
+def _tuned(
+    run: Run, tried: Sequence[Mapping[str, Window]], rounds: int, window: float
+) -> tuple[Rounds, int]:
+    """Hand-over beside co-operation at its best distance, and which that is.
+
+    The most of many distances is too much by chance alone: so the two best are measured anew.
+    """
+    trials = {
+        every: statistics.median(windows[arm].mpps for windows in tried)
+        for every, arm in arms.K.items()
+    }
+    two = best_two(trials)
+    wanted = [arms.ALL[arms.HANDOVER].of(run.plan), *two]
+    return settled(in_turn(run, wanted, rounds, window), two)
 
 
 # Cache misses by references of each function, by round and arm, while it settled and was measured.
@@ -209,7 +221,9 @@ def _counted(
     return found, misses, why_not
 
 
-def _rounds(of: Sequence[str], extent: Extent) -> int:
+def _rounds(which: str, of: Sequence[str], extent: Extent) -> int:
     square = len(order.square(list(of)))
     least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
+    if which == SAME:
+        least = _LEAST_OF_SAME
     return order.balanced_rounds(len(of), max(square * extent.sets, least))

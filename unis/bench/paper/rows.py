@@ -4,14 +4,19 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from unis.bench.paper import arms
-from unis.bench.paper.cases import MAIN, Case
+from unis.bench.paper.cases import MAIN, TUNED, Case
 from unis.bench.paper.measured import Measured, Window
 from unis.measure.paired import Paired, Quartiles, Ratio
 from unis.report.evaluation import Row
 
 
 def best_of(measured: Measured) -> str:
-    """Co-operative at the distance that passed most."""
+    """Co-operative at the distance that was best when the two best were measured anew.
+
+    Where they were not, that which passed most.
+    """
+    if measured.best_every is not None:
+        return arms.K[measured.best_every]
     there = {name: measured.mpps(name) for name in arms.K.values()}
     found = {name: statistics.median(values) for name, values in there.items() if values}
     return max(found, key=lambda name: found[name], default=arms.PAPER_K)
@@ -21,6 +26,13 @@ def ratio(measured: Measured, arm: str, base: str, which: str = MAIN) -> Ratio |
     """Throughput of one arm by that of another, in windows of one round."""
     values, by = measured.mpps(arm, which), measured.mpps(base, which)
     return Ratio.of(Paired.ratio(values, by)) if values and len(values) == len(by) else None
+
+
+def to_best(measured: Measured, arm: str, which: str = MAIN) -> Ratio | None:
+    """By co-operative at its best; hand-over in windows that were measured for it."""
+    if arm == arms.HANDOVER and which == MAIN and TUNED in measured.sets:
+        return ratio(measured, arm, arms.BEST, TUNED)
+    return ratio(measured, arm, best_of(measured), which)
 
 
 def median_of(
@@ -69,7 +81,7 @@ def row(
         yield_every=wanted.yield_every or None,
         x=case.length if x is None else x,
         mpps=Quartiles.of(measured.mpps(arm, which)),
-        ratio_to_cooperative=ratio(measured, arm, best_of(measured), which),
+        ratio_to_cooperative=to_best(measured, arm, which),
         ratio_to_paper_k=ratio(measured, arm, arms.PAPER_K, which),
         ratio_to_fused=_to_fused(measured, arm, fused) if which == MAIN else None,
         latency_us=percentiles,

@@ -107,8 +107,9 @@ def _mpps(machine: MachineCosts, cores: int, functions: int, interval_us: float)
     scheduler = {"gamma": GAMMA, "cost": "static", "interval_us": interval_us}
     chain = chain_of("scale", {"c0": [Stage("light", 1)] * 2}, ring=RING, scheduler=scheduler)
     wanted = scenario(
-        chain, dict.fromkeys(chain.file.functions, _COST_NS), "unis", _SECONDS, machine
-    )
+        chain, dict.fromkeys(chain.file.functions, _COST_NS), "unis", _SECONDS, machine,
+        controller=arms.PRIORITY,
+    )  # fmt: skip
     _multiply(wanted, cores, functions)
     result = simulate(wanted)
     return sum(of.delivered for of in result.chains) / result.duration_ns * 1e3 / cores

@@ -1,0 +1,76 @@
+"""What the simulator must know of the machine, from windows that it is not judged by.
+
+What a packet costs between other functions: from co-operative windows at distances other than the
+paper's. What a switch by priority takes: from windows with slices of a third, in which there are
+three times as many. Windows of one round are held against each other, so a machine that changes
+its speed meanwhile changes little. What is left (source, sink, a yield, the scheduler's call) the
+engine measures itself.
+"""
+
+import statistics
+from dataclasses import replace
+
+from unis.bench.paper import arms
+from unis.bench.paper.cases import Case
+from unis.bench.paper.measured import Measured
+from unis.bench.paper.rows import ratio
+from unis.bench.paper.virtual import mpps_of
+from unis.chain.sizes import mean_cost, shares
+from unis.simulate.scenario import MachineCosts
+
+_OTHERS = tuple(arms.K[every] for every in (16, 24, 32))
+_BESIDE = arms.K[24]  # as many switches as UNiS' own slices make
+_MOST_NS = 60_000.0  # that a switch may take
+_STEPS = 10  # of halving it: to 60 ns
+_BURST = 64  # packets
+
+
+def calibrated(case: Case, measured: Measured) -> MachineCosts:
+    """For chains like this one, as the machine was while it ran."""
+    machine = MachineCosts(
+        switch_call_ns=measured.platform_ns["scheduler"],
+        yield_ns=measured.yield_ns,
+        source_ns=measured.platform_ns["source"],
+        sink_ns=measured.platform_ns["sink"],
+        platform_has_three_cpus=measured.three_cpus,
+        scheduled_switch_ns=measured.switch_ns,
+        chain_factor=_chain_factor(case, measured),
+    )
+    lost = measured.switch_ns - measured.preempt_ns
+    seen = ratio(measured, arms.SHORT, _BESIDE)
+    if seen is not None and len(measured.costs_ns) > 1:
+        lost = _lost(case, measured, machine, seen.median)
+    return with_switch(machine, measured.preempt_ns, lost)
+
+
+def with_switch(machine: MachineCosts, preempt_ns: float, lost_ns: float) -> MachineCosts:
+    """One after whose decision a function runs on for `preempt_ns`, and then nobody for a while."""
+    return replace(machine, switch_ns=preempt_ns + lost_ns, kernel_switch_ns=lost_ns)
+
+
+def _chain_factor(case: Case, measured: Measured) -> float:
+    """What a packet costs all functions of the chain by what it costs them alone."""
+    of_sizes = shares(case.make().file.traffic)
+    alone = sum(mean_cost(sizes, of_sizes) for sizes in measured.costs_ns.values())
+    count = len(measured.costs_ns)
+    found: list[float] = []
+    for arm in _OTHERS:
+        passed = [of for of in measured.mpps(arm) if of]
+        if passed:
+            turn = arms.ALL[arm].arm.yield_every * _BURST
+            found.append(1e3 / statistics.median(passed) - count * measured.yield_ns / turn)
+    return statistics.median(found) / alone if found else 1.0
+
+
+def _lost(case: Case, measured: Measured, machine: MachineCosts, seen: float) -> float:
+    """In a switch nobody runs for so long, ns, if short slices pass `seen` of co-operation."""
+    beside = mpps_of(case, measured, _BESIDE, machine)
+    low, high = 1.0, _MOST_NS
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        tried = with_switch(machine, measured.preempt_ns, middle)
+        if mpps_of(case, measured, arms.SHORT, tried) > seen * beside:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
