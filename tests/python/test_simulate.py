@@ -190,7 +190,9 @@ def test_the_controller_is_the_files_unless_it_is_stated() -> None:
 
 def test_what_a_packet_costs_in_a_chain_is_not_what_the_scheduler_reckons_with() -> None:
     chain = loaded(a_chain())
-    costs = {"a": 20.0, "b": {64: 30.0, 1500: 50.0}, "c": 40.0}
+    costs: dict[str, float | dict[int, float]] = {
+        "a": 20.0, "b": {64: 30.0, 1500: 50.0}, "c": 40.0,
+    }  # fmt: skip
     a, b, _ = scenario(chain, costs, "unis", 1, MachineCosts(chain_factor=1.5)).functions
     assert (a.cost_ns, a.scheduled_cost_ns) == (30.0, 20.0)
     assert [*b.size_cost_ns] == [45.0, 75.0]
