@@ -28,6 +28,7 @@ _COMMANDS = {
     "demo": ("bench_commands", "demo", _MEASURE),
     "trace": ("measure_commands", "trace", _MEASURE),
     "estimate": ("measure_commands", "estimate", _MEASURE),
+    "calibrate": ("calibrate_command", "calibrate", _MEASURE),
     "simulate": ("simulate_command", "simulate", _MEASURE),
     "bench": ("bench_group", "bench", _MEASURE),
     "doctor": ("about_commands", "doctor", _ABOUT),

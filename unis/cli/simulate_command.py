@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
     from unis.runtime.costs import Cost
     from unis.simulate.run import Summary
-    from unis.simulate.scenario import CostOf
+    from unis.simulate.scenario import CostOf, MachineCosts
     from unis.v1 import simulator_pb2 as pb
 
 # A function of which nothing is known: about a hash look-up a packet.
@@ -57,6 +58,39 @@ def _known_costs(chain: LoadedChain, stated: dict[str, float]) -> dict[str, Cost
         if (of_file := chain.file.function(name).cost_ns) is not None:
             costs[name] = of_file
     return {**costs, **stated}
+
+
+def _machine(*, calibrated: bool) -> MachineCosts:
+    from unis.simulate.calibration import kept
+    from unis.simulate.scenario import MachineCosts
+
+    if not calibrated:
+        return MachineCosts()
+    found = kept()
+    say(f"calibrated on {found.measured}")
+    return found.costs
+
+
+def _stated_machine(
+    machine: MachineCosts,
+    *,
+    switch_us: float | None,
+    yield_us: float | None,
+    source_ns: float | None,
+    sink_ns: float | None,
+    three_cpus: bool,
+) -> MachineCosts:
+    """With what the command line says."""
+    if switch_us is not None:
+        half = switch_us * 500
+        machine = replace(machine, switch_ns=2 * half, switch_call_ns=half, kernel_switch_ns=half)
+    if yield_us is not None:
+        machine = replace(machine, yield_ns=yield_us * 1000)
+    if source_ns is not None:
+        machine = replace(machine, source_ns=source_ns)
+    if sink_ns is not None:
+        machine = replace(machine, sink_ns=sink_ns)
+    return replace(machine, platform_has_three_cpus=True) if three_cpus else machine
 
 
 def _measured(chain: LoadedChain) -> dict[str, Cost]:
@@ -115,13 +149,21 @@ def simulate(
         ),
     ] = None,
     yield_us: Annotated[float | None, between(0.01, _MOST_US, "One co-operative yield.")] = None,
-    source_ns: Annotated[float, between(0, 1e6, "What a packet costs the source, ns.")] = 0,
-    sink_ns: Annotated[float, between(0, 1e6, "What a packet costs the sink, ns.")] = 0,
+    source_ns: Annotated[
+        float | None, between(0, 1e6, "What a packet costs the source, ns.")
+    ] = None,
+    sink_ns: Annotated[float | None, between(0, 1e6, "What a packet costs the sink, ns.")] = None,
     three_cpus: Annotated[
         bool,
         typer.Option(
             "--three-cpus",
             help="Source, sink and scheduler have a CPU each; else, where they take time, one.",
+        ),
+    ] = False,
+    calibrated: Annotated[
+        bool,
+        typer.Option(
+            "--calibrated", help="As `unis calibrate` found this machine, but for what is stated."
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1)] = 1,
@@ -135,7 +177,8 @@ def simulate(
     Costs are those of --cost, else of the file, else those that `unis estimate` measured on this
     machine. Without --policy it compares unis with cooperative, rr and other; a function that does
     not say how often it yields does so every 8 bursts under cooperative, as in the paper. Source
-    and sink take no time unless it is stated. Under unis every function can hand the CPU over,
+    and sink take no time, and switches what they took where this was written, unless it is stated
+    or --calibrated. Under unis every function can hand the CPU over,
     unless the controller is another; those without packets poll, they do not sleep.
 
     Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
@@ -152,7 +195,7 @@ def simulate(
     from unis.chain.load import load
     from unis.simulate.run import Summary
     from unis.simulate.run import simulate as run_simulator
-    from unis.simulate.scenario import MachineCosts, scenario, shortened
+    from unis.simulate.scenario import scenario, shortened
 
     with errors_told():
         chain = load(file)
@@ -165,16 +208,10 @@ def simulate(
                 param_hint="--cost",
             )
         costs = _assume_missing(chain, _known_costs(chain, stated))
-        half = (switch_us or 0) * 500
-        machine = MachineCosts(
-            switch_ns=2 * half,
-            switch_call_ns=half,
-            kernel_switch_ns=half,
-            yield_ns=(yield_us or 0) * 1000,
-            source_ns=source_ns,
-            sink_ns=sink_ns,
-            platform_has_three_cpus=three_cpus,
-        )
+        machine = _stated_machine(
+            _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
+            source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
+        )  # fmt: skip
         results: list[pb.SimResult] = []
         if trace_file:
             writable(trace_file)

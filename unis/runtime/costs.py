@@ -131,12 +131,17 @@ def _is_small(file: Path) -> bool:
     return file.stat().st_size <= _LARGEST_FILE
 
 
+def cache_directory() -> Path:
+    """Where is kept what was measured on this machine."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "unis"
+
+
 class CostCache:
     """Costs by key, in one JSON file."""
 
     def __init__(self, file: Path | None = None) -> None:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self._file = file or home / "unis" / "costs.json"
+        self._file = file or cache_directory() / "costs.json"
 
     def get(self, key: str) -> Cost | None:
         """The cost that was measured, if it was, and lately."""

@@ -8,14 +8,17 @@ engine measures itself.
 """
 
 import statistics
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from unis.bench.paper import arms
-from unis.bench.paper.cases import Case
-from unis.bench.paper.measured import Measured
+from unis.bench.paper.cases import MAIN, Case, Extent, chain_case
+from unis.bench.paper.measured import Measured, measure
 from unis.bench.paper.rows import ratio
 from unis.bench.paper.virtual import mpps_of
 from unis.chain.sizes import mean_cost, shares
+from unis.plan.machine import Machine
 from unis.simulate.scenario import MachineCosts
 
 _OTHERS = tuple(arms.K[every] for every in (16, 24, 32))
@@ -23,6 +26,39 @@ _BESIDE = arms.K[24]  # as many switches as UNiS' own slices make
 _MOST_NS = 60_000.0  # that a switch may take
 _STEPS = 10  # of halving it: to 60 ns
 _BURST = 64  # packets
+
+
+# Chains that are brought up for nothing else.
+_REFERENCES = ("light", "medium")
+_LENGTH = 3
+_EXTENT = Extent(lengths={}, sets=2)
+
+
+def calibrate_machine(machine: Machine, report: Callable[[str], None]) -> dict[str, MachineCosts]:
+    """Measures two short chains; what each says of the machine, by what it is made of."""
+    found: dict[str, MachineCosts] = {}
+    for cost in _REFERENCES:
+        name = f"{_LENGTH} {cost}"
+        report(f"measuring {name} functions, about 10 s")
+        case = chain_case(cost, _LENGTH, max(machine.cpus), {MAIN: (arms.SHORT, *_OTHERS)})
+        found[name] = calibrated(case, measure(case, _EXTENT, machine, report))
+    return found
+
+
+def mean_of(found: Sequence[MachineCosts]) -> MachineCosts:
+    """Each cost, the mean; the scheduler then believes the truth."""
+    means: dict[str, Any] = {
+        field.name: statistics.fmean(getattr(of, field.name) for of in found)
+        for field in fields(MachineCosts)
+        if field.type is float
+    }
+    return replace(found[0], **{**means, "scheduled_switch_ns": 0})
+
+
+def can_calibrate(case: Case) -> bool:
+    """Whether it is one chain, on one CPU, of which all that is needed is measured."""
+    wanted = {arms.SHORT, *_OTHERS}
+    return wanted <= {*case.sets.get(MAIN, ())} and len(case.make().file.chains) == 1
 
 
 def calibrated(case: Case, measured: Measured) -> MachineCosts:

@@ -99,9 +99,29 @@ def cases(extent: Extent, machine: Machine) -> list[Case]:
     ]
 
 
+def chain_case(
+    cost: str,
+    length: int,
+    cpu: int,
+    sets: Mapping[str, Sequence[str]],
+    figures: frozenset[str] = frozenset(),
+) -> Case:
+    """One chain on one CPU."""
+    path = [Stage(each, cpu) for each in _costs(cost, length)]
+    size = _SIZES.get(cost, 64)
+    return Case(
+        key=f"{cost}-{length}",
+        cost=cost,
+        length=length,
+        figures=figures,
+        make=lambda: _chain({"chain": path}, size=size),
+        sets=sets,
+        size=size,
+    )
+
+
 def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
     """The chain, and the same work in one process."""
-    path = [Stage(each, cpu) for each in _costs(cost, length)]
     latency = length in extent.latency_lengths.get(cost, ())
     figures = {*_FIGURES[cost], *(["fig5"] if latency else [])}
     if length == _LENGTH_LOOKED_INTO:
@@ -114,18 +134,10 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
     if extent.same:
         sets[SAME] = (arms.PRIORITY, arms.AGAIN)
         figures.add("same")
-    size = _SIZES.get(cost, 64)
-    yield Case(
-        key=f"{cost}-{length}",
-        cost=cost,
-        length=length,
-        figures=frozenset(figures),
-        make=lambda: _chain({"chain": path}, size=size),
-        sets=sets,
-        size=size,
-    )
+    yield chain_case(cost, length, cpu, sets, frozenset(figures))
     if length in extent.fused.get(cost, ()):  # one process has one cost
         fused = [Stage(cost, cpu, length)]
+        size = _SIZES.get(cost, 64)
         yield Case(
             key=f"{cost}-{length}-fused",
             cost=cost,

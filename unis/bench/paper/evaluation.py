@@ -12,13 +12,12 @@ from pydantic import ValidationError
 
 from unis import built, version
 from unis.bench.machine import this_machine
-from unis.bench.paper import arms, causes, conditions, scale, throughput
-from unis.bench.paper.calibration import calibrated
+from unis.bench.paper import causes, conditions, scale, throughput
+from unis.bench.paper.calibration import calibrated, can_calibrate
 from unis.bench.paper.cases import (
     FULL,
     HANDED,
     LOAD,
-    MAIN,
     QUICK,
     SAME,
     TUNED,
@@ -126,7 +125,7 @@ def put_together(
     machines: dict[str, MachineCosts] = {}
     for key, of in measured.items():
         case = by_key[key]
-        if case.fused or arms.SHORT not in case.sets.get(MAIN, ()):
+        if not can_calibrate(case):
             continue
         report(f"calibrating the simulator by {key}")
         machines[key] = machine_costs = calibrated(case, of)

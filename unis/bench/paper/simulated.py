@@ -55,7 +55,7 @@ def simulate_table(
     report: Callable[[str], None],
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Mpps by chain, by arm, of the configurations of Table 1 that were not measured."""
-    medium = [key for key in machines if key.startswith(("medium-", "table1"))]
+    medium = [key for key in machines if key.startswith("medium-")]
     if not medium:
         return {}
     key = medium[-1]
