@@ -74,6 +74,11 @@ def simulator() -> Path:
     return _built("engine", "simulator", "unis-sim")
 
 
+def scheduler_bench() -> Path:
+    """What measures the scheduler's ticks; only in a clone."""
+    return _built("engine", "scheduler", "scheduler_bench")
+
+
 def port_driver() -> Path:
     """The DPDK driver that gives an unmodified program its rings."""
     return _built("ports", "librte_net_unis.so")

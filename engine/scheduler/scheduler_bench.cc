@@ -93,15 +93,16 @@ void BM_TickOfTwoPathsThatFindsNoWork(benchmark::State& state) {
   Fixture(state, 1e9, 0, false, 2).Run(state);
 }
 
-const std::vector<std::vector<std::int64_t>> kSizes = {{1, 2, 4, 8, 16, 32, 64}, {1, 2, 4, 8, 16}};
-const std::vector<std::int64_t> kTasks = {1, 2, 4, 8, 16, 32};
+const std::vector<std::vector<std::int64_t>> kSizes = {{1, 2, 4, 8, 16, 32, 64},
+                                                       {1, 2, 4, 8, 16, 64}};
+const std::vector<std::int64_t> kTasks = {1, 2, 4, 8, 16, 32, 64};
 
 // Constant in the tasks of a core, linear in the cores; what finds no work is linear in both.
 BENCHMARK(BM_TickWithoutSwitch)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
 BENCHMARK(BM_LazyTickWithoutSwitch)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
 BENCHMARK(BM_TickThatSwitchesEveryCore)
     ->ArgNames({"cores", "tasks"})
-    ->ArgsProduct({kSizes[0], {2, 4, 8, 16}});
+    ->ArgsProduct({kSizes[0], {2, 4, 8, 16, 64}});
 BENCHMARK(BM_TickThatFindsNoWork)
     ->ArgNames({"cores", "tasks"})
     ->ArgsProduct({{1}, kTasks})

@@ -1,8 +1,6 @@
 """Numbers in README and docs that come from a run of `unis bench paper` are those of its results.
 
-`0.98 to 1.00 <!-- fig4a handover ratio_to_cooperative -->`: the least and the most of the medians
-of a figure's rows for an arm, over all lengths, of the cost named last if one is named. One number
-alone: all are that. `docs/results.json` holds the run, its machine and commit.
+How they are marked: tools/keep_results.py.
 """
 
 import json
@@ -13,46 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests.python.test_docs import DOCS, ROOT
-from tools.keep_results import KEPT, kept
+from tools.keep_results import CLAIM, KEPT, kept, numbers_of, renewed
 from unis.report.evaluation import Results
 
 RESULTS = Results.model_validate_json(KEPT.read_text())
-_CLAIM = re.compile(
-    r"(?P<least>\d[\d.,]*\d|\d)(?:\s+to\s+(?P<most>\d[\d.,]*\d|\d))?\s*"
-    r"<!--\s*(?P<figure>\w+)\s+(?P<arm>[^>]*?)\s+(?P<field>\w+)(?:\s+of\s+(?P<cost>\w+))?\s*-->"
-)
 
 
 def claims() -> Iterator[tuple[Path, re.Match[str]]]:
     for document in DOCS:
-        for found in _CLAIM.finditer(document.read_text()):
+        for found in CLAIM.finditer(document.read_text()):
             yield document, found
 
 
-def numbers(figure: str, arm: str, field: str, cost: str | None) -> list[float]:
-    if figure == "simulator":
-        return [float(getattr(RESULTS.simulator, field))]
-    rows = [
-        row
-        for row in RESULTS.rows
-        if (row.experiment, row.arm) == (figure, arm) and cost in (None, row.cost)
-    ]
-    values = [getattr(row, field) for row in rows]
-    return [getattr(value, "median", value) for value in values if value is not None]
-
-
 def problem(found: re.Match[str]) -> str | None:
-    values = numbers(found["figure"], found["arm"], found["field"], found["cost"])
-    if not values:
+    told = numbers_of(RESULTS, found)
+    if told is None:
         return f"no row has {found.group()}"
-    for written, of in (
-        (found["least"], min(values)),
-        (found["most"] or found["least"], max(values)),
-    ):
-        digits = len(written.partition(".")[2])
-        if f"{of:,.{digits}f}" != written:
-            return f"{found.group()}: the results have {min(values):.4g} to {max(values):.4g}"
-    return None
+    return None if found["numbers"] == told else f"{found.group()}: the results have {told}"
 
 
 @pytest.mark.parametrize(
@@ -73,12 +48,23 @@ def test_a_wrong_number_is_found() -> None:
     row = next(row for row in RESULTS.rows if row.experiment == "fig7" and row.arm == "handover")
     assert row.ratio_to_cooperative
     wrong = row.ratio_to_cooperative.median + 1
-    found = _CLAIM.search(f"{wrong:.2f} <!-- fig7 handover ratio_to_cooperative -->")
+    found = CLAIM.search(f"{wrong:.2f} <!-- fig7 handover ratio_to_cooperative -->")
     assert found
     assert problem(found)
-    found = _CLAIM.search("1.00 <!-- fig7 nobody ratio_to_cooperative of mixed -->")
+    found = CLAIM.search("1.00 <!-- fig7 nobody ratio_to_cooperative of mixed -->")
     assert found
     assert problem(found) == f"no row has {found.group()}"
+
+
+def test_other_results_renew_the_numbers_of_a_document() -> None:
+    text = (
+        "It is 0.1 to 0.2 <!-- fig4a handover ratio_to_cooperative -->, "
+        "7 <!-- simulator - worst_error -->."
+    )
+    told = renewed(text, RESULTS)
+    assert "0.1 to 0.2" not in told
+    assert renewed(told, RESULTS) == told
+    assert all(problem(found) is None for found in CLAIM.finditer(told))
 
 
 def test_what_is_kept_tells_where_and_of_what_it_is() -> None:

@@ -17,6 +17,7 @@ from unis.bench.paper.cases import FULL, HANDED, LOAD, MAIN, QUICK, SAME, TUNED,
 from unis.bench.paper.evaluation import FIGURES, Settings, evaluate
 from unis.bench.paper.figure import Found
 from unis.bench.paper.measured import Measured, Window, latency_us, seconds_of
+from unis.bench.paper.virtual import Calibrated
 from unis.chain.load import LoadedChain
 from unis.cli.paper_command import csv_of
 from unis.measure.disturbance import Disturbance
@@ -158,7 +159,7 @@ def test_a_chain_agrees_unless_unis_is_certainly_slower(unis: float, verdict: st
     assert one.ratio_to_paper_k.median == pytest.approx(unis)
     assert one.ratio_to_fused
     assert {row.policy for row in rows} == {"unis", "cooperative", "fused"}
-    assert [point.x for point in figure.plots[0].series[arms.PRIORITY]] == [1, 2, 3, 4, 5, 6, 7]
+    assert [point.x for point in figure.plots[0].series[arms.PRIORITY]] == [*range(2, 8)]
 
 
 def test_the_best_distance_is_that_with_the_most_not_the_papers() -> None:
@@ -319,7 +320,9 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(evaluation, "measure", of)
     mpps = {arms.PRIORITY: 9.0, arms.HANDOVER: 9.0, arms.PAPER_K: 10.0}
     monkeypatch.setattr(evaluation, "simulate_case", lambda *_: mpps)
-    monkeypatch.setattr(evaluation, "calibrated", lambda *_: MachineCosts(switch_ns=8000))
+    monkeypatch.setattr(
+        evaluation, "calibrated", lambda *_: Calibrated(MachineCosts(switch_ns=8000))
+    )
     both = {arm: {"s1": 5.0} for arm in (arms.PRIORITY, arms.PAPER_K)}
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {"c": both})
     monkeypatch.setattr(scale, "_mpps", lambda *at: 50 / at[2] / at[3])

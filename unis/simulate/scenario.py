@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from unis import links
 from unis.chain.load import LoadedChain
@@ -69,12 +70,14 @@ def scenario(
     machine: MachineCosts,
     *,
     controller: str | None = None,
+    factors: Mapping[str, float] = MappingProxyType({}),
     seed: int = 1,
     trace: bool = False,
 ) -> pb.Scenario:
     """One run of the simulator. `costs` by function; ScenarioError names those that lack one.
 
-    `controller`: the file's, unless given; all that are not hand-over preempt alike.
+    `controller`: the file's, unless given; all that are not hand-over preempt alike. `factors`: a
+    function's own chain factor.
     """
     file = chain.file
     missing = [name for name in file.functions if name not in costs]
@@ -92,7 +95,11 @@ def scenario(
     return pb.Scenario(
         functions=[
             _function(
-                name, file.function(name), costs[name], shares(file.traffic), machine.chain_factor
+                name,
+                file.function(name),
+                costs[name],
+                shares(file.traffic),
+                factors.get(name, machine.chain_factor),
             )
             for name in file.functions
         ],

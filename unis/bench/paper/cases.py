@@ -123,7 +123,8 @@ def chain_case(
 def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
     """The chain, and the same work in one process."""
     latency = length in extent.latency_lengths.get(cost, ())
-    figures = {*_FIGURES[cost], *(["fig5"] if latency else [])}
+    # One alone has nobody to share its CPU with: it only says how many fit.
+    figures = {"fig6"} if length == 1 else {*_FIGURES[cost], *(["fig5"] if latency else [])}
     if length == _LENGTH_LOOKED_INTO:
         figures |= {*_LOOKED_INTO.get(cost, ())}
     sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}

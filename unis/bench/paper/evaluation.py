@@ -29,6 +29,7 @@ from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
 from unis.bench.paper.simulated import FIGURES as SIMULATED
 from unis.bench.paper.simulated import agreement, simulate_case, simulate_table
+from unis.bench.paper.virtual import Calibrated
 from unis.measure import disturbance
 from unis.plan.machine import Machine
 from unis.report.evaluation import Figure, Results, Row
@@ -122,19 +123,19 @@ def put_together(
     """Simulates what is simulated, and judges."""
     by_key = {case.key: case for case in wanted}
     simulated = {}
-    machines: dict[str, MachineCosts] = {}
+    known: dict[str, Calibrated] = {}
     for key, of in measured.items():
         case = by_key[key]
         if not can_calibrate(case):
             continue
         report(f"calibrating the simulator by {key}")
-        machines[key] = machine_costs = calibrated(case, of)
+        known[key] = by = calibrated(case, of)
         if case.figures & {*SIMULATED} & {*settings.only}:
-            simulated[key] = simulate_case(case, of, machine_costs)
-    several = simulate_table(measured, machines, report) if "table1" in settings.only else {}
+            simulated[key] = simulate_case(case, of, by)
+    several = simulate_table(measured, known, report) if "table1" in settings.only else {}
     of_scale = None
     if "scale" in settings.only:
-        of_scale = scale.simulated(_switching(machines.values()), report)
+        of_scale = scale.simulated(_switching([by.machine for by in known.values()]), report)
     found = Found(by_key, measured, several, of_scale)
     figures: list[Figure] = []
     rows: list[Row] = []
@@ -155,7 +156,7 @@ def put_together(
         },
         figures=figures,
         rows=rows,
-        simulator=agreement(by_key, measured, simulated, machines),
+        simulator=agreement(by_key, measured, simulated, known),
         disturbed=disturbance.remark(of.disturbed for of in measured.values()),
     )
 

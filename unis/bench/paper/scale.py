@@ -6,10 +6,11 @@ which it looks at no core.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from unis.bench.paper import arms
+from unis.bench.paper import arms, ticks
 from unis.bench.paper.cases import GAMMA, RING
+from unis.bench.paper.ticks import Ticks
 from unis.bench.synthetic import Stage, chain_of
 from unis.report.evaluation import Figure, Plot, Point
 from unis.simulate.run import simulate
@@ -33,6 +34,7 @@ class Scale:
     by_interval: Mapping[tuple[float, int], float]  # (T, functions a core), on one core
     by_functions: Mapping[int, float]  # a core, on one core
     switch_us: float
+    ticks: Ticks = field(default_factory=dict)
 
 
 def simulated(machine: MachineCosts, report: Callable[[str], None]) -> Scale:
@@ -49,6 +51,7 @@ def simulated(machine: MachineCosts, report: Callable[[str], None]) -> Scale:
         },
         {functions: _mpps(machine, 1, functions, 1.0) for functions in FUNCTIONS},
         machine.switch_ns / 1e3,
+        ticks.measured(report),
     )
 
 
@@ -74,8 +77,9 @@ def figure(scale: Scale) -> Figure:
         + ", ".join(f"{count:g} cores of {functions}" for functions, count in most.items())
         + "; T up to "
         + ", ".join(f"{us:g} µs with {functions}" for functions, us in longest.items())
-        + ".",
-        verdict="not in the paper", why="", source=["simulated"],
+        + "." + _told(scale.ticks),
+        verdict="not in the paper", why="",
+        source=["simulated", *(["measured"] if scale.ticks else [])],
         plots=[
             _plot("cores, one thread of the scheduler", "cores", cores),
             _plot("T, one core", "T, µs", intervals),
@@ -85,8 +89,33 @@ def figure(scale: Scale) -> Figure:
                     arms.PRIORITY: [Point(x=x, y=y) for x, y in scale.by_functions.items()]
                 },
             ),
+            *_tick_plots(scale.ticks),
         ],
     )  # fmt: skip
+
+
+def _told(of: Ticks) -> str:
+    if not of:
+        return ""
+    least, most = CORES[0], CORES[-1]
+    return (
+        f" Without system calls a tick of {least} and of {most} cores of {ticks.FUNCTIONS} takes "
+        + ", ".join(
+            f"{ns[least]:,.0f} and {ns[most]:,.0f} ns where {what}" for what, ns in of.items()
+        )
+        + " (measured)."
+    )
+
+
+def _tick_plots(of: Ticks) -> list[Plot]:
+    if not of:
+        return []
+    series = {
+        what: [Point(x=cores, y=ns / 1e3) for cores, ns in by_cores.items()]
+        for what, by_cores in of.items()
+    }
+    title = f"a tick of all cores, {ticks.FUNCTIONS} functions a core, measured"
+    return [Plot(kind="lines", title=title, x="cores", y="µs", series=series)]
 
 
 def _plot(title: str, x: str, of: Mapping[int, Sequence[tuple[float, float]]]) -> Plot:

@@ -7,24 +7,24 @@ from unis.bench.paper import arms
 from unis.bench.paper.cases import CONFIGURATIONS, Case, paths_of, table_chain
 from unis.bench.paper.measured import Measured
 from unis.bench.paper.rows import ratio
-from unis.bench.paper.virtual import chain_mpps, mpps_of
+from unis.bench.paper.virtual import Calibrated, chain_mpps, mpps_of
 from unis.report.evaluation import Agreement, SimulatedPoint
-from unis.simulate.scenario import CostOf, MachineCosts
+from unis.simulate.scenario import CostOf
 
 _HELD = (arms.PRIORITY, arms.HANDOVER)  # against the machine
 FIGURES = ("fig4a", "fig4b", "fig7", "fig8")
 
 
-def simulate_case(case: Case, measured: Measured, machine: MachineCosts) -> dict[str, float]:
+def simulate_case(case: Case, measured: Measured, by: Calibrated) -> dict[str, float]:
     """Mpps of UNiS as in the paper, under hand-over, and of co-operative functions."""
-    return {arm: mpps_of(case, measured, arm, machine) for arm in (*_HELD, arms.PAPER_K)}
+    return {arm: mpps_of(case, measured, arm, by) for arm in (*_HELD, arms.PAPER_K)}
 
 
 def agreement(
     cases: Mapping[str, Case],
     measured: Mapping[str, Measured],
     simulated: Mapping[str, Mapping[str, float]],
-    machines: Mapping[str, MachineCosts],
+    by: Mapping[str, Calibrated],
 ) -> Agreement:
     """Ratios of the simulator beside those of the machine."""
     points: list[SimulatedPoint] = []
@@ -42,8 +42,8 @@ def agreement(
                     arm=arm,
                     measured=found.median,
                     simulated=mpps[arm] / mpps[arms.PAPER_K],
-                    switch_us=machines[key].kernel_switch_ns / 1e3,
-                    chain_factor=machines[key].chain_factor,
+                    switch_us=by[key].machine.kernel_switch_ns / 1e3,
+                    chain_factor=by[key].machine.chain_factor,
                 )
             )
     return Agreement.of(points)
@@ -51,11 +51,11 @@ def agreement(
 
 def simulate_table(
     measured: Mapping[str, Measured],
-    machines: Mapping[str, MachineCosts],
+    by: Mapping[str, Calibrated],
     report: Callable[[str], None],
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Mpps by chain, by arm, of the configurations of Table 1 that were not measured."""
-    medium = [key for key in machines if key.startswith("medium-")]
+    medium = [key for key in by if key.startswith("medium-")]
     if not medium:
         return {}
     key = medium[-1]
@@ -69,6 +69,7 @@ def simulate_table(
         chain = table_chain(paths_of(name, (1, 2)))
         costs: dict[str, CostOf] = dict.fromkeys(chain.file.functions, ns)
         found[name] = {
-            arm: chain_mpps(chain, costs, arm, machines[key]) for arm in (*_HELD, arms.PAPER_K)
+            arm: chain_mpps(chain, costs, arm, Calibrated(by[key].machine))
+            for arm in (*_HELD, arms.PAPER_K)
         }
     return found
