@@ -73,7 +73,7 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     demo = str(built.clone() / "examples" / "demo.yaml")
     simulate = ("simulate", demo, "--policy", "unis", "--seconds", "0.1", "--calibrated")
-    assert "run `unis calibrate`" in machine.unis(*simulate, code=1)
+    assert "run `unis calibrate`" in machine.unis(*simulate, code=2)
     assert "of which nobody runs" in machine.unis("calibrate")
     costs = json.loads((tmp_path / "unis" / "calibration.json").read_text())["costs"]
     assert 1_000 < costs["kernel_switch_ns"] < costs["switch_ns"] < 100_000
