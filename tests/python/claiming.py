@@ -28,8 +28,7 @@ chains:
 """
 
 
-def own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+def hugepages_there(monkeypatch: pytest.MonkeyPatch) -> None:
     need_root()
     monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
     monkeypatch.setattr(hugepages, "free_mb", lambda: 1000)

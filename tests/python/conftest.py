@@ -14,12 +14,14 @@ settings.register_profile("unis", deadline=None)
 settings.load_profile("unis")
 
 
-@pytest.fixture
-def own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def own_runs(tmp_path: Path) -> Iterator[None]:
+    """Runs and caches of its own: those of this machine, also of a killed run, are let be."""
     before = os.sched_getaffinity(0)
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield
+    with pytest.MonkeyPatch.context() as patch:  # what a test undoes is not ours
+        patch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        yield
     os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
 
 

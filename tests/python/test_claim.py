@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.python.claiming import claimed, own_runs, plan, taken
+from tests.python.claiming import claimed, hugepages_there, plan, taken
 from unis import built
 from unis.cli.app import app
 from unis.plan.model import Plan
@@ -40,8 +40,8 @@ from unis.runtime.state import RUN_MARK, Phase, RunState
 
 
 @pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_runs(monkeypatch, tmp_path)
+def _hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
+    hugepages_there(monkeypatch)
 
 
 def built_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_full_disk_is_told_and_leaves_no_run(
             start(plan(tmp_path, "one", 1))
         assert caught.value.exit_code == 1
         monkeypatch.undo()
-        own_runs(monkeypatch, tmp_path)
+        hugepages_there(monkeypatch)
         assert [state.phase for _, state in all_runs() if not state.undone()] == []
 
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,8 @@ STUBBORN = (
 
 
 @pytest.fixture(autouse=True)
-def _fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    before = os.sched_getaffinity(0)
+def _fit() -> None:
     keep_off({CPU})
-    yield
-    os.sched_setaffinity(0, before)
 
 
 def make_run(

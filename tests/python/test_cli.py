@@ -18,7 +18,6 @@ from unis.runtime.doctor.finding import Level
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase
 
-pytestmark = pytest.mark.usefixtures("own_runs")
 SIMULATED = built.clone() / "examples" / "two-cores.yaml"
 DEMO = built.clone() / "examples" / "demo.yaml"
 
@@ -129,7 +128,6 @@ def test_clean_up_that_fails_fails_the_command(
     assert directory.event_log.exists(), "logs are kept"
     assert run("ps")[0] == 1
     monkeypatch.undo()
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
     assert run("down")[0] == 0
 
 

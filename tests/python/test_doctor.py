@@ -8,8 +8,6 @@ from tests.python.commands import stale_run
 from unis.runtime.doctor import machine
 from unis.runtime.doctor.finding import Level
 
-pytestmark = pytest.mark.usefixtures("own_runs")
-
 
 def far(monkeypatch: pytest.MonkeyPatch, took: dict[int, float | None]) -> None:
     """Lets a cache line take so many ns from CPU 0 to another."""

@@ -1,7 +1,6 @@
 """`unis estimate`, but for the estimating."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ FUNCTION = {"program": "/bin/true", "cpu": 1, "cost_ns": 50}
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions that the engine was asked for; the machine is let be."""
     asked: list[str] = []
     costs: dict[str, Cost] = {}
@@ -31,12 +30,8 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[s
     def running(*_: object) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(estimate=estimate, costs=costs)
 
-    before = os.sched_getaffinity(0)
     monkeypatch.setattr(running_module, "running", running)
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield asked
-    os.sched_setaffinity(0, before)
+    return asked
 
 
 def test_functions_with_a_memif_to_another_are_measured_alone(

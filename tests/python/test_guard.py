@@ -56,11 +56,9 @@ def returned(path: Path) -> int:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunDirectory]:
+def run(tmp_path: Path) -> RunDirectory:
     """A run whose launcher, we, lives and minds nothing."""
     need_real_time()
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    before = os.sched_getaffinity(0)
     keep_off({CPU})
     directory = RunDirectory(tmp_path / "run" / "runs" / "test")
     directory.make()
@@ -70,8 +68,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunDirector
             platform_cpus=[0], hugepages_mb=0, launcher=ProcessId.me(),
         )
     )  # fmt: skip
-    yield directory
-    os.sched_setaffinity(0, before)
+    return directory
 
 
 @dataclass

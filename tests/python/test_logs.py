@@ -26,8 +26,6 @@ from unis.runtime.process import ProcessId
 from unis.runtime.run import Run
 from unis.runtime.state import Phase
 
-pytestmark = pytest.mark.usefixtures("own_runs")
-
 
 def test_logs_outlast_the_run(tmp_path: Path) -> None:
     directory = stale_run(tmp_path)

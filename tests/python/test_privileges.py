@@ -58,10 +58,7 @@ def function(folder: Path) -> FunctionPlan:
     )  # fmt: skip
 
 
-def test_a_folder_is_roots_till_it_is_given_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+def test_a_folder_is_roots_till_it_is_given_away(tmp_path: Path) -> None:
     mine = function(folders.folders_directory() / "x.a")
     assert mine.folder
     folders.make(mine)

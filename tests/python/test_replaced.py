@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.claiming import own_runs, plan, taken
+from tests.python.claiming import hugepages_there, plan, taken
 from tests.python.spinning import SPIN, identity, process
 from unis.cli import run_commands
 from unis.runtime.directory import run_directory
@@ -18,8 +18,8 @@ from unis.runtime.state import Phase
 
 
 @pytest.fixture(autouse=True)
-def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_runs(monkeypatch, tmp_path)
+def _hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
+    hugepages_there(monkeypatch)
 
 
 def stopped(tmp_path: Path) -> Run:

@@ -10,8 +10,6 @@ from unis import built
 from unis.cli import run_commands
 from unis.runtime import claim, hugepages, supervisor
 
-pytestmark = pytest.mark.usefixtures("own_runs")
-
 
 @pytest.mark.parametrize("command", ["up", "restart"])
 def test_the_background_may_have_every_cpu_that_we_had(

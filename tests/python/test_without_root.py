@@ -11,8 +11,6 @@ from unis.runtime.costs import known_costs
 from unis.runtime.directory import RunDirectory
 from unis.runtime.process import ProcessId
 
-pytestmark = pytest.mark.usefixtures("own_runs")
-
 
 def test_a_plan_says_that_other_runs_could_not_be_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
