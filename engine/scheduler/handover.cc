@@ -12,6 +12,11 @@ constexpr Nanoseconds kGrace = 200'000;
 // What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
 // cache line each.
 constexpr Nanoseconds kLongestQuiet = 50'000;
+// An egress that was seen full is watched more closely for so long. One whose reader is in the same
+// line never is: nobody takes more in a turn than fits. A reader on another core may fall behind.
+constexpr Nanoseconds kWatchFull = 5'000'000;
+// Who was asked to leave a full egress is looked at again after so long.
+constexpr Nanoseconds kAskAgain = 5'000;
 
 }  // namespace
 
@@ -62,19 +67,24 @@ std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexce
   return std::nullopt;
 }
 
-// Whether the current task has packets for an egress that is full.
+// Whether the current task has packets for an egress with more than is allowed.
 bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
+  bool loses = false;
   for (std::uint32_t i = 0; i < task.paths; ++i) {
-    const PathState& path = paths_[task.first_path + i];
+    PathState& path = paths_[task.first_path + i];
     const std::int64_t below = BelowMax(path);
-    if (below <= 0) {
-      if (monitor_.NumPkts(path.in) > 0) return true;
-      continue;  // there is nothing to lose
-    }
-    quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
+    const bool blocked = below <= 0 && monitor_.NumPkts(path.in) > 0;
+    loses |= blocked;
+    if (blocked && monitor_.NumPkts(path.out) + kUsualBurst > monitor_.PktCap(path.out))
+      path.full_at = now;
+    if (path.full_at == kNeverFull || now - path.full_at >= kWatchFull) continue;
+    if (blocked)
+      quiet_until_ = std::min(quiet_until_, now + kAskAgain);
+    else if (below > 0)
+      quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
   }
-  return false;
+  return loses;
 }
 
 // Of the tasks that do not pass the CPU on, the first with work; none if one of the line that has

@@ -38,7 +38,7 @@ struct LineTest : HandoverTest {
 
 TEST_F(LineTest, FollowsTheTurnsAndSwitchesNobody) {
   for (TaskIndex i = 1; i <= 6; ++i) {
-    Begins(i % 3, i * 30 * kT);
+    Begins(i % 3, i * 60 * kT);
     EXPECT_EQ(rig.Current(0), i % 3);
   }
   EXPECT_TRUE(rig.controller.switches.empty());
@@ -52,7 +52,7 @@ TEST_F(LineTest, ATaskWithoutWorkIsLeftInItsTurn) {
 }
 
 TEST_F(LineTest, OneThatNoLongerPollsIsPreempted) {
-  rig.TickAt(2 * kSlice);
+  rig.TickAt(kSlice + 150'000);
   EXPECT_TRUE(rig.controller.switches.empty()) << "its cost may be wrong";
   rig.TickAt(kSlice + 200'001);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
@@ -61,7 +61,7 @@ TEST_F(LineTest, OneThatNoLongerPollsIsPreempted) {
 
 TEST_F(LineTest, AnotherTurnOfTheSameTaskBeginsAnew) {
   Begins(0, kSlice);
-  rig.TickAt(2 * kSlice + 200'000);
+  rig.TickAt(2 * kSlice + 170'000);
   EXPECT_TRUE(rig.controller.switches.empty());
   rig.TickAt(2 * kSlice + 230'000);
   EXPECT_EQ(rig.controller.switches.size(), 1u);
@@ -94,7 +94,28 @@ TEST_F(LineTest, AFullEgressWithoutPacketsInFrontIsNotLookedAtEachTick) {
 }
 
 // A look costs the tasks a cache line each.
-TEST_F(LineTest, LooksAgainBeforeTheEgressCanBeFull) {
+TEST_F(LineTest, AnEgressThatWasNotFullIsLookedAtSeldom) {
+  rig.monitor.packets[1] = kThetaMax - 1;
+  rig.TickAt(kT);
+  const int looks = rig.controller.looks;
+  rig.TickAt(50 * kT);
+  EXPECT_EQ(rig.controller.looks, looks);
+  rig.monitor.packets[1] = kThetaMax;  // it is asked to leave; nothing is lost yet
+  rig.TickAt(51 * kT);
+  rig.TickAt(100 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 1);
+  EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0}));
+}
+
+TEST_F(LineTest, WhoFillsAFullEgressIsAskedAgainSoon) {
+  rig.monitor.packets[1] = kCapacity - 31;
+  for (int i = 1; i <= 10; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0, 0}));
+}
+
+TEST_F(LineTest, LooksAgainBeforeAnEgressThatWasFullCanBeFull) {
+  rig.monitor.packets[1] = kCapacity;
+  rig.TickAt(kT);
   rig.monitor.packets[1] = kThetaMax - 40;  // 40 packets of 100 ns, a quarter of that: 1 µs
   rig.TickAt(10 * kT);
   const int looks = rig.controller.looks;
@@ -106,6 +127,10 @@ TEST_F(LineTest, LooksAgainBeforeTheEgressCanBeFull) {
   EXPECT_EQ(rig.controller.looks, looks + 2) << "a quarter of the egress is 38 µs";
   rig.TickAt(51 * kT);
   EXPECT_EQ(rig.controller.looks, looks + 3);
+  rig.monitor.packets[1] = kThetaMax - 40;
+  Begins(0, 6'000 * kT);  // long after
+  rig.TickAt(6'049 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 4);
 }
 
 TEST_F(LineTest, WhileATraceIsTakenEachTickLooks) {

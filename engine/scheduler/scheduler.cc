@@ -11,7 +11,6 @@ namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
 constexpr std::uint32_t kFirstQuota = 2048;           // packets
-constexpr double kUsualBurst = 32;                    // packets
 constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
 }  // namespace

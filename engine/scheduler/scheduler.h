@@ -19,7 +19,8 @@
 
 namespace unis {
 
-inline constexpr std::uint32_t kBatch = 64;  // packets a burst (section 4.5)
+inline constexpr std::uint32_t kBatch = 64;       // packets a burst (section 4.5)
+inline constexpr std::uint32_t kUsualBurst = 32;  // packets a burst of DPDK's examples
 
 // As they stand here, the printed algorithm.
 struct SchedulerSettings {
@@ -115,13 +116,15 @@ class alignas(64) Scheduler {
   static constexpr Slot kNone = ~Slot{0};
   static constexpr Nanoseconds kNotDenied = -1;
   static constexpr Nanoseconds kNotIdle = -1;
+  static constexpr Nanoseconds kNeverFull = -1;
 
   struct PathState {
     LinkIndex in, out;
     FunctionIndex function;
-    std::uint32_t theta_max;  // packets in `out`
-    double quota;             // γ · capacity of `out`, packets
-    double most_lead;         // packets: as many are worth a switch, however long the lead
+    std::uint32_t theta_max;           // packets in `out`
+    double quota;                      // γ · capacity of `out`, packets
+    double most_lead;                  // packets: as many are worth a switch, however long the lead
+    Nanoseconds full_at = kNeverFull;  // when `out` was seen full last, with packets in `in`
   };
 
   // Whether packets were taken from an ingress, put into an egress.
