@@ -12,8 +12,9 @@ constexpr Nanoseconds kGrace = 200'000;
 // What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
 // cache line each.
 constexpr Nanoseconds kLongestQuiet = 50'000;
-// An egress that was seen full is watched more closely for so long. One whose reader is in the same
-// line never is: nobody takes more in a turn than fits. A reader on another core may fall behind.
+// An egress that was seen full is watched more closely for so long. Where its reader is in the same
+// line it hardly ever is, for nobody takes more in a turn than fits; a reader on another core may
+// fall behind.
 constexpr Nanoseconds kWatchFull = 5'000'000;
 // Who was asked to leave a full egress is looked at again after so long.
 constexpr Nanoseconds kAskAgain = 5'000;
@@ -61,7 +62,9 @@ void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexce
 std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
   if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
   quiet_until_ = QuietAtMost(now + kLongestQuiet);
-  if (settings_.occupancy && LosesPackets(now)) controller_.AskToPassOn(Current());
+  // One that is alone would only pass the CPU on to itself.
+  const bool others = tasks_.size() > 1;
+  if (settings_.occupancy && others && LosesPackets(now)) controller_.AskToPassOn(Current());
   const bool traced = observer_ != nullptr && observer_->wants();
   if (all_pass_on_ && !traced) watch_ = quiet_until_;
   return std::nullopt;
@@ -73,11 +76,11 @@ bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   bool loses = false;
   for (std::uint32_t i = 0; i < task.paths; ++i) {
     PathState& path = paths_[task.first_path + i];
-    const std::int64_t below = BelowMax(path);
+    const std::uint32_t held = monitor_.NumPkts(path.out);
+    const std::int64_t below = std::int64_t{path.theta_max} - held;
     const bool blocked = below <= 0 && monitor_.NumPkts(path.in) > 0;
     loses |= blocked;
-    if (blocked && monitor_.NumPkts(path.out) + kUsualBurst > monitor_.PktCap(path.out))
-      path.full_at = now;
+    if (blocked && held + kUsualBurst > monitor_.PktCap(path.out)) path.full_at = now;
     if (path.full_at == kNeverFull || now - path.full_at >= kWatchFull) continue;
     if (blocked)
       quiet_until_ = std::min(quiet_until_, now + kAskAgain);

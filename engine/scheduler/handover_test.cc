@@ -113,6 +113,17 @@ TEST_F(LineTest, WhoFillsAFullEgressIsAskedAgainSoon) {
   EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0, 0}));
 }
 
+struct AloneTest : HandoverTest {
+  AloneTest() : HandoverTest(Apart(1), {0}, 2) {}
+};
+
+TEST_F(AloneTest, ItIsNotAskedToPassTheCpuOnToItself) {
+  rig.monitor.packets[1] = kCapacity;
+  for (int i = 1; i <= 100; ++i) rig.TickAt(i * kT);
+  EXPECT_TRUE(rig.controller.asked.empty());
+  EXPECT_LE(rig.controller.looks, 3);
+}
+
 TEST_F(LineTest, LooksAgainBeforeAnEgressThatWasFullCanBeFull) {
   rig.monitor.packets[1] = kCapacity;
   rig.TickAt(kT);
