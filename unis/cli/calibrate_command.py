@@ -20,8 +20,9 @@ def calibrate(as_json: JsonOption = False) -> None:
     Two short chains are brought up, of light and of medium functions. Fitted to their windows are
     what a switch by priority takes and what a packet costs a function between others by what it
     costs alone; a yield, source, sink and the scheduler's call the engine measures itself. What is
-    found is kept for `unis simulate --calibrated`. A machine that others share may be another in an
-    hour.
+    found is printed and kept in ~/.cache/unis for `unis simulate --calibrated` by the same user. A
+    machine that others share may be another in an hour. Needs root, hugepages, what `make build`
+    builds and two CPUs that do nothing else.
 
     Example: unis calibrate && unis simulate examples/demo.yaml --calibrated
     """

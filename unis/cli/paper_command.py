@@ -42,6 +42,8 @@ def paper(
 
     Every figure of its sections 3 and 5, with a verdict. Writes report.html, results.json and
     results.csv. What an interrupted call has measured is taken over by the next of the same kind.
+    Takes less than half an hour; needs root, hugepages, what `make build` builds and two CPUs that
+    do nothing else.
 
     Example: unis bench paper --quick -o build/bench
     """

@@ -41,7 +41,7 @@ def counts(figures: Sequence[Figure]) -> str:
         word: sum(figure.verdict == word for figure in figures)
         for word in ("agrees", "differs", "cannot be had here")
     }
-    measured = sum("measured" in figure.source for figure in figures)
+    measured = sum("measured" in one.source for one in figures if one.verdict in said)
     return (
         f"Of {sum(said.values())} figures {said['agrees']} agree with the paper, {said['differs']} "
         f"differ and {said['cannot be had here']} cannot be had here; {measured} were measured."

@@ -30,7 +30,9 @@ def kept() -> Calibration:
     try:
         found = Calibration.model_validate_json(_file().read_text())
     except (OSError, ValidationError):
-        raise ScenarioError("nothing is calibrated here: run `unis calibrate`") from None
+        raise ScenarioError(
+            f"no calibration in {_file()}: run `unis calibrate` as the same user"
+        ) from None
     if found.cpu_model != cpu_model():
         raise ScenarioError(
             f"{_file()} is of another CPU ({found.cpu_model}): run `unis calibrate`"

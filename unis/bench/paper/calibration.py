@@ -1,8 +1,8 @@
 """What the simulator must know of the machine, from windows that it is not judged by.
 
 What a packet costs between other functions: from co-operative windows at distances other than the
-paper's. What a switch by priority takes: from windows with slices of a third, in which there are
-three times as many. Windows of one round are held against each other, so a machine that changes
+paper's. What a switch by priority takes: from windows with slices that fill 25 % of the ring, in
+which there are three times as many. Windows of one round are held against each other, so a machine that changes
 its speed meanwhile changes little. What is left (source, sink, a yield, the scheduler's call) the
 engine measures itself.
 """

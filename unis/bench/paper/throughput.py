@@ -21,7 +21,7 @@ from unis.report.evaluation import Figure, Plot, Point, Row, Source
 
 _SWITCH = (
     "a switch by priority is an interrupt into a virtual CPU here and takes "
-    "{switch:.0f} µs, of which the paper's machine knew little"
+    "{switch:.0f} µs; the paper's machine was not virtual"
 )
 _NOTHING = 1e-9  # Mpps
 _COSTS = ("light", "medium", "heavy")
