@@ -2,9 +2,9 @@
 
 What a packet costs between other functions: from co-operative windows at distances other than the
 paper's. What a switch by priority takes: from windows with slices that fill 25 % of the ring, in
-which there are three times as many. Windows of one round are held against each other, so a machine that changes
-its speed meanwhile changes little. What is left (source, sink, a yield, the scheduler's call) the
-engine measures itself.
+which there are three times as many. Windows of one round are held against each other, so a machine
+that changes its speed meanwhile changes little. What is left (source, sink, a yield, the
+scheduler's call) the engine measures itself.
 """
 
 import math
