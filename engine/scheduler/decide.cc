@@ -5,6 +5,13 @@
 #include "engine/scheduler/scheduler.h"
 
 namespace unis {
+namespace {
+
+// A slice is prolonged to so many at most, and not for such a share of one.
+constexpr Nanoseconds kMostSlices = 4;
+constexpr Nanoseconds kNearSlice = 8;
+
+}  // namespace
 
 // Till then nobody need look at `packets` that are to be done, less the lead. A quarter of the time
 // that they take by the cost: one that was measured alone, from another CPU's cache, may be three
@@ -29,7 +36,7 @@ std::int64_t Scheduler::BelowMax(const PathState& path) const noexcept {
 }
 
 std::optional<SwitchReason> Scheduler::LeaveReason(Nanoseconds now) noexcept {
-  if (slice_end_ - now <= settings_.lead) return SwitchReason::kSliceExpired;
+  if (slice_end_ - now <= settings_.lead && !Prolongs(now)) return SwitchReason::kSliceExpired;
   if (!settings_.occupancy) return std::nullopt;
   if (ranks_) return LeaveReasonOfPaths(now);
   const PathState& path = paths_[tasks_[current_].first_path];
@@ -41,6 +48,24 @@ std::optional<SwitchReason> Scheduler::LeaveReason(Nanoseconds now) noexcept {
   quiet_until_ =
       std::min(quiet_until_, QuietUntil(now, std::min(above, below), cost, settings_.lead));
   return std::nullopt;
+}
+
+// A slice is as long as filling γ of the egress takes. One that was too short for that, for the
+// cost has risen or somebody else had the CPU, goes on until as many packets were taken.
+bool Scheduler::Prolongs(Nanoseconds now) noexcept {
+  const TaskState& task = tasks_[current_];
+  if (!settings_.occupancy || !Follows(task) || task.paths > 1) return false;
+  const double quota = paths_[task.first_path].quota;
+  const auto taken = static_cast<std::uint16_t>(TakenBy(task) - taken_before_);
+  if (taken == 0 || quota > std::numeric_limits<std::uint16_t>::max()) return false;
+  const auto pace = static_cast<double>(now - settled_) / taken;
+  const Nanoseconds longest = std::min(kMostSlices * slice_, kLongestFollowed);
+  const Nanoseconds end =
+      std::min(now + static_cast<Nanoseconds>((quota - taken) * pace), settled_ + longest);
+  if (end - now <= settings_.lead + slice_ / kNearSlice) return false;
+  slice_end_ = end;
+  quiet_until_ = QuietAtMost(slice_end_ - settings_.lead);
+  return true;
 }
 
 // A path that holds packets and is blocked loses them; work on any path is reason to stay.

@@ -134,6 +134,69 @@ TEST(FollowTest, ALazySchedulerFollowsToo) {
   EXPECT_NEAR(tasks.rig.costs.Ns(1), kCost / 2, 0.05 * kCost / 2);
 }
 
+// What the tasks took in each of their turns that are over.
+std::vector<std::uint32_t> TurnsOf(Working& tasks, Nanoseconds time) {
+  std::vector<std::uint32_t> turns;
+  std::uint16_t before = 0;
+  for (const Nanoseconds end = tasks.now + time; tasks.now < end;) {
+    const TaskIndex task = tasks.rig.Current(0);
+    tasks.Tick();
+    if (tasks.rig.Current(0) == task) continue;
+    turns.push_back(static_cast<std::uint16_t>(tasks.rig.monitor.received[2 * task] - before));
+    before = tasks.rig.monitor.received[2 * tasks.rig.Current(0)];
+  }
+  return turns;
+}
+
+TEST(ProlongTest, ASliceThatIsTooShortGoesOnUntilTheEgressIsFilled) {
+  SchedulerSettings settings = Online();
+  settings.slice_factor = 1.0 / 3;
+  Working tasks(settings);
+  const auto turns = TurnsOf(tasks, 10 * kSlice);
+  ASSERT_GE(turns.size(), 8u);
+  for (const std::uint32_t turn : turns) EXPECT_NEAR(turn, kThetaMax, 2 * kBatch);
+}
+
+TEST(ProlongTest, NotAsPrintedNorWithoutTheOptimisation) {
+  for (const bool online : {false, true}) {
+    SchedulerSettings settings;
+    settings.slice_factor = 1.0 / 3;
+    settings.online_cost = online;
+    settings.occupancy = !online;
+    Working tasks(settings);
+    for (const std::uint32_t turn : TurnsOf(tasks, 10 * kSlice))
+      EXPECT_NEAR(turn, kThetaMax / 3, 2 * kBatch);
+  }
+}
+
+TEST(ProlongTest, ACostThatHasJumpedIsMadeGoodInTheSameTurn) {
+  Working tasks;
+  tasks.RunFor(kSlice + 10 * kT);
+  ASSERT_EQ(tasks.rig.Current(0), 1u);
+  tasks.cost[1] = 3 * kCost;
+  const auto turns = TurnsOf(tasks, 4 * kSlice);
+  ASSERT_FALSE(turns.empty());
+  EXPECT_NEAR(tasks.now, 5 * kSlice, kSlice);
+  EXPECT_GE(turns[0], kThetaMax - 2 * kBatch);
+}
+
+TEST(ProlongTest, NoTurnIsLongerThanFourSlices) {
+  Working tasks;
+  tasks.cost[0] = 10 * kCost;
+  tasks.RunFor(4 * kSlice - 2 * kT);
+  EXPECT_EQ(tasks.rig.Current(0), 0u);
+  tasks.RunFor(4 * kT);
+  EXPECT_EQ(tasks.rig.Current(0), 1u);
+  EXPECT_EQ(tasks.rig.controller.switches.size(), 1u);
+}
+
+TEST(ProlongTest, OneThatTakesNothingIsLeftAtTheEndOfItsSlice) {
+  Working tasks;
+  tasks.cost[0] = 1e9;
+  tasks.RunFor(kSlice + 2 * kT);
+  EXPECT_EQ(tasks.rig.Current(0), 1u);
+}
+
 // Each passes the CPU on after half of a link's packets, and is seen to do so.
 struct Handing final : Working {
   Handing() : Working(Settings(), Apart(2), 4, {0, 1}) {}

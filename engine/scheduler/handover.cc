@@ -12,11 +12,9 @@ constexpr Nanoseconds kGrace = 200'000;
 // What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
 // cache line each.
 constexpr Nanoseconds kLongestQuiet = 50'000;
-// An egress that was seen full is watched more closely for so long. Where its reader is in the same
-// line it hardly ever is, for nobody takes more in a turn than fits; a reader on another core may
-// fall behind.
+// Where an egress was seen full, the core is looked at so often for so long, whoever runs: who
+// fills it is asked again soon, also in a turn that nobody has seen begin.
 constexpr Nanoseconds kWatchFull = 5'000'000;
-// Who was asked to leave a full egress is looked at again after so long.
 constexpr Nanoseconds kAskAgain = 5'000;
 
 }  // namespace
@@ -60,31 +58,33 @@ void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexce
 
 // It no longer polls. One whose egress is full is only asked.
 std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
+  // A trace sees each turn, and changes nothing.
+  if (all_pass_on_ && now < quiet_until_) return std::nullopt;
   if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
   quiet_until_ = QuietAtMost(now + kLongestQuiet);
   // One that is alone would only pass the CPU on to itself.
   const bool others = tasks_.size() > 1;
   if (settings_.occupancy && others && LosesPackets(now)) controller_.AskToPassOn(Current());
+  if (now < watch_full_) quiet_until_ = std::min(quiet_until_, now + kAskAgain);
   const bool traced = observer_ != nullptr && observer_->wants();
   if (all_pass_on_ && !traced) watch_ = quiet_until_;
   return std::nullopt;
 }
 
-// Whether the current task has packets for an egress with more than is allowed.
+// Whether the current task has packets for an egress with more than is allowed. Where the reader is
+// in the same line that is hardly ever so, for nobody takes more in a turn than fits. A task of
+// another core may fall behind, so its ingress is looked at before it can be full.
 bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
   bool loses = false;
   for (std::uint32_t i = 0; i < task.paths; ++i) {
-    PathState& path = paths_[task.first_path + i];
+    const PathState& path = paths_[task.first_path + i];
     const std::uint32_t held = monitor_.NumPkts(path.out);
     const std::int64_t below = std::int64_t{path.theta_max} - held;
     const bool blocked = below <= 0 && monitor_.NumPkts(path.in) > 0;
     loses |= blocked;
-    if (blocked && held + kUsualBurst > monitor_.PktCap(path.out)) path.full_at = now;
-    if (path.full_at == kNeverFull || now - path.full_at >= kWatchFull) continue;
-    if (blocked)
-      quiet_until_ = std::min(quiet_until_, now + kAskAgain);
-    else if (below > 0)
+    if (blocked && held + kUsualBurst > monitor_.PktCap(path.out)) watch_full_ = now + kWatchFull;
+    if (below > 0 && path.read_elsewhere)
       quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
   }
   return loses;

@@ -18,8 +18,9 @@ SchedulerSettings Handing() {
 }
 
 struct HandoverTest : testing::Test {
-  HandoverTest(const CostedTasks& tasks, std::vector<TaskIndex> in_line, std::size_t links)
-      : rig(Handing(), tasks, 1, Links(links)) {
+  HandoverTest(const CostedTasks& tasks, std::vector<TaskIndex> in_line, std::size_t links,
+               CoreIndex cores = 1)
+      : rig(Handing(), tasks, cores, Links(links)) {
     rig.controller.in_line = std::move(in_line);
     rig.observer.wanted = false;
     EXPECT_TRUE(rig.cores.Start());
@@ -124,24 +125,39 @@ TEST_F(AloneTest, ItIsNotAskedToPassTheCpuOnToItself) {
   EXPECT_LE(rig.controller.looks, 3);
 }
 
-TEST_F(LineTest, LooksAgainBeforeAnEgressThatWasFullCanBeFull) {
+// Whoever runs: nobody sees at once that who fills it has begun another turn.
+TEST_F(LineTest, AnEgressThatWasFullIsWatchedForAWhile) {
   rig.monitor.packets[1] = kCapacity;
   rig.TickAt(kT);
+  rig.monitor.packets[1] = 0;
+  Begins(1, 6 * kT);
+  const int looks = rig.controller.looks;
+  for (int i = 7; i <= 106; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 20);
+  Begins(1, 6'000 * kT);  // long after
+  const int later = rig.controller.looks;
+  for (int i = 6'001; i <= 6'049; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.controller.looks, later);
+}
+
+// Task 0 hands its packets to a task of another core, which Algorithm 1 runs.
+struct TwoCoresTest : HandoverTest {
+  TwoCoresTest()
+      : HandoverTest(std::vector<OnePath>{{0, 0, 1, kCost}, {0, 2, 3, kCost}, {1, 1, 4, kCost}},
+                     {0, 1}, 5, 2) {}
+};
+
+TEST_F(TwoCoresTest, AnEgressThatAnotherCoreReadsIsLookedAtBeforeItCanBeFull) {
   rig.monitor.packets[1] = kThetaMax - 40;  // 40 packets of 100 ns, a quarter of that: 1 µs
   rig.TickAt(10 * kT);
   const int looks = rig.controller.looks;
+  rig.monitor.packets[1] = kThetaMax;
   rig.TickAt(11 * kT);
   EXPECT_EQ(rig.controller.looks, looks + 1);
-  rig.monitor.packets[1] = 0;
-  rig.TickAt(12 * kT);
-  rig.TickAt(50 * kT);
-  EXPECT_EQ(rig.controller.looks, looks + 2) << "a quarter of the egress is 38 µs";
-  rig.TickAt(51 * kT);
-  EXPECT_EQ(rig.controller.looks, looks + 3);
-  rig.monitor.packets[1] = kThetaMax - 40;
-  Begins(0, 6'000 * kT);  // long after
-  rig.TickAt(6'049 * kT);
-  EXPECT_EQ(rig.controller.looks, looks + 4);
+  EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0}));
+  Begins(1, 12 * kT);  // whose packets nobody else takes
+  rig.TickAt(61 * kT);
+  EXPECT_EQ(rig.controller.looks, looks + 2);
 }
 
 TEST_F(LineTest, WhileATraceIsTakenEachTickLooks) {

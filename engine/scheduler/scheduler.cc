@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -10,8 +11,7 @@ namespace unis {
 namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
-constexpr std::uint32_t kFirstQuota = 2048;           // packets
-constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
+constexpr std::uint32_t kFirstQuota = 2048;  // packets
 
 }  // namespace
 
@@ -30,6 +30,7 @@ Scheduler::Scheduler(const SchedulerSettings& settings, const TaskSet& tasks, Co
     if (tasks.tasks[index].core == core) Add(tasks, index);
   }
   if (tasks_.empty()) throw std::invalid_argument("a core without a task cannot be scheduled");
+  for (PathState& path : paths_) path.read_elsewhere = IsReadElsewhere(tasks, path.out);
   ranks_ = !crews_.empty() ||
            std::ranges::any_of(tasks_, [](const TaskState& task) { return task.paths > 1; });
   if (!crews_.empty()) insides_.resize(paths_.size());
@@ -78,6 +79,14 @@ void Scheduler::Add(const TaskSet& tasks, TaskIndex index) {
   }
 }
 
+bool Scheduler::IsReadElsewhere(const TaskSet& tasks, LinkIndex link) const noexcept {
+  return std::ranges::any_of(tasks.tasks, [&](const Task& task) {
+    const auto paths = std::span(tasks.paths).subspan(task.first_path, task.paths);
+    return task.core != core_ &&
+           std::ranges::any_of(paths, [link](const Path& path) { return path.in == link; });
+  });
+}
+
 // One more thread of the function of the task before.
 void Scheduler::Join(TaskIndex index) {
   TaskState& first = tasks_.back();
@@ -108,6 +117,7 @@ bool Scheduler::Start() {
     if (controller_.Start(core_, tasks_[first].index)) {
       Remove({.task = first});
       current_ = first;
+      if (settings_.online_cost) taken_before_ = TakenBy(tasks_[first]);
       Run(first, SwitchReason::kStart, now);
       next_decision_ = now + settings_.interval;
       return true;

@@ -55,7 +55,8 @@ struct SchedulerSettings {
   std::uint32_t quota = 0;
   // Follows what packets cost while tasks run (cost_follower.h): the costs given are where it
   // starts. It keeps them for functions with several threads on this core, and where the monitor
-  // cannot tell what a link has carried. False: all stay as they are given.
+  // cannot tell what a link has carried. With `occupancy` a slice of a task of one path goes on
+  // until it has taken γ · capacity of packets. False: all stay as they are given.
   bool online_cost = false;
   // When no task of the core has had a packet in front for so long, all are put to sleep, until one
   // has. 0: never, they spin.
@@ -116,15 +117,15 @@ class alignas(64) Scheduler {
   static constexpr Slot kNone = ~Slot{0};
   static constexpr Nanoseconds kNotDenied = -1;
   static constexpr Nanoseconds kNotIdle = -1;
-  static constexpr Nanoseconds kNeverFull = -1;
+  static constexpr Nanoseconds kLongestFollowed = 20'000'000;  // slice
 
   struct PathState {
     LinkIndex in, out;
     FunctionIndex function;
-    std::uint32_t theta_max;           // packets in `out`
-    double quota;                      // γ · capacity of `out`, packets
-    double most_lead;                  // packets: as many are worth a switch, however long the lead
-    Nanoseconds full_at = kNeverFull;  // when `out` was seen full last, with packets in `in`
+    std::uint32_t theta_max;      // packets in `out`
+    double quota;                 // γ · capacity of `out`, packets
+    double most_lead;             // packets: as many are worth a switch, however long the lead
+    bool read_elsewhere = false;  // `out`, by a task of another core
   };
 
   // Whether packets were taken from an ingress, put into an egress.
@@ -193,6 +194,7 @@ class alignas(64) Scheduler {
 
   void Add(const TaskSet& tasks, TaskIndex index);
   void Join(TaskIndex index);
+  bool IsReadElsewhere(const TaskSet& tasks, LinkIndex link) const noexcept;
   bool Decide(Nanoseconds now) noexcept;
   bool SwitchTo(const Choice& next, SwitchReason reason, Nanoseconds now) noexcept;
   bool Settled(Nanoseconds now) noexcept;
@@ -209,6 +211,7 @@ class alignas(64) Scheduler {
   std::int64_t BelowMax(const PathState& path) const noexcept;  // until the egress has θmax
   std::optional<SwitchReason> LeaveReason(Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonOfPaths(Nanoseconds now) noexcept;
+  bool Prolongs(Nanoseconds now) noexcept;
   bool Waited(const TaskState& task, Nanoseconds now) const noexcept;
   bool WorthASwitch(std::int64_t packets, const PathState& path) const noexcept;
   bool HasMeaningfulWork(TaskState& task, Nanoseconds now) noexcept;
@@ -289,7 +292,7 @@ class alignas(64) Scheduler {
   Nanoseconds slice_end_ = 0;
   Slot current_ = 0;
   bool awaited_ = false;            // the first packets of who was switched to
-  std::uint16_t taken_before_ = 0;  // what it had taken by then
+  std::uint16_t taken_before_ = 0;  // what the current task had taken when it was switched to
   bool ranks_ = false;  // a task of this core has several paths, or a function several threads
   bool all_pass_on_ = false;  // the tasks of this core
   Slot left_ = kNone;         // the thread of a crew that was left last, until its turn has ended
@@ -319,9 +322,10 @@ class alignas(64) Scheduler {
   double work_ = 0;                    // ns, ever
   Nanoseconds counted_ = 0;            // when `work_` was right
 
-  bool watches_ = false;       // there are tasks that pass the CPU on
-  Nanoseconds watch_ = 0;      // the line is looked at next
-  std::vector<Dozer> dozers_;  // per task; empty: none may doze
+  bool watches_ = false;        // there are tasks that pass the CPU on
+  Nanoseconds watch_ = 0;       // the line is looked at next
+  Nanoseconds watch_full_ = 0;  // until then closely, for an egress was full
+  std::vector<Dozer> dozers_;   // per task; empty: none may doze
   std::uint32_t dozing_ = 0;
   Nanoseconds doze_look_ = 0;  // for others
   Nanoseconds dozes_renewed_ = 0;

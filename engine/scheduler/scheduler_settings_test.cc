@@ -210,6 +210,7 @@ TEST_F(SwitchTimeTest, TheSliceBeginsWhenItWasSeen) {
   Switch(3 * kLead);
   const TaskIndex task = rig.Current(0);
   const Nanoseconds end = now + kSlice - kLead;
+  rig.monitor.received[2 * task] += kThetaMax;  // all that the slice is for
   rig.TickAt(end - 1);
   EXPECT_EQ(rig.Current(0), task);
   rig.TickAt(end + kT);
