@@ -52,6 +52,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
   if (!kind.ok()) return kind.status();
   Prepared prepared{.traits = *traits,
                     .yield_every = wanted.yield_every,
+                    .forgets = wanted.settings.has_value(),
                     .controller = nullptr,
                     .schedulers = {}};
   if (!traits->engine_decides) return prepared;
@@ -82,6 +83,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
 absl::Status Control::Commit(Prepared prepared) {
   absl::Status status;
   RetireSchedulers();
+  if (prepared.forgets) KeepCosts();
   for (const auto& schedulers : prepared.schedulers) {
     for (const auto& scheduler : schedulers)
       if (const auto& search = searches_[scheduler->core()]) scheduler->GoOnWith(*search);
@@ -157,6 +159,18 @@ void Control::RetireSchedulers() {
       component->set_cores(nullptr);
     });
   }
+  PutCostsBack();
+}
+
+void Control::KeepCosts() {
+  for (FunctionIndex function = 0; function < parts_.costs->size(); ++function)
+    costs_before_.push_back(parts_.costs->Ns(function));
+}
+
+void Control::PutCostsBack() {
+  for (FunctionIndex function = 0; function < costs_before_.size(); ++function)
+    parts_.costs->Set(function, costs_before_[function]);
+  costs_before_.clear();
 }
 
 void Control::KeepSearches(const SchedulerComponent& component) {

@@ -25,7 +25,8 @@ class Control {
     v1::Policy policy;
     v1::ControllerKind controller;
     std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
-    std::optional<SchedulerSettings> settings = {};  // absent: those of the run
+    // Absent: those of the run. With settings of its own what is learned of costs goes with it.
+    std::optional<SchedulerSettings> settings = {};
     bool operator==(const Decision&) const = default;
   };
   struct ScheduledTask {
@@ -81,6 +82,7 @@ class Control {
   struct Prepared {
     PolicyTraits traits;
     std::uint32_t yield_every;                                        // of the decision
+    bool forgets;                                                     // what costs become
     std::unique_ptr<TaskController> controller;                       // null: the kernel decides
     std::vector<std::vector<std::unique_ptr<Scheduler>>> schedulers;  // per component
   };
@@ -90,6 +92,8 @@ class Control {
   absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
   absl::Status GoBack(const std::optional<Decision>& before);
   void RetireSchedulers();
+  void KeepCosts();
+  void PutCostsBack();
   void KeepSearches(const SchedulerComponent& component);
   void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
@@ -99,6 +103,7 @@ class Control {
   std::optional<Decision> decision_;
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
+  std::vector<double> costs_before_;  // ns, by function, of a decision that forgets; else empty
   std::vector<std::optional<QuotaSearch>> searches_;  // per core, as they stood last
 };
 

@@ -9,22 +9,6 @@ namespace unis {
 
 static_assert(kBatch == kBurst, "the scheduler counts in the bursts that the platform carries");
 
-SchedulerSettings FromProto(const v1::SchedulerSettings& settings) {
-  SchedulerSettings result;
-  result.gamma = settings.gamma();
-  result.theta_min = settings.theta_min();
-  if (settings.has_theta_max()) result.theta_max = settings.theta_max();
-  result.interval = static_cast<Nanoseconds>(settings.interval_ns());
-  result.occupancy = settings.occupancy();
-  result.lead = static_cast<Nanoseconds>(settings.lead_ns());
-  result.max_wait = static_cast<Nanoseconds>(settings.max_wait_ns());
-  result.online_cost = settings.online_cost();
-  result.idle_after = static_cast<Nanoseconds>(settings.idle_ns());
-  result.quota = settings.quota();
-  if (settings.has_slice_factor()) result.slice_factor = settings.slice_factor();
-  return result;
-}
-
 FlowMatch FromProto(const v1::FlowMatch& match) {
   FlowMatch result;
   if (match.has_src()) result.src = Prefix{match.src().address(), match.src().length()};

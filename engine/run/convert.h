@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "engine/contract/from_proto.h"
 #include "engine/controller/task_controller.h"
 #include "engine/platform/arrival_schedule.h"
 #include "engine/platform/frames.h"
@@ -14,7 +15,6 @@
 
 namespace unis {
 
-SchedulerSettings FromProto(const v1::SchedulerSettings& settings);  // lead: 0 where absent
 FlowMatch FromProto(const v1::FlowMatch& match);
 std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches);
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic);

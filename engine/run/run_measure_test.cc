@@ -75,6 +75,29 @@ TEST_F(MeasureTest, AWindowMayHaveSettingsOfItsOwn) {
   EXPECT_LT(own->switches(), after->switches() / 2);
 }
 
+// Costs that are followed in such a window are forgotten after it.
+TEST_F(MeasureTest, WhatAWindowLearnsOfCostsIsNotTheRunsAffair) {
+  auto request = Chain({"a", "b"});
+  for (auto& function : *request.mutable_functions()) function.set_cost_ns(1);
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0, "chain", 10us)).ok());
+  ASSERT_TRUE(Attach("b", Spawn("b", 1, "chain", 10us)).ok());
+  ASSERT_TRUE(Start().ok());
+  const auto cost = [this] { return Stats().functions(0).cost_ns(); };
+  ASSERT_EQ(cost(), 1);
+  auto wanted = At(0);
+  v1::SchedulerSettings& settings = *wanted.mutable_scheduler();
+  settings.set_gamma(0.75);
+  settings.set_theta_min(56);
+  settings.set_interval_ns(1'000);
+  settings.set_occupancy(true);
+  settings.set_online_cost(true);
+  ASSERT_TRUE(run_->Measure(wanted).ok());
+  EXPECT_GT(cost(), 100) << "10 us before and after each burst of 64";
+  ASSERT_TRUE(run_->Measure(At(0)).ok());
+  EXPECT_EQ(cost(), 1);
+}
+
 // What is offered is not what is delivered, and the difference is told.
 TEST_F(MeasureTest, MoreThanTheChainTakesIsDroppedAndCounted) {
   BringUp(50us);  // slower than any source

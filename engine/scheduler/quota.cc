@@ -42,8 +42,9 @@ std::uint32_t Scheduler::Quota() const noexcept {
   return search_ ? search_->found() : quota_;
 }
 
+// One that was made for another γ would go beyond what links hold under this one.
 void Scheduler::GoOnWith(const QuotaSearch& search) noexcept {
-  if (!search_) return;
+  if (!search_ || search.most() != search_->most()) return;
   search_ = search;
   search_->Interrupt();
 }

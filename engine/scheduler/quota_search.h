@@ -43,6 +43,7 @@ class QuotaSearch {
   std::uint32_t quota() const noexcept { return in_use_; }
   // Two quotas are being tried against each other.
   bool trying() const noexcept { return phase_ != Phase::kWaits; }
+  std::uint32_t most() const noexcept { return most_; }
   // The best so far, of which quota() may be a neighbour that is tried.
   std::uint32_t found() const noexcept { return found_; }
 

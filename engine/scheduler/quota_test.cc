@@ -121,6 +121,34 @@ TEST_F(QuotaTest, ASearchGoesOnInAnotherScheduler) {
   EXPECT_LT(made.cores[0].Quota(), 300U);
 }
 
+// What links hold under the one γ may be too much under the other.
+TEST_F(QuotaTest, NoSearchGoesOnUnderAnotherGamma) {
+  Make(OfQuota(), Links(4));
+  ASSERT_TRUE(rig->cores.Start());
+  const QuotaSearch search = *rig->cores[0].search();
+  SchedulerSettings other = OfQuota();
+  other.gamma = 0.5;
+  Rig& made = Make(other, Links(4));
+  made.cores[0].GoOnWith(search);
+  ASSERT_TRUE(made.cores.Start());
+  EXPECT_EQ(made.controller.quotas[0], 1024U);
+}
+
+// Of the time between two trials only that counts as missed in which nobody looked.
+TEST_F(QuotaTest, LooksBetweenTwoTrialsAreNotMissed) {
+  Rig& made = Make(OfQuota(), Links(4));
+  ASSERT_TRUE(made.cores.Start());
+  RunFor(300'000'000, DearSwitches);  // all that may be tried was tried
+  const std::uint32_t found = made.cores[0].Quota();
+  int tried = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    RunFor(1'000'000, DearSwitches);
+    if (i % 50 == 0) now += 3'000'000;
+    tried += made.controller.quotas[0] != found;
+  }
+  EXPECT_GT(tried, 0);
+}
+
 TEST_F(QuotaTest, WhereNobodyHandsTheCpuOverThereIsNone) {
   Rig& made = Make({}, Links(4));
   ASSERT_TRUE(made.cores.Start());

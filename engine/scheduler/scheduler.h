@@ -96,7 +96,8 @@ class alignas(64) Scheduler {
   bool resting() const noexcept { return resting_; }
   // Packets that a turn takes, the best found so far; 0: tasks do not hand the CPU over.
   std::uint32_t Quota() const noexcept;
-  // The search of another scheduler for the same tasks goes on here. To be called before Start().
+  // The search of another scheduler for the same tasks goes on here, if that had the same γ. To be
+  // called before Start().
   const std::optional<QuotaSearch>& search() const noexcept { return search_; }
   void GoOnWith(const QuotaSearch& search) noexcept;
   std::uint64_t Decisions() const noexcept { return decisions_; }  // looks at the core

@@ -14,6 +14,17 @@ struct NullController final : ProcessController {
   bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
 };
 
+// The tasks of a core pass the CPU on, and one begins a turn at each look.
+struct LineController final : ProcessController {
+  bool Switch(CoreIndex, TaskIndex, TaskIndex) noexcept override { return true; }
+  bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
+  bool PassesOn(TaskIndex) const noexcept override { return true; }
+  std::optional<Turn> TurnOn(CoreIndex) noexcept override {
+    return Turn{.task = next = (next + 1) % tasks, .begun = true};
+  }
+  TaskIndex tasks = 1, next = 0;
+};
+
 struct PlainMonitor final : InterfaceMonitor {
   std::vector<std::uint32_t> packets, capacity;  // per link
   std::uint32_t NumPkts(LinkIndex link) const noexcept override { return packets[link]; }
@@ -46,15 +57,25 @@ class Fixture {
     }
   }
 
-  void Run(benchmark::State& state) {
+  void Run(benchmark::State& state) { Run(state, controller_, settings_.interval); }
+  void RunLine(benchmark::State& state) {
+    settings_.handover = settings_.online_cost = true;
+    line_.tasks = static_cast<TaskIndex>(tasks_.set.tasks.size());
+    Run(state, line_, kLook);
+  }
+
+ private:
+  static constexpr Nanoseconds kLook = 50'000;
+
+  void Run(benchmark::State& state, ProcessController& controller, Nanoseconds step) {
     Costs costs(tasks_.costs);
-    CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_,
-                                 controller_, [](CoreIndex) { return nullptr; }),
+    CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_, controller,
+                                 [](CoreIndex) { return nullptr; }),
                   timer_);
     cores.Start();
     const std::uint64_t before = cores.Switches();
     for (auto _ : state) {
-      timer_.now += settings_.interval;
+      timer_.now += step;
       cores.Tick();
     }
     const auto ticks = static_cast<double>(state.iterations());
@@ -63,12 +84,12 @@ class Fixture {
     state.SetComplexityN(state.range(0) * state.range(1));  // tasks
   }
 
- private:
   CoreIndex cores_;
   SchedulerSettings settings_;
   PlainMonitor monitor_;
   FakeTimer timer_;
   NullController controller_;
+  LineController line_;
   CostedTasks tasks_;
 };
 
@@ -89,6 +110,9 @@ void BM_TickThatSwitchesEveryCore(benchmark::State& state) {
 // The worst: every task of every core is looked at, and none has work.
 void BM_TickThatFindsNoWork(benchmark::State& state) { Fixture(state, 1e9, 0, false).Run(state); }
 
+// A look every 50 µs at tasks that hand the CPU over.
+void BM_LookAtALine(benchmark::State& state) { Fixture(state, 100, kPlenty, false).RunLine(state); }
+
 void BM_TickOfTwoPathsThatFindsNoWork(benchmark::State& state) {
   Fixture(state, 1e9, 0, false, 2).Run(state);
 }
@@ -108,6 +132,7 @@ BENCHMARK(BM_TickThatFindsNoWork)
     ->ArgsProduct({{1}, kTasks})
     ->Complexity(benchmark::oN);
 BENCHMARK(BM_TickThatFindsNoWork)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
+BENCHMARK(BM_LookAtALine)->ArgNames({"cores", "tasks"})->ArgsProduct({{1}, kTasks});
 BENCHMARK(BM_TickOfTwoPathsThatFindsNoWork)
     ->ArgNames({"cores", "tasks"})
     ->ArgsProduct({{1}, kTasks})

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/contract/check_limits.h"
+#include "engine/contract/from_proto.h"
 
 namespace unis::sim {
 namespace {
@@ -225,28 +226,17 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   return machine;
 }
 
+// Functions do not sleep here.
 SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine) {
   SchedulerSettings settings;
+  if (scenario.has_scheduler()) settings = FromProto(scenario.scheduler());
+  settings.idle_after = 0;
   settings.handover = scenario.handover();
   settings.lazy = !settings.handover;
+  if (scenario.scheduler().has_lead_ns()) return settings;
   // As the engine does: the time until the current task stops.
   settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
   settings.switch_time = std::llround(machine.scheduled_switch_ns.value_or(machine.switch_ns));
-  if (!scenario.has_scheduler()) return settings;
-  const v1::SchedulerSettings& proto = scenario.scheduler();
-  settings.gamma = proto.gamma();
-  settings.theta_min = proto.theta_min();
-  if (proto.has_theta_max()) settings.theta_max = proto.theta_max();
-  settings.interval = static_cast<Nanoseconds>(proto.interval_ns());
-  settings.occupancy = proto.occupancy();
-  if (proto.has_lead_ns()) {
-    settings.lead = static_cast<Nanoseconds>(proto.lead_ns());
-    settings.switch_time.reset();
-  }
-  settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
-  settings.online_cost = proto.online_cost();
-  settings.quota = proto.quota();
-  if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
 }
 

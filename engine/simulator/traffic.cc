@@ -7,6 +7,12 @@
 #include "engine/base/exponential.h"
 
 namespace unis::sim {
+namespace {
+
+// Twice what a simulation lasts at most: where bursts are farther apart there is no second one.
+constexpr double kLongestGap = 2e3 * 1e9 * static_cast<double>(kNanosecond);
+
+}  // namespace
 
 PacketSizes::PacketSizes(SizeMix mix, std::uint32_t fixed_size) {
   const auto shares = SharesOf(mix);
@@ -47,7 +53,7 @@ double MeanCost(const FunctionSpec& function, const PacketSizes& sizes) {
 Arrivals::Arrivals(const ArrivalSpec& spec, std::uint64_t seed)
     : kind_(spec.kind), on_(spec.on * kNanosecond), off_(spec.off * kNanosecond), random_(seed) {
   if (kind_ == ArrivalKind::kSaturating) return;
-  gap_ = 1e9 * static_cast<double>(kNanosecond) * spec.burst / spec.pps;
+  gap_ = std::min(1e9 * static_cast<double>(kNanosecond) * spec.burst / spec.pps, kLongestGap);
   next_ = 0;
   if (kind_ == ArrivalKind::kPoisson) Advance();
 }
@@ -64,7 +70,8 @@ void Arrivals::Advance() {
 Time Arrivals::After(std::uint64_t bursts) const {
   const Time active = std::llround(static_cast<double>(bursts) * gap_);
   if (kind_ == ArrivalKind::kConstant) return active;
-  return active / on_ * (on_ + off_) + active % on_;
+  const Time periods = active / on_, period = on_ + off_;
+  return periods < kNever / period ? periods * period + active % on_ : kNever;
 }
 
 }  // namespace unis::sim

@@ -131,6 +131,24 @@ TEST(ArrivalsTest, PoissonGapsHaveTheMeanAndDeviationOfTheExponential) {
   EXPECT_NE(times, ArrivalTimes(spec, kBursts, 10));
 }
 
+// Else a simulation would never come to its end.
+TEST(ArrivalsTest, TimeGoesForwardHoweverFarApartBurstsAre) {
+  for (const ArrivalKind kind :
+       {ArrivalKind::kConstant, ArrivalKind::kPoisson, ArrivalKind::kOnOff}) {
+    ArrivalSpec spec;
+    spec.kind = kind;
+    spec.pps = 1e-3;
+    spec.burst = 1U << 20;
+    spec.on = 1;
+    spec.off = 1'000'000'000'000;
+    Arrivals arrivals(spec, 1);
+    const Time first = arrivals.next();
+    EXPECT_GE(first, 0);
+    arrivals.Advance();
+    EXPECT_GT(arrivals.next(), first);
+  }
+}
+
 TEST(ArrivalsTest, SaturatingTrafficHasNoTimesOfItsOwn) {
   EXPECT_EQ(Arrivals({}, 0).next(), kNever);
 }

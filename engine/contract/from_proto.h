@@ -1,0 +1,27 @@
+// What the engine and the simulator read alike from the contract's messages, whose limits were
+// checked.
+#pragma once
+
+#include "engine/scheduler/scheduler.h"
+#include "unis/v1/common.pb.h"
+
+namespace unis {
+
+// A lead that is absent is 0.
+inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
+  SchedulerSettings settings;
+  settings.gamma = proto.gamma();
+  settings.theta_min = proto.theta_min();
+  if (proto.has_theta_max()) settings.theta_max = proto.theta_max();
+  settings.interval = static_cast<Nanoseconds>(proto.interval_ns());
+  settings.occupancy = proto.occupancy();
+  settings.lead = static_cast<Nanoseconds>(proto.lead_ns());
+  settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
+  settings.online_cost = proto.online_cost();
+  settings.idle_after = static_cast<Nanoseconds>(proto.idle_ns());
+  settings.quota = proto.quota();
+  if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
+  return settings;
+}
+
+}  // namespace unis
