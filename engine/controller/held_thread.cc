@@ -9,8 +9,11 @@
 #include <cerrno>
 #include <memory>
 
+#include "engine/controller/fair_slice.h"
+
 namespace unis {
 namespace fs = std::filesystem;
+using std::chrono::nanoseconds;
 
 namespace {
 
@@ -78,6 +81,8 @@ absl::Status HeldThread::ReadOriginal() {
   before_.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid_));
   if (errno != 0 || sched_getaffinity(tid_, sizeof(before_.affinity), &before_.affinity) != 0)
     return ErrnoStatus(Cannot("read the nice value and CPUs of"));
+  const nanoseconds slice = FairSliceOf(tid_);
+  if (slice != BaseSlice() && slice <= kLongestFairSlice) before_.slice = slice;
   return absl::OkStatus();
 }
 
@@ -129,9 +134,14 @@ std::string HeldThread::DescribeClass() const {
   return kernel_class.ok() ? Describe(*kernel_class) : "gone";
 }
 
-absl::Status HeldThread::SetClass(int policy, int priority) {
-  if (IsRealTime(policy)) policy |= SCHED_RESET_ON_FORK;
-  return PutClass({.policy = policy, .priority = priority});
+absl::Status HeldThread::SetClass(int policy, int priority, nanoseconds slice) {
+  const bool own = slice.count() > 0;
+  absl::Status status;
+  if (own || (slice_changed_ && !IsRealTime(policy)))
+    status = PutSlice(own ? slice : before_.slice);
+  if (own || IsRealTime(policy)) policy |= SCHED_RESET_ON_FORK;
+  status.Update(PutClass({.policy = policy, .priority = priority}));
+  return status;
 }
 
 absl::Status HeldThread::RestoreClass(const SchedulingClass& before) {
@@ -155,6 +165,25 @@ absl::Status HeldThread::PutClass(const SchedulingClass& wanted) {
   }
   errno = code;
   return ErrnoStatus(what);
+}
+
+// Leaves the thread in SCHED_OTHER.
+absl::Status HeldThread::PutSlice(nanoseconds slice) {
+  const auto cannot = [&] {
+    const double ms = std::chrono::duration<double, std::milli>(slice).count();
+    return Cannot(fmt::format("set a time slice of {} ms for", ms));
+  };
+  errno = ESRCH;
+  if (!alive() || !PutFairSlice(tid_, slice)) return ErrnoStatus(cannot());
+  class_changed_ = true;
+  slice_changed_ = slice != before_.slice;
+  const nanoseconds given = FairSliceOf(tid_);
+  if (slice.count() == 0 || given == slice || !alive()) return absl::OkStatus();
+  if (const auto knows = KnowsFairSlices(given); !knows.ok())
+    return absl::Status(knows.code(),
+                        fmt::format("{}: {}", cannot(), std::string(knows.message())));
+  return absl::OutOfRangeError(
+      fmt::format("{}: the kernel made it {} ns; it has 0.1 to 100 ms", cannot(), given.count()));
 }
 
 bool HeldThread::SetPriority(int priority) noexcept {
@@ -227,6 +256,7 @@ absl::Status HeldThread::PutScheduling() {
   if (!alive()) return absl::OkStatus();
   absl::Status first;
   if (class_changed_) {
+    if (slice_changed_) first.Update(UnlessGone(PutSlice(before_.slice)));
     first.Update(UnlessGone(PutClass(before_.kernel_class)));
     if (alive() && setpriority(PRIO_PROCESS, static_cast<id_t>(tid_), before_.nice) != 0)
       first.Update(UnlessGone(ErrnoStatus(Cannot("restore the nice value of"))));

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -40,6 +41,8 @@ class HeldThread {
     SchedulingClass kernel_class;
     int nice = 0;
     cpu_set_t affinity = {};
+    // Of its own in the fair classes; 0: that of all, or it was real-time, and nobody can read it.
+    std::chrono::nanoseconds slice{};
   };
 
   // `name` is the function's, for messages. Changes nothing yet.
@@ -66,9 +69,11 @@ class HeldThread {
   // From a real-time class what the thread forks or clones starts in SCHED_OTHER. An error says
   // what to do where the kernel refuses such classes (no permission, or RT group scheduling without
   // a budget).
-  absl::Status SetClass(int policy, int priority);
-  absl::Status RestoreClass(
-      const SchedulingClass& before);  // exactly; nothing for one that is gone
+  // `slice`: its own, in SCHED_OTHER and SCHED_BATCH, 0.1 to 100 ms, which nothing inherits; 0: as
+  // it was found. An error says what kernel that takes; the class is set all the same.
+  absl::Status SetClass(int policy, int priority, std::chrono::nanoseconds slice = {});
+  // Exactly, and the slice stays as it is; nothing for one that is gone.
+  absl::Status RestoreClass(const SchedulingClass& before);
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);
@@ -99,6 +104,7 @@ class HeldThread {
   // The start of a message: what UNiS wants of whom.
   std::string Cannot(const std::string& what) const;
   absl::Status PutClass(const SchedulingClass& wanted);
+  absl::Status PutSlice(std::chrono::nanoseconds slice);
   absl::Status PutScheduling();
   bool process_runs() const;
   absl::Status MoveTo(const std::filesystem::path& procs) const;
@@ -112,6 +118,7 @@ class HeldThread {
   UniqueFd task_;                // /proc/PID/task/TID; not valid: moved from
   Original before_;
   bool class_changed_ = false;
+  bool slice_changed_ = false;
   bool affinity_changed_ = false;
   bool stopped_by_us_ = false;
   std::vector<std::filesystem::path> origins_;  // in the order of the moves

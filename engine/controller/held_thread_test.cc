@@ -4,44 +4,19 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <thread>
 
 #include "engine/controller/scheduling_for_test.h"
+#include "engine/controller/sleeping_thread_for_test.h"
 #include "engine/controller/spinners_for_test.h"
 
 namespace unis {
 namespace {
-
-// A thread of this process that sleeps.
-class SleepingThread {
- public:
-  SleepingThread() : thread_([this] { Main(); }) {
-    while (tid_ == 0) std::this_thread::yield();
-  }
-  ~SleepingThread() { End(); }
-  pid_t tid() const { return tid_; }
-  void End() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  void Main() {
-    tid_ = static_cast<pid_t>(syscall(SYS_gettid));
-    while (!stop_) std::this_thread::sleep_for(1ms);
-  }
-
-  std::atomic<pid_t> tid_{0};
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 class HeldThreadTest : public ControllerTest {
  protected:
@@ -118,29 +93,37 @@ TEST_F(HeldThreadTest, ChangesNothingThatItDidNotTake) {
   EXPECT_EQ(Take().DescribeClass(), "batch");
 }
 
-// What the thread forks and clones must not become real-time behind everybody's back.
+// What the thread forks and clones must not become real-time, or have a slice, behind everybody's
+// back.
 TEST_F(HeldThreadTest, ChildrenDoNotInheritTheClass) {
   std::array<int, 2> go{}, answer{};
   ASSERT_EQ(pipe(go.data()), 0);
   ASSERT_EQ(pipe(answer.data()), 0);
-  for (const int policy : {SCHED_FIFO, SCHED_RR}) {
+  const std::uint64_t slice = SliceOf(thread_.tid());
+  for (const int policy : {SCHED_FIFO, SCHED_RR, SCHED_OTHER}) {
     const ChildProcess child([&] {
       char byte = 0;
       if (read(go[0], &byte, 1) != 1) return;
       if (fork() == 0) {
-        const int inherited = sched_getscheduler(0);
-        (void)!write(answer[1], &inherited, sizeof(inherited));
+        const std::array inherited{static_cast<std::uint64_t>(sched_getscheduler(0)), SliceOf(0)};
+        (void)!write(answer[1], inherited.data(), sizeof(inherited));
         _exit(0);
       }
       pause();
     });
     HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
-    ASSERT_TRUE(held.SetClass(policy, 3).ok());
-    ASSERT_TRUE(held.SetPriority(4)) << "a new priority keeps the rule";
+    if (policy == SCHED_OTHER) {
+      if (slice == 0) break;  // the kernel knows none
+      ASSERT_TRUE(held.SetClass(policy, 0, 50ms).ok());
+    } else {
+      ASSERT_TRUE(held.SetClass(policy, 3).ok());
+      ASSERT_TRUE(held.SetPriority(4)) << "a new priority keeps the rule";
+    }
     ASSERT_EQ(write(go[1], "", 1), 1);
-    int inherited = -1;
-    ASSERT_EQ(read(answer[0], &inherited, sizeof(inherited)), sizeof(inherited));
-    EXPECT_EQ(inherited, SCHED_OTHER);
+    std::array<std::uint64_t, 2> inherited{};
+    ASSERT_EQ(read(answer[0], inherited.data(), sizeof(inherited)), sizeof(inherited));
+    EXPECT_EQ(inherited[0], std::uint64_t{SCHED_OTHER});
+    EXPECT_EQ(inherited[1], slice);
   }
   for (const int fd : {go[0], go[1], answer[0], answer[1]}) close(fd);
 }

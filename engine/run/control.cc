@@ -111,13 +111,16 @@ absl::Status Control::Commit(Prepared prepared) {
 
 absl::Status Control::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
   const auto [policy, priority] = KernelPolicyOf(traits.kernel);
+  // Those of an engine that decides are a means of its controller's alone.
+  const bool fair = !traits.engine_decides && (policy == SCHED_OTHER || policy == SCHED_BATCH);
+  const auto slice = fair ? parts_.fair_slice : std::chrono::nanoseconds();
   absl::Status status;
   for (const ScheduledTask& task : parts_.tasks) {
     if (task.yield_every > 0) {
       const std::uint32_t every = yield_every > 0 ? yield_every : task.yield_every;
       status.Update(task.thread->SetYielding(traits.functions_yield ? every : 0));
     }
-    status.Update(task.thread->SetClass(policy, priority));
+    status.Update(task.thread->SetClass(policy, priority, slice));
   }
   return status;
 }

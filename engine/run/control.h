@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,6 +45,7 @@ class Control {
     const InterfaceMonitor* monitor;
     const TscTimer* timer;
     std::vector<SchedulerComponent*> components;
+    std::chrono::nanoseconds fair_slice{};  // of tasks under other and batch; 0: the kernel's
   };
   // Of all schedulers since the start; only grows.
   struct Counts {

@@ -48,6 +48,7 @@ absl::StatusOr<HeldFile::Note> HeldFile::Add(const HeldThread& thread) {
     free.policy = thread.before().kernel_class.policy;
     free.priority = thread.before().kernel_class.priority;
     free.nice = thread.before().nice;
+    free.slice_ns = static_cast<std::int32_t>(thread.before().slice.count());
     free.affinity = thread.before().affinity;
     free.tid.store(thread.tid(), std::memory_order_release);
     return Note(&free);

@@ -24,7 +24,7 @@ namespace unis {
 // Native byte order. What changes its meaning gets a new version.
 struct HeldLayout {
   static constexpr std::uint32_t kMagic = 0x444c4548;  // "HELD"
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
   static constexpr std::size_t kBeats = 32;
   static constexpr std::size_t kThreads = 256;
   static constexpr std::int32_t kWriting = -1;
@@ -38,7 +38,7 @@ struct HeldLayout {
     std::int32_t policy;       // as sched_setscheduler() takes it
     std::int32_t priority;
     std::int32_t nice;
-    std::int32_t reserved;
+    std::int32_t slice_ns;  // its own of the fair classes; 0: it has none, or was real-time
     cpu_set_t affinity;
   };
   struct alignas(64) Beat {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/process_for_test.h"
+#include "engine/controller/scheduling_for_test.h"
 
 namespace unis {
 namespace {
@@ -53,7 +54,7 @@ HeldThread Hold(const ChildProcess& child) {
 
 TEST_F(HeldFileTest, StandsWhereTheGuardReads) {
   EXPECT_EQ(At<std::uint32_t>(0), 0x444c4548U);
-  EXPECT_EQ(At<std::uint32_t>(4), 2U);
+  EXPECT_EQ(At<std::uint32_t>(4), 3U);
   held_.Watch(2);
   held_.beat(0).Add(7);
   held_.beat(1).Add(9);
@@ -70,7 +71,9 @@ TEST_F(HeldFileTest, StandsWhereTheGuardReads) {
 TEST_F(HeldFileTest, TellsWhatAThreadWasBeforeForAsLongAsItIsHeld) {
   const ChildProcess child;
   const sched_param none{};
+  SetSlice(child.pid(), 23'000'000);
   ASSERT_EQ(sched_setscheduler(child.pid(), SCHED_BATCH, &none), 0);
+  const std::uint64_t slice = SliceOf(child.pid());  // 0 where the kernel knows none
   const HeldThread thread = Hold(child);
   {
     const auto note = held_.Add(thread);
@@ -81,6 +84,7 @@ TEST_F(HeldFileTest, TellsWhatAThreadWasBeforeForAsLongAsItIsHeld) {
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 16), SCHED_BATCH);
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 20), 0);
     EXPECT_EQ(At<std::int32_t>(OfThread(0) + 24), 0);
+    EXPECT_EQ(At<std::uint32_t>(OfThread(0) + 28), slice);
     cpu_set_t cpus;
     ASSERT_EQ(sched_getaffinity(child.pid(), sizeof(cpus), &cpus), 0);
     const auto noted = At<cpu_set_t>(OfThread(0) + 32);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/contract/check_limits.h"
+#include "engine/controller/fair_slice.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/placement.h"
@@ -56,6 +57,8 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
   if (phase_ == v1::RUN_PHASE_RELEASED) return Ending();
   if (deployment_)
     return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
+  if (request.has_fair_slice_ns())
+    if (auto status = KnowsFairSlices(); !status.ok()) return status;
   auto deployment = Deployment::Create(request, {options_.function_cpus, options_.service_lcores});
   if (!deployment.ok()) return deployment.status();
   if (ending_.raised()) return Ending();
@@ -193,7 +196,8 @@ absl::Status Run::MakeControl() {
                        .costs = costs_.get(),
                        .monitor = &deployment_->monitor(),
                        .timer = &timer_,
-                       .components = {}};
+                       .components = {},
+                       .fair_slice = nanoseconds(deployment_->config().fair_slice_ns())};
   for (std::size_t task = 0; task < tasks.function_of.size(); ++task) {
     const std::size_t function = tasks.function_of[task];
     parts.tasks.push_back(

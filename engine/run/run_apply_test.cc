@@ -130,6 +130,46 @@ TEST_F(RunApplyTest, TheTimeSliceOfTheKernelChangesWithTheRest) {
   EXPECT_EQ(RrTimeslice().Read().value(), *found);
 }
 
+TEST_F(RunApplyTest, FunctionsHaveTheirOwnTimeSliceUnderTheFairPoliciesAlone) {
+  const std::uint64_t base = SliceOf(0);
+  if (base == 0) GTEST_SKIP() << "the kernel knows no slices of threads";
+  const auto all_have = [this](std::uint64_t ns, int policy) {
+    for (const ChildProcess& function : functions_) {
+      EXPECT_EQ(SliceOf(function.pid()), ns);
+      EXPECT_EQ(sched_getscheduler(function.pid()) & ~SCHED_RESET_ON_FORK, policy);
+    }
+  };
+  BringUp();
+  auto request = Chain({"a", "b"});
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  all_have(base, SCHED_OTHER);
+  request.set_fair_slice_ns(100'000'000);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  all_have(100'000'000, SCHED_OTHER);
+  ASSERT_TRUE(SetPolicy(v1::POLICY_RR).ok());
+  request.set_fair_slice_ns(20'000'000);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  const auto window = Measure(300, v1::POLICY_BATCH);
+  ASSERT_TRUE(window.ok()) << window.status();
+  EXPECT_GT(window->delivered(), 0U);
+  all_have(20'000'000, SCHED_BATCH);
+  PutBackAsTheGuard();
+  all_have(base, SCHED_OTHER);
+  run_->Look();
+  all_have(20'000'000, SCHED_BATCH);
+  ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_SIGNAL).ok());
+  all_have(base, SCHED_OTHER);
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  all_have(20'000'000, SCHED_OTHER);
+  request.clear_fair_slice_ns();
+  ASSERT_TRUE(run_->Apply(request).ok());
+  all_have(base, SCHED_OTHER);
+  request.set_fair_slice_ns(20'000'000);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  run_->Release();
+  all_have(base, SCHED_OTHER);
+}
+
 // Only the proof that a process is dead makes its ports free for the next.
 TEST_F(RunApplyTest, AFunctionThatWasNeverAttachedGivesItsPortsUpOnlyWhenItIsDead) {
   const std::string device = "net_null_never";  // stands for the port of a process of the group

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/proc.h"
+#include "engine/controller/fair_slice.h"
 #include "engine/run/account.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
@@ -91,6 +92,8 @@ absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
     return Refused(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
   if (!config.has_scheduler())
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+  if (config.has_fair_slice_ns())
+    if (auto status = KnowsFairSlices(); !status.ok()) return status;
   if (config.foreign() != now.foreign())
     return Refused("a run has functions of its own or somebody else's for as long as it lives");
   if (!SameTraffic(config.traffic(), now.traffic()))

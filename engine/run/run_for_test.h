@@ -20,6 +20,7 @@
 #include "engine/base/eal_for_test.h"
 #include "engine/base/eventually_for_test.h"
 #include "engine/base/process_for_test.h"
+#include "engine/controller/scheduling_for_test.h"
 #include "engine/run/deployments_for_test.h"
 #include "engine/run/run.h"
 #include "ports/net_unis/port_shm.h"
@@ -160,9 +161,7 @@ class RunTest : public testing::Test {
 
   // As a guard does that saw the scheduler stand still.
   void PutBackAsTheGuard() {
-    const sched_param none{};
-    for (const ChildProcess& function : functions_)
-      ASSERT_EQ(sched_setscheduler(function.pid(), SCHED_OTHER, &none), 0);
+    for (const ChildProcess& function : functions_) SetSlice(function.pid(), 0);  // SCHED_OTHER
     const std::uint32_t yes = 1;
     const UniqueFd file(open(held_.c_str(), O_WRONLY));
     ASSERT_EQ(pwrite(file.get(), &yes, sizeof(yes), offsetof(HeldLayout, returned)), sizeof(yes));

@@ -68,6 +68,7 @@ SCHEDULERS = maybe(
     cost=st.sampled_from(["online", "static"]),
     idle_us=st.integers(0, 10_000),
     rr_timeslice_ms=st.integers(1, 100),
+    fair_slice_ms=st.floats(min_value=0.1, max_value=100),
 )
 MATCHES = merged(
     maybe(

@@ -99,6 +99,7 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("apiVersion", "unis/v9"), ("match", {}), ("flows", 0), ("size", 63), ("path", []),
     ("path", ["no-such"]), ("reverse_of", "no-such"), ("slots", 100), ("from", "no-such"),
     ("restart", "always"), ("env", {"1A": "x"}), ("defaults", []), ("links", {}),
+    ("fair_slice_ms", 0.05), ("fair_slice_ms", 101),
 ]  # fmt: skip
 
 

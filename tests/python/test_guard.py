@@ -1,6 +1,7 @@
 """The guard gives functions back: real-time processes on CPU 1, and a false unisd."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import struct
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from tests.needs import need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime.directory import RunDirectory
+from unis.runtime.fair_slice import put_fair_slice
 from unis.runtime.held import HeldFile, Pulse, Stillness
 from unis.runtime.process import ProcessId, keep_off
 from unis.runtime.state import RunState
@@ -25,7 +27,7 @@ from unis.runtime.state import RunState
 # As engine/run/held_file.h has it.
 HEADER = struct.Struct("=5I44x")
 THREAD = struct.Struct("=iiQiiii128s")
-MAGIC, VERSION, BEATS, THREADS, RETURNED = 0x444C4548, 2, 32, 256, 16
+MAGIC, VERSION, BEATS, THREADS, RETURNED = 0x444C4548, 3, 32, 256, 16
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,14 @@ class Entry:
     priority: int = 0
     nice: int = 5
     cpus: frozenset[int] = frozenset({CPU})
+    slice_ns: int = 0
 
     def packed(self) -> bytes:
         pid, start = self.process.pid, self.process.start_time
         mask = sum(1 << cpu for cpu in self.cpus).to_bytes(128, sys.byteorder)
-        return THREAD.pack(pid, pid, start, self.policy, self.priority, self.nice, 0, mask)
+        return THREAD.pack(
+            pid, pid, start, self.policy, self.priority, self.nice, self.slice_ns, mask
+        )
 
 
 def write_held(path: Path, *entries: Entry, loops: int = 0, version: int = VERSION) -> Path:
@@ -119,6 +124,14 @@ def scheduling(child: subprocess.Popen[bytes]) -> tuple[int, int]:
     return os.sched_getscheduler(child.pid), os.getpriority(os.PRIO_PROCESS, child.pid)
 
 
+def fair_slice(tid: int) -> int:
+    """Its time slice in the kernel's fair classes, ns; 0: the kernel knows none of threads."""
+    attributes = ctypes.create_string_buffer(48)
+    sched_getattr = 315
+    assert ctypes.CDLL(None).syscall(sched_getattr, tid, attributes, 48, 0) == 0
+    return int.from_bytes(attributes.raw[24:32], sys.byteorder)
+
+
 def test_the_death_of_unisd_returns_the_threads(run: RunDirectory) -> None:
     with process(SPIN, real_time=10) as one, process(SPIN, real_time=20) as two:
         write_held(run.held, Entry(identity(one)), Entry(identity(two), os.SCHED_OTHER, nice=0))
@@ -131,6 +144,31 @@ def test_the_death_of_unisd_returns_the_threads(run: RunDirectory) -> None:
             assert soon(lambda: scheduling(two) == (os.SCHED_OTHER, 0))
             assert one.poll() is two.poll() is None, "the launcher lives, and may end them itself"
         assert soon(lambda: "unisd died" in it.said())
+
+
+def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
+    idle = Entry(ProcessId.me(), os.SCHED_IDLE)
+    found = (Entry(ProcessId.me()), replace(idle, slice_ns=7_000_000), replace(idle, nice=0))
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(process(SPIN)) for _ in found]
+        base = fair_slice(children[0].pid)
+        if not base:
+            pytest.skip("the kernel knows no slices of threads")
+        for child in children:
+            put_fair_slice(child.pid, 50_000_000, nice=0)
+        os.sched_setscheduler(children[2].pid, os.SCHED_RR, os.sched_param(1))
+        entries = [
+            replace(one, process=identity(child))
+            for one, child in zip(found, children, strict=True)
+        ]
+        write_held(run.held, *entries, loops=1)
+        with guarding(run) as it:
+            assert soon(lambda: returned(run.held) == 1)
+            assert [fair_slice(child.pid) for child in children] == [base, 7_000_000, base]
+            assert [scheduling(child) for child in children] == [
+                (one.policy, one.nice) for one in found
+            ]
+            assert "cannot" not in it.said()
 
 
 def test_from_a_dead_unisd_they_have_their_cpus_again_from_one_that_goes_on_not(

@@ -25,6 +25,7 @@ def test_bounds_are_those_beside_the_fields() -> None:
         ({"run": "a b"}, "run is `a b`, which does not match [a-zA-Z0-9][a-zA-Z0-9_-]*"),
         ({"run": "a" * 65}, "run has 65 bytes, 64 at most"),
         ({"rr_timeslice_ms": 1001}, "rr_timeslice_ms is 1001; must be at most 1000"),
+        ({"fair_slice_ns": 0}, "fair_slice_ns is 0; must be at least 100000"),
         ({"scheduler": {"gamma": 0, "interval_ns": 1000}}, "scheduler.gamma is 0; must be above 0"),
         ({"scheduler": {"gamma": 2, "interval_ns": 1000}},
          "scheduler.gamma is 2; must be at most 1"),

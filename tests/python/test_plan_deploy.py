@@ -10,6 +10,7 @@ from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
+from unis.engine.limits import broken
 from unis.plan.model import Places
 from unis.plan.planner import make_plan
 from unis.v1 import traffic_pb2
@@ -101,6 +102,20 @@ def test_times_are_nanoseconds() -> None:
     assert (wire.interval_ns, wire.lead_ns, wire.max_wait_ns) == (2500, 0, 7000)
     assert wire.idle_ns == 9000
     assert wire.HasField("lead_ns")
+
+
+def test_time_slices_of_the_kernel() -> None:
+    none = planned(small()).deploy({}, "")
+    assert none.rr_timeslice_ms == 0
+    assert not none.HasField("fair_slice_ns")
+    for ms, ns in ((0.1, 100_000), (2.5, 2_500_000), (100, 100_000_000)):
+        stated = small(scheduler={"fair_slice_ms": ms, "rr_timeslice_ms": 5})
+        request = planned(stated).deploy({}, "")
+        assert (request.fair_slice_ns, request.rr_timeslice_ms) == (ns, 5)
+        assert not broken(request)
+    for wrong, bound in ((0.05, "greater than or equal to 0.1"), (100.1, "less than or equal")):
+        with pytest.raises(ValidationError, match=f"(?s)fair_slice_ms.*{bound}"):
+            planned(small(scheduler={"fair_slice_ms": wrong}))
 
 
 def test_costs_are_followed_unless_they_are_static() -> None:

@@ -81,6 +81,16 @@ def test_capacities() -> None:
     assert list(wire.chains[0].capacity) == [511, 256, 511, 511]
 
 
+def test_time_slices_of_the_kernel() -> None:
+    def machine(**scheduler: float) -> pb.SimMachine:
+        chain = loaded(a_chain(scheduler=scheduler))
+        return scenario(chain, costs_of(chain), "other", 1, MachineCosts()).machine
+
+    assert machine().fair_slice_ns == 0, "the simulator's own"
+    stated = machine(fair_slice_ms=2.5, rr_timeslice_ms=7)
+    assert (stated.fair_slice_ns, stated.rr_slice_ns) == (2_500_000, 7_000_000)
+
+
 def test_functions_of_two_chains_stand_once() -> None:
     chains = {"c": {"path": ["a", "b", "c"], "match": [{"dst_port": 1}]}, "d": {"reverse_of": "c"}}
     chain = loaded(a_chain(chains=chains))

@@ -50,6 +50,7 @@ from unis.engine.limits import bounds, limit
 
 API_VERSION = "unis/v1"
 NS_PER_US = 1000
+NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
 
 
@@ -174,6 +175,11 @@ class SchedulerPart(_Part):
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
     """The kernel's SCHED_RR time slice while the chains run; absent: as it is."""
+    fair_slice_ms: (
+        Annotated[float, Field(**bounds("DeployRequest.fair_slice_ns", unit=NS_PER_MS))] | None
+    ) = None
+    """The time slice of each function under `other` and `batch`, ms, from Linux 6.12 on; absent:
+    the kernel's base slice."""
 
 
 class Match(_Part):

@@ -4,6 +4,7 @@ import ipaddress
 from pathlib import Path
 
 from unis.chain.model import (
+    NS_PER_MS,
     NS_PER_US,
     Match,
     PcapSource,
@@ -36,6 +37,11 @@ def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.Schedule
     if not isinstance(part.lead_us, str):
         settings.lead_ns = round(part.lead_us * NS_PER_US)
     return settings
+
+
+def fair_slice_ns(part: SchedulerPart) -> int | None:
+    """Of functions under the kernel's fair policies; None: that of the kernel."""
+    return None if part.fair_slice_ms is None else round(part.fair_slice_ms * NS_PER_MS)
 
 
 def flow_match(match: Match) -> engine_pb2.FlowMatch:

@@ -9,7 +9,12 @@ from pydantic import BaseModel
 
 from unis.chain.model import Match, SchedulerPart, Traffic
 from unis.links.kind import LinkPlan
-from unis.plan.contract import flow_match, scheduler_settings, traffic_config
+from unis.plan.contract import (
+    fair_slice_ns,
+    flow_match,
+    scheduler_settings,
+    traffic_config,
+)
 from unis.plan.gamma import GammaChoice
 from unis.plan.rings import RingChoice
 from unis.v1 import engine_pb2 as pb
@@ -226,6 +231,7 @@ class Plan:
             traffic=traffic_config(self.traffic, self.directory),
             scheduler=scheduler_settings(self.scheduler, self.gamma.value),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
+            fair_slice_ns=fair_slice_ns(self.scheduler),
         )
 
 

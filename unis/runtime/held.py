@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from unis.runtime.fair_slice import put_fair_slice
 from unis.runtime.process import ThreadId
 
 _MAGIC = 0x444C4548
-_VERSION = 2
+_VERSION = 3
 _HEADER = struct.Struct("=5I44x")
 _BEATS, _BEAT = 32, struct.Struct("=Q56x")
-_THREADS, _THREAD = 256, struct.Struct("=iiQiii4x128s")
+_THREADS, _THREAD = 256, struct.Struct("=iiQiiii128s")
 _RETURNED, _RETURNED_AT = struct.Struct("=I"), 16
 _PULSE_BYTES = _HEADER.size + _BEATS * _BEAT.size
 _CLASSES = {
@@ -29,6 +30,8 @@ _CLASSES = {
     os.SCHED_RR: range(1, 100),
 }
 _NICE = range(-20, 20)
+_SLICE = range(100_000_001)  # ns
+_REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 
 class Pulse(NamedTuple):
@@ -47,6 +50,7 @@ class HeldThread:
     policy: int
     priority: int
     nice: int
+    slice_ns: int  # of its own, in the fair classes; 0: none
     cpus: frozenset[int]
 
     def put_back(self, *, cpus: bool = False) -> str | None:
@@ -58,6 +62,9 @@ class HeldThread:
         if not self.thread.alive():
             return None
         try:
+            # First, for it goes through the default class. A real-time thread's was not to be read.
+            if self.policy & ~os.SCHED_RESET_ON_FORK not in _REAL_TIME:
+                put_fair_slice(tid, self.slice_ns, self.nice)
             os.sched_setscheduler(tid, self.policy, os.sched_param(self.priority))
             os.setpriority(os.PRIO_PROCESS, tid, self.nice)
             if cpus and self.cpus:
@@ -118,11 +125,15 @@ class HeldFile:
         data = os.pread(self._descriptor, _THREADS * _THREAD.size, _PULSE_BYTES)
         whole = len(data) // _THREAD.size * _THREAD.size
         return [
-            HeldThread(ThreadId(pid, tid, start_time), policy, priority, nice, _cpus(mask))
-            for tid, pid, start_time, policy, priority, nice, mask in _THREAD.iter_unpack(
+            HeldThread(ThreadId(pid, tid, start), policy, priority, nice, slice_ns, _cpus(mask))
+            for tid, pid, start, policy, priority, nice, slice_ns, mask in _THREAD.iter_unpack(
                 data[:whole]
             )
-            if tid > 0 and pid > 0 and nice in _NICE and _is_class(policy, priority)
+            if tid > 0
+            and pid > 0
+            and nice in _NICE
+            and slice_ns in _SLICE
+            and _is_class(policy, priority)
         ]
 
     def tell_returned(self) -> None:

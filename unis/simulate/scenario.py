@@ -7,13 +7,21 @@ from types import MappingProxyType
 
 from unis import links
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile, Function, PcapSource, SyntheticSource, Traffic
+from unis.chain.model import (
+    NS_PER_MS,
+    ChainFile,
+    Function,
+    PcapSource,
+    SchedulerPart,
+    SyntheticSource,
+    Traffic,
+)
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
 from unis.errors import UnisError
 from unis.plan import wiring
-from unis.plan.contract import SIZE_MIXES, scheduler_settings
+from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.rings import Known, choices
 from unis.plan.rings import gamma as gamma_for
@@ -47,14 +55,15 @@ class MachineCosts:
     # The scheduler reckons with the latter.
     chain_factor: float = 1
 
-    def message(self, slice_ms: int | None) -> pb.SimMachine:
+    def message(self, scheduler: SchedulerPart) -> pb.SimMachine:
         """As the simulator wants it; SCHED_RR's slice is this kernel's unless given."""
         return pb.SimMachine(
             switch_ns=self.switch_ns,
             switch_call_ns=self.switch_call_ns,
             yield_ns=self.yield_ns,
             kernel_switch_ns=self.kernel_switch_ns,
-            rr_slice_ns=(slice_ms or rr_timeslice_ms()) * 1_000_000,
+            rr_slice_ns=(scheduler.rr_timeslice_ms or rr_timeslice_ms()) * NS_PER_MS,
+            fair_slice_ns=fair_slice_ns(scheduler),
             source_ns=self.source_ns,
             sink_ns=self.sink_ns,
             platform_has_three_cpus=self.platform_has_three_cpus,
@@ -112,7 +121,7 @@ def scenario(
             )
             for name in file.chains
         ],
-        machine=machine.message(file.scheduler.rr_timeslice_ms),
+        machine=machine.message(file.scheduler),
         scheduler=scheduler_settings(file.scheduler, gamma),
         policy=names.policy(policy),
         duration_ns=round(seconds * 1e9),
