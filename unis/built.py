@@ -21,7 +21,8 @@ def clone() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
-def _is_clone() -> bool:
+def is_clone() -> bool:
+    """Whether this package runs from a clone; else it was installed."""
     return (clone() / "meson.build").is_file()
 
 
@@ -34,7 +35,7 @@ def build_directory() -> Path:
     """Where the built half is, or should be."""
     if named := os.environ.get("UNIS_BUILD"):
         return Path(named).resolve()
-    if _is_clone():
+    if is_clone():
         return clone() / "build"
     trees = [prefix / "libexec" / "unis" for prefix in _prefixes()]
     return next((tree for tree in trees if tree.is_dir()), trees[0])
@@ -42,7 +43,7 @@ def build_directory() -> Path:
 
 def examples_directory() -> Path:
     """Where the example chains are."""
-    if _is_clone():
+    if is_clone():
         return clone() / "examples"
     return build_directory().parents[1] / "share" / "unis" / "examples"
 
@@ -57,7 +58,7 @@ def _built(*parts: str) -> Path:
     if not path.is_file():
         cure = (
             f"run `make build` in {clone()}"
-            if _is_clone()
+            if is_clone()
             else f"run `make install PREFIX={sys.prefix}` in a clone, or set UNIS_BUILD"
         )
         raise NotBuiltError(f"{path} is missing: {cure}")
@@ -72,6 +73,11 @@ def unisd() -> Path:
 def simulator() -> Path:
     """The scheduler on virtual time."""
     return _built("engine", "simulator", "unis-sim")
+
+
+def reference_function(name: str) -> Path:
+    """One of ours."""
+    return _built("functions", name)
 
 
 def scheduler_bench() -> Path:

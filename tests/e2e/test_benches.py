@@ -66,7 +66,7 @@ def test_paper(machine: Machine, tmp_path: Path) -> None:
     assert by_arm["priority"]["ratio_to_cooperative"]["median"] < 1.2
     assert 0.05 < by_arm["handover"]["slowest_cpu_share"] <= 0.2
     assert "Fig. 10" in (tmp_path / "report.html").read_text()
-    assert not (tmp_path / "parts").exists()
+    assert not (tmp_path / ".unis-parts").exists()
 
 
 def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

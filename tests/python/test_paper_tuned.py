@@ -3,8 +3,8 @@
 import pytest
 
 from tests.python.test_paper import ALL, found, measured, share, window
-from unis.bench.paper import arms, conditions, scale, throughput, ticks
-from unis.bench.paper.cases import HANDED, MAIN, TUNED
+from unis.bench.paper import arms, conditions, density, scale, ticks
+from unis.bench.paper.cases import FOLLOWED, HANDED, MAIN, TUNED
 from unis.bench.paper.figure import Found
 from unis.bench.paper.rows import best_of, row
 
@@ -14,11 +14,15 @@ def test_hand_over_is_held_against_the_distance_that_was_best_when_measured_anew
     of = measured(case, lambda _: window(10))
     assert best_of(of) in arms.K.values()
     of.best_every = 24
-    of.sets[TUNED] = [dict(zip(arms.TUNED, map(window, (9, 10, 8)), strict=True)) for _ in range(6)]
+    of.sets[TUNED] = [
+        dict(zip(arms.TUNED, map(window, (9, 9, 10, 8)), strict=True)) for _ in range(6)
+    ]
     assert best_of(of) == arms.K[24]
+    tuned = row("fig4a", case, of, arms.HANDOVER, which=TUNED)
+    assert tuned.ratio_to_cooperative
+    assert tuned.ratio_to_cooperative.median == pytest.approx(0.9)
     handed = row("fig4a", case, of, arms.HANDOVER)
-    assert handed.ratio_to_cooperative
-    assert handed.ratio_to_cooperative.median == pytest.approx(0.9)
+    assert handed.ratio_to_cooperative is None, "in other rounds than those that chose the best"
     assert handed.ratio_to_paper_k
     assert handed.ratio_to_paper_k.median == pytest.approx(1.0)
     paper = row("fig4a", case, of, arms.PRIORITY)
@@ -32,23 +36,25 @@ def test_one_function_alone_is_the_same_under_all() -> None:
     for case, each in of.of("fig6"):
         if case.length == 1:
             each.sets[MAIN] = [dict.fromkeys(case.sets[MAIN], window(12))]
-    figure, _ = throughput.fig6(of)
-    for plot in figure.plots:
-        dearest = max(point.x for point in plot.series[arms.BEST])
-        at = {arm: [p.y for p in points if p.x == dearest] for arm, points in plot.series.items()}
-        assert at[arms.HANDOVER] == pytest.approx(at[arms.BEST], rel=0.1)
-        cheapest = min(point.x for point in plot.series[arms.BEST])
-        of_best = [p.y for p in plot.series[arms.BEST] if p.x == cheapest]
-        handed = [p.y for p in plot.series[arms.HANDOVER] if p.x == cheapest]
-        assert handed[0] < 0.95 * of_best[0]
+    _, rows = density.fig6(of)
+    handed = [row for row in rows if row.ratio_to == arms.BEST and row.cost == "light"]
+    cheapest, dearest = (of(handed, key=lambda row: row.x or 0) for of in (min, max))
+    assert dearest.ratio
+    assert dearest.ratio.median == pytest.approx(1, rel=0.1)
+    assert cheapest.ratio
+    assert cheapest.ratio.median < 0.95
 
 
-def test_hand_over_stands_beside_slices_of_a_wrong_length() -> None:
-    shares = {arms.handed(of): 1.0 for of in arms.FILLS} | {arms.handed(0.25): 0.9}
+def test_hand_over_and_costs_that_are_followed_stand_beside_slices_of_a_wrong_length() -> None:
+    shares = {arms.handed(0.25): 0.9, arms.followed(0.25): 0.8}
     figure, rows = conditions.fig15(found("fig15", share(shares)))
-    assert "under hand-over 90 % at worst" in figure.ours
-    assert {row.arm for row in rows} >= {arms.handed(of) for of in arms.FILLS}
-    assert all(HANDED in case.sets for case in ALL.values() if "fig15" in case.figures)
+    assert "handover 0.90 [0.90–0.90] at 25%" in figure.ours
+    assert "costs followed 0.80 [0.80–0.80] at 25%" in figure.ours
+    told = {row.arm: row for row in rows if row.cost == "light"}
+    assert {*told} >= {of(0.25) for of in (arms.handed, arms.followed)}
+    assert told[arms.followed(0.25)].ratio_to == arms.followed(0.75)
+    of = [case for case in ALL.values() if "fig15" in case.figures]
+    assert all({HANDED, FOLLOWED} <= {*case.sets} for case in of)
 
 
 def test_ticks_are_those_of_the_benchmark() -> None:

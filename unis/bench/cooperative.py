@@ -41,9 +41,13 @@ def settled(rounds: Rounds, two: tuple[Arm, Arm]) -> tuple[Rounds, int]:
     found = ratio(rounds, SECOND, COOPERATIVE)
     if found and found.median <= 1:
         return rounds, two[0].yield_every
+    return exchanged(rounds), two[1].yield_every
+
+
+def exchanged(rounds: Rounds) -> Rounds:
+    """The same rounds where COOPERATIVE and SECOND have each other's names."""
     names = {COOPERATIVE: SECOND, SECOND: COOPERATIVE}
-    exchanged = [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
-    return exchanged, two[1].yield_every
+    return [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
 
 
 def best_distance(measured: Callable[[Sequence[Arm], int], Rounds]) -> tuple[int, Rounds]:

@@ -50,9 +50,13 @@ def macswap_chain(
     path = [Stage(cost, cpu, length)] if fused else [Stage(cost, cpu)] * length
     paths = {f"chain{at}" if chains > 1 else "chain": path for at in range(1, chains + 1)}
     return chain_of(
-        name, paths, size=_SIZES.get(cost, _SMALLEST), ring=ring, goal=goal,
-        scheduler={"controller": controller},
+        name, paths, size=size_of(cost), ring=ring, goal=goal, scheduler={"controller": controller},
     )  # fmt: skip
+
+
+def size_of(cost: str) -> int | str:
+    """Frames for functions that cost so much: the smallest, or the modes of the paper's trace."""
+    return _SIZES.get(cost, _SMALLEST)
 
 
 def chain_of(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from unis.cli.select import JsonOption
 from unis.cli.terminal import errors_told, out, say
+from unis.errors import UnisError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from unis.simulate.scenario import MachineCosts
+
+# What a switch takes is looked for from 0 to 60 µs, to 60 ns: what ends there was not found.
+_LEAST_NS, _MOST_NS = 100.0, 59_900.0
 
 
 def calibrate(as_json: JsonOption = False) -> None:
@@ -28,21 +33,32 @@ def calibrate(as_json: JsonOption = False) -> None:
     """
     from unis.bench.paper.calibration import calibrate_machine, mean_of
     from unis.plan.machine import Machine
-    from unis.runtime.costs import cpu_model
-    from unis.simulate.calibration import Calibration, keep
+    from unis.simulate.calibration import Calibration, keep, see_that_it_can_be_kept
 
     with errors_told():
+        see_that_it_can_be_kept()
         found = calibrate_machine(Machine.this(), say)
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        calibration = Calibration(
-            cpu_model=cpu_model(), measured=now, costs=mean_of([*found.values()])
-        )
+        mean = mean_of([*found.values()])
+        if not as_json:
+            _print({**found, "mean": mean})
+        refuse_what_was_not_found(found)
+        calibration = Calibration.of(mean)
+        if as_json:
+            out.print_json(calibration.model_dump_json())
         file = keep(calibration)
-    if as_json:
-        out.print_json(calibration.model_dump_json())
-    else:
-        _print({**found, "kept": calibration.costs})
     say(f"{file}: `unis simulate --calibrated` reckons with it")
+
+
+def refuse_what_was_not_found(found: Mapping[str, MachineCosts]) -> None:
+    """UnisError if what a switch takes was fitted to nothing: the windows say less or more."""
+    for name, costs in found.items():
+        if not _LEAST_NS < costs.kernel_switch_ns < _MOST_NS:
+            raise UnisError(
+                f"the windows of {name} functions do not tell what a switch takes: fitted to them "
+                f"it is {costs.kernel_switch_ns / 1e3:.1f} µs, an end of what is looked at. "
+                "Nothing is kept: try again while nothing else runs",
+                bad_input=False,
+            )
 
 
 def _print(found: dict[str, MachineCosts]) -> None:

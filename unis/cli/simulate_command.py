@@ -68,6 +68,8 @@ def _machine(*, calibrated: bool) -> MachineCosts:
         return MachineCosts()
     found = kept()
     say(f"calibrated on {found.measured}")
+    if told := found.remark():
+        say(told)
     return found.costs
 
 

@@ -31,7 +31,9 @@ def report_page(results: Results) -> str:
         results=results,
         pictures={figure.key: _pictures(figure) for figure in results.figures},
         counts=counts(results.figures),
-        differs=[one for one in results.figures if one.verdict == "differs"],
+        differs=[one for one in results.figures if one.verdict in ("differs", "fails")],
+        good=("agrees", "holds"),
+        bad=("differs", "fails"),
     )
 
 
@@ -39,12 +41,13 @@ def counts(figures: Sequence[Figure]) -> str:
     """How many agree, in a sentence."""
     said = {
         word: sum(figure.verdict == word for figure in figures)
-        for word in ("agrees", "differs", "cannot be had here")
+        for word in ("agrees", "differs", "too close to tell", "cannot be had here")
     }
     measured = sum("measured" in one.source for one in figures if one.verdict in said)
     return (
-        f"Of {sum(said.values())} figures {said['agrees']} agree with the paper, {said['differs']} "
-        f"differ and {said['cannot be had here']} cannot be had here; {measured} were measured."
+        f"Of {sum(said.values())} figures of the paper {said['agrees']} agree, {said['differs']} "
+        f"differ, {said['too close to tell']} are too close to tell and "
+        f"{said['cannot be had here']} cannot be had here; {measured} were measured."
     )
 
 

@@ -12,12 +12,13 @@ from typing import BinaryIO
 from unis.runtime.errors import LaunchError
 
 
-def write_atomically(file: Path, text: str) -> None:
+def write_atomically(file: Path, text: str, mode: int = 0o600) -> None:
     """Replaces `file` in one step: readers see the old or the new text. OSError if it cannot."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w") as stream:
             stream.write(text)
+            os.fchmod(handle, mode)
         Path(name).replace(file)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unis.bench.cooperative import COOPERATIVE, SECOND, YIELD_EVERY
-from unis.chain import defaults
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
 from unis.plan.contract import scheduler_settings
@@ -14,9 +13,9 @@ from unis.plan.model import Plan
 from unis.simulate.scenario import PAPER_YIELD_EVERY
 from unis.v1 import common_pb2 as pb
 
-PRIORITY, AGAIN = "priority", "priority again"
+PRIORITY = "priority"
 WITHOUT = "priority without occupancy"
-HANDOVER = "handover"
+HANDOVER, AGAIN = "handover", "handover again"
 OTHER, RR = "other", "rr"
 FUSED = "fused"
 BEST = COOPERATIVE  # at the best of the distances below
@@ -27,6 +26,7 @@ _BURST = 64  # packets
 K = {every: f"cooperative/{every}" for every in YIELD_EVERY if every * _BURST <= RING}
 
 FILLS = (0.25, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
+SOME_FILLS = (0.25, 0.75, 1.0, 1.25)  # of what the paper does not have
 
 
 def fills(share: float, *, occupancy: bool) -> str:
@@ -39,13 +39,18 @@ def handed(share: float) -> str:
     return f"{share:.0%} {HANDOVER}"
 
 
+def followed(share: float) -> str:
+    """The same by priority where costs are followed, as `unis up` does."""
+    return f"{share:.0%} costs followed"
+
+
 @dataclass(frozen=True)
 class Wanted:
     """An arm, and what of the scheduler's settings is its own."""
 
     arm: Arm
     scheduler: Mapping[str, Any] = field(default_factory=dict)  # as in SchedulerPart
-    slice_factor: float | None = None
+    fill: float | None = None  # of an egress, by a slice; None: γ
 
     def of(self, plan: Plan, offered: Offered | None = None) -> Arm:
         """The arm in a run of `plan`."""
@@ -58,13 +63,14 @@ class Wanted:
 
     def settings(self, part: SchedulerPart, slots: int) -> pb.SchedulerSettings | None:
         """What it wants of the scheduler where the file says `part`; None: as that says."""
-        if not self.scheduler and self.slice_factor is None:
+        if not self.scheduler and self.fill is None:
             return None
         # Anew, so that what a chain file could not have is refused here too.
         own = SchedulerPart.model_validate({**part.model_dump(), **self.scheduler})
-        settings = scheduler_settings(own, gamma_of(own, slots))
-        if self.slice_factor is not None:
-            settings.slice_factor = self.slice_factor
+        gamma = gamma_of(own, slots)
+        settings = scheduler_settings(own, gamma)
+        if self.fill is not None:
+            settings.slice_factor = self.fill / gamma
         return settings
 
 
@@ -76,9 +82,9 @@ def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> Wanted:
 # stay. Hand-over, which it does not know, has the γ that `unis up` would take for these rings.
 ALL: dict[str, Wanted] = {
     PRIORITY: _unis(PRIORITY),
-    AGAIN: _unis(AGAIN),
     WITHOUT: _unis(WITHOUT, occupancy=False),
     HANDOVER: _unis(HANDOVER, HANDOVER, gamma="auto"),
+    AGAIN: _unis(AGAIN, HANDOVER, gamma="auto"),
     OTHER: Wanted(Arm("other", name=OTHER)),
     RR: Wanted(Arm("rr", name=RR)),
     FUSED: _unis(FUSED),
@@ -87,22 +93,25 @@ ALL: dict[str, Wanted] = {
         fills(share, occupancy=occupancy): Wanted(
             Arm("unis", PRIORITY, name=fills(share, occupancy=occupancy)),
             {"occupancy": occupancy},
-            share / defaults.PAPER_GAMMA,
+            share,
         )
         for share in FILLS
         for occupancy in (True, False)
     },
     **{
-        handed(share): Wanted(
-            Arm("unis", HANDOVER, name=handed(share)),
-            {"gamma": "auto"},
-            share / defaults.PAPER_GAMMA,
+        handed(share): Wanted(Arm("unis", HANDOVER, name=handed(share)), {"gamma": "auto"}, share)
+        for share in SOME_FILLS
+    },
+    **{
+        followed(share): Wanted(
+            Arm("unis", PRIORITY, name=followed(share)), {"cost": "online"}, share
         )
-        for share in FILLS
+        for share in SOME_FILLS
     },
 }
 # Slices so short that switches take a large part of the time: what one takes is seen by them.
 SHORT = fills(FILLS[0], occupancy=True)
 CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, SHORT, *K.values())
-TUNED: Sequence[str] = (HANDOVER, BEST, SECOND)
+TUNED: Sequence[str] = (HANDOVER, AGAIN, BEST, SECOND)
+KERNEL: Sequence[str] = (OTHER, HANDOVER)
 LATENCY: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[16])

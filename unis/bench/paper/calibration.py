@@ -20,6 +20,8 @@ from unis.bench.paper.measured import Measured, measure
 from unis.bench.paper.rows import ratio
 from unis.bench.paper.virtual import Calibrated, mpps_of
 from unis.chain.sizes import mean_cost, shares
+from unis.measure import disturbance
+from unis.measure.disturbance import Disturbance
 from unis.plan.machine import Machine
 from unis.simulate.scenario import MachineCosts
 
@@ -40,11 +42,16 @@ _EXTENT = Extent(lengths={}, sets=2)
 def calibrate_machine(machine: Machine, report: Callable[[str], None]) -> dict[str, MachineCosts]:
     """Measures two short chains; what each says of the machine, by what it is made of."""
     found: dict[str, MachineCosts] = {}
+    seen: list[Disturbance] = []
     for cost in _REFERENCES:
         name = f"{_LENGTH} {cost}"
         report(f"measuring {name} functions, about 10 s")
         case = chain_case(cost, _LENGTH, max(machine.cpus), {MAIN: (arms.SHORT, *_OTHERS)})
-        found[name] = calibrated(case, measure(case, _EXTENT, machine, report)).machine
+        of = measure(case, _EXTENT, machine, report)
+        seen.append(of.disturbed)
+        found[name] = calibrated(case, of).machine
+    if remark := disturbance.remark(seen):
+        report(remark)
     return found
 
 
@@ -53,7 +60,7 @@ def mean_of(found: Sequence[MachineCosts]) -> MachineCosts:
     means: dict[str, Any] = {
         field.name: statistics.fmean(getattr(of, field.name) for of in found)
         for field in fields(MachineCosts)
-        if field.type is float
+        if not isinstance(getattr(found[0], field.name), bool)
     }
     return replace(found[0], **{**means, "scheduled_switch_ns": 0})
 

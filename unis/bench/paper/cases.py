@@ -1,23 +1,29 @@
 """The chains of the paper's experiments, as they are brought up on this machine."""
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from unis.bench.paper import arms
-from unis.bench.synthetic import Stage, chain_of
+from unis.bench.synthetic import Stage, chain_of, size_of
 from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
 RING = arms.RING
+SEED = 1  # of the order
 GAMMA = defaults.PAPER_GAMMA
 LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
-_SIZES = {"variable": "datacenter"}  # 200 and 1400 bytes: the modes of the paper's trace
-_SHORT_SLICE_MS = 1  # of SCHED_RR: the shortest that the kernel has
+# Slices of the kernel's policies, the shortest that it has.
+_SHORT_RR_MS, _SHORT_FAIR_MS = 1, 0.1
 
-MAIN, LOAD, SAME = "main", "load", "same"
+MAIN, LOAD = "main", "load"
+KERNEL = "kernel"  # its default policy
+SHORT = "-short"  # its slices
 TUNED = "tuned"  # beside co-operation's two best distances of MAIN, measured anew
-HANDED = "handed"  # slices of a wrong length where functions hand the CPU over
+# Slices of a wrong length where functions hand the CPU over, and where costs are followed.
+HANDED, FOLLOWED = "handed", "followed"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,11 @@ class Case:
     fused: bool = False  # the same work in one process
     cpus: int = 1  # of functions
 
+    @property
+    def place(self) -> tuple[str, int, str, str]:
+        """Among the cases of a figure."""
+        return (self.cost, self.length, f"{self.size:>5}", self.key)
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -42,7 +53,6 @@ class Extent:
     lengths: Mapping[str, Sequence[int]]  # of chains, by cost
     window: float = 0.1  # seconds
     sets: int = 1  # balanced squares of each set
-    same: bool = True  # with A/A comparisons
     latency_lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # likewise
     sizes: Sequence[int] = (64, 512, 1500)  # bytes (Fig. 1)
@@ -50,12 +60,11 @@ class Extent:
 
 QUICK = Extent(
     lengths={
-        "light": (2, 3, 5), "medium": (2, 5), "heavy": (2, 4), "mixed": (2, 4),
+        "light": (2, 5), "medium": (2, 5), "heavy": (2, 4), "mixed": (2, 4),
         "variable": (2, 4),
     },
     window=0.07,
-    same=False,
-    latency_lengths={"light": (2, 5), "medium": (2, 5), "heavy": (4,)},
+    latency_lengths={"light": (2, 5), "medium": (5,), "heavy": (4,)},
     fused={"light": (2, 5), "medium": (2, 5)},
     sizes=(64, 1500),
 )  # fmt: skip
@@ -65,38 +74,41 @@ FULL = Extent(
         **_LENGTHS,
         "light": (1, 2, 3, 4, 5, 6, 7),
         "medium": (1, 2, 3, 4, 5, 6),
-        "heavy": (1, 2, 3, 4, 5, 6),
+        "heavy": (1, 2, 3, 4, 6),
     },
     sets=2,
-    latency_lengths={cost: _LENGTHS[cost] for cost in ("light", "medium", "heavy")},
-    fused={cost: _LENGTHS[cost] for cost in ("light", "medium", "heavy", "variable")},
+    latency_lengths={**_LENGTHS, "heavy": (2, 3, 4, 6), "mixed": (), "variable": ()},
+    fused={"light": (2, 3, 4, 5, 6), "medium": (2, 3, 4, 5, 6), "variable": (2, 4, 6)},
 )
 
 _FIGURES = {
-    "light": ("fig4a", "fig6"),
-    "medium": ("fig4b", "fig6"),
-    "heavy": ("fig6",),
-    "mixed": ("fig7",),
-    "variable": ("fig8", "fig14"),
+    "light": ("fig4a", "fig6", "fig9", "fig10", "fig11", "fig12", "same"),
+    "medium": ("fig4b", "fig6", "fig9", "fig12", "fig13", "same"),
+    "heavy": ("fig6", "same"),
+    "mixed": ("fig7", "same"),
+    "variable": ("fig8", "fig14", "same"),
 }
-_LOOKED_INTO = {"light": ("fig9", "fig10", "fig11", "fig12"), "medium": ("fig9", "fig13", "fig12")}
-_LENGTH_LOOKED_INTO = 5  # section 5.6
+# Whose pictures have what one process passes.
+_OF_FUSED = {"light": "fig4a", "medium": "fig4b", "variable": "fig8"}
+LENGTH_LOOKED_INTO = 5  # section 5.6
 
 
 def cases(extent: Extent, machine: Machine) -> list[Case]:
-    """All of them, in the order in which they are measured."""
+    """All of them, in the order in which they are measured.
+
+    That is by chance, the same each time, so that a machine that changes in an hour does not look
+    like a length. What one process passes is measured right after its chain.
+    """
     cpu = max(machine.cpus)
-    return [
-        *(
-            chain
-            for cost, lengths in extent.lengths.items()
-            for length in lengths
-            for chain in _chains(extent, cost, length, cpu)
-        ),
-        *_kernels(extent.sizes, cpu),
-        *_slices(cpu),
-        *_several(machine),
+    together: list[list[Case]] = [
+        list(_chains(extent, cost, length, cpu))
+        for cost, lengths in extent.lengths.items()
+        for length in lengths
     ]
+    alone = [*_kernels(extent.sizes, cpu), *_slices(cpu), *_several(machine)]
+    together += [[case] for case in alone]
+    random.Random(SEED).shuffle(together)  # noqa: S311  no secret
+    return [case for chains in together for case in chains]
 
 
 def chain_case(
@@ -108,7 +120,7 @@ def chain_case(
 ) -> Case:
     """One chain on one CPU."""
     path = [Stage(each, cpu) for each in _costs(cost, length)]
-    size = _SIZES.get(cost, 64)
+    size = size_of(cost)
     return Case(
         key=f"{cost}-{length}",
         cost=cost,
@@ -125,25 +137,22 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
     latency = length in extent.latency_lengths.get(cost, ())
     # One alone has nobody to share its CPU with: it only says how many fit.
     figures = {"fig6"} if length == 1 else {*_FIGURES[cost], *(["fig5"] if latency else [])}
-    if length == _LENGTH_LOOKED_INTO:
-        figures |= {*_LOOKED_INTO.get(cost, ())}
     sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}
     if length > 1:  # one alone passes as much under each
         sets[TUNED] = arms.TUNED
+    if length == LENGTH_LOOKED_INTO:
+        sets[KERNEL] = arms.KERNEL
     if latency:
         sets[LOAD] = arms.LATENCY
-    if extent.same:
-        sets[SAME] = (arms.PRIORITY, arms.AGAIN)
-        figures.add("same")
     yield chain_case(cost, length, cpu, sets, frozenset(figures))
     if length in extent.fused.get(cost, ()):  # one process has one cost
         fused = [Stage(cost, cpu, length)]
-        size = _SIZES.get(cost, 64)
+        size = size_of(cost)
         yield Case(
             key=f"{cost}-{length}-fused",
             cost=cost,
             length=length,
-            figures=frozenset(_FIGURES[cost]),
+            figures=frozenset({_OF_FUSED[cost]}),
             make=lambda: _chain({"chain": fused}, size=size),
             sets={MAIN: (arms.FUSED,)},
             size=size,
@@ -158,42 +167,37 @@ def _costs(cost: str, length: int) -> list[str]:
 
 
 def _kernels(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
-    """Two functions that hardly do a thing on one CPU, and who takes their packets on another."""
+    """Two functions that hardly do a thing; with the kernel's own slices, and with its shortest."""
     path = [Stage("0", cpu)] * 2
+    short = {"rr_timeslice_ms": _SHORT_RR_MS, "fair_slice_ms": _SHORT_FAIR_MS}
     for size in sizes:
-        yield Case(
-            key=f"kernel-{size}",
-            cost="0",
-            length=2,
-            figures=frozenset({"fig1"}),
-            make=lambda size=size: _chain({"chain": path}, size=size),  # type: ignore[misc]
-            sets={MAIN: (arms.OTHER, arms.RR, arms.HANDOVER, arms.PAPER_K)},
-            size=size,
-        )
-        yield Case(
-            key=f"kernel-{size}-short",
-            cost="0",
-            length=2,
-            figures=frozenset({"fig1"}),
-            make=lambda size=size: _chain(  # type: ignore[misc]
-                {"chain": path}, size=size, rr_timeslice_ms=_SHORT_SLICE_MS
-            ),
-            sets={MAIN: (arms.RR, arms.HANDOVER)},
-            size=size,
-        )
+        for suffix, slices in (("", {}), (SHORT, short)):
+            yield Case(
+                key=f"kernel-{size}{suffix}",
+                cost="0",
+                length=2,
+                figures=frozenset({"fig1"}),
+                make=partial(_chain, {"chain": path}, size=size, **slices),
+                sets={MAIN: (arms.OTHER, arms.RR, arms.HANDOVER, arms.PAPER_K)},
+                size=size,
+            )
 
 
 def _slices(cpu: int) -> Iterator[Case]:
     names = [arms.fills(share, occupancy=on) for share in arms.FILLS for on in (True, False)]
     for cost in ("light", "medium"):
-        path = [Stage(cost, cpu)] * _LENGTH_LOOKED_INTO
+        path = [Stage(cost, cpu)] * LENGTH_LOOKED_INTO
         yield Case(
             key=f"slices-{cost}",
             cost=cost,
-            length=_LENGTH_LOOKED_INTO,
+            length=LENGTH_LOOKED_INTO,
             figures=frozenset({"fig15"}),
-            make=lambda path=path: _chain({"chain": path}),  # type: ignore[misc]
-            sets={MAIN: names, HANDED: [arms.PRIORITY, *map(arms.handed, arms.FILLS)]},
+            make=partial(_chain, {"chain": path}),
+            sets={
+                MAIN: names,
+                FOLLOWED: [*map(arms.followed, arms.SOME_FILLS)],
+                HANDED: [*map(arms.handed, arms.SOME_FILLS)],
+            },
         )
 
 
@@ -236,20 +240,15 @@ def _several(machine: Machine) -> Iterator[Case]:
             cost="medium",
             length=max(map(len, paths.values())),
             figures=frozenset({"table1"}),
-            make=lambda paths=paths: table_chain(paths),  # type: ignore[misc]
+            make=partial(table_chain, paths),
             sets={MAIN: arms.CHAIN},
             cpus=count,
         )
 
 
 def _chain(
-    paths: Mapping[str, Sequence[Stage]],
-    *,
-    size: int | str = 64,
-    rr_timeslice_ms: int | None = None,
+    paths: Mapping[str, Sequence[Stage]], *, size: int | str = 64, **scheduler: float
 ) -> LoadedChain:
-    scheduler = {
-        "controller": arms.PRIORITY, "gamma": GAMMA, "cost": "static",
-        "rr_timeslice_ms": rr_timeslice_ms,
-    }  # fmt: skip
-    return chain_of("bench-paper", paths, size=size, ring=RING, scheduler=scheduler)
+    """As in the paper, but for what `scheduler` says."""
+    settings = {"controller": arms.PRIORITY, "gamma": GAMMA, "cost": "static", **scheduler}
+    return chain_of("bench-paper", paths, size=size, ring=RING, scheduler=settings)

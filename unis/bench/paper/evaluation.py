@@ -1,25 +1,20 @@
 """All of it: measured case by case, kept in files as it goes, and put together at the end."""
 
-import hashlib
-import json
-import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from unis import built, version
 from unis.bench.machine import this_machine
-from unis.bench.paper import causes, conditions, scale, throughput
+from unis.bench.paper import causes, conditions, density, scale, table, throughput
 from unis.bench.paper.calibration import calibrated, can_calibrate
 from unis.bench.paper.cases import (
+    FOLLOWED,
     FULL,
     HANDED,
+    KERNEL,
     LOAD,
     QUICK,
-    SAME,
     TUNED,
     Case,
     Extent,
@@ -27,13 +22,17 @@ from unis.bench.paper.cases import (
 )
 from unis.bench.paper.figure import FigureOf, Found
 from unis.bench.paper.measured import Measured, measure, seconds_of
+from unis.bench.paper.parts import Parts
+from unis.bench.paper.progress import Progress
 from unis.bench.paper.simulated import FIGURES as SIMULATED
-from unis.bench.paper.simulated import agreement, simulate_case, simulate_table
+from unis.bench.paper.simulated import agreement, rows_of, simulate_case, simulate_table
+from unis.bench.paper.source import Source
 from unis.bench.paper.virtual import Calibrated
+from unis.errors import UnisError
 from unis.measure import disturbance
+from unis.measure.summary import MachineSummary
 from unis.plan.machine import Machine
 from unis.report.evaluation import Figure, Results, Row
-from unis.runtime.files import write_atomically
 from unis.simulate.scenario import MachineCosts
 
 # In the order of the paper; the instrument last.
@@ -42,10 +41,10 @@ FIGURES: dict[str, Callable[[Found], FigureOf]] = {
     "fig4a": throughput.fig4a,
     "fig4b": throughput.fig4b,
     "fig5": conditions.fig5,
-    "fig6": throughput.fig6,
+    "fig6": density.fig6,
     "fig7": throughput.fig7,
     "fig8": throughput.fig8,
-    "table1": throughput.table1,
+    "table1": table.table1,
     "fig9": causes.fig9,
     "fig10": causes.fig10,
     "fig11": causes.fig11,
@@ -72,44 +71,66 @@ class Settings:
         return QUICK if self.quick else FULL
 
 
-class Progress:
-    """Says what is next, and how long all of it will take."""
-
-    def __init__(self, report: Callable[[str], None], seconds: float, count: int) -> None:
-        self._report = report
-        self._left = seconds
-        self._count = count
-        self._at = 0
-
-    def next(self, title: str, seconds: float) -> None:
-        """One begins that takes about so long."""
-        self._at += 1
-        left = f"{self._left / 60:.0f} min" if self._left > 90 else f"{self._left:.0f} s"
-        self._report(f"{self._at} of {self._count}, about {left} left: {title}")
-        self._left -= seconds
+# About how long it takes to simulate them, seconds.
+_CASE_SECONDS, _TABLE_SECONDS, _SCALE_SECONDS = 0.2, 0.5, 6.0
+# What may be wrong with one figure, or one simulation, and right with the others.
+_FAULTS = (
+    ValueError, ArithmeticError, LookupError, StopIteration, OSError, UnisError,
+    subprocess.SubprocessError,
+)  # fmt: skip
 
 
-def evaluate(settings: Settings, report: Callable[[str], None]) -> Results:
-    """Measures what was not measured before an interruption, and puts all of it together."""
+def evaluate(
+    settings: Settings,
+    report: Callable[[str], None],
+    *,
+    source: Source | None = None,
+    keep: Callable[[Results], None] = lambda _: None,
+) -> Results:
+    """Measures what was not measured before an interruption, and puts all of it together.
+
+    `keep` writes it: only then what was measured case by case is removed.
+    """
+    source = source or Source.this()
     machine = Machine.this()
+    summary = this_machine(len(machine.cpus))
+    extent = settings.extent
     wanted = _wanted(settings, machine)
-    parts = _Parts(settings, machine)
+    what = {"quick": settings.quick, "window": extent.window, "source": source.digest}
+    parts = Parts(settings.directory, {**what, **summary.model_dump()})
+    parts.make()
     there = {case.key: parts.read(case) for case in wanted}
     left = [case for case in wanted if there[case.key] is None]
-    if len(left) < len(wanted):
+    if resumed := parts.count:
         report(
-            f"{len(wanted) - len(left)} of {len(wanted)} are there from before an interruption "
+            f"{resumed} of {len(wanted)} are there from before an interruption "
             f"(remove {parts.folder} to measure all anew)"
         )
-    extent = settings.extent
-    progress = Progress(report, sum(seconds_of(case, extent) for case in left), len(left))
-    for case in left:
-        progress.next(title_of(case), seconds_of(case, extent))
-        there[case.key] = found = measure(case, extent, machine, report)
-        parts.write(case, found)
-    measured = {key: found for key, found in there.items() if found}
-    results = put_together(settings, wanted, measured, machine, report)
-    parts.remove()
+    progress = Progress(
+        report, [seconds_of(case, extent) for case in left], _simulated_steps(settings, wanted)
+    )
+    try:
+        for case in left:
+            progress.measuring(title_of(case), seconds_of(case, extent))
+            there[case.key] = found = measure(case, extent, machine, report)
+            parts.write(case, found)
+        measured = {key: found for key, found in there.items() if found}
+        results = put_together(
+            settings, wanted, measured, (source.commit, summary), progress, report
+        )
+        results.settings["resumed"] = resumed
+        keep(results)
+    except BaseException:
+        if parts.count:
+            report(
+                f"{parts.count} of {len(wanted)} are kept in {parts.folder}; the same command "
+                "goes on"
+            )
+        else:
+            parts.remove()  # the empty folder
+        raise
+    if problem := parts.remove():
+        report(problem)
     return results
 
 
@@ -117,42 +138,70 @@ def put_together(
     settings: Settings,
     wanted: list[Case],
     measured: dict[str, Measured],
-    machine: Machine,
+    of_what: tuple[str, MachineSummary],
+    progress: Progress,
     report: Callable[[str], None],
 ) -> Results:
-    """Simulates what is simulated, and judges."""
+    """Simulates what is simulated, and judges. `of_what`: the commit and the machine."""
     by_key = {case.key: case for case in wanted}
     simulated = {}
     known: dict[str, Calibrated] = {}
+    faults: dict[str, str] = {}  # by case or figure
     for key, of in measured.items():
         case = by_key[key]
         if not can_calibrate(case):
             continue
-        report(f"calibrating the simulator by {key}")
-        known[key] = by = calibrated(case, of)
-        if case.figures & {*SIMULATED} & {*settings.only}:
-            simulated[key] = simulate_case(case, of, by)
-    several = simulate_table(measured, known, report) if "table1" in settings.only else {}
+        progress.simulating(f"{key}, and calibrated by it", _CASE_SECONDS)
+        try:
+            known[key] = by = calibrated(case, of)
+            if case.figures & {*SIMULATED} & {*settings.only}:
+                simulated[key] = simulate_case(case, of, by)
+        except _FAULTS as error:
+            faults[key] = _said(error)
+    several: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
+    if "table1" in settings.only:
+        progress.simulating("Table 1", _TABLE_SECONDS)
+        try:
+            several = simulate_table(measured, known, report)
+        except _FAULTS as error:
+            faults["table1"] = _said(error)
     of_scale = None
     if "scale" in settings.only:
-        of_scale = scale.simulated(_switching([by.machine for by in known.values()]), report)
-    found = Found(by_key, measured, several, of_scale)
+        progress.simulating("scale", _SCALE_SECONDS)
+        try:
+            of_scale = scale.simulated(_switching([by.machine for by in known.values()]), report)
+        except _FAULTS as error:
+            faults["scale"] = _said(error)
+    for key, why in faults.items():
+        report(f"{key} could not be simulated: {why}")
+    found = Found(by_key, measured, several, of_scale, simulated)
     figures: list[Figure] = []
     rows: list[Row] = []
-    for _, of_figure in _figures(settings.only, found):
-        figure, its_rows = of_figure(found)
+    points = rows_of(by_key, measured, simulated)
+    for key, of_figure in _figures(settings.only, found, faults):
+        if key in faults and not found.of(key):
+            figures.append(_not_here(key, faults[key]))
+            continue
+        try:
+            figure, its_rows = of_figure(found)
+        except _FAULTS as error:
+            report(f"{key} could not be put together: {_said(error)}")
+            figures.append(_not_here(key, _said(error)))
+            continue
         figures.append(figure)
         rows += [
             one.model_copy(update={"paper": figure.paper, "verdict": figure.verdict})
-            for one in its_rows
+            for one in (*its_rows, *(one for one in points if one.experiment == figure.key))
         ]
     return Results(
-        machine=this_machine(len(machine.cpus)),
-        commit=commit(),
+        machine=of_what[1],
+        commit=of_what[0],
         settings={
             "extent": "quick" if settings.quick else "full",
+            "figures": "all" if {*FIGURES} <= {*settings.only} else [*settings.only],
             "window s": settings.extent.window,
             "squares of a set": settings.extent.sets,
+            **({"could not be simulated": [*faults]} if faults else {}),
         },
         figures=figures,
         rows=rows,
@@ -162,12 +211,34 @@ def put_together(
 
 
 def _figures(
-    only: Collection[str], found: Found
+    only: Collection[str], found: Found, faults: Collection[str]
 ) -> Iterator[tuple[str, Callable[[Found], FigureOf]]]:
     for key, of_figure in FIGURES.items():
         simulated = {"table1": bool(found.several), "scale": found.scale is not None}
-        if key in only and (found.of(key) or simulated.get(key)):
+        if key in only and (found.of(key) or simulated.get(key) or key in faults):
             yield key, of_figure
+
+
+def _not_here(key: str, why: str) -> Figure:
+    """Of a figure that a fault has kept from being put together."""
+    return Figure(
+        key=key, name=key.replace("fig", "Fig. "), title="Not put together", paper="", ours="",
+        rule="", verdict="cannot be had here", why=f"A fault: {why}", source=[], plots=[],
+    )  # fmt: skip
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, and of what kind it is where it was not told as a sentence."""
+    return str(error) if isinstance(error, UnisError) else f"{type(error).__name__}: {error}"
+
+
+def _simulated_steps(settings: Settings, wanted: Collection[Case]) -> list[float]:
+    """About how many seconds each takes."""
+    figures = {"table1": _TABLE_SECONDS, "scale": _SCALE_SECONDS}
+    return [
+        *(_CASE_SECONDS for case in wanted if can_calibrate(case)),
+        *(seconds for key, seconds in figures.items() if key in settings.only),
+    ]
 
 
 def _switching(machines: Collection[MachineCosts]) -> MachineCosts:
@@ -188,16 +259,17 @@ def _wanted(settings: Settings, machine: Machine) -> list[Case]:
 
 # Of a case's sets, those that some figures alone need.
 _SETS = {
-    SAME: {"same"},
     LOAD: {"fig5"},
-    TUNED: {"fig4a", "fig4b", "fig6", "fig7", "fig8"},
+    KERNEL: {"fig4a", "fig4b"},
+    TUNED: {"fig4a", "fig4b", "fig6", "fig7", "fig8", "same"},
     HANDED: {"fig15"},
+    FOLLOWED: {"fig15"},
 }
 
 
 def _needs(figures: Collection[str], which: str) -> bool:
     """Whether a set of a case is measured."""
-    return bool(_SETS[which] & {*figures} if which in _SETS else {*figures} - {"same"})
+    return which not in _SETS or bool(_SETS[which] & {*figures})
 
 
 def title_of(case: Case) -> str:
@@ -205,48 +277,3 @@ def title_of(case: Case) -> str:
     size = f"{case.size} B" if isinstance(case.size, int) else f"sizes of the {case.size} mix"
     what = "in one process" if case.fused else f"({', '.join(case.sets)})"
     return f"{case.key}, {size} {what}"
-
-
-def commit() -> str:
-    """What was measured: the commit of a clone, else the version."""
-    try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=built.clone(), capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return version()
-    return done.stdout.strip()
-
-
-class _Parts:
-    """A file for each case, which are good as long as nothing else is wanted."""
-
-    def __init__(self, settings: Settings, machine: Machine) -> None:
-        self.folder = settings.directory / "parts"
-        here = this_machine(len(machine.cpus)).model_dump()
-        what = {
-            "quick": settings.quick,
-            "commit": commit(),
-            "window": settings.extent.window,
-            **here,
-        }
-        self._identity = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
-
-    def read(self, case: Case) -> Measured | None:
-        """None if it was not measured, or for something else."""
-        try:
-            return Measured.model_validate_json(self._file(case).read_text())
-        except (OSError, ValidationError):
-            return None
-
-    def write(self, case: Case, measured: Measured) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file(case), measured.model_dump_json())
-
-    def remove(self) -> None:
-        """Once the results are there they are of no use."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _file(self, case: Case) -> Path:
-        return self.folder / f"{case.key}.{'-'.join(case.sets)}.{self._identity}.json"

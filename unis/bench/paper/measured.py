@@ -1,7 +1,7 @@
 """What was measured of one case: plain data, kept in a file until the report is written."""
 
 import contextlib
-import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -9,14 +9,26 @@ import numpy as np
 from pydantic import BaseModel
 
 from unis.bench.bring_up import brought_up
-from unis.bench.cooperative import best_two, settled
+from unis.bench.cooperative import best_two, exchanged, settled
 from unis.bench.paper import arms
-from unis.bench.paper.cases import LATENCY_LOAD, LOAD, MAIN, SAME, TUNED, Case, Extent
+from unis.bench.paper.cases import (
+    FOLLOWED,
+    HANDED,
+    LATENCY_LOAD,
+    LOAD,
+    MAIN,
+    SHORT,
+    TUNED,
+    Case,
+    Extent,
+)
 from unis.bench.spans import in_turn
 from unis.engine import names
+from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure import order
 from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
 from unis.measure.disturbance import Disturbance
+from unis.measure.paired import Paired, Quartiles
 from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
 from unis.plan.machine import Machine
 from unis.runtime.options import Options
@@ -27,7 +39,7 @@ from unis.v1.common_pb2 import LatencyHistogram
 _SWITCH_ROUNDS = 500
 _PERCENTILES = (5, 50, 95, 99)
 _LEAST_ROUNDS = 4
-_LEAST_OF_SAME = 8  # for an interval that is no guess
+_LEAST_JUDGED = 8  # for an interval that is no guess
 _LEAST_ALONE = 6  # of a set of one arm
 
 
@@ -39,6 +51,7 @@ class Window(BaseModel):
 
     mpps: float
     dropped_pps: float
+    lost: float  # of what was offered
     latency_us: dict[str, float | None]  # mean, p5, p50, p95, p99
     switches_per_s: float  # the engine's, and those that functions passed on
     context_switches_per_s: dict[str, float]  # the kernel's, by function
@@ -53,6 +66,7 @@ class Window(BaseModel):
         return cls(
             mpps=mpps(reply),
             dropped_pps=reply.dropped / seconds,
+            lost=reply.dropped / max(1, reply.offered),
             latency_us=latency_us(reply.latency),
             switches_per_s=reply.switches / seconds,
             context_switches_per_s={
@@ -88,6 +102,9 @@ class Measured(BaseModel):
     preempt_ns: float  # of which until the one before stops
     yield_ns: float
     three_cpus: bool  # source, sink and scheduler have one each
+    began: float  # seconds since 1970
+    transfers_ns: list[float | None]  # a cache line between the CPUs, before and after
+    offered_pps: float | None = None  # of the set LOAD
     no_counters: str = ""  # why cache misses were not counted
     best_every: int | None = None  # bursts between yields of arms.BEST; None: not measured anew
     sets: dict[str, list[dict[str, Window]]]
@@ -101,12 +118,16 @@ class Measured(BaseModel):
         """Throughput of each window of an arm."""
         return self.values(arm, lambda window: window.mpps, which)
 
+    def is_near(self, other: "Measured") -> bool:
+        """Whether the machine was in one state throughout both."""
+        return steady([*self.transfers_ns, *other.transfers_ns])
+
 
 def seconds_of(case: Case, extent: Extent) -> float:
     """About how long measuring it takes."""
     windows = sum(len(of) * _rounds(name, of, extent) for name, of in case.sets.items())
-    slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith("short")
-    return 3.5 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
+    slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith(SHORT)
+    return 3.6 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
 
 
 def measure(
@@ -114,9 +135,14 @@ def measure(
 ) -> Measured:
     """Brings the case up, measures its sets one after the other, takes it down."""
     options = Options(start=False, use_cache=False)
-    return brought_up(
+    began = time.time()
+    cpus = min(machine.cpus), max(machine.cpus)
+    before = line_transfer_ns(*cpus)
+    found = brought_up(
         case.make, machine, options, report, lambda run: _measured(run, case, extent, machine)
     )
+    transfers = [before, line_transfer_ns(*cpus)]
+    return found.model_copy(update={"began": began, "transfers_ns": transfers})
 
 
 def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measured:
@@ -145,8 +171,9 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
         ]
         replies += [reply for windows in rounds for reply in windows.values()]
         if name == MAIN and LOAD in case.sets:
+            # In all but its worst windows: a machine that slows down is not to queue for ever.
             sustained = min(
-                statistics.median(windows[arm].mpps for windows in sets[MAIN])
+                Quartiles.of([windows[arm].mpps for windows in sets[MAIN]]).q1
                 for arm in case.sets[LOAD]
             )
             offered = Offered(sustained * LATENCY_LOAD * 1e6, "constant")
@@ -165,6 +192,9 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
         preempt_ns=cost.until_preempted_ns,
         yield_ns=cost.yield_ns,
         three_cpus=len({component.cpu for component in after.components}) > 1,
+        began=0,
+        transfers_ns=[],
+        offered_pps=offered.pps if offered else None,
         no_counters=no_counters,
         best_every=best,
         sets=sets,
@@ -177,15 +207,38 @@ def _tuned(
 ) -> tuple[Rounds, int]:
     """Hand-over beside co-operation at its best distance, and which that is.
 
-    The most of many distances is too much by chance alone: so the two best are measured anew.
+    The most of many distances is too much by chance alone: so the two best, by the paper's in
+    windows of one round, are measured anew. Which of the two is better is judged for every second
+    round by the others, so that none is chosen by what it then says.
     """
     trials = {
-        every: statistics.median(windows[arm].mpps for windows in tried)
+        every: found.median if (found := _by_paper_k(tried, arm)) else 0.0
         for every, arm in arms.K.items()
     }
     two = best_two(trials)
-    wanted = [arms.ALL[arms.HANDOVER].of(run.plan), *two]
-    return settled(in_turn(run, wanted, rounds, window), two)
+    wanted = [arms.ALL[name].of(run.plan) for name in (arms.HANDOVER, arms.AGAIN)]
+    return cross_settled(in_turn(run, [*wanted, *two], rounds, window), two)
+
+
+def _by_paper_k(tried: Sequence[Mapping[str, Window]], arm: str) -> Paired | None:
+    values, base = ([windows[of].mpps for windows in tried] for of in (arm, arms.PAPER_K))
+    return Paired.ratio(values, base)
+
+
+def cross_settled(rounds: Rounds, two: tuple[Arm, Arm]) -> tuple[Rounds, int]:
+    """Rounds where COOPERATIVE is the better of the two as the rounds say that are not among it.
+
+    And the distance that is better over all.
+    """
+    halves = [rounds[at::2] for at in range(2)]
+    by_other = [
+        dict(zip((two[0].yield_every, two[1].yield_every), (of, exchanged(of)), strict=True))[
+            settled(other, two)[1]
+        ]
+        for of, other in zip(halves, halves[::-1], strict=True)
+    ]
+    mixed = [by_other[at % 2][at // 2] for at in range(len(rounds))]
+    return mixed, settled(rounds, two)[1]
 
 
 # Cache misses by references of each function, by round and arm, while it settled and was measured.
@@ -224,6 +277,6 @@ def _counted(
 def _rounds(which: str, of: Sequence[str], extent: Extent) -> int:
     square = len(order.square(list(of)))
     least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
-    if which == SAME:
-        least = _LEAST_OF_SAME
+    if which in (TUNED, FOLLOWED, HANDED):
+        least = _LEAST_JUDGED * extent.sets
     return order.balanced_rounds(len(of), max(square * extent.sets, least))

@@ -78,6 +78,7 @@ def figure(scale: Scale) -> Figure:
         + "; T up to "
         + ", ".join(f"{us:g} µs with {functions}" for functions, us in longest.items())
         + "." + _told(scale.ticks),
+        rule="",
         verdict="not in the paper", why="",
         source=["simulated", *(["measured"] if scale.ticks else [])],
         plots=[

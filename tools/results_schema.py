@@ -1,0 +1,24 @@
+"""docs/results.schema.json: what results.json of `unis bench paper` is made of, from the model.
+
+`make docs` writes it; a test holds it current.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from unis.report.evaluation import Results
+
+
+def schema_text() -> str:
+    """The whole file."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Results.model_json_schema(),
+        "title": "Results of unis bench paper",
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(schema_text())
