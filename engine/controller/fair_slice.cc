@@ -28,6 +28,7 @@ struct Attributes {
   std::uint64_t period = 0;
 };
 static_assert(sizeof(Attributes) == 48);
+constexpr std::uint64_t kResetOnFork = 1;  // SCHED_FLAG_RESET_ON_FORK
 
 }  // namespace
 
@@ -41,20 +42,20 @@ bool PutFairSlice(pid_t tid, nanoseconds slice) noexcept {
   errno = 0;
   const int nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid));
   if (errno != 0) return false;
-  const Attributes wanted{.nice = nice, .runtime = static_cast<std::uint64_t>(slice.count())};
+  // At once, or what is cloned in between would keep it.
+  const std::uint64_t flags = slice.count() > 0 ? kResetOnFork : 0;
+  const Attributes wanted{
+      .flags = flags, .nice = nice, .runtime = static_cast<std::uint64_t>(slice.count())};
   return syscall(SYS_sched_setattr, tid, &wanted, 0) == 0;
 }
 
 nanoseconds BaseSlice() {
   // Of a thread that is told to have it: ours may have inherited others.
-  static const nanoseconds base = [] {
-    nanoseconds found{};
-    std::thread([&found] {
-      if (PutFairSlice(0, {})) found = FairSliceOf(0);
-    }).join();
-    return found;
-  }();
-  return base;
+  nanoseconds found{};
+  std::thread([&found] {
+    if (PutFairSlice(0, {})) found = FairSliceOf(0);
+  }).join();
+  return found;
 }
 
 absl::Status KnowsFairSlices(nanoseconds slice) {

@@ -20,8 +20,8 @@ std::chrono::nanoseconds FairSliceOf(pid_t tid) noexcept;
 // or, 0, that of all. False: errno says why. A kernel that knows none says nothing: read it back.
 bool PutFairSlice(pid_t tid, std::chrono::nanoseconds slice) noexcept;
 
-// That of all; 0: the kernel knows no slices of threads. Looked at once: it changes with the number
-// of CPUs that are online, and by root's hand in debugfs.
+// That of all; 0: the kernel knows no slices of threads. A thread is started to see it: it changes
+// with the number of CPUs that are online, and by root's hand in debugfs.
 std::chrono::nanoseconds BaseSlice();
 
 // OK, or what kernel it takes. `slice`: any that was read of a thread in a fair class.

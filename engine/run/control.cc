@@ -85,8 +85,7 @@ absl::Status Control::Commit(Prepared prepared) {
   RetireSchedulers();
   if (prepared.forgets) KeepCosts();
   for (const auto& schedulers : prepared.schedulers) {
-    for (const auto& scheduler : schedulers)
-      if (const auto& search = searches_[scheduler->core()]) scheduler->GoOnWith(*search);
+    for (const auto& scheduler : schedulers) GoOn(*scheduler);
   }
   parts_.components.front()->Do([&] {
     if (controller_) status.Update(controller_->Release());
@@ -180,8 +179,18 @@ void Control::KeepSearches(const SchedulerComponent& component) {
   if (component.cores() == nullptr) return;
   for (std::size_t i = 0; i < component.cores()->size(); ++i) {
     const Scheduler& scheduler = (*component.cores())[i];
-    if (scheduler.search()) searches_[scheduler.core()] = scheduler.search();
+    if (const auto& search = scheduler.search())
+      searches_[scheduler.core()].insert_or_assign(search->most(), *search);
   }
+}
+
+// With what was found under its γ; that of another, as of a window with settings of its own, stays
+// where it is.
+void Control::GoOn(Scheduler& scheduler) const {
+  if (!scheduler.search()) return;
+  const auto& found = searches_[scheduler.core()];
+  if (const auto search = found.find(scheduler.search()->most()); search != found.end())
+    scheduler.GoOnWith(search->second);
 }
 
 void Control::Add(const SchedulerComponent& component, Counts& counts) const {

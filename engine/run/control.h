@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ class Control {
     v1::Policy policy;
     v1::ControllerKind controller;
     std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
-    // Absent: those of the run. With settings of its own what is learned of costs goes with it.
+    // Absent: those of the run. With settings of its own what is learned of costs goes with it,
+    // when the next decision comes.
     std::optional<SchedulerSettings> settings = {};
     bool operator==(const Decision&) const = default;
   };
@@ -97,6 +99,7 @@ class Control {
   void KeepCosts();
   void PutCostsBack();
   void KeepSearches(const SchedulerComponent& component);
+  void GoOn(Scheduler& scheduler) const;
   void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
 
@@ -106,7 +109,8 @@ class Control {
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
   std::vector<double> costs_before_;  // ns, by function, of a decision that forgets; else empty
-  std::vector<std::optional<QuotaSearch>> searches_;  // per core, as they stood last
+  // Per core, by the most that they may find, as they stood last.
+  std::vector<std::map<std::uint32_t, QuotaSearch>> searches_;
 };
 
 }  // namespace unis

@@ -55,11 +55,14 @@ std::optional<SwitchReason> Scheduler::LeaveReason(Nanoseconds now) noexcept {
 bool Scheduler::Prolongs(Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
   if (!settings_.occupancy || !Follows(task) || task.paths > 1) return false;
-  const double quota = paths_[task.first_path].quota;
-  const auto taken = static_cast<std::uint16_t>(TakenBy(task) - taken_before_);
-  if (taken == 0 || quota > std::numeric_limits<std::uint16_t>::max()) return false;
-  const auto pace = static_cast<double>(now - settled_) / taken;
   const Nanoseconds longest = std::min(kMostSlices * slice_, kLongestFollowed);
+  if (now - settled_ >= longest) return false;
+  const double quota = paths_[task.first_path].quota;
+  // Counts wrap: where costs are a quarter of what is believed, that many are taken.
+  if (kMostSlices * quota > std::numeric_limits<std::uint16_t>::max()) return false;
+  const auto taken = static_cast<std::uint16_t>(TakenBy(task) - taken_before_);
+  if (taken == 0) return false;
+  const auto pace = static_cast<double>(now - settled_) / taken;
   const Nanoseconds end =
       std::min(now + static_cast<Nanoseconds>((quota - taken) * pace), settled_ + longest);
   if (end - now <= settings_.lead + slice_ / kNearSlice) return false;

@@ -213,6 +213,18 @@ SchedulerSettings Spinning() {
   return settings;
 }
 
+// The one look that it is worth, and then no more than before.
+TEST_F(DozeTest, AfterAWakeTheLineIsNotLookedAtEachTick) {
+  Pass(3 * kDozesAfter);
+  ASSERT_FALSE(rig.controller.dozing.empty());
+  rig.monitor.packets[2] = 1;
+  rig.TickAt(rig.timer.now + 5 * kT);  // who sleeps is looked at every 5 µs
+  ASSERT_FALSE(rig.controller.woken_alone.empty());
+  const int looks = rig.controller.looks;
+  for (int i = 0; i < 40; ++i) rig.TickAt(rig.timer.now + kT);
+  EXPECT_LE(rig.controller.looks, looks + 2);
+}
+
 struct NobodyDozesTest : DozeTest {
   NobodyDozesTest() : DozeTest(Spinning()) {}
 };

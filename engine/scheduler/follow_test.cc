@@ -164,8 +164,9 @@ TEST(ProlongTest, NotAsPrintedNorWithoutTheOptimisation) {
     settings.online_cost = online;
     settings.occupancy = !online;
     Working tasks(settings);
-    for (const std::uint32_t turn : TurnsOf(tasks, 10 * kSlice))
-      EXPECT_NEAR(turn, kThetaMax / 3, 2 * kBatch);
+    const auto turns = TurnsOf(tasks, 10 * kSlice);
+    ASSERT_GE(turns.size(), 8u);
+    for (const std::uint32_t turn : turns) EXPECT_NEAR(turn, kThetaMax / 3, 2 * kBatch);
   }
 }
 
@@ -176,7 +177,6 @@ TEST(ProlongTest, ACostThatHasJumpedIsMadeGoodInTheSameTurn) {
   tasks.cost[1] = 3 * kCost;
   const auto turns = TurnsOf(tasks, 4 * kSlice);
   ASSERT_FALSE(turns.empty());
-  EXPECT_NEAR(tasks.now, 5 * kSlice, kSlice);
   EXPECT_GE(turns[0], kThetaMax - 2 * kBatch);
 }
 

@@ -58,22 +58,25 @@ void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexce
 
 // It no longer polls. One whose egress is full is only asked.
 std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
-  // A trace sees each turn, and changes nothing.
-  if (all_pass_on_ && now < quiet_until_) return std::nullopt;
+  const bool traced = observer_ != nullptr && observer_->wants();
+  if (all_pass_on_ && now < quiet_until_) {
+    if (!traced) watch_ = quiet_until_;  // a trace sees each turn; else one look was asked for
+    return std::nullopt;
+  }
   if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
   quiet_until_ = QuietAtMost(now + kLongestQuiet);
   // One that is alone would only pass the CPU on to itself.
   const bool others = tasks_.size() > 1;
   if (settings_.occupancy && others && LosesPackets(now)) controller_.AskToPassOn(Current());
   if (now < watch_full_) quiet_until_ = std::min(quiet_until_, now + kAskAgain);
-  const bool traced = observer_ != nullptr && observer_->wants();
   if (all_pass_on_ && !traced) watch_ = quiet_until_;
   return std::nullopt;
 }
 
 // Whether the current task has packets for an egress with more than is allowed. Where the reader is
 // in the same line that is hardly ever so, for nobody takes more in a turn than fits. A task of
-// another core may fall behind, so its ingress is looked at before it can be full.
+// another core may fall behind, so its ingress is looked at before it can be full. A sink or a
+// bridge falls behind only where it is the limit, which the first full egress shows.
 bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
   const TaskState& task = tasks_[current_];
   bool loses = false;
@@ -81,11 +84,13 @@ bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
     const PathState& path = paths_[task.first_path + i];
     const std::uint32_t held = monitor_.NumPkts(path.out);
     const std::int64_t below = std::int64_t{path.theta_max} - held;
-    const bool blocked = below <= 0 && monitor_.NumPkts(path.in) > 0;
+    const bool waiting = monitor_.NumPkts(path.in) > 0;
+    const bool blocked = below <= 0 && waiting;
     loses |= blocked;
     if (blocked && held + kUsualBurst > monitor_.PktCap(path.out)) watch_full_ = now + kWatchFull;
-    if (below > 0 && path.read_elsewhere)
-      quiet_until_ = std::min(quiet_until_, QuietUntil(now, below, costs_.Ns(path.function), 0));
+    if (below <= 0 || !waiting || !path.read_elsewhere) continue;
+    const Nanoseconds full = QuietUntil(now, below, costs_.Ns(path.function), 0);
+    quiet_until_ = std::min(quiet_until_, std::max(now + kAskAgain, full));
   }
   return loses;
 }

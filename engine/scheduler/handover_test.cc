@@ -148,16 +148,35 @@ struct TwoCoresTest : HandoverTest {
 };
 
 TEST_F(TwoCoresTest, AnEgressThatAnotherCoreReadsIsLookedAtBeforeItCanBeFull) {
-  rig.monitor.packets[1] = kThetaMax - 40;  // 40 packets of 100 ns, a quarter of that: 1 µs
+  rig.monitor.packets[1] = kThetaMax - 400;  // 400 packets of 100 ns, a quarter of that: 10 µs
   rig.TickAt(10 * kT);
   const int looks = rig.controller.looks;
   rig.monitor.packets[1] = kThetaMax;
-  rig.TickAt(11 * kT);
+  rig.TickAt(19 * kT);
+  EXPECT_EQ(rig.controller.looks, looks);
+  rig.TickAt(20 * kT);
   EXPECT_EQ(rig.controller.looks, looks + 1);
   EXPECT_EQ(rig.controller.asked, (std::vector<TaskIndex>{0}));
-  Begins(1, 12 * kT);  // whose packets nobody else takes
-  rig.TickAt(61 * kT);
-  EXPECT_EQ(rig.controller.looks, looks + 2);
+}
+
+TEST_F(TwoCoresTest, ItIsNotLookedAtMoreOftenThanOneThatWasFull) {
+  rig.monitor.packets[1] = kThetaMax - 1;
+  for (int i = 1; i <= 50; ++i) rig.TickAt(i * kT);
+  EXPECT_LE(rig.controller.looks, 11);
+  rig.monitor.packets[0] = 0;  // nothing can fill it
+  rig.TickAt(51 * kT);
+  const int looks = rig.controller.looks;
+  for (int i = 52; i <= 100; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.controller.looks, looks);
+}
+
+TEST_F(TwoCoresTest, OneWhosePacketsNobodyElseTakesIsLookedAtSeldom) {
+  rig.monitor.packets[3] = kThetaMax - 40;
+  Begins(1, 10 * kT);
+  rig.TickAt(60 * kT);  // what is seen as its turn now
+  const int looks = rig.controller.looks;
+  for (int i = 61; i < 110; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(rig.controller.looks, looks);
 }
 
 TEST_F(LineTest, WhileATraceIsTakenEachTickLooks) {

@@ -131,7 +131,7 @@ TEST_F(QuotaTest, NoSearchGoesOnUnderAnotherGamma) {
   Rig& made = Make(other, Links(4));
   made.cores[0].GoOnWith(search);
   ASSERT_TRUE(made.cores.Start());
-  EXPECT_EQ(made.controller.quotas[0], 1024U);
+  EXPECT_EQ(made.cores[0].Quota(), 1024U);
 }
 
 // Of the time between two trials only that counts as missed in which nobody looked.

@@ -85,6 +85,7 @@ bool Scheduler::WakeUp(Nanoseconds now) noexcept {
   for (TaskState& task : tasks_) task.idle_at = now;
   settled_ = now + switch_time();
   slice_end_ = settled_ + slice_;
+  if (settings_.online_cost) taken_before_ = TakenBy(tasks_[current_]);
   const Choice next = FirstWithWork();
   bool switched = false;
   if (next.task != kNone) {

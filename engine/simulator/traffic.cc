@@ -9,8 +9,8 @@
 namespace unis::sim {
 namespace {
 
-// Twice what a simulation lasts at most: where bursts are farther apart there is no second one.
-constexpr double kLongestGap = 2e3 * 1e9 * static_cast<double>(kNanosecond);
+// Longer than a simulation lasts, warm-up and all: where bursts are farther apart there is no next.
+constexpr double kLongestGap = 1e4 * 1e9 * static_cast<double>(kNanosecond);
 
 }  // namespace
 
@@ -53,14 +53,14 @@ double MeanCost(const FunctionSpec& function, const PacketSizes& sizes) {
 Arrivals::Arrivals(const ArrivalSpec& spec, std::uint64_t seed)
     : kind_(spec.kind), on_(spec.on * kNanosecond), off_(spec.off * kNanosecond), random_(seed) {
   if (kind_ == ArrivalKind::kSaturating) return;
-  gap_ = std::min(1e9 * static_cast<double>(kNanosecond) * spec.burst / spec.pps, kLongestGap);
+  gap_ = 1e9 * static_cast<double>(kNanosecond) * spec.burst / spec.pps;
   next_ = 0;
   if (kind_ == ArrivalKind::kPoisson) Advance();
 }
 
 void Arrivals::Advance() {
   if (kind_ == ArrivalKind::kPoisson) {
-    next_ += std::llround(Exponential(random_) * gap_);
+    next_ += std::llround(std::min(Exponential(random_) * gap_, kLongestGap));
   } else {
     next_ = After(++bursts_);
   }
@@ -68,7 +68,7 @@ void Arrivals::Advance() {
 
 // From the number of bursts, not from the last arrival: roundings do not add up.
 Time Arrivals::After(std::uint64_t bursts) const {
-  const Time active = std::llround(static_cast<double>(bursts) * gap_);
+  const Time active = std::llround(std::min(static_cast<double>(bursts) * gap_, kLongestGap));
   if (kind_ == ArrivalKind::kConstant) return active;
   const Time periods = active / on_, period = on_ + off_;
   return periods < kNever / period ? periods * period + active % on_ : kNever;

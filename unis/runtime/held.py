@@ -61,10 +61,15 @@ class HeldThread:
         tid = self.thread.tid
         if not self.thread.alive():
             return None
+        problem: str | None = None
         try:
-            # First, for it goes through the default class. A real-time thread's was not to be read.
-            if self.policy & ~os.SCHED_RESET_ON_FORK not in _REAL_TIME:
-                put_fair_slice(tid, self.slice_ns, self.nice)
+            # First, for it goes through the default class, and that is not to hang on it.
+            put_fair_slice(tid, self.slice_ns, self.nice)
+        except ProcessLookupError:
+            return None
+        except OSError as error:
+            problem = f"cannot put the time slice of thread {tid} back: {error.strerror}"
+        try:
             os.sched_setscheduler(tid, self.policy, os.sched_param(self.priority))
             os.setpriority(os.PRIO_PROCESS, tid, self.nice)
             if cpus and self.cpus:
@@ -78,7 +83,7 @@ class HeldThread:
             )
         if self.thread.stopped():
             self.thread.send(signal.SIGCONT)
-        return None
+        return problem
 
 
 class HeldFile:
@@ -125,15 +130,18 @@ class HeldFile:
         data = os.pread(self._descriptor, _THREADS * _THREAD.size, _PULSE_BYTES)
         whole = len(data) // _THREAD.size * _THREAD.size
         return [
-            HeldThread(ThreadId(pid, tid, start), policy, priority, nice, slice_ns, _cpus(mask))
+            HeldThread(
+                ThreadId(pid, tid, start),
+                policy,
+                priority,
+                nice,
+                slice_ns if slice_ns in _SLICE else 0,
+                _cpus(mask),
+            )
             for tid, pid, start, policy, priority, nice, slice_ns, mask in _THREAD.iter_unpack(
                 data[:whole]
             )
-            if tid > 0
-            and pid > 0
-            and nice in _NICE
-            and slice_ns in _SLICE
-            and _is_class(policy, priority)
+            if tid > 0 and pid > 0 and nice in _NICE and _is_class(policy, priority)
         ]
 
     def tell_returned(self) -> None:
