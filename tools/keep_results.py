@@ -6,8 +6,8 @@ whole run of a commit as it is.
 
 Such a number is marked: `0.98 to 1.00 <!-- fig4a handover ratio_to_cooperative -->` is the least
 and the most of the medians of a figure's measured rows for an arm, over all lengths, of the cost
-named last (`of light`) if one is named; `simulator - median_error` is of the simulator, and
-`simulator - switch_us` of all its points.
+named last (`of light`) if one is named; `simulator - median_error` is of the simulator, `simulator
+priority median_error` of an arm there, and `simulator - switch_us` of all its points.
 """
 
 import json
@@ -15,11 +15,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from unis.bench.paper.evaluation import FIGURES
-from unis.report.evaluation import Results
+from unis.report.evaluation import Errors, Results
 from unis.runtime.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,7 @@ KEPT = ROOT / "docs" / "results.json"
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _FOR_ALL = 0o644
+_DIGITS = 5  # that are kept
 
 CLAIM = re.compile(
     r"(?P<numbers>\d[\d.,]*(?:\s+to\s+\d[\d.,]*)?)\s*"
@@ -44,7 +46,7 @@ def numbers_of(results: Results, claim: re.Match[str]) -> str:
     values = _values(results, claim)
     digits = len(claim["numbers"].split()[0].partition(".")[2])
     least, most = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
-    return least if claim["field"].endswith("_error") else f"{least} to {most}"
+    return least if least == most else f"{least} to {most}"
 
 
 def renewed(text: str, results: Results) -> str:
@@ -60,8 +62,10 @@ def _values(results: Results, claim: re.Match[str]) -> list[float]:
     field = claim["field"]
     among: Sequence[object]
     if claim["figure"] == "simulator":
-        of_all = field in type(results.simulator).model_fields
-        among = [results.simulator] if of_all else results.simulator.points
+        whole = results.simulator
+        of_all = whole if claim["arm"] == "-" else whole.by_arm.get(claim["arm"])
+        of_points = field not in Errors.model_fields
+        among = whole.points if of_points else [of_all] if of_all else []
     else:
         among = [
             row
@@ -83,8 +87,8 @@ def _values(results: Results, claim: re.Match[str]) -> list[float]:
 
 
 def kept(results: Results) -> str:
-    """A line for each figure and row, so that a change of one is seen."""
-    data = results.model_dump(mode="json")
+    """A line for each figure and row, so that a change of one is seen, and no digit of noise."""
+    data = _rounded(results.model_dump(mode="json"))
     figures = data.pop("figures")
     rows = [{**row, "paper": ""} for row in data.pop("rows")]
     parts = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items()]
@@ -93,6 +97,14 @@ def kept(results: Results) -> str:
             f' "{key}": [\n' + ",\n".join(f"  {json.dumps(one)}" for one in lines) + "\n ]"
         )
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _rounded(of: Any) -> Any:  # JSON is any
+    if isinstance(of, float):
+        return float(f"{of:.{_DIGITS}g}")
+    if isinstance(of, dict):
+        return {key: _rounded(value) for key, value in of.items()}
+    return [*map(_rounded, of)] if isinstance(of, list) else of
 
 
 def why_not(results: Results) -> Iterator[str]:

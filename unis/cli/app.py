@@ -30,6 +30,7 @@ _COMMANDS = {
     "estimate": ("measure_commands", "estimate", _MEASURE),
     "calibrate": ("calibrate_command", "calibrate", _MEASURE),
     "simulate": ("simulate_command", "simulate", _MEASURE),
+    "plan": ("plan_command", "plan", _MEASURE),
     "bench": ("bench_group", "bench", _MEASURE),
     "doctor": ("about_commands", "doctor", _ABOUT),
     "schema": ("about_commands", "schema", _ABOUT),

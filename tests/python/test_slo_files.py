@@ -1,0 +1,117 @@
+"""Workload files, and the commands that read them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from unis import built
+from unis.chain.problem import ChainFileError
+from unis.cli.app import app
+from unis.slo.model import load
+
+EXAMPLES = built.clone() / "examples" / "slo"
+RIGHT = """apiVersion: unis/slo/v1
+name: w
+servers:
+  a: {count: 2, cores: 2, ways: 4}
+functions:
+  nf:
+    solo_mpps: 2.0
+    percent_by_ways: [50, 100]
+    p95_us_by_percent_of_load: {50.0: 10, 100.0: 20}
+slos:
+  s: {function: nf, throughput: 90 %, p95_latency: 20 us}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "w.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
+def test_every_example_is_read(file: Path) -> None:
+    assert load(file).slos
+
+
+def test_what_stands_in_a_file(tmp_path: Path) -> None:
+    workload = load(written(tmp_path, RIGHT))
+    (slo,) = workload.slos
+    assert slo.mpps == pytest.approx(1.8)
+    assert slo.p95_us == 20
+    assert slo.profile.share(1) == 0.5
+    assert workload.margin == 0.03
+    other = RIGHT.replace("90 %", "500 kpps").replace("20 us", "1.5 ms")
+    (slo,) = load(written(tmp_path, other)).slos
+    assert (slo.mpps, slo.p95_us) == (0.5, 1500)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "unis/slo/v1",
+            "unis/v1",
+            "w.yaml:1: apiVersion: is `unis/v1`; this UNiS reads unis/slo",
+        ),
+        ("cores: 2", "cores: 0", "w.yaml:4: servers.a.cores: is `0`; must be at least 1"),
+        ("ways: 4", "wais: 4", "did you mean `ways`?"),
+        ("[50, 100]", "[100, 50]", "w.yaml:6: functions.nf: is no profile: it passes less with 2"),
+        ("[50, 100]", "[]", "is empty; add at least one"),
+        ("100.0: 20", "100.0: 5", "its latency falls"),
+        ("function: nf", "function: nn", "w.yaml:11: slos.s.function: `nn` is not known"),
+        ("90 %", "ninety", 'slos.s.throughput: is `ninety`; write "90 %"'),
+        ("90 %", "0 %", "slos.s.throughput"),
+        ("20 us", "soon", 'slos.s.p95_latency: is `soon`; write "100 us"'),
+        ("name: w", "name: ''", "is empty; fill it in"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(ChainFileError) as raised:
+        load(written(tmp_path, RIGHT.replace(old, new, 1)))
+    assert said in str(raised.value)
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*words])
+    return done.exit_code, done.output
+
+
+def test_a_plan_is_shown_with_its_proof() -> None:
+    code, said = run("plan", str(EXAMPLES / "paper-sensitive.yaml"))
+    assert code == 0
+    assert "35 servers, exact" in said
+    assert "no placement needs fewer (proven)" in said
+    code, said = run("plan", str(EXAMPLES / "paper-sensitive.yaml"), "--greedy")
+    assert code == 0
+    assert "45 servers, first fit" in said
+    code, said = run("plan", str(EXAMPLES / "shared.yaml"), "--shared")
+    assert code == 0
+    assert "servers, shared cores" in said
+
+
+def test_a_plan_for_programs() -> None:
+    code, said = run("plan", str(EXAMPLES / "paper-insensitive.yaml"), "--json")
+    assert code == 0
+    assert len(json.loads(said)["machines"]) == 22
+
+
+def test_what_cannot_be_kept_is_refused_and_the_rest_is_placed(tmp_path: Path) -> None:
+    more = RIGHT + "  fast: {function: nf, throughput: 10 %, p95_latency: 5 us}\n"
+    code, said = run("plan", str(written(tmp_path, more)))
+    assert code == 1
+    assert "refused: fast: no load of nf keeps 95 % of packets within 5 µs" in said
+    assert "1 server, exact" in said
+    much = RIGHT.replace("90 %", "9 Mpps")
+    code, said = run("plan", str(written(tmp_path, much)))
+    assert code == 1
+    assert "the servers cannot hold these promises" in said
+
+
+def test_two_ways_at_once_are_refused() -> None:
+    code, said = run("plan", str(EXAMPLES / "shared.yaml"), "--shared", "--greedy")
+    assert code == 2
+    assert "--greedy" in said

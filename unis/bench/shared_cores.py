@@ -1,0 +1,76 @@
+"""Shared cores as they were planned, under the real scheduler on virtual time."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from unis.engine.histogram import Latency
+from unis.simulate.run import simulate
+from unis.slo.profile import Slo, Workload
+from unis.slo.shared import SWITCH_US, Core, SharedPlacement
+from unis.v1 import common_pb2 as common
+from unis.v1 import simulator_pb2 as pb
+
+_SECONDS = 0.2  # of virtual time
+_RING = 2047  # packets
+_NS = 1e3  # of a µs; ns a packet at 1 Mpps
+_CORES_A_RUN = 64
+_SHORT = 0.02  # of the rate: what may be in flight at the end of so short a run
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One promise's part of a core, simulated."""
+
+    slo: str
+    at: int
+    mpps: float  # delivered
+    p95_us: float  # of its own at a low load, and what queueing and the others add
+    promised_us: float
+    wanted_mpps: float
+
+    @property
+    def holds(self) -> bool:
+        """Both parts of the promise."""
+        return self.mpps >= self.wanted_mpps * (1 - _SHORT) and self.p95_us <= self.promised_us
+
+
+def simulated(workload: Workload, placement: SharedPlacement) -> list[Kept]:
+    """All cores, each with Poisson arrivals of what is promised; its functions hand over."""
+    slos = {slo.name: slo for slo in workload.slos}
+    cores = [core for machine in placement.machines for core in machine.cores]
+    found: list[Kept] = []
+    for begin in range(0, len(cores), _CORES_A_RUN):
+        found += _simulated(cores[begin : begin + _CORES_A_RUN], slos)
+    return found
+
+
+def _simulated(cores: list[Core], slos: Mapping[str, Slo]) -> Iterator[Kept]:
+    scenario = pb.Scenario(
+        policy=common.POLICY_UNIS,
+        handover=True,
+        duration_ns=round(_SECONDS * 1e9),
+        warmup_ns=round(_SECONDS * 1e9 / 10),
+        seed=1,
+        machine=pb.SimMachine(yield_ns=SWITCH_US * _NS),
+    )
+    parts = [(core, part) for core, of in enumerate(cores) for part in of.parts]
+    for number, (core, part) in enumerate(parts):
+        profile = slos[part.slo].profile
+        cost = _NS / (profile.solo_mpps * profile.share(part.ways))
+        scenario.functions.add(name=f"f{number}", cpu=core, cost_ns=cost)
+        arrivals = pb.SimArrivals(kind=pb.ARRIVAL_POISSON, pps=part.mpps * 1e6, size=64, burst=1)
+        scenario.chains.add(
+            name=f"c{number}", path=[f"f{number}"], capacity=[_RING], arrivals=arrivals
+        )
+    result = simulate(scenario)
+    seconds = result.duration_ns / 1e9
+    for (_, part), chain in zip(parts, result.chains, strict=True):
+        slo = slos[part.slo]
+        offered = chain.offered / seconds / 1e6
+        added = Latency([chain.latency]).percentile_us(95) or 0.0  # with the work on a packet
+        work = 1 / (slo.profile.solo_mpps * slo.profile.share(part.ways))
+        own = slo.profile.latency_us[0][1] - work
+        yield Kept(
+            part.slo, part.at, chain.delivered / seconds / 1e6, max(0.0, own) + added, slo.p95_us,
+            min(part.mpps, offered),
+        )  # fmt: skip

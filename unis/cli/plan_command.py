@@ -1,0 +1,147 @@
+"""`unis plan`: promises onto servers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import table_of
+from unis.cli.terminal import errors_told, fail, out
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.slo.explain import Alike
+    from unis.slo.placement import Placement
+    from unis.slo.profile import Workload
+
+_SHOWN = 12  # kinds of machines
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="Servers, profiles and promises: docs/slo.md.")],
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="As ResQ admits promises one by one: first fit.")
+    ] = False,
+    share: Annotated[
+        bool, typer.Option("--shared", help="Functions share cores: each takes the part it needs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The placement, for programs.")] = False,
+) -> None:
+    """Place promises of throughput and latency on the fewest servers, and prove it.
+
+    Every function has a core and cache ways of its own; with --shared those of a core pass it on in
+    turn. Nothing is started or changed, and no server is asked. Says how each promise is kept, and
+    which cannot be, with what could. A placement is checked by arithmetic of its own before it is
+    shown.
+
+    Example: unis plan examples/slo/paper-sensitive.yaml
+    """
+    from unis.slo import exact, verify
+    from unis.slo.explain import alike, summary
+    from unis.slo.greedy import greedy as first_fit
+    from unis.slo.model import load
+
+    if share and greedy:
+        raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
+    with errors_told():
+        workload = load(file)
+    if share:
+        _shared(workload, as_json=as_json)
+        return
+    try:
+        placement = first_fit(workload) if greedy else exact.exact(workload)
+    except exact.NoRoomError as error:
+        raise fail(f"{file}: {error}", EXIT_FAILED) from None
+    # The greedy method is as printed, where the margin is not in it.
+    wrong = [*verify.problems(workload, placement, margin=0.0 if greedy else None)]
+    if wrong:  # a fault of ours
+        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
+    if as_json:
+        out.print_json(json.dumps(asdict(placement)))
+    else:
+        _print(workload, placement, margin=0.0 if greedy else workload.margin)
+        _print_machines(workload, alike(placement.machines))
+        out.print(
+            summary(placement, "first fit" if greedy else "exact"), markup=False, style="bold"
+        )
+    for refusal in placement.refused:
+        out.print(f"refused: {refusal.why}", markup=False, style="red")
+    if placement.refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print(workload: Workload, placement: Placement, margin: float) -> None:
+    from dataclasses import replace
+
+    from unis.slo.explain import kept
+
+    table = table_of("", "promise", ("count", "Mpps", "gets", "p95, µs", "load"))
+    table.add_column("split into instances of so many ways")
+    for of in kept(replace(workload, margin=margin), placement):
+        splits = ", ".join(
+            f"{count} × {'+'.join(map(str, split))}" for split, count in of.splits.items()
+        )
+        table.add_row(
+            of.slo.name, str(of.slo.count), f"{of.slo.mpps:.3g}", f"{of.mpps:.3g}",
+            f"{of.slo.p95_us:g}", f"{of.load:.0%}", splits,
+        )  # fmt: skip
+    out.print(table)
+
+
+def _print_machines(workload: Workload, kinds: list[Alike]) -> None:
+    """A letter for each way."""
+    names = list(dict.fromkeys(slo.name for slo in workload.slos))
+    letters = {name: _LETTERS[at % len(_LETTERS)] for at, name in enumerate(names)}
+    servers = {server.name: server for server in workload.servers}
+    table = table_of("", "servers", ("count", "cores"))
+    table.add_column("ways of the cache, a letter each")
+    for of in kinds[:_SHOWN]:
+        ways = "│".join(letters[name] * count for name, count in of.instances)
+        free = servers[of.server].ways - sum(count for _, count in of.instances)
+        cores = f"{len(of.instances)} of {servers[of.server].cores}"
+        table.add_row(of.server, str(of.count), cores, ways + ("│" + "·" * free if free else ""))
+    out.print(table)
+    if len(kinds) > _SHOWN:
+        more = sum(of.count for of in kinds[_SHOWN:])
+        out.print(f"and {more} servers of {len(kinds) - _SHOWN} more kinds", markup=False)
+    out.print(", ".join(f"{letters[name]} {name}" for name in names), markup=False, style="dim")
+
+
+def _shared(workload: Workload, *, as_json: bool) -> None:
+    from unis.slo.shared import shared
+
+    placement = shared(workload)
+    count = len(placement.machines)
+    if as_json:
+        out.print_json(json.dumps(asdict(placement)))
+    else:
+        table = table_of("", "server", ("cores", "ways", "load"))
+        table.add_column("functions of each core, in turn (ways)")
+        for number, machine in enumerate(placement.machines[:_SHOWN]):
+            cores = " │ ".join(
+                " ".join(f"{part.slo}({part.ways})" for part in core.parts)
+                for core in machine.cores
+            )
+            load = sum(core.load for core in machine.cores) / len(machine.cores)
+            table.add_row(
+                f"{machine.server} {number}", str(len(machine.cores)), str(machine.ways),
+                f"{load:.0%}", cores,
+            )  # fmt: skip
+        out.print(table)
+        if count > _SHOWN:
+            out.print(f"and {count - _SHOWN} more servers (--json has all)", markup=False)
+        told = "no placement of this kind needs" if count == placement.bound else "none needs"
+        least = "fewer" if count == placement.bound else f"fewer than {placement.bound}"
+        out.print(
+            f"{count} servers, shared cores, {placement.seconds:.2f} s: {told} {least} (proven).",
+            markup=False, style="bold",
+        )  # fmt: skip
+    for refusal in placement.refused:
+        out.print(f"refused: {refusal.why}", markup=False, style="red")
+    if placement.refused:
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,192 @@
+"""The fewest machines, with a proof: promises as their splits, machines as patterns, a cover.
+
+ResQ's program (appendix A) has a variable for each instance on each machine. But machines of a kind
+are alike, and so are promises with the same minimal splits, so only numbers matter: of machines of
+each pattern, of promises of a kind that are split so or so. An instance fits into a place with as
+many ways or more; all instances fit if for each number of ways there are as many places with that
+many or more as there are instances (Hall's condition, for the sets are nested). The program has
+some hundreds of variables, however many promises and machines there are.
+"""
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from unis.slo.patterns import Pattern, patterns
+from unis.slo.placement import Instance, Machine, Placement, Refusal
+from unis.slo.profile import Server, Workload, most_ways
+from unis.slo.splits import CannotBeKeptError, Split, splits_of
+
+_SECONDS = 60.0  # to prove it
+_EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Promises with the same splits: (name, which) of each."""
+
+    splits: tuple[Split, ...]
+    slos: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How many of each."""
+
+    machines: Mapping[tuple[str, Pattern], int]
+    splits: Mapping[tuple[int, Split], int]  # by kind
+    bound: float  # machines
+
+
+class NoRoomError(ValueError):
+    """The servers cannot hold the promises."""
+
+
+def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) -> Placement:
+    """Places all promises that can be kept on the fewest machines.
+
+    `gap`: a placement with so many more machines than the bound, by that, is good enough. Raises
+    NoRoomError where the servers are too few.
+    """
+    began = time.monotonic()
+    kinds, refused = kinds_of(workload)
+    if not kinds:
+        return Placement((), refused, 0, time.monotonic() - began)
+    cover = solve(kinds, workload.servers, seconds, gap)
+    machines = filled(cover, kinds)
+    bound = math.ceil(cover.bound - _EPSILON)
+    return Placement(machines, refused, bound, time.monotonic() - began)
+
+
+def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:
+    """The promises by their splits, and those that cannot be kept."""
+    ways = most_ways(workload.servers)
+    found: dict[tuple[Split, ...], list[tuple[str, int]]] = defaultdict(list)
+    refused: list[Refusal] = []
+    for slo in workload.slos:
+        try:
+            splits = splits_of(slo, workload.margin, ways)
+        except CannotBeKeptError as error:
+            refused.append(Refusal(slo.name, str(error)))
+            continue
+        found[splits] += [(slo.name, at) for at in range(slo.count)]
+    return [Kind(splits, tuple(slos)) for splits, slos in found.items()], refused
+
+
+def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap: float) -> Cover:
+    """How many machines of each pattern, and promises with each split. Raises NoRoomError."""
+    columns = _columns(kinds, servers)
+    ways = most_ways(servers)
+    rows = ways + len(servers) + len(kinds)  # places; servers; promises
+    lower = np.concatenate(
+        [np.zeros(ways), np.full(len(servers), -np.inf), [len(kind.slos) for kind in kinds]]
+    )
+    upper = np.concatenate(
+        [
+            np.full(ways, np.inf),
+            [server.count for server in servers],
+            [len(kind.slos) for kind in kinds],
+        ]
+    )
+    starts, indices, values, cost = [0], [], [], []
+    for at, pattern in columns.machines:
+        cost.append(1.0)
+        column = {ways + at: 1.0, **_at_least(pattern, 1)}
+        indices += [*column]
+        values += [*column.values()]
+        starts.append(len(indices))
+    for at, split in columns.splits:
+        cost.append(0.0)
+        column = {ways + len(servers) + at: 1.0, **_at_least(split, -1)}
+        indices += [*column]
+        values += [*column.values()]
+        starts.append(len(indices))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(cost), rows
+    lp.col_cost_ = np.array(cost)
+    lp.col_lower_ = np.zeros(len(cost))
+    lp.col_upper_ = np.full(len(cost), np.inf)
+    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.array(starts)
+    lp.a_matrix_.index_ = np.array(indices)
+    lp.a_matrix_.value_ = np.array(values)
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(cost)
+    solver = highspy.Highs()
+    solver.silent()
+    solver.setOptionValue("time_limit", seconds)
+    solver.setOptionValue("mip_rel_gap", gap)
+    solver.passModel(lp)
+    solver.run()
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        raise NoRoomError("the servers cannot hold these promises, whatever is placed where")
+    info = solver.getInfo()
+    if not info.primal_solution_status:
+        raise NoRoomError(f"no placement was found within {seconds:g} s")
+    found = [round(value) for value in solver.getSolution().col_value]
+    of_machines, of_splits = found[: len(columns.machines)], found[len(columns.machines) :]
+    return Cover(
+        {
+            (servers[at].name, pattern): count
+            for (at, pattern), count in zip(columns.machines, of_machines, strict=True)
+            if count
+        },
+        {
+            (at, split): count
+            for (at, split), count in zip(columns.splits, of_splits, strict=True)
+            if count
+        },
+        info.mip_dual_bound,
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    machines: list[tuple[int, Pattern]]  # of the server
+    splits: list[tuple[int, Split]]  # of the kind
+
+
+def _columns(kinds: Sequence[Kind], servers: Sequence[Server]) -> _Columns:
+    return _Columns(
+        [
+            (at, pattern)
+            for at, server in enumerate(servers)
+            for pattern in patterns(server.ways, server.places)
+        ],
+        [(at, split) for at, kind in enumerate(kinds) for split in kind.splits],
+    )
+
+
+def _at_least(of: Sequence[int], sign: int) -> dict[int, float]:
+    """How many have 1, 2, … ways or more, by row."""
+    return {ways: sign * sum(one > ways for one in of) for ways in range(max(of))}
+
+
+def filled(cover: Cover, kinds: Sequence[Kind]) -> list[Machine]:
+    """The i-th largest instance into the i-th largest place."""
+    machines: list[Machine] = []
+    places: list[tuple[int, int]] = []  # (ways, machine)
+    for (server, pattern), count in cover.machines.items():
+        for _ in range(count):
+            places += [(ways, len(machines)) for ways in pattern]
+            machines.append(Machine(server))
+    instances: list[Instance] = []
+    for at, kind in enumerate(kinds):
+        splits = Counter(
+            {split: of for (kind_at, split), of in cover.splits.items() if kind_at == at}
+        )
+        for (name, which), split in zip(kind.slos, splits.elements(), strict=True):
+            instances += [Instance(name, which, ways) for ways in split]
+    places.sort(reverse=True)
+    instances.sort(key=lambda instance: -instance.ways)
+    for instance, (ways, at) in zip(instances, places, strict=False):
+        if instance.ways > ways:
+            raise AssertionError("a place is too small for its instance")
+        machines[at].instances.append(instance)
+    return [machine for machine in machines if machine.instances]

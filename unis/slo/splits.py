@@ -1,0 +1,106 @@
+"""Into which instances a promise can be split, with how many ways each.
+
+A machine sees numbers of ways only. So a promise is the set of its *minimal* splits: those of which
+no instance can be left out, nor have a way less.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+from unis.slo.profile import Slo
+
+Split = tuple[int, ...]  # ways of each instance, the most first
+
+MOST_INSTANCES = 10  # of one promise
+_ENOUGH = 1e-9  # Mpps: what is lost in sums of floating point numbers
+
+
+class CannotBeKeptError(ValueError):
+    """No number of instances keeps a promise; the text says why."""
+
+
+def rates(slo: Slo, margin: float, ways: int) -> tuple[float, ...]:
+    """Mpps that an instance passes in time, with 1 to `ways` ways.
+
+    CannotBeKeptError where none passes anything in time.
+    """
+    load = slo.profile.load_within(slo.p95_us) - margin
+    if load <= 0:
+        least = slo.profile.latency_us[0][1]
+        raise CannotBeKeptError(
+            f"{slo.name}: no load of {slo.profile.name} keeps 95 % of packets within "
+            f"{slo.p95_us:g} µs; the nearest that can be kept is {least:g} µs"
+        )
+    alone = slo.profile.solo_mpps * load
+    return tuple(alone * slo.profile.share(of) for of in range(1, ways + 1))
+
+
+def splits_of(slo: Slo, margin: float, ways: int) -> tuple[Split, ...]:
+    """The minimal splits on servers of at most `ways` ways, the fewest instances first."""
+    by_ways = rates(slo, margin, ways)
+    most = MOST_INSTANCES * by_ways[0]
+    if slo.mpps > most + _ENOUGH:
+        raise CannotBeKeptError(
+            f"{slo.name}: {slo.mpps:.3g} Mpps may take more than {MOST_INSTANCES} instances, which "
+            f"are too many ways to split it; ask for promises of {most:.3g} Mpps or less"
+        )
+    return minimal_splits(by_ways, slo.mpps)
+
+
+@lru_cache(maxsize=4096)
+def minimal_splits(by_ways: tuple[float, ...], mpps: float) -> tuple[Split, ...]:
+    """Those of instances that pass `by_ways`, growing, together `mpps`."""
+    useful = _useful(by_ways)
+    fewest = math.ceil((mpps - _ENOUGH) / by_ways[-1])
+    most = math.ceil((mpps - _ENOUGH) / by_ways[0])
+    return tuple(
+        split
+        for count in range(fewest, most + 1)
+        for split in _of_count(by_ways, useful, mpps, count, len(by_ways))
+        if _is_minimal(by_ways, split, mpps)
+    )
+
+
+def passes(by_ways: tuple[float, ...], split: Split) -> float:
+    """Mpps of all instances."""
+    return sum(by_ways[ways - 1] for ways in split)
+
+
+def _useful(by_ways: tuple[float, ...]) -> tuple[int, ...]:
+    """Numbers of ways with which an instance passes more than with one way less."""
+    return tuple(
+        at + 1 for at, of in enumerate(by_ways) if at == 0 or of > by_ways[at - 1] + _ENOUGH
+    )
+
+
+def _of_count(
+    by_ways: tuple[float, ...], useful: tuple[int, ...], mpps: float, count: int, most: int
+) -> Iterator[Split]:
+    """Splits of so many instances, none with more than `most` ways, that pass enough."""
+    if mpps <= _ENOUGH:
+        return  # one can be left out
+    for ways in useful:
+        if ways > most:
+            return
+        if count == 1:
+            if by_ways[ways - 1] >= mpps - _ENOUGH:
+                yield (ways,)
+                return  # more ways are not minimal
+            continue
+        # All of the others have no more ways than this one.
+        if count * by_ways[ways - 1] < mpps - _ENOUGH:
+            continue
+        for rest in _of_count(by_ways, useful, mpps - by_ways[ways - 1], count - 1, ways):
+            yield (ways, *rest)
+
+
+def _is_minimal(by_ways: tuple[float, ...], split: Split, mpps: float) -> bool:
+    """Whether no instance can be left out, nor have a way less."""
+    total = passes(by_ways, split)
+    for ways in {*split}:
+        of = by_ways[ways - 1]
+        less = by_ways[ways - 2] if ways > 1 else 0.0
+        if total - of + less >= mpps - _ENOUGH:
+            return False
+    return True
