@@ -101,7 +101,7 @@ tsan: $(TSAN_BUILD)/build.ninja
 
 # One by one what spins on CPU 1 at real-time priority: it would stand still beside another, and
 # stop others.
-SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/fuzz/test_fuzz_socket.py tests/e2e
+SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python/test_held.py tests/fuzz/test_fuzz_socket.py tests/e2e
 e2e: build
 	@tools/strangers testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))

@@ -76,7 +76,8 @@ def _picture(plot: Plot, salt: str) -> str:
 
 def _style(name: str, at: int) -> tuple[str, str, str, str]:
     more = (_MORE[at % len(_MORE)], _MARKS[at % len(_MARKS)], _LINES[at % len(_LINES)], name)
-    return _STYLES.get(name, more)
+    label = name.replace("cooperative/", "co-operative, k = ")
+    return _STYLES.get(name, (*more[:3], label))
 
 
 def _lines(axes: Axes, plot: Plot) -> None:

@@ -12,7 +12,8 @@ from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
 RING = arms.RING
-SEED = 1  # of the order
+SEED = 1  # of the order in which they are measured
+_ORDER = ("0", "light", "medium", "heavy", "mixed", "variable")  # in figures
 GAMMA = defaults.PAPER_GAMMA
 LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
 # Slices of the kernel's policies, the shortest that it has.
@@ -41,9 +42,9 @@ class Case:
     cpus: int = 1  # of functions
 
     @property
-    def place(self) -> tuple[str, int, str, str]:
+    def place(self) -> tuple[int, int, str, str]:
         """Among the cases of a figure."""
-        return (self.cost, self.length, f"{self.size:>5}", self.key)
+        return (_ORDER.index(self.cost), self.length, f"{self.size:>5}", self.key)
 
 
 @dataclass(frozen=True)
