@@ -20,7 +20,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from unis.bench.paper.evaluation import FIGURES
-from unis.report.evaluation import Errors, Results
+from unis.report.evaluation import Errors, Figure, Results
+from unis.report.paper import counts
 from unis.runtime.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,6 +144,7 @@ def keep(file: Path) -> None:
     where = {
         before["commit"].partition("-dirty")[0]: results.commit,
         before["machine"]["kernel"]: results.machine.kernel,
+        counts([*map(Figure.model_validate, before["figures"])]): counts(results.figures),
     }
     texts: dict[Path, str] = {}
     for document in DOCUMENTS:

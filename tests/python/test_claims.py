@@ -29,6 +29,7 @@ from unis.bench.paper.evaluation import FIGURES
 from unis.measure.paired import Ratio
 from unis.measure.summary import MachineSummary
 from unis.report.evaluation import Agreement, Figure, Results, SimulatedPoint
+from unis.report.paper import counts
 
 
 @functools.cache
@@ -64,7 +65,8 @@ def test_what_is_kept_is_a_whole_run_and_the_documents_tell_of_what() -> None:
     assert [figure.key for figure in results.figures] == [*FIGURES]
     assert KEPT.read_text() == kept(results)
     told = (ROOT / "docs" / "measuring.md").read_text()
-    for of in (results.commit, results.machine.cpu_model, results.machine.kernel):
+    of_figures = counts(results.figures)
+    for of in (results.commit, results.machine.cpu_model, results.machine.kernel, of_figures):
         assert of
         assert of in told
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unis.bench.resq import part_workload
 from unis.bench.shared_cores import simulated
+from unis.errors import UnisError
 from unis.slo.exact import exact
 from unis.slo.library import PROFILES
 from unis.slo.profile import Server, Slo, Workload
@@ -22,6 +23,7 @@ from unis.slo.shared import (
     shared,
     wait_us,
 )
+from unis.slo.verify import shared_problems
 
 
 def check(workload: Workload, placed: SharedPlacement) -> None:
@@ -52,7 +54,8 @@ def check(workload: Workload, placed: SharedPlacement) -> None:
         for at in range(slo.count):
             if slo.name not in refused:
                 assert got[slo.name, at] == pytest.approx(slo.mpps)
-    assert placed.bound <= len(placed.machines)
+    assert placed.bound is None or placed.bound <= len(placed.machines)
+    assert not [*shared_problems(workload, placed)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_parts_of_cores_take_a_third_to_half_fewer_machines(
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(2, 12), st.integers(2, 18))
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 12), st.integers(2, 18))
 def test_every_placement_holds(seed: int, count: int, cores: int, ways: int) -> None:
     chance = random.Random(seed)
     slos = tuple(
@@ -127,3 +130,34 @@ def test_a_core_that_is_too_full_is_seen_under_the_scheduler() -> None:
     parts = [Part(slo.name, 0, slo.mpps, 1, 0.6) for slo in slos]
     placed = SharedPlacement([SharedMachine("a", [Core(parts)])], (), 1, 0.0)
     assert any(not one.holds for one in simulated(workload, placed))
+
+
+def test_the_verifier_finds_what_is_wrong_on_shared_cores() -> None:
+    profile = PROFILES["firewall"]
+    slo = Slo("s", profile, 0.5 * profile.solo_mpps, 100.0)
+    workload = Workload("w", (slo,), (Server("a", 1, 1, 2),))
+
+    def said(*cores: Core) -> str:
+        placed = SharedPlacement([SharedMachine("a", [*cores])], (), None, 0.0)
+        return "; ".join(shared_problems(workload, placed))
+
+    part = Part("s", 0, slo.mpps, 1, 0.5)
+    assert said(Core([part])) == ""
+    assert "Mpps of" in said(Core([replace(part, mpps=0.1)]))
+    assert "2 cores" in said(Core([part]), Core([part]))
+    assert "more than its 2 ways" in said(Core([replace(part, ways=3)]))
+    assert "with a load of 1.00" in said(Core([part, part]))
+    late = replace(workload, slos=(replace(slo, p95_us=15.3),))
+    placed = SharedPlacement([SharedMachine("a", [Core([part])])], (), None, 0.0)
+    assert "waits for longer" in "; ".join(shared_problems(late, placed))
+
+
+def test_servers_of_several_kinds_or_too_few_are_told() -> None:
+    workload = part_workload("sensitive")
+    (server,) = workload.servers
+    with pytest.raises(UnisError, match="one kind only"):
+        shared(replace(workload, servers=(server, replace(server, name="b"))))
+    with pytest.raises(UnisError, match="takes 15 servers xeon, and there are 3; none takes fewer"):
+        shared(replace(workload, servers=(replace(server, count=3),)))
+    whole = (Slo("s", PROFILES["lpm"], 1.5 * PROFILES["lpm"].solo_mpps, 100.0),)
+    assert shared(replace(workload, slos=whole)).bound is None

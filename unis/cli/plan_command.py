@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import errors_told, fail, out
+from unis.cli.terminal import err, errors_told, fail, out
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from unis.slo.explain import Alike
-    from unis.slo.placement import Placement
+    from unis.slo.placement import Placement, Refusal
     from unis.slo.profile import Workload
 
 _SHOWN = 12  # kinds of machines
@@ -34,10 +36,11 @@ def plan(
 ) -> None:
     """Place promises of throughput and latency on the fewest servers, and prove it.
 
-    Every function has a core and cache ways of its own; with --shared those of a core pass it on in
-    turn. Nothing is started or changed, and no server is asked. Says how each promise is kept, and
-    which cannot be, with what could. A placement is checked by arithmetic of its own before it is
-    shown.
+    Every function has a core and cache ways of its own; with --shared, for promises that need less
+    than a core, those of a core pass it on in turn. Nothing is started or changed, and no server is
+    asked. Says how each promise is kept: what it gets at least, and with which part of its load it
+    is in time; and which cannot be, with what could. A placement is checked by arithmetic of its
+    own before it is shown.
 
     Example: unis plan examples/slo/paper-sensitive.yaml
     """
@@ -57,32 +60,36 @@ def plan(
         placement = first_fit(workload) if greedy else exact.exact(workload)
     except exact.NoRoomError as error:
         raise fail(f"{file}: {error}", EXIT_FAILED) from None
-    # The greedy method is as printed, where the margin is not in it.
-    wrong = [*verify.problems(workload, placement, margin=0.0 if greedy else None)]
-    if wrong:  # a fault of ours
-        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
+    _see_that_it_holds(verify.problems(workload, placement))
     if as_json:
         out.print_json(json.dumps(asdict(placement)))
     else:
-        _print(workload, placement, margin=0.0 if greedy else workload.margin)
+        _print(workload, placement)
         _print_machines(workload, alike(placement.machines))
         out.print(
             summary(placement, "first fit" if greedy else "exact"), markup=False, style="bold"
         )
-    for refusal in placement.refused:
-        out.print(f"refused: {refusal.why}", markup=False, style="red")
-    if placement.refused:
+    _tell_refused(placement.refused)
+
+
+def _see_that_it_holds(problems: Iterable[str]) -> None:
+    if wrong := [*problems]:  # a fault of ours
+        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
+
+
+def _tell_refused(refused: Sequence[Refusal]) -> None:
+    for refusal in refused:
+        err.print(f"refused: {refusal.why}", markup=False, style="red", soft_wrap=True)
+    if refused:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _print(workload: Workload, placement: Placement, margin: float) -> None:
-    from dataclasses import replace
-
+def _print(workload: Workload, placement: Placement) -> None:
     from unis.slo.explain import kept
 
     table = table_of("", "promise", ("count", "Mpps", "gets", "p95, µs", "load"))
     table.add_column("split into instances of so many ways")
-    for of in kept(replace(workload, margin=margin), placement):
+    for of in kept(workload, placement):
         splits = ", ".join(
             f"{count} × {'+'.join(map(str, split))}" for split, count in of.splits.items()
         )
@@ -114,8 +121,11 @@ def _print_machines(workload: Workload, kinds: list[Alike]) -> None:
 
 def _shared(workload: Workload, *, as_json: bool) -> None:
     from unis.slo.shared import shared
+    from unis.slo.verify import shared_problems
 
-    placement = shared(workload)
+    with errors_told():
+        placement = shared(workload)
+    _see_that_it_holds(shared_problems(workload, placement))
     count = len(placement.machines)
     if as_json:
         out.print_json(json.dumps(asdict(placement)))
@@ -135,13 +145,14 @@ def _shared(workload: Workload, *, as_json: bool) -> None:
         out.print(table)
         if count > _SHOWN:
             out.print(f"and {count - _SHOWN} more servers (--json has all)", markup=False)
-        told = "no placement of this kind needs" if count == placement.bound else "none needs"
-        least = "fewer" if count == placement.bound else f"fewer than {placement.bound}"
+        if placement.bound is None:
+            told = "fewer may do, for promises are cut into equal instances"
+        elif count == placement.bound:
+            told = "by its model no placement needs fewer"
+        else:
+            told = f"by its model no placement needs fewer than {placement.bound}"
         out.print(
-            f"{count} servers, shared cores, {placement.seconds:.2f} s: {told} {least} (proven).",
+            f"{count} servers, shared cores, {placement.seconds:.2f} s: {told}.",
             markup=False, style="bold",
         )  # fmt: skip
-    for refusal in placement.refused:
-        out.print(f"refused: {refusal.why}", markup=False, style="red")
-    if placement.refused:
-        raise typer.Exit(EXIT_FAILED)
+    _tell_refused(placement.refused)

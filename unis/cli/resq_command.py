@@ -13,7 +13,7 @@ from unis.runtime.files import write_atomically
 
 
 def resq(
-    output: Annotated[Path, typer.Option("--out", "-o", help="Directory for the figures.")] = Path(
+    output: Annotated[Path, typer.Option("--out", "-o", help="Directory for results.json.")] = Path(
         "build/resq"
     ),
 ) -> None:
@@ -21,8 +21,8 @@ def resq(
 
     The paper's three workloads by its greedy method and by the exact one, each placement checked by
     arithmetic of its own; the same with parts of cores, each core simulated under UNiS' scheduler.
-    Profiles are those that the paper prints; what it does not is assumed (docs/slo.md). Needs no
-    root and no server; some 20 s. Writes results.json.
+    Profiles are those that the paper prints; what it does not is assumed (docs/slo.md). Needs the
+    simulator that `make build` builds, no root and no server; under a minute. Writes results.json.
 
     Example: unis bench resq -o build/resq
     """
@@ -47,7 +47,7 @@ def resq(
     )  # fmt: skip
     for name, share in found.shared.items():
         parts.add_row(
-            name, str(share.exact), str(share.shared), str(share.bound), f"{share.fewer:.0%}",
+            name, str(share.exact), str(share.shared), str(share.bound), f"{share.fewer:.1%}",
             str(share.simulated), str(share.late_or_short), f"{share.closest:.0%}",
         )  # fmt: skip
     out.print(parts)
@@ -58,7 +58,7 @@ def resq(
         markup=False,
     )
     wrong = scale.wrong + sum(of.wrong for of in found.placement.values())
-    wrong += sum(share.late_or_short for share in found.shared.values())
+    wrong += sum(share.late_or_short + share.wrong for share in found.shared.values())
     out.print(
         "Every promise is kept, in every placement." if not wrong else f"{wrong} are not kept!",
         style="green" if not wrong else "red",

@@ -59,7 +59,7 @@ def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) ->
         return Placement((), refused, 0, time.monotonic() - began)
     cover = solve(kinds, workload.servers, seconds, gap)
     machines = filled(cover, kinds)
-    bound = math.ceil(cover.bound - _EPSILON)
+    bound = max(0, math.ceil(cover.bound - _EPSILON)) if math.isfinite(cover.bound) else 0
     return Placement(machines, refused, bound, time.monotonic() - began)
 
 
@@ -72,7 +72,7 @@ def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:
         try:
             splits = splits_of(slo, workload.margin, ways)
         except CannotBeKeptError as error:
-            refused.append(Refusal(slo.name, str(error)))
+            refused.append(Refusal(slo.name, str(error), error.tried))
             continue
         found[splits] += [(slo.name, at) for at in range(slo.count)]
     return [Kind(splits, tuple(slos)) for splits, slos in found.items()], refused
@@ -188,5 +188,5 @@ def filled(cover: Cover, kinds: Sequence[Kind]) -> list[Machine]:
     for instance, (ways, at) in zip(instances, places, strict=False):
         if instance.ways > ways:
             raise AssertionError("a place is too small for its instance")
-        machines[at].instances.append(instance)
+        machines[at].add(instance)
     return [machine for machine in machines if machine.instances]

@@ -70,6 +70,7 @@ def summary(placement: Placement, method: str) -> str:
     servers = f"{count} server{'s' if count != 1 else ''}, {method}, {placement.seconds:.2f} s"
     if placement.bound is None:
         return f"{servers}."
+    of = "" if all(refusal.tried for refusal in placement.refused) else " of what was tried"
     if count == placement.bound:
-        return f"{servers}: no placement needs fewer (proven)."
-    return f"{servers}: none needs fewer than {placement.bound} (proven)."
+        return f"{servers}: no placement{of} needs fewer (proven)."
+    return f"{servers}: no placement{of} needs fewer than {placement.bound} (proven)."

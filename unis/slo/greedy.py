@@ -43,21 +43,20 @@ class Greedy:
 
         False: there is none for one of them, and none is placed.
         """
-        placed: list[tuple[Machine, Instance]] = []
+        placed: list[Machine] = []
         begun = len(self.machines)
         left = dict(self._left)
         for ways in sorted(split, reverse=True):
             machine = next((of for of in self.machines if self._fits(of, ways)), None)
             machine = machine or self._begin(ways)
             if machine is None:
-                for on, instance in placed:
-                    on.instances.remove(instance)
+                for on in placed:
+                    on.instances.pop()
                 del self.machines[begun:]
                 self._left = left
                 return False
-            instance = Instance(slo.name, at, ways)
-            machine.instances.append(instance)
-            placed.append((machine, instance))
+            machine.add(Instance(slo.name, at, ways))
+            placed.append(machine)
         return True
 
     def _fits(self, machine: Machine, ways: int) -> bool:
@@ -73,10 +72,10 @@ class Greedy:
         return None
 
 
-def greedy(workload: Workload, *, margin: float = 0.0) -> Placement:
-    """Places all promises in their order. The paper has no margin here."""
+def greedy(workload: Workload) -> Placement:
+    """Places all promises in their order."""
     began = time.monotonic()
-    places = Greedy(workload.servers, margin)
+    places = Greedy(workload.servers, workload.margin)
     refused: list[Refusal] = []
     for slo in workload.slos:
         try:
@@ -86,7 +85,7 @@ def greedy(workload: Workload, *, margin: float = 0.0) -> Placement:
             continue
         for at in range(slo.count):
             if not places.place(slo, at, split):
-                told = f"there is no room for {slo.count - at} of {slo.count}"
+                told = f"{slo.name}: there is no room for {slo.count - at} of {slo.count}"
                 refused.append(Refusal(slo.name, told))
                 break
     return Placement(places.machines, refused, seconds=time.monotonic() - began)

@@ -1,7 +1,7 @@
 """Where instances are placed: plain data, which every method gives and the verifier reads."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -11,6 +11,12 @@ class Instance:
     slo: str
     at: int  # which of the promises of that name, from 0
     ways: int
+    first: int = 0  # of its ways, the lowest
+
+    @property
+    def mask(self) -> int:
+        """As the kernel wants it: its ways, which are neighbours."""
+        return ((1 << self.ways) - 1) << self.first
 
 
 @dataclass
@@ -25,12 +31,9 @@ class Machine:
         """That are given away."""
         return sum(instance.ways for instance in self.instances)
 
-    def masks(self) -> Iterator[tuple[Instance, int]]:
-        """Each instance's ways as the kernel wants them: neighbours, no way twice."""
-        first = 0
-        for instance in self.instances:
-            yield instance, ((1 << instance.ways) - 1) << first
-            first += instance.ways
+    def add(self, instance: Instance) -> None:
+        """Beside those that are there, with the next free ways."""
+        self.instances.append(replace(instance, first=self.ways))
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Refusal:
 
     slo: str
     why: str
+    tried: bool = True  # False: it might be kept, but was not looked for
 
 
 @dataclass(frozen=True)

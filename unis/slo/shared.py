@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 import highspy
 import numpy as np
 
+from unis.errors import UnisError
 from unis.slo.exact import Kind, filled, solve
 from unis.slo.placement import Refusal
 from unis.slo.profile import Profile, Server, Slo, Workload
@@ -87,7 +88,8 @@ class SharedPlacement:
 
     machines: Sequence[SharedMachine]
     refused: Sequence[Refusal]
-    bound: int  # no placement of this kind uses fewer
+    # By this model, cores at most 98 % full, none uses fewer. None: not known.
+    bound: int | None
     seconds: float
 
 
@@ -119,9 +121,14 @@ class _Wish:
 
 
 def shared(workload: Workload, switch_us: float = SWITCH_US) -> SharedPlacement:
-    """Places all promises that can be kept, on one kind of server; others are not used."""
+    """Places all promises that can be kept.
+
+    UnisError where there are several kinds of servers, or too few.
+    """
     began = time.monotonic()
-    server = workload.servers[0]
+    if len(workload.servers) > 1:
+        raise UnisError("cores are shared on servers of one kind only: name one in the workload")
+    (server,) = workload.servers
     every, refused = _wishes(workload, server)
     late = {wish.slo.name for wish in every if not _part(wish, 1, workload.margin, switch_us)}
     told = "even alone on a core its packets, which come at random, are late"
@@ -145,10 +152,16 @@ def shared(workload: Workload, switch_us: float = SWITCH_US) -> SharedPlacement:
             best = machines
         if len(best) == bound:
             break
+    # A promise in several instances might be cut otherwise than into equal ones.
+    cut = len(wishes) > len({(wish.slo.name, wish.at) for wish in wishes})
     if len(best) > server.count:
-        told = f"{len(best)} servers are needed, and there are {server.count}"
-        refused.append(Refusal(workload.name, told))
-    return SharedPlacement(best, refused, bound, time.monotonic() - began)
+        least = "" if cut else f"; none takes fewer than {bound}"
+        raise UnisError(
+            f"this placement takes {len(best)} servers {server.name}, and there are {server.count}"
+            + least,
+            bad_input=False,
+        )
+    return SharedPlacement(best, refused, None if cut else bound, time.monotonic() - began)
 
 
 def _wishes(workload: Workload, server: Server) -> tuple[list[_Wish], list[Refusal]]:
@@ -238,7 +251,8 @@ def _packed(
     """Onto cores, the largest load first, each where least is left; then cores onto machines."""
     slos = {slo.name: slo for slo in workload.slos}
     cores: list[Core] = []
-    most = -(-server.ways * 2 // server.cores)  # ways of one core, so that no machine is lopsided
+    # Ways of one core, so that no machine is lopsided.
+    most = min(server.ways, -(-server.ways * 2 // server.cores))
     for part in sorted(parts, key=lambda part: (-part.load, -part.ways)):
         fits = [
             core

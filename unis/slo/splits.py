@@ -17,7 +17,14 @@ _ENOUGH = 1e-9  # Mpps: what is lost in sums of floating point numbers
 
 
 class CannotBeKeptError(ValueError):
-    """No number of instances keeps a promise; the text says why."""
+    """No number of instances keeps a promise; the text says why.
+
+    Or none was looked for (`tried` False): there would be too many splits.
+    """
+
+    def __init__(self, sentence: str, *, tried: bool = True) -> None:
+        super().__init__(sentence)
+        self.tried = tried
 
 
 def rates(slo: Slo, margin: float, ways: int) -> tuple[float, ...]:
@@ -42,8 +49,10 @@ def splits_of(slo: Slo, margin: float, ways: int) -> tuple[Split, ...]:
     most = MOST_INSTANCES * by_ways[0]
     if slo.mpps > most + _ENOUGH:
         raise CannotBeKeptError(
-            f"{slo.name}: {slo.mpps:.3g} Mpps may take more than {MOST_INSTANCES} instances, which "
-            f"are too many ways to split it; ask for promises of {most:.3g} Mpps or less"
+            f"{slo.name}: not tried: {slo.mpps:.3g} Mpps may take more than {MOST_INSTANCES} "
+            f"instances, which are too many ways to split it; ask for promises of {most:.3g} Mpps "
+            "or less",
+            tried=False,
         )
     return minimal_splits(by_ways, slo.mpps)
 
