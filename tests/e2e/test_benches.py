@@ -56,15 +56,21 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
 
 
 def test_paper(machine: Machine, tmp_path: Path) -> None:
-    said = machine.unis("bench", "paper", "--quick", "--only", "fig10,fig11", "-o", str(tmp_path))
-    assert "1 of 1, about " in said
+    only = "fig7,fig10,fig11"
+    said = machine.unis("bench", "paper", "--quick", "--only", only, "-o", str(tmp_path))
+    assert "1 of 4, about " in said
     results = json.loads((tmp_path / "results.json").read_text())
-    assert [figure["key"] for figure in results["figures"]] == ["fig10", "fig11"]
-    by_arm = {row["arm"]: row for row in results["rows"] if row["experiment"] == "fig10"}
+    assert [figure["key"] for figure in results["figures"]] == only.split(",")
+    rows = [row for row in results["rows"] if row["source"] == "measured"]
+    by_arm = {row["arm"]: row for row in rows if row["case"] == "light-5"}
     often, seldom = by_arm["cooperative/8"], by_arm["cooperative/32"]
     assert often["context_switches_per_s"] > 1.5 * seldom["context_switches_per_s"]
-    assert by_arm["priority"]["ratio_to_cooperative"]["median"] < 1.2
+    assert by_arm["priority"]["ratio_to_paper_k"]["median"] < 1.2
     assert 0.05 < by_arm["handover"]["slowest_cpu_share"] <= 0.2
+    tuned = [row for row in rows if (row["set"], row["arm"]) == ("tuned", "handover")]
+    assert {row["case"] for row in tuned} == {"mixed-2", "mixed-4"}
+    assert all(0.5 < row["ratio_to_cooperative"]["median"] < 2 for row in tuned)
+    assert len(results["simulator"]["points"]) == 4
     assert "Fig. 10" in (tmp_path / "report.html").read_text()
     assert not (tmp_path / ".unis-parts").exists()
 
