@@ -269,6 +269,14 @@ def test_latency_of_a_machine_that_cannot_keep_up_is_left_out() -> None:
     figure, rows = conditions.fig5(replace(of, measured={**of.measured, key: slow}))
     assert "1 chains are left out" in figure.ours
     assert key not in {one.case for one in rows}
+    all_lost = {arm: one.model_copy(update={"lost": 0.1}) for arm, one in sets[LOAD][0].items()}
+    none = {
+        name: one.model_copy(update={"sets": {**one.sets, LOAD: [all_lost] * 8}})
+        for name, one in of.measured.items()
+    }
+    figure, rows = conditions.fig5(replace(of, measured=none))
+    assert (figure.verdict, figure.source, rows) == ("cannot be had here", [], [])
+    assert figure.why
 
 
 def test_switches_and_cpu() -> None:

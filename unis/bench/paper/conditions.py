@@ -10,7 +10,7 @@ from itertools import product
 from unis.bench.paper import arms
 from unis.bench.paper import scale as scale_of
 from unis.bench.paper.cases import FOLLOWED, GAMMA, HANDED, LOAD, MAIN, SHORT, TUNED, Case
-from unis.bench.paper.figure import FigureOf, Found, ratio_at
+from unis.bench.paper.figure import Chain, FigureOf, Found, ratio_at
 from unis.bench.paper.judging import all_of, at_least, at_most, told
 from unis.bench.paper.measured import Measured, Window
 from unis.bench.paper.rows import median_of, ratio, row
@@ -20,7 +20,8 @@ from unis.report.evaluation import Figure, Plot, Point, Row, Verdict
 
 _MOST_OF_KERNELS = 0.3  # of what could be had (Fig. 1)
 _CHANCE = 0.05  # that an interval leaves out what is so
-_OVERLOADED = 0.005  # of the packets lost: not what Fig. 5 asks for
+# Of the packets lost: not what Fig. 5 asks for. A pause of 1 ms in a window of 70 is less.
+_OVERLOADED = 0.02
 _LEAST_ROUNDS = 4
 _WITHIN = 0.97  # of the best (Fig. 15)
 
@@ -124,15 +125,23 @@ def fig5(found: Found) -> FigureOf:
         rule="UNiS as in the paper adds to light and to medium functions and takes from heavy "
         f"ones; rounds in which an arm lost more than {_OVERLOADED:.1%} are left out",
         verdict=verdict,
-        why="" if verdict == "agrees" or not of else "functions that yield run in the order of "
-        "the chain here, for each goes to the end of the CPU's queue; and a switch by priority "
-        f"takes {switch_us(of):.0f} µs",
-        source=["measured"], plots=plots,
+        why="" if verdict == "agrees" else _in_order(of) if of else _OVERLOAD,
+        source=["measured"] if of else [], plots=plots,
     ), [
         row("fig5", case, measured, arm, which=LOAD)
         for case, measured in of
         for arm in arms.LATENCY
     ]  # fmt: skip
+
+
+_OVERLOAD = "no chain kept up with that load for long enough: the machine was disturbed"
+
+
+def _in_order(of: Sequence[Chain]) -> str:
+    return (
+        "functions that yield run in the order of the chain here, for each goes to the end of the "
+        f"CPU's queue; and a switch by priority takes {switch_us(of):.0f} µs"
+    )
 
 
 def _kept(measured: Measured) -> Measured | None:

@@ -30,8 +30,10 @@ def at_most(found: Ratio | None, bound: float) -> Verdict:
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of several claims: what contradicts one of them contradicts the figure."""
+    """Of several claims: what contradicts one of them contradicts the figure; of none, nothing."""
     said = {*verdicts}
+    if not said:
+        return "cannot be had here"
     for verdict in ("differs", "cannot be had here", "too close to tell"):
         if verdict in said:
             return verdict

@@ -277,6 +277,6 @@ def _counted(
 def _rounds(which: str, of: Sequence[str], extent: Extent) -> int:
     square = len(order.square(list(of)))
     least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
-    if which in (TUNED, FOLLOWED, HANDED):
+    if which in (TUNED, LOAD, FOLLOWED, HANDED):
         least = _LEAST_JUDGED * extent.sets
     return order.balanced_rounds(len(of), max(square * extent.sets, least))

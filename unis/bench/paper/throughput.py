@@ -1,6 +1,7 @@
 """Figures of throughput: 4, 7, 8 and 14. Densities (6) and Table 1 have modules of their own."""
 
 import statistics
+from collections.abc import Sequence
 
 from unis.bench.paper import arms
 from unis.bench.paper.cases import KERNEL, MAIN, TUNED
@@ -101,7 +102,7 @@ def _rows(found: Found, key: str, of: list[Chain]) -> list[Row]:
     return rows
 
 
-def switch_us(of: list[Chain]) -> float:
+def switch_us(of: Sequence[Chain]) -> float:
     """From a decision until the next function runs: the median over these starts."""
     return statistics.median(measured.switch_ns for _, measured in of) / 1e3
 
