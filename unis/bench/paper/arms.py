@@ -113,5 +113,6 @@ ALL: dict[str, Wanted] = {
 SHORT = fills(FILLS[0], occupancy=True)
 CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, SHORT, *K.values())
 TUNED: Sequence[str] = (HANDOVER, AGAIN, BEST, SECOND)
+TABLE: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[32])
 KERNEL: Sequence[str] = (OTHER, HANDOVER)
 LATENCY: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[16])

@@ -15,7 +15,11 @@ from unis.report.evaluation import Figure, Plot, Point, Row, Verdict
 _LOOKED = (arms.PRIORITY, arms.HANDOVER, *arms.K.values())
 _HALF = 0.5
 _RULE_OF_SWITCHES = "UNiS as in the paper makes at most half of the switches of k = 8"
-_RULE_OF_CPU = "the slowest has more of the CPU under UNiS, k = 16 and k = 24 than with k = 8"
+_LITTLE = 0.03  # of the CPU: the paper has "marginally more", so as much less contradicts it
+_RULE_OF_CPU = (
+    "the slowest has more of the CPU under UNiS, k = 16 and k = 24 than with k = 8 (3 % less is "
+    "needed to differ)"
+)
 _OVER = "; each by the mean over the lengths"
 
 
@@ -123,7 +127,7 @@ def _slowest(of: Sequence[Chain]) -> tuple[Verdict, str]:
     }
     words = ", ".join(f"{_short(arm)} {told(found, 3)}" for arm, found in by_paper_k.items())
     return (
-        all_of(at_least(found, 1.0) for found in by_paper_k.values()),
+        all_of(at_least(found, 1.0, _LITTLE) for found in by_paper_k.values()),
         f"CPU of the slowest by that with k = 8: {words}.",
     )
 

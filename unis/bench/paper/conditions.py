@@ -88,8 +88,12 @@ def fig5(found: Found) -> FigureOf:
     plots: list[Plot] = []
     words: list[str] = []
     verdicts: list[Verdict] = []
-    for cost in dict.fromkeys(case.cost for case, _ in of):
+    for cost in ("light", "medium", "heavy"):
         there = [(case, measured) for case, measured in of if case.cost == cost]
+        if not there:
+            verdicts.append("cannot be had here")
+            words.append(f"{cost}: not measured")
+            continue
         plots.append(
             Plot(
                 kind="lines",
@@ -125,7 +129,7 @@ def fig5(found: Found) -> FigureOf:
         rule="UNiS as in the paper adds to light and to medium functions and takes from heavy "
         f"ones; rounds in which an arm lost more than {_OVERLOADED:.1%} are left out",
         verdict=verdict,
-        why="" if verdict == "agrees" else _in_order(of) if of else _OVERLOAD,
+        why="" if verdict == "agrees" else _in_order(of) if verdict == "differs" else _OVERLOAD,
         source=["measured"] if of else [], plots=plots,
     ), [
         row("fig5", case, measured, arm, which=LOAD)
@@ -134,7 +138,7 @@ def fig5(found: Found) -> FigureOf:
     ]  # fmt: skip
 
 
-_OVERLOAD = "no chain kept up with that load for long enough: the machine was disturbed"
+_OVERLOAD = "not all costs could be had: chains did not keep up with that load for long enough"
 
 
 def _in_order(of: Sequence[Chain]) -> str:

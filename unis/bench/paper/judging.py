@@ -11,13 +11,13 @@ from unis.measure.paired import Ratio, pooled
 from unis.report.evaluation import Verdict
 
 
-def at_least(found: Ratio | None, bound: float) -> Verdict:
-    """Whether all of the interval is `bound` or more, or less."""
+def at_least(found: Ratio | None, bound: float, slack: float = 0.0) -> Verdict:
+    """Whether all of the interval is `bound` or more, or is less; by `slack` at least."""
     if found is None:
         return "cannot be had here"
     if found.lo >= bound:
         return "agrees"
-    return "differs" if found.hi < bound else "too close to tell"
+    return "differs" if found.hi < bound - slack else "too close to tell"
 
 
 def at_most(found: Ratio | None, bound: float) -> Verdict:

@@ -125,7 +125,7 @@ class Measured(BaseModel):
 
 def seconds_of(case: Case, extent: Extent) -> float:
     """About how long measuring it takes."""
-    windows = sum(len(of) * _rounds(name, of, extent) for name, of in case.sets.items())
+    windows = sum(len(of) * _rounds(case, name, extent) for name, of in case.sets.items())
     slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith(SHORT)
     return 3.6 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
 
@@ -158,12 +158,12 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
     for name, of in case.sets.items():
         load = offered if name == LOAD else None
         if name == TUNED:
-            rounds, best = _tuned(run, sets[MAIN], _rounds(name, of, extent), extent.window)
+            rounds, best = _tuned(run, sets[MAIN], _rounds(case, name, extent), extent.window)
             misses: _Misses = {}
         else:
             wanted = [arms.ALL[arm].of(run.plan, load) for arm in of]
             rounds, misses, no_counters = _counted(
-                run, wanted, _rounds(name, of, extent), extent.window, threads
+                run, wanted, _rounds(case, name, extent), extent.window, threads
             )
         sets[name] = [
             {arm: Window.of(reply, misses.get((at, arm), {})) for arm, reply in windows.items()}
@@ -274,9 +274,12 @@ def _counted(
     return found, misses, why_not
 
 
-def _rounds(which: str, of: Sequence[str], extent: Extent) -> int:
+def _rounds(case: Case, which: str, extent: Extent) -> int:
+    of = case.sets[which]
     square = len(order.square(list(of)))
     least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
     if which in (TUNED, LOAD, FOLLOWED, HANDED):
         least = _LEAST_JUDGED * extent.sets
+    if which == MAIN:
+        least = max(least, case.least_rounds)
     return order.balanced_rounds(len(of), max(square * extent.sets, least))

@@ -83,7 +83,7 @@ def _measured(of: Chain, name: str) -> tuple[dict[str, dict[str, float]], str, V
 
 def _rows(of: Chain, name: str) -> list[Row]:
     case, measured = of
-    return [row("table1", case, measured, arm, by=arms.PAPER_K) for arm in arms.CHAIN] + [
+    return [row("table1", case, measured, arm, by=arms.PAPER_K) for arm in arms.TABLE] + [
         row("table1", case, measured, arm, chain=chain)
         for arm in _SHOWN
         for chain in CONFIGURATIONS[name]
