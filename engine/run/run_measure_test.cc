@@ -14,6 +14,14 @@ class MeasureTest : public RunTest {
     request.set_arrivals(arrivals);
     return request;
   }
+  static v1::SchedulerSettings AsInThePaper() {
+    v1::SchedulerSettings settings;
+    settings.set_gamma(0.75);
+    settings.set_theta_min(56);
+    settings.set_interval_ns(1'000);
+    settings.set_occupancy(true);
+    return settings;
+  }
   // Packets per second of the window.
   double Offered(const v1::MeasureRequest& request) {
     const auto window = run_->Measure(request);
@@ -62,10 +70,8 @@ TEST_F(MeasureTest, AWindowMayHaveSettingsOfItsOwn) {
   BringUp();
   auto wanted = At(0);
   v1::SchedulerSettings& settings = *wanted.mutable_scheduler();
-  settings.set_gamma(0.75);
-  settings.set_theta_min(56);
+  settings = AsInThePaper();
   settings.set_interval_ns(2'000'000);
-  settings.set_occupancy(true);
   const auto before = run_->Measure(At(0)), own = run_->Measure(wanted),
              after = run_->Measure(At(0));
   ASSERT_TRUE(before.ok() && own.ok() && after.ok());
@@ -86,12 +92,8 @@ TEST_F(MeasureTest, WhatAWindowLearnsOfCostsIsNotTheRunsAffair) {
   const auto cost = [this] { return Stats().functions(0).cost_ns(); };
   ASSERT_EQ(cost(), 1);
   auto wanted = At(0);
-  v1::SchedulerSettings& settings = *wanted.mutable_scheduler();
-  settings.set_gamma(0.75);
-  settings.set_theta_min(56);
-  settings.set_interval_ns(1'000);
-  settings.set_occupancy(true);
-  settings.set_online_cost(true);
+  *wanted.mutable_scheduler() = AsInThePaper();
+  wanted.mutable_scheduler()->set_online_cost(true);
   ASSERT_TRUE(run_->Measure(wanted).ok());
   EXPECT_GT(cost(), 100) << "10 us before and after each burst of 64";
   ASSERT_TRUE(run_->Measure(At(0)).ok());

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.needs import need_real_time
+from tests.needs import need, need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime.directory import RunDirectory
 from unis.runtime.fair_slice import put_fair_slice
@@ -152,8 +152,7 @@ def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
     with contextlib.ExitStack() as stack:
         children = [stack.enter_context(process(SPIN)) for _ in found]
         base = fair_slice(children[0].pid)
-        if not base:
-            pytest.skip("the kernel knows no slices of threads")
+        need(base > 0, "needs a kernel that knows slices of threads, Linux 6.12")
         for child in children:
             put_fair_slice(child.pid, 50_000_000, nice=0)
         os.sched_setscheduler(children[2].pid, os.SCHED_RR, os.sched_param(1))
