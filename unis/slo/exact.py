@@ -96,13 +96,13 @@ def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap:
     starts, indices, values, cost = [0], [], [], []
     for at, pattern in columns.machines:
         cost.append(1.0)
-        column = {ways + at: 1.0, **_at_least(pattern, 1)}
+        column = {ways + at: 1.0, **at_least(pattern, 1)}
         indices += [*column]
         values += [*column.values()]
         starts.append(len(indices))
     for at, split in columns.splits:
         cost.append(0.0)
-        column = {ways + len(servers) + at: 1.0, **_at_least(split, -1)}
+        column = {ways + len(servers) + at: 1.0, **at_least(split, -1)}
         indices += [*column]
         values += [*column.values()]
         starts.append(len(indices))
@@ -163,7 +163,7 @@ def _columns(kinds: Sequence[Kind], servers: Sequence[Server]) -> _Columns:
     )
 
 
-def _at_least(of: Sequence[int], sign: int) -> dict[int, float]:
+def at_least(of: Sequence[int], sign: int) -> dict[int, float]:
     """How many have 1, 2, … ways or more, by row."""
     return {ways: sign * sum(one > ways for one in of) for ways in range(max(of))}
 

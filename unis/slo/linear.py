@@ -1,0 +1,58 @@
+"""Linear programs, column by column, for HiGHS."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import highspy
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The best there is of a program without whole numbers."""
+
+    objective: float
+    values: Sequence[float]  # of each column
+    duals: Sequence[float]  # of each row: by so much the objective grows with its bounds
+
+
+@dataclass
+class LinearProgram:
+    """Minimises the cost of columns, each at least 0, within the bounds of rows."""
+
+    lower: Sequence[float]  # of each row
+    upper: Sequence[float]
+    _costs: list[float] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=lambda: [0])
+    _rows: list[int] = field(default_factory=list)
+    _values: list[float] = field(default_factory=list)
+
+    def add(self, cost: float, rows: Mapping[int, float]) -> None:
+        """A column: its cost, and what one of it adds to each row."""
+        self._costs.append(cost)
+        self._rows += [*rows]
+        self._values += [*rows.values()]
+        self._starts.append(len(self._rows))
+
+    def solve(self) -> Solved | None:
+        """None: there is no solution."""
+        count = len(self._costs)
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = count, len(self.lower)
+        lp.col_cost_ = np.array(self._costs)
+        lp.col_lower_, lp.col_upper_ = np.zeros(count), np.full(count, np.inf)
+        lp.row_lower_, lp.row_upper_ = np.array(self.lower), np.array(self.upper)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = np.array(self._starts)
+        lp.a_matrix_.index_ = np.array(self._rows)
+        lp.a_matrix_.value_ = np.array(self._values)
+        solver = highspy.Highs()
+        solver.silent()
+        solver.passModel(lp)
+        solver.run()
+        if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        found = solver.getSolution()
+        return Solved(
+            solver.getInfo().objective_function_value, [*found.col_value], [*found.row_dual]
+        )

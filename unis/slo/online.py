@@ -1,0 +1,310 @@
+"""Admission while functions run: promises come and go one by one, and running instances stay.
+
+ResQ admits by first fit (section 5.3.1) and comes within 19 % of the best. Here an instance goes
+where the least is lost of what the room could have been used for (`prices`), by prices that are
+made anew whenever the promises have changed by a tenth: between requests, so that none waits.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from unis.slo.placement import Instance, Machine, Refusal
+from unis.slo.prices import NONE, Kind, Prices, Room, prices
+from unis.slo.profile import Server, Slo, most_ways
+from unis.slo.splits import CannotBeKeptError, Split, splits_of
+
+_CHANGED = 0.05  # of the promises, before prices are made anew
+_SEARCHED = 1e-2  # of a throughput: how near the nearest promise that can be kept is told
+
+
+Key = tuple[str, int]  # a machine: its server, and which of that kind, from 0
+
+
+@dataclass(frozen=True)
+class Where:
+    """An instance and the machine that it is on."""
+
+    server: str
+    number: int  # of servers of that kind, from 0
+    instance: Instance
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A promise that is given."""
+
+    slo: str
+    where: tuple[Where, ...]
+    shifted: tuple[Where, ...] = ()  # instances of others, whose ways are others now
+
+
+@dataclass
+class _Kept:
+    """A promise that is there."""
+
+    slo: Slo
+    kind: Kind
+    at: list[Key]  # the machine of each instance
+
+
+@dataclass
+class _Placed:
+    """Instances of one promise."""
+
+    at: list[Key] = field(default_factory=list)
+    shifted: dict[Key, frozenset[Instance]] = field(default_factory=dict)  # what was there before
+
+
+class Online:
+    """All machines of a cluster, and what is promised on them."""
+
+    def __init__(self, servers: Sequence[Server], margin: float) -> None:
+        self.servers = servers
+        self.margin = margin
+        self.prices: Prices = NONE
+        self._server = {server.name: server for server in servers}
+        self._machines: dict[Key, Machine] = {}  # that are used
+        self._rooms: dict[Room, dict[Key, None]] = {}  # and the machines of each
+        self._unused = {server.name: 0 for server in servers}  # the lowest number never used
+        self._returned: dict[str, list[int]] = {server.name: [] for server in servers}
+        self._kept: dict[str, _Kept] = {}
+        self._split_since: dict[Kind, Counter[Split]] = {}  # the prices were made
+        self._changes = 0  # since then
+
+    @property
+    def machines(self) -> dict[Key, Machine]:
+        """Those that are used, by server and number."""
+        return self._machines
+
+    @property
+    def slos(self) -> list[Slo]:
+        """What is promised."""
+        return [kept.slo for kept in self._kept.values()]
+
+    @property
+    def due(self) -> bool:
+        """Whether promises have changed so much that prices should be made anew (`learn`)."""
+        return self._changes > _CHANGED * len(self._kept)
+
+    def learn(self) -> None:
+        """Makes prices anew; takes some tens of milliseconds, whatever the number of promises."""
+        promised = Counter(kept.kind for kept in self._kept.values())
+        rooms = Counter({room: len(of) for room, of in self._rooms.items()})
+        self.prices = prices(self.servers, promised, rooms)
+        self._split_since = {}
+        self._changes = 0
+
+    def admit(self, slo: Slo) -> Admitted | Refusal:
+        """Gives a promise, or says why not and what could be given instead. `count` is ignored."""
+        if slo.name in self._kept:
+            return Refusal(slo.name, f"{slo.name}: is promised already; release it first")
+        try:
+            kind = splits_of(slo, self.margin, most_ways(self.servers))
+        except CannotBeKeptError as error:
+            return Refusal(slo.name, str(error), error.tried)
+        for split in self._in_order(kind):
+            placed = self._place(slo.name, split)
+            if placed is None:
+                continue
+            self._split_since.setdefault(kind, Counter())[split] += 1
+            self._changes += 1
+            self._kept[slo.name] = _Kept(replace(slo, count=1), kind, placed.at)
+            shifted = tuple(
+                Where(*key, one)
+                for key, before in placed.shifted.items()
+                for one in self._machines[key].instances
+                if one.slo != slo.name and one not in before
+            )
+            return Admitted(slo.name, tuple(self.where(slo.name)), shifted)
+        return Refusal(slo.name, self._no_room(slo))
+
+    def release(self, name: str) -> bool:
+        """Takes a promise back, and its instances away. False: there is none of that name."""
+        kept = self._kept.pop(name, None)
+        if kept is None:
+            return False
+        for key in dict.fromkeys(kept.at):
+            self._take_away(key, name)
+        self._changes += 1
+        return True
+
+    def restore(self, kept: Iterable[tuple[Slo, Sequence[tuple[Key, Instance]]]]) -> None:
+        """Promises as they were given before. ValueError where that cannot be."""
+        for slo, where in kept:
+            for key, instance in where:
+                self._put_back(slo, key, instance)
+            kind = splits_of(slo, self.margin, most_ways(self.servers))
+            self._kept[slo.name] = _Kept(slo, kind, [key for key, _ in where])
+        for name in self._unused:
+            used = {number for server, number in self._machines if server == name}
+            self._unused[name] = max(used, default=-1) + 1
+            self._returned[name] = sorted({*range(self._unused[name])} - used)
+
+    def where(self, name: str) -> list[Where]:
+        """The instances of a promise."""
+        return [
+            Where(*key, instance)
+            for key in dict.fromkeys(self._kept[name].at)
+            for instance in self._machines[key].instances
+            if instance.slo == name
+        ]
+
+    # ------------------------------------------------------------------ choosing
+
+    def _in_order(self, kind: Kind) -> list[Split]:
+        """Splits, that first of which there are fewest beside the part it should have."""
+        shares = self.prices.shares.get(kind, {})
+        since = self._split_since.get(kind, Counter())
+        total = sum(since.values()) + 1
+        return sorted(
+            kind,
+            key=lambda split: (
+                -shares[split] * total + since[split] if split in shares else math.inf,
+                self.prices.split_cost(split),
+                len(split),
+            ),
+        )
+
+    def _room_for(self, ways: int) -> Room | None:
+        """What is left of a machine, perhaps an empty one, that loses the least."""
+        best: tuple[tuple[float, bool, int, int], Room] | None = None
+        for room in self._choices():
+            server, places, free = room
+            if places < 1 or free < ways:
+                continue
+            empty = room == self._empty(server)
+            lost = round(self.prices.lost(room, ways), 9)
+            key = (lost, empty, free - ways, places)
+            if best is None or key < best[0]:
+                best = key, room
+        return best[1] if best else None
+
+    def _choices(self) -> Iterator[Room]:
+        yield from (room for room, machines in self._rooms.items() if machines)
+        for server in self.servers:
+            if self._returned[server.name] or self._unused[server.name] < server.count:
+                yield self._empty(server.name)
+
+    def _empty(self, server: str) -> Room:
+        of = self._server[server]
+        return server, of.places, of.ways
+
+    # ------------------------------------------------------------------ placing
+
+    def _put_back(self, slo: Slo, key: Key, instance: Instance) -> None:
+        server, number = key
+        of = self._server.get(server)
+        if of is None or number >= of.count:
+            raise ValueError(f"{slo.name} is on {server} {number}, which there is not")
+        machine = self._machines.setdefault(key, Machine(server))
+        taken = sum(one.mask for one in machine.instances)
+        full = len(machine.instances) >= of.places
+        if full or taken & instance.mask or instance.first + instance.ways > of.ways:
+            raise ValueError(f"{slo.name} has no room on {server} {number}")
+        self._forget(key)
+        machine.instances.append(instance)
+        self._note(key)
+
+    def _place(self, name: str, split: Split) -> _Placed | None:
+        """None: there is no room, and nothing has changed."""
+        placed = _Placed()
+        for ways in split:
+            room = self._room_for(ways)
+            if room is None:
+                self._take_back(placed, name)
+                return None
+            key = next(iter(self._rooms.get(room, ())), None) or self._begin(room[0])
+            before = frozenset(self._machines[key].instances)
+            if self._put(key, Instance(name, 0, ways)):
+                placed.shifted.setdefault(key, before)
+            placed.at.append(key)
+        return placed
+
+    def _take_back(self, placed: _Placed, name: str) -> None:
+        for key in dict.fromkeys(placed.at):
+            self._take_away(key, name)
+        for key, before in placed.shifted.items():
+            others = sorted(before, key=lambda one: one.first)
+            self._machines[key].instances[:] = [one for one in others if one.slo != name]
+
+    def _begin(self, server: str) -> Key:
+        if self._returned[server]:
+            number = self._returned[server].pop(0)
+        else:
+            number = self._unused[server]
+            self._unused[server] += 1
+        self._machines[server, number] = Machine(server)
+        return server, number
+
+    def _put(self, key: Key, instance: Instance) -> bool:
+        """Into the lowest gap; True: none is wide enough, and the others were shifted together."""
+        machine = self._machines[key]
+        self._forget(key)
+        machine.instances.sort(key=lambda one: one.first)
+        first = _gap(machine, self._server[machine.server].ways, instance.ways)
+        if first is not None:
+            machine.instances.append(replace(instance, first=first))
+        else:
+            before, machine.instances[:] = [*machine.instances], []
+            for one in (*before, instance):
+                machine.add(one)
+        self._note(key)
+        return first is None
+
+    def _take_away(self, key: Key, name: str) -> None:
+        machine = self._machines[key]
+        self._forget(key)
+        machine.instances[:] = [one for one in machine.instances if one.slo != name]
+        if machine.instances:
+            self._note(key)
+        else:
+            del self._machines[key]
+            self._returned[key[0]].append(key[1])
+
+    def _room(self, key: Key) -> Room:
+        of, machine = self._server[key[0]], self._machines[key]
+        return key[0], of.places - len(machine.instances), of.ways - machine.ways
+
+    def _forget(self, key: Key) -> None:
+        self._rooms.get(self._room(key), {}).pop(key, None)
+
+    def _note(self, key: Key) -> None:
+        self._rooms.setdefault(self._room(key), {})[key] = None
+
+    # ------------------------------------------------------------------ refusing
+
+    def _no_room(self, slo: Slo) -> str:
+        """With the most that would find room now."""
+        low, high = 0.0, slo.mpps
+        while high - low > _SEARCHED * slo.mpps:
+            middle = (low + high) / 2
+            if self._would_fit(replace(slo, mpps=middle)):
+                low = middle
+            else:
+                high = middle
+        if low == 0:
+            return f"{slo.name}: no server has room for an instance of {slo.profile.name}"
+        return (
+            f"{slo.name}: no servers have room for {slo.mpps:.3g} Mpps; the nearest that can be "
+            f"kept is {low:.3g} Mpps within {slo.p95_us:g} µs"
+        )
+
+    def _would_fit(self, slo: Slo) -> bool:
+        for split in splits_of(slo, self.margin, most_ways(self.servers)):
+            placed = self._place(slo.name, split)
+            if placed is not None:
+                self._take_back(placed, slo.name)
+                return True
+        return False
+
+
+def _gap(machine: Machine, ways: int, wanted: int) -> int | None:
+    """The first of so many free neighbouring ways; instances are in order."""
+    free = 0
+    for one in machine.instances:
+        if one.first - free >= wanted:
+            return free
+        free = one.first + one.ways
+    return free if ways - free >= wanted else None

@@ -1,0 +1,246 @@
+"""Whether running instances should move: machines freed against instances moved.
+
+ResQ solves the whole anew in the background and moves to the result when that frees enough
+(section 5.3). Here there are two ways, and the cheaper one that frees enough is taken: to empty
+the machines with the fewest instances into what is left of others, one by one; or the exact plan,
+whose machines are matched with those that run so that as much as can be stays where it is.
+"""
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from unis.slo.exact import filled, kinds_of, solve
+from unis.slo.online import Key, Online
+from unis.slo.placement import Instance, Machine
+from unis.slo.profile import Server, Workload
+from unis.slo.splits import Split
+
+THRESHOLD = 0.05  # of the machines that are used: as many must be freed
+_SECONDS = 10.0  # for the exact plan
+_EPSILON = 1e-6
+
+Part = tuple[str, int]  # an instance: its promise and ways
+
+
+@dataclass(frozen=True)
+class Move:
+    """An instance from a machine to another. None: it is begun, or ended."""
+
+    slo: str
+    ways: int
+    of: Key | None
+    to: Key | None
+
+
+@dataclass(frozen=True)
+class Repack:
+    """One way to pack again."""
+
+    how: str  # "emptied" or "exact"
+    before: int  # machines
+    after: Mapping[Key, tuple[Part, ...]]  # all machines that are used then
+    moves: tuple[Move, ...]
+
+    @property
+    def freed(self) -> int:
+        """Machines; below 0: it takes more."""
+        return self.before - len(self.after)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What could be done, and what should be; `taken` None: leave it as it is."""
+
+    ways: tuple[Repack, ...]
+    taken: Repack | None
+    bound: int  # machines that any placement needs
+
+
+def choose(online: Online, threshold: float = THRESHOLD) -> Choice:
+    """The way with the fewest moves for each machine freed, of those that free enough.
+
+    `threshold`: of the machines that are used.
+    """
+    by_plan, bound = _by_plan(online)
+    ways = (emptied(online), by_plan)
+    enough = [of for of in ways if of.freed > 0 and of.freed >= threshold * of.before]
+    taken = min(enough, key=lambda of: len(of.moves) / of.freed, default=None)
+    return Choice(ways, taken, bound)
+
+
+def packed(online: Online, repack: Repack) -> Online:
+    """The cluster as it is when all has moved. Ways are given away anew on every machine."""
+    slos = {slo.name: slo for slo in online.slos}
+    where: dict[str, list[tuple[Key, Instance]]] = {name: [] for name in slos}
+    for key, parts in repack.after.items():
+        machine = Machine(key[0])
+        for name, ways in parts:
+            machine.add(Instance(name, 0, ways))
+            where[name].append((key, machine.instances[-1]))
+    new = Online(online.servers, online.margin)
+    new.restore((slos[name], of) for name, of in where.items())
+    new.learn()
+    return new
+
+
+def emptied(online: Online) -> Repack:
+    """Machines with the fewest instances first, each as a whole or not at all."""
+    servers = {server.name: server for server in online.servers}
+    here: dict[Key, list[Part]] = {
+        key: [(one.slo, one.ways) for one in machine.instances]
+        for key, machine in online.machines.items()
+    }
+    before = len(here)
+    moves: list[Move] = []
+    for key in sorted(here, key=lambda key: (len(here[key]), key)):
+        found = _into(servers, here, key)
+        if found is None:
+            continue
+        for (name, ways), to in found:
+            here[to].append((name, ways))
+            moves.append(Move(name, ways, key, to))
+        del here[key]
+    equal: dict[Part, list[Move]] = defaultdict(list)
+    for move in moves:
+        equal[move.slo, move.ways].append(move)
+    once = tuple(move for of in equal.values() for move in _joined(of))
+    return Repack("emptied", before, {key: tuple(of) for key, of in here.items()}, once)
+
+
+def _joined(moves: Sequence[Move]) -> Iterator[Move]:
+    """Of equal instances: what moved twice moved once, from its first machine to its last."""
+    joined: list[Move] = []
+    for move in moves:
+        before = next((one for one in joined if one.to == move.of), None)
+        if before is None:
+            joined.append(move)
+        else:
+            joined[joined.index(before)] = Move(move.slo, move.ways, before.of, move.to)
+    yield from (one for one in joined if one.of != one.to)
+
+
+def _into(
+    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Part]], of: Key
+) -> list[tuple[Part, Key]] | None:
+    """A machine for each instance of one, the tightest that has room; None: not for all."""
+    left = {
+        key: [servers[key[0]].places - len(parts), servers[key[0]].ways - _ways(parts)]
+        for key, parts in here.items()
+        if key != of
+    }
+    found: list[tuple[Part, Key]] = []
+    for part in sorted(here[of], key=lambda part: -part[1]):
+        fits = ((free - part[1], key) for key, (places, free) in left.items() if places > 0)
+        best = min((one for one in fits if one[0] >= 0), default=None)
+        if best is None:
+            return None
+        left[best[1]][0] -= 1
+        left[best[1]][1] -= part[1]
+        found.append((part, best[1]))
+    return found
+
+
+def _ways(parts: Sequence[Part]) -> int:
+    return sum(ways for _, ways in parts)
+
+
+# ---------------------------------------------------------------------- the exact plan
+
+
+def _by_plan(online: Online) -> tuple[Repack, int]:
+    workload = Workload("now", tuple(online.slos), tuple(online.servers), online.margin)
+    if not workload.slos:
+        return Repack("exact", 0, {}, ()), 0
+    kinds, _ = kinds_of(workload)
+    cover = solve(kinds, workload.servers, _SECONDS, 0.0)
+    machines = filled(cover, kinds)
+    splits: dict[str, Split] = {}
+    for at, kind in enumerate(kinds):
+        counts = Counter({split: count for (of, split), count in cover.splits.items() if of == at})
+        splits |= dict(_kept_splits([name for name, _ in kind.slos], online, counts))
+    return _matched(online, machines, splits), max(0, math.ceil(cover.bound - _EPSILON))
+
+
+def _kept_splits(
+    names: Sequence[str], online: Online, counts: Counter[Split]
+) -> Iterator[tuple[str, Split]]:
+    """Promises with the same splits, as many with each as planned, and as few changed as can be."""
+    left = Counter(counts)
+    others: list[str] = []
+    for name in names:
+        split = tuple(sorted((of.instance.ways for of in online.where(name)), reverse=True))
+        if left[split] > 0:
+            left[split] -= 1
+            yield name, split
+        else:
+            others.append(name)
+    yield from zip(others, left.elements(), strict=True)
+
+
+def _matched(online: Online, then: Sequence[Machine], splits: Mapping[str, Split]) -> Repack:
+    """What must move where. An instance may have any place with its ways, for it needs no more."""
+    places = _same_machines(online, then)
+    wanted = Counter((name, ways) for name, split in splits.items() for ways in split)
+    after: dict[Key, list[Part]] = {key: [] for key in places}
+    moves: list[Move] = []
+    moving: list[tuple[Part, Key | None]] = []
+    for key, machine in online.machines.items():
+        for one in machine.instances:
+            part = (one.slo, one.ways)
+            if wanted[part] <= 0:
+                moves.append(Move(*part, key, None))  # its promise is split in another way
+                continue
+            wanted[part] -= 1
+            if places.get(key, Counter())[one.ways] > 0:
+                places[key][one.ways] -= 1
+                after[key].append(part)
+            else:
+                moving.append((part, key))
+    moving += [(part, None) for part in wanted.elements()]
+    free: dict[int, list[Key]] = defaultdict(list)
+    for key, of in places.items():
+        for ways in of.elements():
+            free[ways].append(key)
+    for part, begun in moving:
+        to = free[part[1]].pop()
+        after[to].append(part)
+        moves.append(Move(*part, begun, to))
+    kept = {key: tuple(parts) for key, parts in after.items()}
+    return Repack("exact", len(online.machines), kept, tuple(moves))
+
+
+def _same_machines(online: Online, then: Sequence[Machine]) -> dict[Key, Counter[int]]:
+    """For each machine of the plan one that runs, those with the most in common first."""
+    planned = Counter((machine.server, _pattern(machine)) for machine in then)
+    running: dict[tuple[str, tuple[int, ...]], list[Key]] = defaultdict(list)
+    for key, machine in online.machines.items():
+        running[key[0], _pattern(machine)].append(key)
+    common = [
+        (-(Counter(of[1]) & Counter(to[1])).total(), len(of[1]), of, to)
+        for of in running
+        for to in planned
+        if of[0] == to[0]
+    ]
+    heapq.heapify(common)
+    found: dict[Key, Counter[int]] = {}
+    while common:
+        _, _, of, to = heapq.heappop(common)
+        while running[of] and planned[to]:
+            planned[to] -= 1
+            found[running[of].pop()] = Counter(to[1])
+    taken = {*online.machines}
+    for (server, pattern), count in planned.items():
+        number = 0
+        for _ in range(count):
+            while (server, number) in taken:
+                number += 1
+            taken.add((server, number))
+            found[server, number] = Counter(pattern)
+    return found
+
+
+def _pattern(machine: Machine) -> tuple[int, ...]:
+    return tuple(sorted((one.ways for one in machine.instances), reverse=True))
