@@ -176,6 +176,15 @@ def test_a_wrong_value_is_told_with_its_line(
          "two that follow one another in a path"),
         ("from: a, to: b", "from: a, to: x", "22: links[0].to: there is no function `x`; choose "
          "one of a, b, c, or `egress`"),
+        ("ring: 2048", "slo: {p95_latency: 1ms, on-demand: {p95_latency: 1ms}}",
+         "19: chains.edge.slo: has one of p95_latency, on-demand and reserved"),
+        ("ring: 2048", "slo: {}",
+         "19: chains.edge.slo: has one of p95_latency, on-demand and reserved"),
+        ("ring: 2048", "slo: {reserved: {throughput: 2Mpps, p95_latency: 1ms, maximum_rate: 1Mpps}}",
+         "19: chains.edge.slo.reserved.maximum_rate: is below the throughput that is promised"),
+        ("ring: 2048", "slo: {reserved: {throughput: 1Gbps, p95_latency: 1ms}}",
+         "19: chains.edge.slo.reserved.throughput: `1Gbps` is no packet rate; write a number with "
+         "unit as 2.5Mpps"),
         ("from: a", "form: a", "22: links[0].form: is an unknown key; did you mean `from`?"),
         ("links:", "platform: {cpus: [0, 1]}\nlinks:", "21: platform.cpus[1]: CPU 1 is that of a, "
          "b, c; traffic and scheduler need another"),
@@ -205,6 +214,26 @@ def test_defaults_are_filled_in(tmp_path: Path) -> None:
     assert (b.cpu, b.user, b.env, b.yield_every) == (4, "me", {"A": "1", "B": "3"}, 0)
     assert a.restart == "never"
     assert file.cpus == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("slo", "p95_ns", "most_pps"),
+    [
+        ("{p95_latency: 1.5ms}", 1.5e6, None),
+        ("{on-demand: {p95_latency: 80us}}", 8e4, None),
+        ("{reserved: {throughput: 2.5Mpps, p95_latency: 100us}}", 1e5, 2.5e6),
+        ("{reserved: {throughput: 2Mpps, p95_latency: 100us, maximum_rate: 3Mpps}}", 1e5, 3e6),
+    ],
+)
+def test_service_level_objectives(
+    tmp_path: Path, slo: str, p95_ns: float, most_pps: float | None
+) -> None:
+    goals = (
+        load(write(tmp_path, VALID.replace("ring: 2048", f"slo: {slo}"))).file.chains["edge"].slo
+    )
+    assert goals
+    assert goals.p95_ns == p95_ns
+    assert (goals.reserved.most_pps if goals.reserved else None) == most_pps
 
 
 BACK = "  back:\n    reverse_of: "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from unis.chain import defaults
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
-from unis.chain.values import EGRESS, INGRESS
+from unis.chain.values import EGRESS, INGRESS, rate_in
 
 _TERMINAL_LINE = 4095  # bytes before the end of a line; Linux drops what is more
 
@@ -17,7 +17,14 @@ def problems(file: ChainFile) -> list[Problem]:
     found = [*_programs(file), *_paths(file)]
     if not found:  # what follows walks the paths
         found = [*_uses(file), *_links(file)]
-    return [*found, *_cpus(file), *_hidden_chains(file), *_thresholds(file), *_rate(file)]
+    return [
+        *found,
+        *_cpus(file),
+        *_hidden_chains(file),
+        *_thresholds(file),
+        *_rate(file),
+        *_slos(file),
+    ]
 
 
 def _programs(file: ChainFile) -> Iterator[Problem]:
@@ -189,3 +196,18 @@ def _rate(file: ChainFile) -> Iterator[Problem]:
             if file.traffic.source.kind == "port"
             else "at rate max packets are sent whenever there is room; give a rate, as 2.5Mpps",
         )
+
+
+def _slos(file: ChainFile) -> Iterator[Problem]:
+    for name, chain in file.chains.items():
+        if chain.slo is None:
+            continue
+        where = ("chains", name, "slo")
+        ways = (chain.slo.p95_latency, chain.slo.on_demand, chain.slo.reserved)
+        if sum(of is not None for of in ways) != 1:
+            yield Problem(where, "has one of p95_latency, on-demand and reserved")
+        reserved = chain.slo.reserved
+        if reserved and reserved.most_pps < rate_in(reserved.throughput, "pps"):
+            yield Problem(
+                (*where, "reserved", "maximum_rate"), "is below the throughput that is promised"
+            )

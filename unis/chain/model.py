@@ -6,9 +6,11 @@ docs/chain-file.schema.json all come from here. What must hold between its parts
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from unis.chain import defaults
+from unis.chain.goals import Goals
+from unis.chain.part import Part
 from unis.chain.values import (
     EGRESS,
     INGRESS,
@@ -21,7 +23,6 @@ from unis.chain.values import (
     CostSource,
     Cpu,
     Destination,
-    Duration,
     Gamma,
     Ipv4Prefix,
     Lead,
@@ -42,7 +43,6 @@ from unis.chain.values import (
     User,
     Variable,
     YieldEvery,
-    in_ns,
     protocol_number,
     rate_in,
 )
@@ -54,18 +54,7 @@ NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-        allow_inf_nan=False,
-    )
-
-
-class SyntheticSource(_Part):
+class SyntheticSource(Part):
     """Packets made by the platform."""
 
     kind: Literal["synthetic"]
@@ -75,7 +64,7 @@ class SyntheticSource(_Part):
     """Distinct 5-tuples."""
 
 
-class PcapSource(_Part):
+class PcapSource(Part):
     """A capture, read into memory and replayed for as long as the chain runs."""
 
     kind: Literal["pcap"]
@@ -83,7 +72,7 @@ class PcapSource(_Part):
     """A pcap or pcapng file, relative to the chain file."""
 
 
-class PortSource(_Part):
+class PortSource(Part):
     """Packets that a DPDK port receives."""
 
     kind: Literal["port"]
@@ -91,13 +80,13 @@ class PortSource(_Part):
     """EAL device string, as `net_pcap0,rx_pcap=FILE`, `net_tap0` or the PCI address of a NIC."""
 
 
-class MeasureSink(_Part):
+class MeasureSink(Part):
     """Counts packets, measures their latency and frees them."""
 
     kind: Literal["measure"]
 
 
-class PortSink(_Part):
+class PortSink(Part):
     """Sends packets out of a DPDK port."""
 
     kind: Literal["port"]
@@ -105,7 +94,7 @@ class PortSink(_Part):
     """EAL device string."""
 
 
-class Traffic(_Part):
+class Traffic(Part):
     """Where packets come from, how fast, and where they go."""
 
     source: Annotated[SyntheticSource | PcapSource | PortSource, Field(discriminator="kind")] = (
@@ -134,7 +123,7 @@ class Traffic(_Part):
         return rate_in(self.rate, "bps")
 
 
-class SchedulerPart(_Part):
+class SchedulerPart(Part):
     """Which function of a core runs, and for how long."""
 
     policy: PolicyName = defaults.POLICY
@@ -182,7 +171,7 @@ class SchedulerPart(_Part):
     the kernel's base slice."""
 
 
-class Match(_Part):
+class Match(Part):
     """Packets that a chain takes: those that agree in every field given."""
 
     src: Ipv4Prefix | None = None
@@ -205,25 +194,25 @@ class Match(_Part):
         return not self.model_dump(exclude_none=True)
 
 
-class Defaults(_Part):
+class Defaults(Part):
     """What functions have where they state nothing else."""
 
     cpu: Cpu | None = None
     user: User | None = None
-    env: dict[Variable, Argument] = {}
+    env: dict[Variable, Argument] = Field(default={})
     """Those of a function are added, and take the place of these."""
     yield_every: YieldEvery = 0
     restart: Restart = "never"
 
 
-class Function(_Part):
+class Function(Part):
     """A network function: any program that forwards packets between DPDK ports. It runs once,
     however many chains it serves.
     """
 
     program: str | None = Field(default=None, min_length=1)
     """The name of a built function or of one on PATH; with a slash, a path from the chain file."""
-    args: list[Argument] = []
+    args: list[Argument] = Field(default=[])
     """Its arguments, after those for DPDK's EAL; it runs in the directory of the chain file."""
     command: list[Argument] | None = Field(default=None, min_length=1)
     """Instead of program and args: any DPDK program as one starts it by hand, without EAL's
@@ -249,14 +238,14 @@ class Function(_Part):
     """Makes it yield the CPU every so many bursts under policy cooperative; 0: it never does."""
     user: User | None = None
     """Whom it runs as, on memifs; absent: root."""
-    capabilities: list[Capability] = []
+    capabilities: list[Capability] = Field(default=[])
     """What it may do beyond forwarding packets, as `net_raw`; nothing it starts may do more."""
-    offloads: list[Offload] = []
+    offloads: list[Offload] = Field(default=[])
     """What its ports offer though their driver lacks it, for a program that ends without.
     `rx-checksum`: of each packet they say that they do not know whether its checksums are right."""
     plugin: bool = True
     """Whether EAL loads our plug-in into a command; `false` for one with another DPDK than UNiS."""
-    env: dict[Variable, Argument] = {}
+    env: dict[Variable, Argument] = Field(default={})
     """Environment, beside that of UNiS."""
     restart: Restart | None = None
     """When it ends: `never`, its chains stay down; `on-failure`, it is started again, unless it
@@ -268,19 +257,7 @@ class Function(_Part):
         return self.program or (self.command or [""])[0]
 
 
-class Goals(_Part):
-    """What a chain shall keep at any load (its service level objectives)."""
-
-    p95_latency: Duration
-    """That 95 of 100 packets stay within, as 100us or 1.5ms; from the source to the sink."""
-
-    @property
-    def p95_ns(self) -> float:
-        """The same, ns."""
-        return in_ns(self.p95_latency)
-
-
-class Chain(_Part):
+class Chain(Part):
     """A service function chain (SFC): either a path, or the way back of another chain."""
 
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
@@ -303,7 +280,7 @@ class Chain(_Part):
         return not self.match or any(match.everything for match in self.match)
 
 
-class Link(_Part):
+class Link(Part):
     """What carries packets from one function to the next, where the default does not do."""
 
     origin: Origin = Field(alias="from")
@@ -316,7 +293,7 @@ class Link(_Part):
     """Of a ring, by default those of the chain; of a memif, each way."""
 
 
-class Platform(_Part):
+class Platform(Part):
     """Traffic and scheduler."""
 
     cpus: list[Cpu] | None = Field(default=None, min_length=1)
@@ -326,7 +303,7 @@ class Platform(_Part):
     """When unisd dies: `never`, the run ends; `on-failure`, all of it is brought up again."""
 
 
-class ChainFile(_Part):
+class ChainFile(Part):
     """A file that `unis up` runs. `${VAR}` and `${VAR:-default}` are filled in; keys `x-…` are
     left out.
     """
@@ -347,7 +324,7 @@ class ChainFile(_Part):
         min_length=1, max_length=limit("DeployRequest.chains").max_items
     )
     """By name."""
-    links: list[Link] = []
+    links: list[Link] = Field(default=[])
 
     def function(self, name: str) -> Function:
         """The function called `name`, with the defaults filled in; KeyError if there is none."""

@@ -97,6 +97,13 @@ def _rate(value: object) -> object:
     return value
 
 
+def _packet_rate(value: object) -> object:
+    match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[3] != "pps":
+        raise wrong(f"`{value}` is no packet rate; write a number with unit as 2.5Mpps")
+    return _rate(value)
+
+
 def _duration(value: object) -> object:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
@@ -304,6 +311,11 @@ Rate = Annotated[
     str,
     BeforeValidator(_rate),
     WithJsonSchema({"type": "string", "pattern": f"^(max|{_RATE.pattern})$"}),
+]
+PacketRate = Annotated[
+    str,
+    BeforeValidator(_packet_rate),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?[kMG]?pps$"}),
 ]
 Duration = Annotated[
     str,
