@@ -180,7 +180,8 @@ def test_a_wrong_value_is_told_with_its_line(
          "19: chains.edge.slo: has one of p95_latency, on-demand and reserved"),
         ("ring: 2048", "slo: {}",
          "19: chains.edge.slo: has one of p95_latency, on-demand and reserved"),
-        ("ring: 2048", "slo: {reserved: {throughput: 2Mpps, p95_latency: 1ms, maximum_rate: 1Mpps}}",
+        ("ring: 2048",
+         "slo: {reserved: {throughput: 2Mpps, p95_latency: 1ms, maximum_rate: 1Mpps}}",
          "19: chains.edge.slo.reserved.maximum_rate: is below the throughput that is promised"),
         ("ring: 2048", "slo: {reserved: {throughput: 1Gbps, p95_latency: 1ms}}",
          "19: chains.edge.slo.reserved.throughput: `1Gbps` is no packet rate; write a number with "

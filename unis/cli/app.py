@@ -8,7 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 _RUN, _LOOK = "Run a chain", "Look at it"
-_MEASURE, _ABOUT = "Measure and predict", "This machine"
+_MEASURE, _PROMISE = "Measure and predict", "Promise throughput and latency"
+_ABOUT = "This machine"
 
 # Name: module below unis.cli, what it is called there, panel of the help.
 _COMMANDS = {
@@ -30,8 +31,10 @@ _COMMANDS = {
     "estimate": ("measure_commands", "estimate", _MEASURE),
     "calibrate": ("calibrate_command", "calibrate", _MEASURE),
     "simulate": ("simulate_command", "simulate", _MEASURE),
-    "plan": ("plan_command", "plan", _MEASURE),
     "bench": ("bench_group", "bench", _MEASURE),
+    "plan": ("plan_command", "plan", _PROMISE),
+    "admit": ("admit_command", "admit", _PROMISE),
+    "cluster": ("cluster_group", "cluster", _PROMISE),
     "doctor": ("about_commands", "doctor", _ABOUT),
     "schema": ("about_commands", "schema", _ABOUT),
     "version": ("about_commands", "version", _ABOUT),

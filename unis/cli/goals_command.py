@@ -70,7 +70,7 @@ def goals(
 
 def _goals_of(text: str) -> tuple[str, ...]:
     from unis.bench.goals import NO_GOAL
-    from unis.chain.model import Goals
+    from unis.chain.goals import Goals
 
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in words:

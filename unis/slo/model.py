@@ -1,6 +1,8 @@
 """The workload file: servers, profiles and promises. Pure; with lines in its errors (`load`)."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unis.chain.document import read_document
 from unis.chain.explain import explained
-from unis.chain.problem import ChainFileError, Problem
+from unis.chain.problem import ChainFileError, Location, Problem
 from unis.slo.library import PROFILES
 from unis.slo.profile import ImpossibleProfileError, Profile, Server, Slo, Workload
 
@@ -23,6 +25,13 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class LeasePart(_Part):
+    """What a server sets aside for promises on demand."""
+
+    cores: Annotated[int, Field(ge=1, le=1024)]
+    ways: Annotated[int, Field(ge=1, le=32)]
+
+
 class ServerPart(_Part):
     """Servers of one kind."""
 
@@ -30,6 +39,7 @@ class ServerPart(_Part):
     cores: Annotated[int, Field(ge=1, le=1024)]  # for functions
     ways: Annotated[int, Field(ge=1, le=32)]  # of the last-level cache, for functions
     classes: Annotated[int, Field(ge=2, le=1024)] = 16  # of service; one is everybody else's
+    on_demand: Annotated[LeasePart | None, Field(alias="on-demand")] = None
 
 
 class ProfilePart(_Part):
@@ -57,32 +67,51 @@ class WorkloadFile(_Part):
     name: Annotated[str, Field(min_length=1)]
     servers: Annotated[dict[str, ServerPart], Field(min_length=1)]
     functions: dict[str, ProfilePart] = {}
-    slos: Annotated[dict[str, SloPart], Field(min_length=1)]
+    slos: dict[str, SloPart] = {}
     # Points of load that isolation leaves uncertain (ResQ, appendix A).
     margin_percent: Annotated[float, Field(ge=0, lt=100)] = 3.0
 
 
+@dataclass(frozen=True)
+class ClusterFile:
+    """Servers with what they set aside for promises on demand, and the profiles that are known."""
+
+    workload: Workload  # its promises are not given yet
+    profiles: Mapping[str, Profile]
+    leases: Mapping[str, tuple[int, int]]  # cores and ways of each server of a kind
+
+
 def load(path: Path) -> Workload:
     """Reads and checks. Raises ChainFileError: a line `file:line: key: sentence` a problem."""
+    return _read(path, slos=True).workload
+
+
+def load_cluster(path: Path) -> ClusterFile:
+    """The same where promises are yet to come; some may be in it, to be given first."""
+    return _read(path, slos=False)
+
+
+def _read(path: Path, *, slos: bool) -> ClusterFile:
     document = read_document(path)
     if not isinstance(document.data, dict):
         begin = f"is no workload: begin with apiVersion: {API_VERSION}"
         raise ChainFileError([document.located(Problem((), begin))])
     found: list[Problem] = []
+    cluster = None
     try:
         file = WorkloadFile.model_validate(document.data)
-        workload, found = _workload(file)
+        if slos and not file.slos:
+            found.append(Problem(("slos",), "is missing; say what is promised"))
+        cluster = _cluster(file, found)
     except ValidationError as error:
         found = list(explained(error, document, WorkloadFile))
-        workload = None
-    if workload is None or found or document.problems:
+    if cluster is None or found or document.problems:
         located = [*document.problems, *map(document.located, found)]
         raise ChainFileError(sorted(located, key=lambda one: one.line))
-    return workload
+    return cluster
 
 
-def _workload(file: WorkloadFile) -> tuple[Workload, list[Problem]]:
-    found: list[Problem] = []
+def _cluster(file: WorkloadFile, found: list[Problem]) -> ClusterFile:
     profiles = dict(PROFILES)
     for name, part in file.functions.items():
         try:
@@ -110,8 +139,18 @@ def _workload(file: WorkloadFile) -> tuple[Workload, list[Problem]]:
         Server(name, part.count, part.cores, part.ways, part.classes)
         for name, part in file.servers.items()
     )
+    leases = {
+        name: (part.on_demand.cores, part.on_demand.ways)
+        for name, part in file.servers.items()
+        if part.on_demand
+    }
+    for server in servers:
+        cores, ways = leases.get(server.name, (0, 0))
+        if cores >= server.places or ways >= server.ways:
+            left: Location = ("servers", server.name, "on-demand")
+            found.append(Problem(left, "leaves no core, way or class for reserved promises"))
     margin = file.margin_percent / 100
-    return Workload(file.name, tuple(slos), servers, margin), found
+    return ClusterFile(Workload(file.name, tuple(slos), servers, margin), profiles, leases)
 
 
 def _profile(name: str, part: ProfilePart) -> Profile:

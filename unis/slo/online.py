@@ -57,21 +57,28 @@ class _Placed:
     shifted: dict[Key, frozenset[Instance]] = field(default_factory=dict)  # what was there before
 
 
+@dataclass
+class Learned:
+    """What is carried from one request to the next."""
+
+    prices: Prices = NONE
+    since: dict[Kind, dict[Split, int]] = field(default_factory=dict)  # how many were split so
+    changes: int = 0  # promises given and taken back since the prices were made
+
+
 class Online:
     """All machines of a cluster, and what is promised on them."""
 
     def __init__(self, servers: Sequence[Server], margin: float) -> None:
         self.servers = servers
         self.margin = margin
-        self.prices: Prices = NONE
+        self.learned = Learned()
         self._server = {server.name: server for server in servers}
         self._machines: dict[Key, Machine] = {}  # that are used
         self._rooms: dict[Room, dict[Key, None]] = {}  # and the machines of each
         self._unused = {server.name: 0 for server in servers}  # the lowest number never used
         self._returned: dict[str, list[int]] = {server.name: [] for server in servers}
         self._kept: dict[str, _Kept] = {}
-        self._split_since: dict[Kind, Counter[Split]] = {}  # the prices were made
-        self._changes = 0  # since then
 
     @property
     def machines(self) -> dict[Key, Machine]:
@@ -86,15 +93,13 @@ class Online:
     @property
     def due(self) -> bool:
         """Whether promises have changed so much that prices should be made anew (`learn`)."""
-        return self._changes > _CHANGED * len(self._kept)
+        return self.learned.changes > _CHANGED * len(self._kept)
 
     def learn(self) -> None:
         """Makes prices anew; takes some tens of milliseconds, whatever the number of promises."""
         promised = Counter(kept.kind for kept in self._kept.values())
         rooms = Counter({room: len(of) for room, of in self._rooms.items()})
-        self.prices = prices(self.servers, promised, rooms)
-        self._split_since = {}
-        self._changes = 0
+        self.learned = Learned(prices(self.servers, promised, rooms))
 
     def admit(self, slo: Slo) -> Admitted | Refusal:
         """Gives a promise, or says why not and what could be given instead. `count` is ignored."""
@@ -108,8 +113,9 @@ class Online:
             placed = self._place(slo.name, split)
             if placed is None:
                 continue
-            self._split_since.setdefault(kind, Counter())[split] += 1
-            self._changes += 1
+            since = self.learned.since.setdefault(kind, {})
+            since[split] = since.get(split, 0) + 1
+            self.learned.changes += 1
             self._kept[slo.name] = _Kept(replace(slo, count=1), kind, placed.at)
             shifted = tuple(
                 Where(*key, one)
@@ -127,7 +133,7 @@ class Online:
             return False
         for key in dict.fromkeys(kept.at):
             self._take_away(key, name)
-        self._changes += 1
+        self.learned.changes += 1
         return True
 
     def restore(self, kept: Iterable[tuple[Slo, Sequence[tuple[Key, Instance]]]]) -> None:
@@ -155,14 +161,14 @@ class Online:
 
     def _in_order(self, kind: Kind) -> list[Split]:
         """Splits, that first of which there are fewest beside the part it should have."""
-        shares = self.prices.shares.get(kind, {})
-        since = self._split_since.get(kind, Counter())
+        shares = self.learned.prices.shares.get(kind, {})
+        since = self.learned.since.get(kind, {})
         total = sum(since.values()) + 1
         return sorted(
             kind,
             key=lambda split: (
-                -shares[split] * total + since[split] if split in shares else math.inf,
-                self.prices.split_cost(split),
+                since.get(split, 0) - shares[split] * total if split in shares else math.inf,
+                self.learned.prices.split_cost(split),
                 len(split),
             ),
         )
@@ -175,7 +181,7 @@ class Online:
             if places < 1 or free < ways:
                 continue
             empty = room == self._empty(server)
-            lost = round(self.prices.lost(room, ways), 9)
+            lost = round(self.learned.prices.lost(room, ways), 9)
             key = (lost, empty, free - ways, places)
             if best is None or key < best[0]:
                 best = key, room

@@ -82,8 +82,14 @@ def prices(
         if value > _NOTHING:
             shares[kind][split] = value / (promised[kind] * AHEAD)
     of_ways = tuple(accumulate(max(0.0, dual) for dual in solved.duals[:ways]))
-    places = max(server.places for server in servers)
-    return Prices(of_ways, _worth(of_ways, places), shares)
+    return prices_of(of_ways, shares, max(server.places for server in servers))
+
+
+def prices_of(
+    of_ways: tuple[float, ...], shares: Mapping[Kind, Mapping[Split, float]], places: int
+) -> Prices:
+    """With the worth of rooms of up to so many places."""
+    return Prices(of_ways, _worth(of_ways, places) if of_ways else (), shares)
 
 
 def _worth(of_ways: tuple[float, ...], places: int) -> tuple[tuple[float, ...], ...]:

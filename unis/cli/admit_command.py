@@ -1,0 +1,125 @@
+"""`unis admit`: promises asked of a cluster, one by one."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told
+from unis.cli.terminal import err, errors_told, out
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.slo.cluster import Cluster, OnDemand
+    from unis.slo.online import Admitted
+    from unis.slo.placement import Refusal
+    from unis.slo.profile import Slo
+    from unis.slo.request import Demand
+
+_SHOWN = 20  # promises that are told one by one
+_MS = 1000
+
+
+@dataclass(frozen=True)
+class _Answer:
+    to: Admitted | OnDemand | Refusal
+    ms: float
+
+
+def admit(
+    cluster: FileArgument,
+    request: Annotated[
+        Path, typer.Argument(help="A chain file with slo, or a workload file with slos.")
+    ],
+    book: BookOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The answers, for programs.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Answer, and promise nothing.")
+    ] = False,
+) -> None:
+    """Ask a cluster for promises: each is admitted, with where and what, or refused.
+
+    A refusal says why, and what is the nearest that could be kept. Running instances stay where
+    they are; ways of some may be shifted, which is told. An instance goes where the least is lost
+    of what the room could be used for, so that a cluster that fills up stays near the fewest
+    servers. No server is asked: what is promised stands in CLUSTER's book, which `unis cluster`
+    shows, takes promises out of, and packs again.
+
+    Exits with 1 if anything was refused.
+
+    Example: unis admit examples/slo/cluster.yaml examples/slo/edge.yaml
+    """
+    from unis.slo.placement import Refusal
+    from unis.slo.request import requests
+
+    with errors_told(), opened_cluster(cluster, book, kept=not dry_run) as of:
+        answers = []
+        for one in requests(request, of.profiles):
+            began = time.perf_counter()
+            to = _asked(of, one)
+            answers.append(_Answer(to, (time.perf_counter() - began) * _MS))
+            if of.online.due:
+                of.online.learn()
+        machines = len(of.online.machines)
+    if as_json:
+        out.print_json(json.dumps([_as_data(answer) for answer in answers]))
+    else:
+        for answer in answers[:_SHOWN]:
+            _print(answer)
+        if len(answers) > _SHOWN:
+            out.print(f"and {len(answers) - _SHOWN} more (--json has all)", markup=False)
+    refused = [answer for answer in answers if isinstance(answer.to, Refusal)]
+    slowest = max(answer.ms for answer in answers)
+    if not as_json:
+        out.print(
+            f"{len(answers) - len(refused)} admitted, {len(refused)} refused; {machines} servers "
+            f"have reserved promises; the slowest answer took {slowest:.1f} ms"
+            f"{'; nothing was promised (--dry-run)' if dry_run else ''}.",
+            markup=False, style="bold",
+        )  # fmt: skip
+    if refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _asked(cluster: Cluster, request: Slo | Demand) -> Admitted | OnDemand | Refusal:
+    from unis.slo.request import Demand
+
+    if isinstance(request, Demand):
+        return cluster.demand(request.name, request.function, request.p95_us)
+    return cluster.reserve(request)
+
+
+def _as_data(answer: _Answer) -> dict[str, Any]:
+    from unis.slo.placement import Refusal
+
+    return {
+        "admitted": not isinstance(answer.to, Refusal),
+        **asdict(answer.to),
+        "milliseconds": round(answer.ms, 3),
+    }
+
+
+def _print(answer: _Answer) -> None:
+    from unis.slo.online import Admitted
+    from unis.slo.placement import Refusal
+
+    of = answer.to
+    if isinstance(of, Refusal):
+        err.print(f"refused: {of.why}", markup=False, style="red", soft_wrap=True)
+    elif isinstance(of, Admitted):
+        where = "; ".join(map(told, of.where))
+        out.print(f"{of.slo}: admitted: {where}", markup=False, soft_wrap=True)
+        for other in of.shifted:
+            line = f"  its ways are shifted for it: {other.instance.slo} on {told(other)}"
+            out.print(line, markup=False, soft_wrap=True, style="dim")
+    else:
+        out.print(
+            f"{of.name}: admitted on demand: {of.server} {of.number}, a core of those that it "
+            "leases to its agent",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip

@@ -1,0 +1,69 @@
+"""A cluster's file and its book, as `unis admit` and `unis cluster` open them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from unis.cli.terminal import fail
+from unis.errors import EXIT_FAILED
+from unis.runtime.errors import LaunchError
+from unis.runtime.files import write_atomically
+from unis.runtime.lock import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unis.slo.cluster import Cluster
+    from unis.slo.online import Where
+
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="CLUSTER", help="Servers and profiles: docs/slo.md.")
+]
+BookOption = Annotated[
+    Path | None,
+    typer.Option("--book", help="Where what is promised is kept; else beside CLUSTER: .book.json."),
+]
+
+
+@contextmanager
+def opened_cluster(file: Path, book: Path | None, *, kept: bool = True) -> Iterator[Cluster]:
+    """Nobody else's while this lasts; then written, if `kept` and nothing was raised."""
+    from unis.slo.book import Book, booked, opened
+    from unis.slo.cluster import cluster_of
+    from unis.slo.model import load_cluster
+
+    path = book or file.with_suffix(".book.json")
+    cluster = cluster_of(load_cluster(file))
+    try:
+        with locked(file, os.O_RDONLY):
+            if path.exists():
+                try:
+                    opened(Book.model_validate_json(path.read_text()), cluster)
+                except ValueError as error:
+                    raise fail(f"{path}: {_short(error)}", EXIT_FAILED) from None
+            yield cluster
+            if kept:
+                write_atomically(path, booked(cluster).model_dump_json() + "\n", 0o644)
+    except (OSError, LaunchError) as error:
+        raise fail(str(error), EXIT_FAILED) from None
+
+
+def _short(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "all of it"
+        return f"is no book of a cluster: {where}: {first['msg']}"
+    return f"{error}; release it, or mend CLUSTER"
+
+
+def told(where: Where) -> str:
+    """As `xeon 3, ways 5-9 (mask 3e0)`."""
+    of = where.instance
+    ways = f"way {of.first}" if of.ways == 1 else f"ways {of.first}-{of.first + of.ways - 1}"
+    return f"{where.server} {where.number}, {ways} (mask {of.mask:x})"

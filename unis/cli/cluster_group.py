@@ -1,0 +1,131 @@
+"""`unis cluster`: what is promised in a cluster, and how it is packed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import table_of
+from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told
+from unis.cli.terminal import err, errors_told, fail, out
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.slo.repack import Repack
+
+_SHOWN = 20
+
+cluster = typer.Typer(
+    no_args_is_help=True,
+    help="What is promised in a cluster (`unis admit`): show it, release it, pack it again.",
+)
+
+
+@cluster.command()
+def show(file: FileArgument, book: BookOption = None) -> None:
+    """Show what is promised, on which servers, with which ways.
+
+    Says what is not kept any more where a profile in CLUSTER has changed since; exits with 1 then.
+
+    Example: unis cluster show examples/slo/cluster.yaml
+    """
+    with errors_told(), opened_cluster(file, book, kept=False) as of:
+        table = table_of("", "promise", ("Mpps", "p95, µs"))
+        table.add_column("function")
+        table.add_column("where")
+        for slo in of.online.slos[:_SHOWN]:
+            where = "; ".join(map(told, of.online.where(slo.name)))
+            table.add_row(slo.name, f"{slo.mpps:.3g}", f"{slo.p95_us:g}", slo.profile.name, where)
+        left = max(0, len(of.online.slos) - _SHOWN)
+        for demand in [*of.on_demand.values()][:_SHOWN]:
+            where = f"{demand.server} {demand.number}, on demand"
+            table.add_row(demand.name, "", f"{demand.p95_us:g}", demand.function, where)
+        left += max(0, len(of.on_demand) - _SHOWN)
+        wrong = [*of.problems()]
+    out.print(table)
+    if left:
+        out.print(f"and {left} more", markup=False)
+    out.print(
+        f"{len(of.online.slos)} reserved promises on {len(of.online.machines)} servers, "
+        f"{len(of.on_demand)} on demand.",
+        markup=False, style="bold",
+    )  # fmt: skip
+    for sentence in wrong:
+        err.print(f"not kept: {sentence}", markup=False, style="red", soft_wrap=True)
+    if wrong:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@cluster.command()
+def release(
+    file: FileArgument,
+    names: Annotated[list[str], typer.Argument(help="Promises, as `unis cluster show` has them.")],
+    book: BookOption = None,
+) -> None:
+    """Take promises back; their servers have room for others.
+
+    Example: unis cluster release examples/slo/cluster.yaml edge.vpn
+    """
+    with errors_told(), opened_cluster(file, book) as of:
+        unknown = [name for name in names if not of.release(name)]
+        if unknown:
+            raise fail(f"nothing is promised as {', '.join(unknown)}; nothing was released")
+        if of.online.due:
+            of.online.learn()
+    out.print(f"released: {', '.join(names)}", markup=False)
+
+
+@cluster.command()
+def repack(
+    file: FileArgument,
+    book: BookOption = None,
+    threshold: Annotated[
+        float, typer.Option(help="Percent of the servers in use that must become free.")
+    ] = 5.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+) -> None:
+    """Move running instances where that frees servers, with the fewest moves for each.
+
+    Two ways are looked at: to empty the servers with the fewest instances into what is left of
+    others, and the exact plan, matched with what runs so that as much as can be stays. The cheaper
+    one that frees enough is noted in the book; moving the functions is whoever's who runs them.
+
+    Example: unis cluster repack examples/slo/cluster.yaml --threshold 10
+    """
+    from unis.slo.repack import choose, packed
+
+    with errors_told(), opened_cluster(file, book, kept=not dry_run) as of:
+        choice = choose(of.online, threshold / 100)
+        if choice.taken:
+            of.online = packed(of.online, choice.taken)
+    for way in choice.ways:
+        out.print(
+            f"{_HOW[way.how]}: {way.before} → {len(way.after)} servers, {len(way.moves)} moves"
+            f"{' (taken)' if way is choice.taken else ''}",
+            markup=False,
+        )
+    if choice.taken is None:
+        out.print(
+            f"Nothing is moved: neither frees {threshold:g} % of the servers; none can do with "
+            f"fewer than {choice.bound}.",
+            markup=False, style="bold",
+        )  # fmt: skip
+        return
+    _print_moves(choice.taken)
+    done = "would be free" if dry_run else "are free"
+    out.print(f"{choice.taken.freed} servers {done} then.", markup=False, style="bold")
+
+
+_HOW = {"emptied": "emptying some", "exact": "the exact plan"}
+
+
+def _print_moves(taken: Repack) -> None:
+    for move in taken.moves[:_SHOWN]:
+        of = f"{move.of[0]} {move.of[1]}" if move.of else "nowhere: it is begun"
+        to = f"{move.to[0]} {move.to[1]}" if move.to else "nowhere: it is ended"
+        out.print(f"  {move.slo} ({move.ways} ways): {of} → {to}", markup=False)
+    if len(taken.moves) > _SHOWN:
+        out.print(f"  and {len(taken.moves) - _SHOWN} more", markup=False)

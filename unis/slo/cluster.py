@@ -1,0 +1,95 @@
+"""A cluster that promises come to: reserved ones by the planner, on demand by what is leased.
+
+Each server leases some cores and ways to its agent for promises on demand (ResQ, section 5.3), of
+which a function takes a core; how they share the ways the agent says, which sees what they need.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from unis.slo.model import ClusterFile
+from unis.slo.online import Admitted, Key, Online
+from unis.slo.placement import Placement, Refusal
+from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.verify import problems
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """A promise of latency alone, and the server that has a core for it."""
+
+    name: str
+    function: str
+    p95_us: float
+    server: str
+    number: int
+
+
+@dataclass
+class Cluster:
+    """All that is promised, and where."""
+
+    profiles: Mapping[str, Profile]
+    servers: tuple[Server, ...]  # as a whole
+    leases: Mapping[str, tuple[int, int]]  # cores and ways on demand
+    online: Online
+    on_demand: dict[str, OnDemand] = field(default_factory=dict)
+
+    def reserve(self, slo: Slo) -> Admitted | Refusal:
+        """A promise of throughput within a latency."""
+        if slo.name in self.on_demand:
+            return Refusal(slo.name, f"{slo.name}: is promised on demand already; release it first")
+        return self.online.admit(slo)
+
+    def demand(self, name: str, function: str, p95_us: float) -> OnDemand | Refusal:
+        """A promise of latency, on the first server with a leased core that is free."""
+        if name in self.on_demand or any(slo.name == name for slo in self.online.slos):
+            return Refusal(name, f"{name}: is promised already; release it first")
+        profile = self.profiles.get(function)
+        least = profile.latency_us[0][1] if profile else 0.0
+        if p95_us < least:
+            return Refusal(
+                name,
+                f"{name}: {function} alone needs {least:g} µs, which is the nearest that can be "
+                f"kept to {p95_us:g} µs",
+            )
+        taken: dict[Key, int] = {}
+        for of in self.on_demand.values():
+            taken[of.server, of.number] = taken.get((of.server, of.number), 0) + 1
+        for server in self.servers:
+            cores, _ = self.leases.get(server.name, (0, 0))
+            for number in range(server.count):
+                if taken.get((server.name, number), 0) < cores:
+                    given = OnDemand(name, function, p95_us, server.name, number)
+                    self.on_demand[name] = given
+                    return given
+        return Refusal(name, f"{name}: no server has a core left that is leased on demand")
+
+    def release(self, name: str) -> bool:
+        """False: nothing is promised by that name."""
+        return self.on_demand.pop(name, None) is not None or self.online.release(name)
+
+    def problems(self) -> Iterator[str]:
+        """What is not kept by where it is: a profile has changed, say."""
+        workload = Workload(
+            "now", tuple(self.online.slos), tuple(self.online.servers), self.online.margin
+        )
+        yield from problems(workload, Placement([*self.online.machines.values()]))
+
+
+def cluster_of(file: ClusterFile) -> Cluster:
+    """An empty one."""
+    servers = file.workload.servers
+    reserved = [_without(server, *file.leases.get(server.name, (0, 0))) for server in servers]
+    online = Online(reserved, file.workload.margin)
+    return Cluster(file.profiles, servers, file.leases, online)
+
+
+def _without(server: Server, cores: int, ways: int) -> Server:
+    """What is leased; each function on demand may come to need a class of its own."""
+    return replace(
+        server,
+        cores=server.cores - cores,
+        ways=server.ways - ways,
+        classes=server.classes - cores,
+    )
