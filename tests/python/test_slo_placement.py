@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.resq import PAPER, large_workload, names, paper_workload
+from unis.bench.resq import large_workload, names, paper_workload
+from unis.bench.resq_baselines import PAPER
 from unis.slo.exact import NoRoomError, exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy

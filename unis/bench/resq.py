@@ -2,16 +2,17 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from pydantic import BaseModel
-
+from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
+from unis.report.promises import Placed, Resq, Scale, Shared
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
-from unis.slo.shared import shared
+from unis.slo.shared import SharedPlacement, shared
 from unis.slo.verify import problems, shared_problems
 
 _P95_US = 100.0
@@ -20,63 +21,19 @@ _COUNTS = {
     "sensitive": (SENSITIVE, 50), "insensitive": (INSENSITIVE, 66),
     "combination": (tuple(PROFILES), 22),
 }  # fmt: skip
-# Machines that the paper's methods need (its Fig. 9).
-PAPER: Mapping[str, Mapping[str, int]] = {
-    "sensitive": {"greedy": 45, "exact": 38, "dynamic": 44, "predictor": 128},
-    "insensitive": {"greedy": 22, "exact": 22, "dynamic": 22, "predictor": 22},
-    "combination": {"greedy": 35, "exact": 30, "dynamic": 35, "predictor": 48},
-}
 _XEON = Server("xeon", 5000, cores=9, ways=18)
 _SLOS, _SERVERS = 20_000, 5_000
 _SEED = 1  # of the large workload
 _SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
 
 
-class Placed(BaseModel):
-    """Machines for one workload."""
+@dataclass(frozen=True)
+class Evaluation:
+    """Results, and the servers behind them."""
 
-    greedy: int
-    exact: int
-    bound: int
-    seconds: float  # of the exact method
-    greedy_seconds: float
-    wrong: int  # that the verifier found, of both; 0
-    paper: dict[str, int]
-
-
-class Shared(BaseModel):
-    """Machines where each promise needs 10 to 60 % of a core."""
-
-    exact: int  # with a core for each
-    shared: int
-    bound: int | None  # of shared, by its model
-    wrong: int  # that the verifier found, or was refused; 0
-    seconds: float
-    fewer: float  # of the former, by it
-    simulated: int  # instances, each on its core under the scheduler on virtual time
-    late_or_short: int  # of these, whose promise is not kept
-    closest: float  # p95 by what is promised, at most
-
-
-class Scale(BaseModel):
-    """Many promises."""
-
-    slos: int
-    servers: int
-    machines: int
-    bound: int
-    seconds: float
-    gap: float
-    wrong: int
-
-
-class Resq(BaseModel):
-    """results.json."""
-
-    schema_version: int = 1
-    placement: dict[str, Placed]
-    shared: dict[str, Shared]
-    scale: Scale
+    results: Resq
+    exact: Mapping[str, tuple[Workload, Placement]]  # by workload
+    shared: Mapping[str, tuple[Workload, SharedPlacement]]
 
 
 def paper_workload(name: str) -> Workload:
@@ -102,42 +59,57 @@ def _slo(name: str, function: str, part: float, count: int) -> Slo:
     return Slo(name, profile, part * profile.solo_mpps, _P95_US, count)
 
 
-def evaluate(report: Callable[[str], None]) -> Resq:
+def evaluate(report: Callable[[str], None]) -> Evaluation:
     """All of it."""
     placement: dict[str, Placed] = {}
+    exact_ones: dict[str, tuple[Workload, Placement]] = {}
     for name in _COUNTS:
         report(f"placing {name}")
         workload = paper_workload(name)
-        by_greedy, by_exact = greedy(workload), exact(workload)
-        placement[name] = Placed(
-            greedy=len(by_greedy.machines),
-            exact=len(by_exact.machines),
-            bound=by_exact.bound or 0,
-            seconds=by_exact.seconds,
-            greedy_seconds=by_greedy.seconds,
-            wrong=_wrong(workload, by_greedy) + _wrong(workload, by_exact),
-            paper=dict(PAPER[name]),
-        )
-    parts = {}
+        by_exact = exact(workload)
+        placement[name] = _placed(name, workload, by_exact)
+        exact_ones[name] = workload, by_exact
+    parts: dict[str, Shared] = {}
+    shared_ones: dict[str, tuple[Workload, SharedPlacement]] = {}
     for name in _COUNTS:
         for seed in _SEEDS:
-            report(f"sharing cores: {name}, seed {seed}, placed and simulated")
-            parts[f"{name}, seed {seed}"] = _shared(part_workload(name, seed))
+            key = f"{name}, seed {seed}"
+            report(f"sharing cores: {key}, placed and simulated")
+            workload = part_workload(name, seed)
+            by_shared = shared(workload)
+            parts[key] = _shared(workload, by_shared)
+            shared_ones[key] = workload, by_shared
     report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
+    results = Resq(placement=placement, models=models(), shared=parts, scale=_scale())
+    return Evaluation(results, exact_ones, shared_ones)
+
+
+def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
+    by_greedy = greedy(workload)
+    return Placed(
+        promises=sum(slo.count for slo in workload.slos),
+        greedy=len(by_greedy.machines),
+        exact=len(by_exact.machines),
+        bound=by_exact.bound or 0,
+        seconds=by_exact.seconds,
+        greedy_seconds=by_greedy.seconds,
+        wrong=_wrong(workload, by_greedy) + _wrong(workload, by_exact),
+        paper=dict(PAPER[name]),
+        **by_baselines(workload),
+    )
+
+
+def _scale() -> Scale:
     workload = large_workload()
     placed = exact(workload, gap=0.001)
-    return Resq(
-        placement=placement,
-        shared=parts,
-        scale=Scale(
-            slos=_SLOS,
-            servers=_SERVERS,
-            machines=len(placed.machines),
-            bound=placed.bound or 0,
-            seconds=placed.seconds,
-            gap=placed.gap or 0.0,
-            wrong=_wrong(workload, placed),
-        ),
+    return Scale(
+        slos=_SLOS,
+        servers=_SERVERS,
+        machines=len(placed.machines),
+        bound=placed.bound or 0,
+        seconds=placed.seconds,
+        gap=placed.gap or 0.0,
+        wrong=_wrong(workload, placed),
     )
 
 
@@ -146,8 +118,8 @@ def _wrong(workload: Workload, placement: Placement) -> int:
     return len([*problems(workload, placement)]) + len(placement.refused)
 
 
-def _shared(workload: Workload) -> Shared:
-    whole, parts = exact(workload), shared(workload)
+def _shared(workload: Workload, parts: SharedPlacement) -> Shared:
+    whole = exact(workload)
     wrong = len([*shared_problems(workload, parts)]) + len(parts.refused)
     kept = simulated(workload, parts)
     return Shared(

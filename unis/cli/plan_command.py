@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import err, errors_told, fail, out
+from unis.cli.terminal import err, errors_told, fail, out, writable
 from unis.errors import EXIT_FAILED
+from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from unis.slo.explain import Alike
+    from unis.slo.picture import Row
     from unis.slo.placement import Placement, Refusal
     from unis.slo.profile import Workload
+    from unis.slo.shared import SharedPlacement
 
-_SHOWN = 12  # kinds of machines
+_SHOWN = 16  # kinds of machines
+_PROMISES = 40  # rows of promises
+_FOR_ALL = 0o644  # a plan is no secret
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -33,6 +37,9 @@ def plan(
         bool, typer.Option("--shared", help="Functions share cores: each takes the part it needs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The placement, for programs.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="A page (HTML) with the servers drawn.")
+    ] = None,
 ) -> None:
     """Place promises of throughput and latency on the fewest servers, and prove it.
 
@@ -40,12 +47,12 @@ def plan(
     than a core, those of a core pass it on in turn. Nothing is started or changed, and no server is
     asked. Says how each promise is kept: what it gets at least, and with which part of its load it
     is in time; and which cannot be, with what could. A placement is checked by arithmetic of its
-    own before it is shown.
+    own before it is shown. --report draws the servers.
 
-    Example: unis plan examples/slo/paper-sensitive.yaml
+    Example: unis plan examples/slo/paper-sensitive.yaml --report plan.html
     """
     from unis.slo import exact, verify
-    from unis.slo.explain import alike, summary
+    from unis.slo.explain import summary
     from unis.slo.greedy import greedy as first_fit
     from unis.slo.model import load
 
@@ -53,22 +60,25 @@ def plan(
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
     with errors_told():
         workload = load(file)
+    if report is not None:
+        writable(report)
     if share:
-        _shared(workload, as_json=as_json)
+        _shared(workload, report, as_json=as_json)
         return
     try:
         placement = first_fit(workload) if greedy else exact.exact(workload)
     except exact.NoRoomError as error:
         raise fail(f"{file}: {error}", EXIT_FAILED) from None
     _see_that_it_holds(verify.problems(workload, placement))
+    told = summary(placement, "first fit" if greedy else "exact")
     if as_json:
         out.print_json(json.dumps(asdict(placement)))
     else:
         _print(workload, placement)
-        _print_machines(workload, alike(placement.machines))
-        out.print(
-            summary(placement, "first fit" if greedy else "exact"), markup=False, style="bold"
-        )
+        _print_machines(workload, placement)
+        out.print(told, markup=False, style="bold")
+    if report is not None:
+        _write_page(report, workload, placement, told)
     _tell_refused(placement.refused)
 
 
@@ -89,7 +99,8 @@ def _print(workload: Workload, placement: Placement) -> None:
 
     table = table_of("", "promise", ("count", "Mpps", "gets", "p95, µs", "load"))
     table.add_column("split into instances of so many ways")
-    for of in kept(workload, placement):
+    every = kept(workload, placement)
+    for of in every[:_PROMISES]:
         splits = ", ".join(
             f"{count} × {'+'.join(map(str, split))}" for split, count in of.splits.items()
         )
@@ -98,61 +109,94 @@ def _print(workload: Workload, placement: Placement) -> None:
             f"{of.slo.p95_us:g}", f"{of.load:.0%}", splits,
         )  # fmt: skip
     out.print(table)
+    if len(every) > _PROMISES:
+        out.print(f"and {len(every) - _PROMISES:,} more promises (--json has all)", markup=False)
 
 
-def _print_machines(workload: Workload, kinds: list[Alike]) -> None:
-    """A letter for each way."""
-    names = list(dict.fromkeys(slo.name for slo in workload.slos))
+def _print_machines(workload: Workload, placement: Placement) -> None:
+    """A row for those on which the same lies, a letter for each way."""
+    from unis.slo.picture import rows
+
+    _print_rows(rows(workload, placement))
+
+
+def _print_rows(every: list[Row]) -> None:
+    """Where there are more kinds than one looks at, of any function."""
+    from unis.slo.picture import by_ways, functions_of
+
+    kinds = by_ways(every) if len(every) > _SHOWN else every
+    names = functions_of(kinds)
     letters = {name: _LETTERS[at % len(_LETTERS)] for at, name in enumerate(names)}
-    servers = {server.name: server for server in workload.servers}
+    loads = any(used.load is not None for row in kinds for used in row.used)
     table = table_of("", "servers", ("count", "cores"))
     table.add_column("ways of the cache, a letter each")
-    for of in kinds[:_SHOWN]:
-        ways = "│".join(letters[name] * count for name, count in of.instances)
-        free = servers[of.server].ways - sum(count for _, count in of.instances)
-        cores = f"{len(of.instances)} of {servers[of.server].cores}"
-        table.add_row(of.server, str(of.count), cores, ways + ("│" + "·" * free if free else ""))
+    if loads:
+        table.add_column("% of each core")
+    for row in kinds[:_SHOWN]:
+        cells = [row.server, f"{row.count:,}", f"{len(row.used)} of {row.cores}"]
+        full = " ".join(f"{100 * (used.load or 0):.0f}" for used in row.used)
+        table.add_row(*cells, _ways(row, letters), *([full] if loads else []))
     out.print(table)
-    if len(kinds) > _SHOWN:
-        more = sum(of.count for of in kinds[_SHOWN:])
-        out.print(f"and {more} servers of {len(kinds) - _SHOWN} more kinds", markup=False)
+    if rest := kinds[_SHOWN:]:
+        servers = sum(row.count for row in rest)
+        out.print(f"servers of other kinds: {servers:,} of {len(rest):,}", markup=False)
     out.print(", ".join(f"{letters[name]} {name}" for name in names), markup=False, style="dim")
 
 
-def _shared(workload: Workload, *, as_json: bool) -> None:
+def _ways(row: Row, letters: Mapping[str, str]) -> str:
+    classes = ["".join(letters[name] * ways for name, ways in block.ways) for block in row.blocks]
+    return "│".join([*classes, "·" * row.free_ways] if row.free_ways else classes)
+
+
+def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
+    from unis.slo.picture import rows_of_shared
     from unis.slo.shared import shared
     from unis.slo.verify import shared_problems
 
     with errors_told():
         placement = shared(workload)
     _see_that_it_holds(shared_problems(workload, placement))
-    count = len(placement.machines)
+    told = _summary_of_shared(placement)
     if as_json:
         out.print_json(json.dumps(asdict(placement)))
     else:
-        table = table_of("", "server", ("cores", "ways", "load"))
-        table.add_column("functions of each core, in turn (ways)")
-        for number, machine in enumerate(placement.machines[:_SHOWN]):
-            cores = " │ ".join(
-                " ".join(f"{part.slo}({part.ways})" for part in core.parts)
-                for core in machine.cores
-            )
-            load = sum(core.load for core in machine.cores) / len(machine.cores)
-            table.add_row(
-                f"{machine.server} {number}", str(len(machine.cores)), str(machine.ways),
-                f"{load:.0%}", cores,
-            )  # fmt: skip
-        out.print(table)
-        if count > _SHOWN:
-            out.print(f"and {count - _SHOWN} more servers (--json has all)", markup=False)
-        if placement.bound is None:
-            told = "fewer may do, for promises are cut into equal instances"
-        elif count == placement.bound:
-            told = "by its model no placement needs fewer"
-        else:
-            told = f"by its model no placement needs fewer than {placement.bound}"
-        out.print(
-            f"{count} servers, shared cores, {placement.seconds:.2f} s: {told}.",
-            markup=False, style="bold",
-        )  # fmt: skip
+        _print_rows(rows_of_shared(workload, placement))
+        out.print(told, markup=False, style="bold")
+    if report is not None:
+        _write_page_of_shared(report, workload, placement, told)
     _tell_refused(placement.refused)
+
+
+def _summary_of_shared(placement: SharedPlacement) -> str:
+    count = len(placement.machines)
+    if placement.bound is None:
+        told = "fewer may do, for promises are cut into equal instances"
+    elif count == placement.bound:
+        told = "by its model no placement needs fewer"
+    else:
+        told = f"by its model no placement needs fewer than {placement.bound}"
+    return f"{count} servers, shared cores, {placement.seconds:.2f} s: {told}."
+
+
+def _write_page(report: Path, workload: Workload, placement: Placement, told: str) -> None:
+    from unis.report.plan import plan_page
+    from unis.slo.explain import kept
+    from unis.slo.picture import rows
+
+    page = plan_page(
+        workload.name, told, rows(workload, placement), placement.refused,
+        kept(workload, placement),
+    )  # fmt: skip
+    write_atomically(report, page, _FOR_ALL)
+
+
+def _write_page_of_shared(
+    report: Path, workload: Workload, placement: SharedPlacement, told: str
+) -> None:
+    from unis.report.plan import plan_page
+    from unis.slo.picture import rows_of_shared
+
+    page = plan_page(
+        workload.name, told, rows_of_shared(workload, placement), placement.refused, shared=True
+    )
+    write_atomically(report, page, _FOR_ALL)

@@ -73,23 +73,30 @@ def beside(profile: Profile, references: float, ways: float, penalty_us: float) 
 def _shares(kinds: tuple[tuple[Tenant, int], ...], ways: float) -> tuple[float, ...]:
     curves = [_curve(tenant.profile, tenant.load, ways) for tenant, _ in kinds]
 
-    def held(log_time: float) -> list[float]:
-        time = float(np.exp(log_time))
-        return [float(np.interp(time, fill, grid)) for grid, _, fill in curves]
+    counts = np.array([count for _, count in kinds], dtype=float)
 
-    def fits(log_time: float) -> bool:
-        return sum(n * of for (_, n), of in zip(kinds, held(log_time), strict=True)) <= ways
+    def held(log_time: float) -> _Array:
+        time = float(np.exp(log_time))
+        return np.array([float(np.interp(time, fill, grid)) for grid, _, fill in curves])
+
+    def total(of: _Array) -> float:
+        return float(counts @ of)
 
     high = max(float(np.log(fill[-1])) for _, _, fill in curves) + _LITTLE
     low = high - _SMALLEST
-    if fits(high):  # all that any of them has use for
-        low = high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+    most = held(high)
+    if total(most) <= ways:  # all that any of them has use for
+        own = most
+    else:
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if total(held(middle)) <= ways else (low, middle)
+        own, more = held(low), held(high)
+        # Where a little time brings many ways, each gets a part of them.
+        own += (more - own) * (ways - total(own)) / max(total(more) - total(own), _LITTLE)
     return tuple(
         float(np.interp(of, grid, passed))
-        for of, (grid, passed, _) in zip(held(low), curves, strict=True)
+        for of, (grid, passed, _) in zip(own, curves, strict=True)
     )
 
 

@@ -1,0 +1,146 @@
+"""The page of `unis bench resq`: every method beside the paper's numbers, and servers drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from unis.report import colours
+from unis.report.drawings import drawing
+from unis.report.promises import Placed, Resq
+from unis.report.svg import STYLE, figure_of, svg
+from unis.report.templates import template
+from unis.slo.picture import Row, functions_of
+
+_HERE, _PAPER = "#0072B2", "#E0A458"  # told apart by the colour-blind too
+
+
+@dataclass(frozen=True)
+class Method:
+    """One that places promises."""
+
+    label: str
+    key: str  # of `Placed`
+    paper: str = ""  # of `Placed.paper`; empty: the paper has no such number
+
+
+METHODS = (
+    Method("exact (the paper: MILP)", "exact", "exact"),
+    Method("no placement has fewer than", "bound"),
+    Method("ResQ's greedy", "greedy", "greedy"),
+    Method("elastic scaling (E2)", "dynamic", "dynamic"),
+    Method("the same, at most 95 % loaded", "dynamic_headroom"),
+    Method("predictor, as the authors' program", "predictor", "predictor"),
+    Method("the same, functions by their names", "predictor_named"),
+    Method("the same, as the paper's text", "predictor_second"),
+    Method("knowing of no contention", "agnostic"),
+)
+_BARS = (
+    Method("exact", "exact", "exact"),
+    Method("greedy", "greedy", "greedy"),
+    Method("elastic", "dynamic", "dynamic"),
+    Method("predictor", "predictor", "predictor"),
+)
+_VIOLATIONS = (
+    Method("shared", "agnostic_shared_violated", "agnostic_shared_violated"),
+    Method("equal parts", "agnostic_split_violated", "agnostic_split_violated"),
+)
+
+
+def resq_page(
+    results: Resq, exact: Mapping[str, Sequence[Row]], shared: Mapping[str, Sequence[Row]]
+) -> str:
+    """The whole page; `exact` and `shared`: the servers of each workload."""
+    every = [row for rows in (*exact.values(), *shared.values()) for row in rows]
+    shades = colours.of_functions(functions_of(every))
+    wrong = broken_promises(results)
+    return template("resq.html.j2", number=_number).render(
+        results=results,
+        headline=headline(results),
+        wrong=wrong,
+        kept=kept(wrong),
+        methods=METHODS,
+        machines=Markup(_bars(results, _BARS, "servers", "machines")),  # noqa: S704  our own plot
+        violations=Markup(_bars(results, _VIOLATIONS, "% of promises", "violations")),  # noqa: S704
+        colours=shades,
+        drawings={name: drawing(rows, shades, f"servers, {name}") for name, rows in exact.items()},
+        shared={
+            name: drawing(rows, shades, f"servers with shared cores, {name}")
+            for name, rows in shared.items()
+        },
+        scale=scale(results),
+    )
+
+
+def headline(results: Resq) -> str:
+    """The result in a sentence."""
+    exact = "/".join(str(of.exact) for of in results.placement.values())
+    greedy = "/".join(str(of.greedy) for of in results.placement.values())
+    names = ", ".join(results.placement)
+    proven = all(of.exact == of.bound for of in results.placement.values())
+    return (
+        f"The exact method keeps all promises on {exact} servers ({names}), "
+        f"{'proven to be the fewest' if proven else 'not all proven to be the fewest'}; "
+        f"ResQ's greedy takes {greedy}."
+    )
+
+
+def broken_promises(results: Resq) -> int:
+    """That our own placements do not keep; the baselines' are not among them."""
+    wrong = results.scale.wrong + sum(of.wrong for of in results.placement.values())
+    return wrong + sum(of.late_or_short + of.wrong for of in results.shared.values())
+
+
+def kept(wrong: int) -> str:
+    """That in a sentence."""
+    if wrong:
+        return f"{wrong} promises are not kept!"
+    return (
+        "Every promise is kept, in every placement by greedy, exact method and with shared cores."
+    )
+
+
+def scale(results: Resq) -> str:
+    """In a sentence."""
+    of = results.scale
+    return (
+        f"{of.slos:,} promises on {of.servers:,} servers: {of.machines:,} machines, "
+        f"{of.gap:.2%} above the bound, {of.seconds:.1f} s."
+    )
+
+
+def _number(of: Placed, key: str) -> str:
+    return f"{getattr(of, key):g}"
+
+
+def _bars(results: Resq, methods: Sequence[Method], what: str, salt: str) -> str:
+    """A plot for each workload, all to one scale: ours and the paper's side by side."""
+    with mpl.rc_context(STYLE):
+        figure = figure_of(9.4, 3.3)
+        every = figure.subplots(1, len(results.placement), sharey=True, squeeze=False)[0]
+        for axes, (name, of) in zip(every, results.placement.items(), strict=True):
+            ours = [float(getattr(of, method.key)) for method in methods]
+            theirs = [float(of.paper[method.paper]) for method in methods]
+            _side_by_side(axes, ours, theirs)
+            axes.set_xticks(range(len(methods)), [method.label for method in methods])
+            axes.tick_params(axis="x", length=0, labelsize=10)
+            axes.set_title(name, fontsize=11)
+            axes.grid(visible=True, axis="y")
+            axes.set_axisbelow(True)
+        every[0].set_ylabel(what)
+        every[0].margins(y=0.12)
+        figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=2,
+                      frameon=False)  # fmt: skip
+        return svg(figure, f"{what} by method, here and in the paper", salt)
+
+
+def _side_by_side(axes: Axes, ours: Sequence[float], theirs: Sequence[float]) -> None:
+    for values, shift, colour, label in (
+        (ours, -0.2, _HERE, "here"),
+        (theirs, 0.2, _PAPER, "ResQ paper"),
+    ):
+        places = [at + shift for at in range(len(values))]
+        bars = axes.bar(places, values, 0.37, color=colour, label=label)
+        axes.bar_label(bars, fmt="%.3g", fontsize=9, padding=1, color=colours.INK)
