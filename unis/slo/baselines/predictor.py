@@ -13,7 +13,7 @@ what its neighbours make when they are alone on a server.
 Here the curve is not measured. δ κ h is 1 ÷ s(w) − 1 of the function's profile, with the ways w
 that it holds beside R references that all miss (`contention.beside`). That leaves one parameter for
 all functions, δ (`PENALTY_US`). It is chosen by ResQ's Fig. 10 (six functions, 19.5 MB): how much
-the predictor says too much there (`overestimate`). Machines were not looked at for it.
+the predictor says too much there (`overestimate`); no count of machines enters.
 
 There are three readings of the rule, for the text and the authors' program (NetSys/resq,
 slo/policy.py) differ:
