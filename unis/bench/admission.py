@@ -4,8 +4,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from pydantic import BaseModel
-
+from unis.report.promises import Admission, Answers
 from unis.slo.exact import exact
 from unis.slo.library import PROFILES
 from unis.slo.online import Online
@@ -17,28 +16,6 @@ _LATENCY = ((0.1, 10.0), (0.9, 20.0), (0.98, 40.0))
 _P95_US = 100.0
 _GAP = 0.002  # of the fewest machines, beside which admission is held
 _PARTS = (0.3, 0.5, 0.7, 0.9)  # of what a function passes alone: the large cluster's promises
-
-
-class Admission(BaseModel):
-    """Random workloads, each with machines and profiles of its own."""
-
-    workloads: int
-    promises: int  # of each, in an order by chance
-    median: float  # machines by the fewest
-    worst: float
-    wrong: int  # that the verifier found, or refused; 0
-
-
-class Answers(BaseModel):
-    """How long a request takes; in a cluster of this size, while promises come."""
-
-    slos: int
-    servers: int
-    machines: int  # used at last
-    median_ms: float
-    p99_ms: float
-    worst_ms: float  # of the CPU's time; others' work is not in it
-    prices_ms: float  # at most, between two requests
 
 
 def random_arrivals(seed: int, count: int) -> tuple[Server, list[Slo]]:

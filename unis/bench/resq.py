@@ -1,9 +1,10 @@
 """Placement beside the ResQ paper's own numbers, and how it scales."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from unis.bench.admission import admission, answers
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
 from unis.report.promises import Placed, Resq, Scale, Shared
@@ -24,6 +25,8 @@ _COUNTS = {
 _XEON = Server("xeon", 5000, cores=9, ways=18)
 _SLOS, _SERVERS = 20_000, 5_000
 _SEED = 1  # of the large workload
+_ARRIVALS = range(1000, 1050)  # seeds; the method was chosen by others
+_COME = 1000
 _SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
 
 
@@ -80,7 +83,14 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
             parts[key] = _shared(workload, by_shared)
             shared_ones[key] = workload, by_shared
     report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
-    results = Resq(placement=placement, models=models(), shared=parts, scale=_scale())
+    scale = _scale()
+    report(f"admitting promises one by one: {len(_ARRIVALS)} random workloads of {_COME:,}")
+    one_by_one = admission(_ARRIVALS, _COME)
+    report(f"admitting {_SLOS:,} promises one by one on {_SERVERS:,} servers")
+    results = Resq(
+        placement=placement, models=models(), shared=parts, scale=scale, admission=one_by_one,
+        answers=answers(Server("xeon", _SERVERS, cores=9, ways=18), _SLOS, _SEED),
+    )  # fmt: skip
     return Evaluation(results, exact_ones, shared_ones)
 
 
@@ -133,11 +143,6 @@ def _shared(workload: Workload, parts: SharedPlacement) -> Shared:
         late_or_short=sum(not one.holds for one in kept),
         closest=max(one.p95_us / one.promised_us for one in kept),
     )
-
-
-def names() -> Sequence[str]:
-    """Of the paper's workloads."""
-    return tuple(_COUNTS)
 
 
 def part_workload(name: str, seed: int = _SEED) -> Workload:

@@ -27,15 +27,15 @@ def resq(
 
     The paper's three workloads by its greedy method and by the exact one, each placement checked by
     arithmetic of its own; by the methods that the paper compares itself with (a predictor, elastic
-    scaling, packing that knows of no contention); and with parts of cores, each core simulated
-    under UNiS' scheduler. Profiles are those that the paper prints; what it does not is assumed
-    (docs/slo.md). Needs the simulator that `make build` builds, no root and no server; under a
-    minute. Writes results.json, and report.html with pictures of the servers.
+    scaling, packing that knows of no contention); with parts of cores, each core simulated
+    under UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those that the paper prints; what it does not is assumed
+    (docs/slo.md). Needs the simulator that `make build` builds, no root and no server; two
+    minutes. Writes results.json, and report.html with pictures of the servers.
 
     Example: unis bench resq -o build/resq
     """
     from unis.bench.resq import evaluate
-    from unis.report.resq import broken_promises, kept, scale
+    from unis.report.resq import admission, broken_promises, kept, scale
 
     with errors_told():
         file, page = writable(output / "results.json"), writable(output / "report.html")
@@ -46,6 +46,7 @@ def resq(
     _print_violations(found.results)
     _print_shared(found.results)
     out.print(scale(found.results), markup=False)
+    out.print(admission(found.results), markup=False)
     wrong = broken_promises(found.results)
     out.print(kept(wrong), style="green" if not wrong else "red")
     out.print(f"{file}\n{page}", markup=False, style="bold")

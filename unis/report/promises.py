@@ -68,11 +68,35 @@ class Scale(BaseModel):
     wrong: int
 
 
+class Admission(BaseModel):
+    """Random workloads, each with machines and profiles of its own."""
+
+    workloads: int
+    promises: int  # of each, in an order by chance
+    median: float  # machines by the fewest
+    worst: float
+    wrong: int  # that the verifier found, or refused; 0
+
+
+class Answers(BaseModel):
+    """How long a request takes; in a cluster of this size, while promises come."""
+
+    slos: int
+    servers: int
+    machines: int  # used at last
+    median_ms: float
+    p99_ms: float
+    worst_ms: float  # of the CPU's time; others' work is not in it
+    prices_ms: float  # at most, between two requests
+
+
 class Resq(BaseModel):
     """results.json."""
 
-    schema_version: int = 2
+    schema_version: int = 3
     placement: dict[str, Placed]
     models: Models
     shared: dict[str, Shared]
     scale: Scale
+    admission: Admission
+    answers: Answers
