@@ -27,10 +27,11 @@ def resq(
 
     The paper's three workloads by its greedy method and by the exact one, each placement checked by
     arithmetic of its own; by the methods that the paper compares itself with (a predictor, elastic
-    scaling, packing that knows of no contention); with parts of cores, each core simulated
-    under UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those that the paper prints; what it does not is assumed
-    (docs/slo.md). Needs the simulator that `make build` builds, no root and no server; two
-    minutes. Writes results.json, and report.html with pictures of the servers.
+    scaling, packing that knows of no contention); with parts of cores, each core simulated under
+    UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those
+    that the paper prints; what it does not is assumed (docs/slo.md). Needs the simulator that `make
+    build` builds, no root and no server; two minutes. Writes results.json, and report.html with
+    pictures of the servers.
 
     Example: unis bench resq -o build/resq
     """

@@ -118,11 +118,11 @@ def admission(results: Resq) -> str:
     """In two sentences."""
     of, took = results.admission, results.answers
     return (
-        f"Admitted one by one, {of.workloads} random workloads of {of.promises:,} promises each need "
-        f"{of.median:.3f} times the fewest machines in the median and {of.worst:.3f} times at worst. "
-        f"With {took.slos:,} promises on {took.servers:,} servers an answer takes "
-        f"{took.median_ms:.2f} ms of the CPU in the median, {took.p99_ms:.2f} ms in 99 of 100 cases, "
-        f"and {took.worst_ms:.1f} ms at most; new prices, between two requests, "
+        f"Admitted one by one, {of.workloads} random workloads of {of.promises:,} promises each "
+        f"need {of.median:.3f} times the fewest machines in the median and {of.worst:.3f} times at "
+        f"worst. With {took.slos:,} promises on {took.servers:,} servers an answer takes "
+        f"{took.median_ms:.2f} ms of the CPU in the median, {took.p99_ms:.2f} ms in 99 of 100 "
+        f"cases, and {took.worst_ms:.1f} ms at most; new prices, between two requests, "
         f"{took.prices_ms:.0f} ms."
     )
 
