@@ -1,0 +1,115 @@
+#include "engine/cache/neighbours.h"
+
+#include <algorithm>
+
+#include "engine/cache/core.h"
+#include "engine/cache/masked_cache.h"
+
+namespace unis::cache {
+namespace {
+
+// Processes have the same addresses; their pages lie elsewhere. A multiple of a page's 64 lines, so
+// that what the recorder left out stays left out rightly; odd pages, so that sets are mixed.
+constexpr Line kApart = 0x9E3779B1u * Line{64};
+
+class Player {
+ public:
+  Player(const Neighbour& neighbour, const Machine& machine, Line offset, std::uint64_t warm_up)
+      : neighbour_(neighbour),
+        machine_(machine),
+        core_(machine.l1, machine.l2),
+        place_(neighbour.recording->begin()),
+        again_(place_),
+        offset_(offset),
+        warm_up_(std::min(warm_up, neighbour.recording->packets())) {}
+
+  double due() const { return due_; }  // microseconds
+  std::uint64_t passed() const { return passed_; }
+  bool warm() const { return passed_ >= warm_up_; }
+  const NeighbourCounts& counts() const { return counts_; }
+  void Forget() { counts_ = {}; }
+
+  void PlayBurst(MaskedCache& llc) {
+    for (;;) {
+      if (neighbour_.recording->AtEnd(place_)) place_ = again_;
+      const Event event = neighbour_.recording->Next(place_);
+      if (event.kind != Event::Kind::kBurstEnd) {
+        Take(event, llc);
+        continue;
+      }
+      const bool was_warm = warm();
+      passed_ += event.packets;
+      counts_.packets += event.packets;
+      due_ += static_cast<double>(event.packets) / neighbour_.mpps;
+      if (!was_warm && warm() && !neighbour_.recording->AtEnd(place_)) again_ = place_;
+      return;
+    }
+  }
+
+ private:
+  enum class Found { kOwnCaches, kLastLevel, kNowhere };
+
+  void Take(const Event& event, MaskedCache& llc) {
+    const Line line = event.line + offset_;
+    if (event.kind != Event::Kind::kArrival) {
+      const Found found = Access(line, event.kind == Event::Kind::kStore, llc);
+      counts_.llc_references += found != Found::kOwnCaches;
+      counts_.misses += found == Found::kNowhere;
+      return;
+    }
+    const std::uint64_t io = machine_.io_ways == 0 ? 0
+                                                   : ((std::uint64_t{1} << machine_.io_ways) - 1)
+                                                         << (machine_.llc.ways - machine_.io_ways);
+    for (std::uint64_t i = 0; i < event.frame_lines; ++i) {
+      const Line written = line + event.frame_at + i;
+      core_.Invalidate(written);
+      if (io == 0) {
+        llc.Invalidate(written);
+      } else {
+        llc.Access(written, io);
+      }
+    }
+    Access(line, true, llc);  // the port's
+  }
+
+  Found Access(Line line, bool store, MaskedCache& llc) {
+    const auto level = core_.Access(line, store, [](Line) {});
+    if (level != Core::Level::kBelow) return Found::kOwnCaches;
+    return llc.Access(line, neighbour_.mask) ? Found::kLastLevel : Found::kNowhere;
+  }
+
+  const Neighbour& neighbour_;
+  const Machine& machine_;
+  Core core_;
+  Recording::Place place_, again_;
+  Line offset_;
+  std::uint64_t warm_up_;
+  double due_ = 0;
+  std::uint64_t passed_ = 0;
+  NeighbourCounts counts_;
+};
+
+}  // namespace
+
+std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbours,
+                                            const Machine& machine, std::uint64_t warm_up,
+                                            std::uint64_t packets) {
+  MaskedCache llc(machine.llc);
+  std::vector<Player> players;
+  for (std::size_t i = 0; i < neighbours.size(); ++i) {
+    players.emplace_back(neighbours[i], machine, i * kApart, warm_up);
+  }
+  const auto play_until = [&](auto&& done) {
+    while (!std::ranges::all_of(players, done)) {
+      std::ranges::min_element(players, {}, &Player::due)->PlayBurst(llc);
+    }
+  };
+  play_until(&Player::warm);
+  for (Player& player : players) player.Forget();
+  play_until([&](const Player& player) { return player.counts().packets >= packets; });
+  std::vector<NeighbourCounts> counts;
+  for (const Player& player : players) counts.push_back(player.counts());
+  return counts;
+}
+
+}  // namespace unis::cache

@@ -1,0 +1,32 @@
+// Functions on cores of their own that share a last-level cache, with and without a partition of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/cache/by_ways.h"
+#include "engine/cache/recording.h"
+
+namespace unis::cache {
+
+struct Neighbour {
+  const Recording* recording;  // played again from behind its warm-up when it has ended
+  double mpps;                 // packets per microsecond
+  std::uint64_t mask;          // ways that it may fill
+};
+
+struct NeighbourCounts {
+  std::uint64_t packets = 0;
+  std::uint64_t llc_references = 0;
+  std::uint64_t misses = 0;
+};
+
+// Plays them side by side, burst by burst at their rates, until each has passed its first `warm_up`
+// packets, and then until each has passed `packets` more; those are counted. The device writes into
+// the `io_ways` highest ways, which masks may have too. Mpps are above 0.
+std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbours,
+                                            const Machine& machine, std::uint64_t warm_up,
+                                            std::uint64_t packets);
+
+}  // namespace unis::cache

@@ -1,0 +1,121 @@
+#include "engine/cache/recording.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace unis::cache {
+namespace {
+
+constexpr std::array<std::uint8_t, 8> kMagic = {'U', 'N', 'I', 'S', 'R', 'E', 'F', '1'};
+constexpr int kLongestVarint = 10;  // bytes
+
+// Whether a varint begins and ends before `end`; moves past it.
+bool Skip(const std::vector<std::uint8_t>& bytes, std::size_t& at) {
+  for (int i = 0; i < kLongestVarint && at < bytes.size(); ++i) {
+    if ((bytes[at++] & 0x80) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::variant<Recording, std::string> Recording::Read(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<std::uint8_t> bytes;
+  try {
+    if (in) bytes.assign(std::istreambuf_iterator<char>(in), {});
+  } catch (const std::ios_base::failure&) {  // libstdc++: it is a directory
+    in.setstate(std::ios::badbit);
+  }
+  if (in.bad() || bytes.empty()) return file + " cannot be read, or is empty.";
+  auto parsed = Parse(std::move(bytes));
+  if (auto* sentence = std::get_if<std::string>(&parsed)) return file + " " + *sentence;
+  return parsed;
+}
+
+std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> bytes) {
+  if (bytes.size() < kMagic.size() ||
+      !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
+    return "is no recording: it does not begin with UNISREF1.";
+  }
+  std::uint64_t packets = 0, arrived = 0;
+  bool ended = true;
+  Recording recording(std::move(bytes));
+  for (std::size_t at = kMagicBytes; at < recording.bytes_.size();) {
+    Place place{at};
+    const std::size_t kind = recording.bytes_[at] & 3;
+    bool whole = Skip(recording.bytes_, at);
+    if (kind >= 2) whole = whole && Skip(recording.bytes_, at) && Skip(recording.bytes_, at);
+    if (!whole) return "ends in the middle of a record: was the recorder killed?";
+    ended = kind == 3;
+    arrived += kind == 2;
+    if (!ended) continue;
+    const std::uint64_t burst = recording.Varint(place) >> 2;
+    if (burst != arrived) return "has a burst of other packets than have arrived.";
+    packets += burst;
+    arrived = 0;
+  }
+  if (!ended) return "ends in the middle of a burst: was the recorder killed?";
+  if (packets == 0) return "has no packets.";
+  recording.packets_ = packets;
+  return recording;
+}
+
+std::uint64_t Recording::Varint(Place& place) const {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const std::uint8_t byte = bytes_[place.at++];
+    if (shift < 64) value |= std::uint64_t{byte & 0x7fu} << shift;
+    if ((byte & 0x80) == 0) return value;
+  }
+}
+
+Event Recording::Next(Place& place) const {
+  const std::uint64_t first = Varint(place);
+  Event event;
+  event.kind = static_cast<Event::Kind>(first & 3);
+  const std::uint64_t value = first >> 2;
+  if (event.kind == Event::Kind::kBurstEnd) {
+    event.packets = value;
+    event.instructions = Varint(place);
+    event.references = Varint(place);
+    return event;
+  }
+  event.line = place.previous += (value >> 1) ^ (~(value & 1) + 1);
+  if (event.kind == Event::Kind::kArrival) {
+    event.frame_at = Varint(place);
+    event.frame_lines = Varint(place);
+  }
+  return event;
+}
+
+RecordingWriter::RecordingWriter() : bytes_(kMagic.begin(), kMagic.end()) {}
+
+void RecordingWriter::Put(std::uint64_t varint) {
+  for (; varint >= 0x80; varint >>= 7) bytes_.push_back(static_cast<std::uint8_t>(varint | 0x80));
+  bytes_.push_back(static_cast<std::uint8_t>(varint));
+}
+
+void RecordingWriter::PutLine(std::uint64_t kind, Line line) {
+  const std::uint64_t step = line - previous_;
+  previous_ = line;
+  Put(((step << 1) ^ (~(step >> 63) + 1)) << 2 | kind);
+}
+
+void RecordingWriter::Arrival(Line mbuf, std::uint64_t frame_at, std::uint64_t frame_lines) {
+  PutLine(2, mbuf);
+  Put(frame_at);
+  Put(frame_lines);
+}
+
+void RecordingWriter::BurstEnd(std::uint64_t packets, std::uint64_t instructions,
+                               std::uint64_t references) {
+  Put(packets << 2 | 3);
+  Put(instructions);
+  Put(references);
+}
+
+}  // namespace unis::cache

@@ -1,0 +1,79 @@
+// What `unis-refs` (recorder/) wrote: the cache lines that a function touched while it worked on
+// packets, without those that no LRU cache of kFilterSets sets or more could tell from the one before.
+//
+// A file is "UNISREF1" and records, each a varint (LEB128) whose low two bits are the kind. A line is
+// told as its difference to the line of the record before, folded to be positive (zigzag).
+//   0 load, 1 store   the line
+//   2 arrival         the line of an mbuf; two varints: lines from it to the frame, lines of the frame
+//   3 end of a burst  packets; two varints: instructions, references before any was left out
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/cache/private_cache.h"
+
+namespace unis::cache {
+
+inline constexpr std::uint32_t kFilterSets = 64;  // a geometry's sets are a multiple of it
+
+struct Event {
+  enum class Kind : std::uint8_t { kLoad, kStore, kArrival, kBurstEnd };
+  Kind kind = Kind::kBurstEnd;
+  Line line = 0;                 // load, store; arrival: of the mbuf
+  std::uint64_t frame_at = 0;    // arrival: lines behind the mbuf's
+  std::uint64_t frame_lines = 0;
+  std::uint64_t packets = 0;     // of the burst that ends
+  std::uint64_t instructions = 0;
+  std::uint64_t references = 0;
+};
+
+class Recording {
+ public:
+  // Where in a recording one is; lines are told by the one before.
+  struct Place {
+    std::size_t at;
+    Line previous = 0;
+  };
+
+  // The recording, or a sentence that says what is wrong with the file.
+  static std::variant<Recording, std::string> Read(const std::string& file);
+  static std::variant<Recording, std::string> Parse(std::vector<std::uint8_t> bytes);
+
+  Place begin() const { return {kMagicBytes}; }
+  bool AtEnd(Place place) const { return place.at == bytes_.size(); }
+  Event Next(Place& place) const;  // not at the end
+
+  std::uint64_t packets() const { return packets_; }
+
+ private:
+  static constexpr std::size_t kMagicBytes = 8;
+  explicit Recording(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
+  std::uint64_t Varint(Place& place) const;
+
+  std::vector<std::uint8_t> bytes_;  // whole records, the last of which ends a burst
+  std::uint64_t packets_ = 0;
+};
+
+// Writes what Recording reads.
+class RecordingWriter {
+ public:
+  RecordingWriter();
+  void Load(Line line) { PutLine(0, line); }
+  void Store(Line line) { PutLine(1, line); }
+  void Arrival(Line mbuf, std::uint64_t frame_at, std::uint64_t frame_lines);
+  void BurstEnd(std::uint64_t packets, std::uint64_t instructions, std::uint64_t references);
+  const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  void Put(std::uint64_t varint);
+  void PutLine(std::uint64_t kind, Line line);
+
+  std::vector<std::uint8_t> bytes_;
+  Line previous_ = 0;
+};
+
+}  // namespace unis::cache
