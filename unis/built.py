@@ -75,6 +75,16 @@ def simulator() -> Path:
     return _built("engine", "simulator", "unis-sim")
 
 
+def cache_simulator() -> Path:
+    """Caches, by ways, on recorded references."""
+    return _built("engine", "cache", "unis-cache")
+
+
+def recorder() -> Path:
+    """The Valgrind tool that records references."""
+    return _built("recorder", "unis-refs")
+
+
 def reference_function(name: str) -> Path:
     """One of ours."""
     return _built("functions", name)

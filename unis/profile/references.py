@@ -1,0 +1,208 @@
+"""Records which cache lines a network function touches while it works on packets.
+
+The function runs as its own DPDK process under Valgrind, with the tool `unis-refs` (`recorder/`),
+and reads packets of many flows from a capture. Recorded is what runs below the function that is
+called with a burst (`*::Process(*` in the reference functions): the program's start, its poll loop
+and the vdev that reads and writes captures are not. Each packet lies in the next of `buffers`
+packet buffers, as in a device's ring, not where the vdev put it.
+"""
+
+import os
+import random
+import re
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from unis import built
+from unis.errors import UnisError
+from unis.runtime.costs import cache_directory
+
+ENTRY = "*::Process(*"  # the reference functions' work on a burst
+BUFFERS = 1024  # 512 descriptors each way, as the reference functions ask for
+_VALGRIND_FOLDERS = ("/usr/libexec/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind")
+_VALGRIND_FILE = "vgpreload_core-amd64-linux.so"
+_SECONDS = 900
+_MEMORY_MB = 512
+
+
+class RecordingError(UnisError):
+    """No recording; the text says why."""
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Traffic as in ResQ's Table 1: the smallest packets, of flows drawn uniformly.
+
+    First each flow once, which fills the function's tables, then `packets` drawn. UDP and TCP in
+    turn, from 10.0.1.0 on to port 443 of addresses all over 16.0.0.0/5.
+    """
+
+    flows: int = 100_000
+    packets: int = 300_000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.flows <= 1 << 22 and self.packets > 0):
+            raise ValueError("1 to 4194304 flows, and at least one packet")
+
+    @property
+    def total(self) -> int:
+        """Packets of the capture."""
+        return self.flows + self.packets
+
+    def frames(self) -> Iterator[bytes]:
+        """Without FCS: 60 bytes each."""
+        dice = random.Random(self.seed)  # noqa: S311
+        frames = [_frame(flow, dice.getrandbits(27)) for flow in range(self.flows)]
+        yield from frames
+        for _ in range(self.packets):
+            yield frames[dice.randrange(self.flows)]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function with its arguments; `files` are what they name, for the key of the recording."""
+
+    name: str
+    program: Path
+    arguments: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    entry: str = ENTRY
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recording that is there."""
+
+    name: str
+    file: Path
+    packets: int
+    fill: int  # of those, the first that fill the tables; each flow once
+
+
+def record(
+    subject: Subject, flows: Flows, *, folder: Path | None = None, buffers: int = BUFFERS
+) -> Recorded:
+    """Of `folder`, by default the user's cache, or made anew: some seconds for 100,000 packets.
+
+    RecordingError where Valgrind is missing, the function fails, or drops what it should pass.
+    """
+    kept = folder or cache_directory() / "references"
+    file = kept / f"{subject.name}-{_key(subject, flows, buffers)}.refs"
+    if not file.is_file():
+        try:
+            kept.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=kept, prefix=".recording-") as work:
+                _record(subject, flows, buffers, Path(work)).replace(file)
+        except OSError as error:
+            raise RecordingError(
+                f"cannot keep a recording in {kept}: {error.strerror}", bad_input=False
+            ) from None
+    return Recorded(subject.name, file, flows.total, flows.flows)
+
+
+def write_capture(file: Path, frames: Iterator[bytes]) -> None:
+    """A capture of Ethernet frames, in pcap's format."""
+    with file.open("wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for second, frame in enumerate(frames):
+            out.write(struct.pack("<IIII", second, 0, len(frame), len(frame)) + frame)
+
+
+def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
+    capture, out = work / "in.pcap", work / "out.refs"
+    write_capture(capture, flows.frames())
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    command = [
+        str(built.recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
+        f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}",
+        str(subject.program),
+        "--no-huge", "-m", str(_MEMORY_MB), "--no-pci", "--no-shconf", "--no-telemetry",
+        "--no-hpet", "--lcores", f"0@({cpus})",
+        "--vdev", f"net_pcap0,rx_pcap={capture},tx_pcap=/dev/null",
+        "--", *subject.arguments, "--exit-idle", "1",
+    ]  # fmt: skip
+    environment = {
+        **os.environ,
+        "VALGRIND_LIB": str(_valgrind_folder()),
+        "VALGRIND_LAUNCHER": str(built.recorder()),  # its core insists on one
+        "TMPDIR": str(work),
+    }
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RecordingError(
+            f"{subject.name} has not ended after {_SECONDS} s under Valgrind; record fewer packets"
+        ) from None
+    if done.returncode != 0:
+        raise RecordingError(
+            f"{subject.name} ended with {done.returncode} under Valgrind: {_last_line(done.stderr)}"
+        )
+    received = re.search(r"^rx_packets +(\d+)$", done.stdout, re.MULTILINE)
+    if received and int(received[1]) != flows.total:
+        raise RecordingError(f"{subject.name} received {received[1]} of {flows.total} packets")
+    dropped = re.search(r"^dropped_by_function +(\d+)$", done.stdout, re.MULTILINE)
+    if dropped and int(dropped[1]) > flows.total // 100:
+        raise RecordingError(
+            f"{subject.name} dropped {dropped[1]} of {flows.total} packets; are its tables large "
+            f"enough for {flows.flows} flows?"
+        )
+    if not out.is_file() or out.stat().st_size <= len("UNISREF1"):
+        raise RecordingError(
+            f"nothing was recorded: {subject.program} calls no function {subject.entry} with "
+            "packets, or was stripped of its symbols"
+        )
+    return out
+
+
+def _valgrind_folder() -> Path:
+    named = os.environ.get("VALGRIND_LIB")
+    for folder in (named,) if named else _VALGRIND_FOLDERS:
+        if (Path(folder) / _VALGRIND_FILE).is_file():
+            return Path(folder)
+    raise RecordingError(
+        "Valgrind is missing, under which functions are recorded: apt-get install valgrind"
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+def _key(subject: Subject, flows: Flows, buffers: int) -> str:
+    digest = sha256()
+    files: Sequence[Path] = (built.recorder(), subject.program, *subject.files)
+    for file in files:
+        try:
+            digest.update(sha256(file.read_bytes()).digest())
+        except OSError as error:
+            raise RecordingError(f"cannot read {file}: {error.strerror}") from None
+    arguments = [arg for arg in subject.arguments if Path(arg) not in subject.files]
+    digest.update(repr((arguments, subject.entry, flows, buffers)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _frame(flow: int, destination: int) -> bytes:
+    """Of a flow to a host of 16.0.0.0/5: 60 bytes, UDP or TCP, with a right IP checksum."""
+    tcp = flow % 2
+    source, destination = 10 << 24 | flow + 256, 16 << 24 | destination
+    ports = struct.pack("!HH", 1024 + flow % 64000, 443)
+    ip = struct.pack("!BBHHHBBHII", 0x45, 0, 46, 0, 0, 64, 6 if tcp else 17, 0, source, destination)
+    checksum = sum(struct.unpack("!10H", ip))
+    checksum = (checksum & 0xFFFF) + (checksum >> 16)
+    checksum = ~((checksum & 0xFFFF) + (checksum >> 16)) & 0xFFFF
+    transport = ports + (bytes(8) + b"\x50\x10" if tcp else struct.pack("!HH", 26, 0))
+    frame = _ETHERNET + ip[:10] + struct.pack("!H", checksum) + ip[12:] + transport
+    return frame.ljust(60, b"\0")
+
+
+_ETHERNET = bytes.fromhex("0200000000020200000000010800")
