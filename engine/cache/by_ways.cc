@@ -60,8 +60,7 @@ class Profiler {
 
  private:
   void Access(Line line, bool store, Owner owner) {
-    const auto level =
-        core_.Access(line, store, [this](Line victim) { WriteBack(victim); });
+    const auto level = core_.Access(line, store, [this](Line victim) { WriteBack(victim); });
     if (level == Core::Level::kL1) return;
     if (owner == kFunction) ++missed_l1_;
     if (level == Core::Level::kL2) {

@@ -29,8 +29,7 @@ struct Unmap {
 
 std::unique_ptr<Node[], Unmap> Map(std::size_t bytes) {
   const std::size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  void* const at =
-      mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
   madvise(at, whole, MADV_HUGEPAGE);  // an advice: it may be refused
   return {static_cast<Node*>(at), Unmap{whole}};

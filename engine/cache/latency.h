@@ -5,8 +5,9 @@
 
 namespace unis::cache {
 
-// Nanoseconds of one load in so many bytes, the least of `rounds`: others only ever add. In huge pages
-// where the kernel gives some, so that it is the cache's latency and not the address translation's.
+// Nanoseconds of one load in so many bytes, the least of `rounds`: others only ever add. In huge
+// pages where the kernel gives some, so that it is the cache's latency and not the address
+// translation's.
 double LoadLatencyNs(std::uint64_t bytes, int rounds = 5);
 
 }  // namespace unis::cache

@@ -1,4 +1,5 @@
-// Functions on cores of their own that share a last-level cache, with and without a partition of it.
+// Functions on cores of their own that share a last-level cache, with and without a partition of
+// it.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,7 @@ std::variant<Recording, std::string> Recording::Read(const std::string& file) {
 }
 
 std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> bytes) {
-  if (bytes.size() < kMagic.size() ||
-      !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
+  if (bytes.size() < kMagic.size() || !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
     return "is no recording: it does not begin with UNISREF1.";
   }
   std::uint64_t packets = 0, arrived = 0;

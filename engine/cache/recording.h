@@ -1,11 +1,12 @@
 // What `unis-refs` (recorder/) wrote: the cache lines that a function touched while it worked on
-// packets, without those that no LRU cache of kFilterSets sets or more could tell from the one before.
+// packets, without those that no LRU cache of kFilterSets sets or more could tell from the one
+// before.
 //
-// A file is "UNISREF1" and records, each a varint (LEB128) whose low two bits are the kind. A line is
-// told as its difference to the line of the record before, folded to be positive (zigzag).
+// A file is "UNISREF1" and records, each a varint (LEB128) whose low two bits are the kind. A line
+// is told as its difference to the line of the record before, folded to be positive (zigzag).
 //   0 load, 1 store   the line
-//   2 arrival         the line of an mbuf; two varints: lines from it to the frame, lines of the frame
-//   3 end of a burst  packets; two varints: instructions, references before any was left out
+//   2 arrival         the line of an mbuf; two varints: lines from it to the frame, lines of the
+//   frame 3 end of a burst  packets; two varints: instructions, references before any was left out
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,10 @@ inline constexpr std::uint32_t kFilterSets = 64;  // a geometry's sets are a mul
 struct Event {
   enum class Kind : std::uint8_t { kLoad, kStore, kArrival, kBurstEnd };
   Kind kind = Kind::kBurstEnd;
-  Line line = 0;                 // load, store; arrival: of the mbuf
-  std::uint64_t frame_at = 0;    // arrival: lines behind the mbuf's
+  Line line = 0;               // load, store; arrival: of the mbuf
+  std::uint64_t frame_at = 0;  // arrival: lines behind the mbuf's
   std::uint64_t frame_lines = 0;
-  std::uint64_t packets = 0;     // of the burst that ends
+  std::uint64_t packets = 0;  // of the burst that ends
   std::uint64_t instructions = 0;
   std::uint64_t references = 0;
 };

@@ -138,9 +138,8 @@ void Ways(const Options& options) {
   const Recording recording = ReadRecording(std::string(options.operands[0]));
   const std::uint64_t warm_up = options.warm_up.value_or(recording.packets() / 2);
   if (warm_up >= recording.packets()) {
-    throw Bad{"nothing is left to count: the recording has " +
-              std::to_string(recording.packets()) + " packets, and --warm-up is " +
-              std::to_string(warm_up) + "."};
+    throw Bad{"nothing is left to count: the recording has " + std::to_string(recording.packets()) +
+              " packets, and --warm-up is " + std::to_string(warm_up) + "."};
   }
   const ByWays counts = ProfileByWays(recording, options.machine, warm_up);
   std::cout << "{\n  \"modelled\": true";
@@ -166,8 +165,9 @@ void Neighbours(const Options& options) {
   std::vector<Neighbour> neighbours;
   for (const std::string_view operand : options.operands) {
     const std::size_t mask_at = operand.rfind(',');
-    const std::size_t rate_at =
-        mask_at == std::string_view::npos || mask_at == 0 ? mask_at : operand.rfind(',', mask_at - 1);
+    const std::size_t rate_at = mask_at == std::string_view::npos || mask_at == 0
+                                    ? mask_at
+                                    : operand.rfind(',', mask_at - 1);
     if (mask_at == std::string_view::npos || rate_at == std::string_view::npos) {
       throw Bad{"neighbours takes RECORDING,MPPS,MASK, as nat.refs,2.5,0ff."};
     }

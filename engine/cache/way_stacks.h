@@ -1,8 +1,9 @@
 // Caches with 1, 2, … W ways and the same sets, all at once: with LRU replacement the cache with w
-// ways holds the w lines of a set that were used last, so that one stack a set tells for each of them
-// what hits (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", 1970).
-// What is written back to memory follows from the least number of ways with which a line is dirty
-// (Thompson, Smith: "Efficient (stack) algorithms for analysis of write-back and sector memories", 1989).
+// ways holds the w lines of a set that were used last, so that one stack a set tells for each of
+// them what hits (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies",
+// 1970). What is written back to memory follows from the least number of ways with which a line is
+// dirty (Thompson, Smith: "Efficient (stack) algorithms for analysis of write-back and sector
+// memories", 1989).
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class WayStacks {
   // The least number of ways with which it hits; 0: with none of them.
   std::uint32_t Access(Line line, bool store);
 
-  // A dirty line comes from the core's own caches. It moves nothing: what has it, keeps it, and from
-  // the others it goes to memory.
+  // A dirty line comes from the core's own caches. It moves nothing: what has it, keeps it, and
+  // from the others it goes to memory.
   void WriteBack(Line line);
 
   // The line was written in memory.
@@ -31,8 +32,8 @@ class WayStacks {
   // Lines in caches with 1, 2, … ways.
   std::vector<std::uint64_t> Occupancy() const;
 
-  // Of caches with 1, 2, … ways: dirty lines that went to memory since the last call. A line that was
-  // thrown out counts when it is next used, or when it falls below all ways.
+  // Of caches with 1, 2, … ways: dirty lines that went to memory since the last call. A line that
+  // was thrown out counts when it is next used, or when it falls below all ways.
   std::vector<std::uint64_t> TakeWrittenBack();
 
  private:
@@ -50,7 +51,7 @@ class WayStacks {
   void Leave(Entry& entry, std::uint32_t ways);  // caches with fewer ways have let go of it
 
   Geometry geometry_;
-  std::vector<Entry> entries_;             // by set, the latest first; gaps where one was invalidated
+  std::vector<Entry> entries_;  // by set, the latest first; gaps where one was invalidated
   std::vector<std::int64_t> written_back_;  // at w: by how many more than with w - 1 ways
 };
 

@@ -1,0 +1,153 @@
+#include "engine/cache/by_ways.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "engine/cache/brute_force_for_test.h"
+#include "engine/cache/core.h"
+#include "engine/cache/neighbours.h"
+
+namespace unis::cache {
+namespace {
+
+constexpr Machine kMachine{{64, 2}, {64, 4}, {128, 8}, 2};
+constexpr Line kBuffers = 1 << 30;
+
+Recording Made(const RecordingWriter& writer) {
+  auto parsed = Recording::Parse(writer.bytes());
+  return std::get<Recording>(std::move(parsed));
+}
+
+// Packets that each touch `touched` lines of `lines`, the first so often: `draw` says which.
+template <class Draw>
+Recording Packets(int packets, int touched, Draw draw) {
+  RecordingWriter writer;
+  for (int packet = 0; packet < packets; ++packet) {
+    const Line mbuf = kBuffers + static_cast<Line>(packet % 16) * 37;
+    writer.Arrival(mbuf, 4, 1);
+    writer.Load(mbuf + 4);
+    for (int i = 0; i < touched; ++i) writer.Load(draw(packet * touched + i));
+    writer.BurstEnd(1, 100, 1 + static_cast<std::uint64_t>(touched));
+  }
+  return Made(writer);
+}
+
+Recording Uniform(std::uint32_t seed, std::uint32_t lines, int packets = 4000) {
+  std::mt19937 dice(seed);
+  return Packets(packets, 4, [&](int) { return Line{dice() % lines}; });
+}
+
+TEST(ByWaysTest, AgreesWithALastLevelOfEachNumberOfWays) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 dice(seed);
+    RecordingWriter writer;
+    struct Reference {
+      Line line;
+      bool store;
+    };
+    std::vector<Reference> references;
+    for (int i = 0; i < 20'000; ++i) {
+      const Reference reference{dice() % 3000, dice() % 3 == 0};
+      references.push_back(reference);
+      reference.store ? writer.Store(reference.line) : writer.Load(reference.line);
+    }
+    writer.Arrival(kBuffers, 0, 0);
+    writer.BurstEnd(1, 1, references.size());
+    const ByWays counts = ProfileByWays(Made(writer), kMachine, 0);
+    for (std::uint32_t ways = 1; ways <= kMachine.llc.ways; ++ways) {
+      Core core(kMachine.l1, kMachine.l2);
+      BruteForceCache llc({kMachine.llc.sets, ways});
+      std::uint64_t misses = 0;
+      for (const Reference& reference : references) {
+        const auto level =
+            core.Access(reference.line, reference.store, [&](Line line) { llc.WriteBack(line); });
+        if (level == Core::Level::kBelow) misses += !llc.Access(reference.line, false);
+      }
+      EXPECT_EQ(counts.misses[ways - 1], misses) << "seed " << seed << ", ways " << ways;
+    }
+    EXPECT_EQ(counts.references, counts.l1_hits + counts.l2_hits + counts.llc_references);
+  }
+}
+
+TEST(ByWaysTest, MoreWaysNeverMissMore) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const ByWays counts = ProfileByWays(Uniform(seed, 200 + 100 * seed), kMachine, 1000);
+    EXPECT_TRUE(std::ranges::is_sorted(counts.misses, std::greater<>())) << "seed " << seed;
+    EXPECT_TRUE(std::ranges::is_sorted(counts.occupancy)) << "seed " << seed;
+  }
+}
+
+TEST(ByWaysTest, AWorkingSetOfSomeWaysMissesWithFewerOnly) {
+  const Line lines = 5 * 128;  // five ways, more than the core's own
+  const auto recording = Packets(4000, 4, [&](int i) { return static_cast<Line>(i) % lines; });
+  const ByWays counts = ProfileByWays(recording, kMachine, 1000);
+  EXPECT_EQ(counts.packets, 3000u);
+  EXPECT_EQ(counts.misses[3], counts.packets * 4);
+  EXPECT_EQ(counts.misses[4], 0u);
+  EXPECT_EQ(counts.first_touches, 0u);
+  EXPECT_EQ(counts.io_hits, counts.packets);
+}
+
+TEST(ByWaysTest, WithoutWaysForDevicesAFrameComesFromMemory) {
+  Machine machine = kMachine;
+  machine.io_ways = 0;
+  const auto recording = Packets(1000, 1, [](int) { return Line{1}; });
+  EXPECT_EQ(ProfileByWays(recording, kMachine, 100).misses[7], 0u);
+  EXPECT_EQ(ProfileByWays(recording, machine, 100).misses[7], 900u);
+}
+
+// ResQ, section 4.3: with more buffers than its ways hold, what the device wrote is gone when it is
+// read.
+TEST(ByWaysTest, TooManyBuffersLeak) {
+  RecordingWriter few, many;
+  for (int packet = 0; packet < 6000; ++packet) {
+    for (auto [writer, buffers] : {std::pair{&few, 64}, std::pair{&many, 1024}}) {
+      const Line mbuf = kBuffers + static_cast<Line>(packet % buffers) * 37;
+      writer->Arrival(mbuf, 4, 1);
+      writer->BurstEnd(1, 1, 0);
+    }
+  }
+  EXPECT_EQ(ProfileByWays(Made(few), kMachine, 2000).device_spills, 0u);
+  EXPECT_EQ(ProfileByWays(Made(many), kMachine, 2000).device_spills, 4000u);
+}
+
+TEST(NeighboursTest, OneAloneMissesAsWithSoManyWays) {
+  Machine machine = kMachine;
+  machine.io_ways = 0;
+  const auto recording = Uniform(1, 900, 8000);
+  const ByWays counts = ProfileByWays(recording, machine, 4000);
+  for (std::uint32_t ways = 1; ways <= machine.llc.ways; ++ways) {
+    const Neighbour alone{&recording, 1.0, (1u << ways) - 1};
+    const auto played = PlayNeighbours({&alone, 1}, machine, 4000, 4000);
+    EXPECT_EQ(played[0].packets, 4000u);
+    EXPECT_EQ(played[0].misses, counts.misses[ways - 1]) << ways << " ways";
+  }
+}
+
+TEST(NeighboursTest, MasksOfTheirOwnIsolateAndSharedOnesDoNot) {
+  const auto quiet = Packets(8000, 4, [](int i) { return static_cast<Line>(i) % (3 * 128); });
+  const auto loud = Packets(8000, 16, [](int i) { return Line{1 << 20} + static_cast<Line>(i); });
+  const auto misses = [&](std::uint64_t mine, std::uint64_t others) {
+    const Neighbour both[] = {{&quiet, 1.0, mine}, {&loud, 1.0, others}};
+    const auto played = PlayNeighbours(both, kMachine, 2000, 4000);
+    return static_cast<double>(played[0].misses) / static_cast<double>(played[0].packets);
+  };
+  const Neighbour alone{&quiet, 1.0, 0x07};
+  EXPECT_EQ(PlayNeighbours({&alone, 1}, kMachine, 2000, 4000)[0].misses, 0u);
+  EXPECT_EQ(misses(0x07, 0x38), 0.0);
+  EXPECT_GT(misses(0x3f, 0x3f), 1.0);
+}
+
+TEST(NeighboursTest, RatesAreKept) {
+  const auto recording = Uniform(1, 100);
+  const Neighbour both[] = {{&recording, 1.0, 0x0f}, {&recording, 3.0, 0xf0}};
+  const auto played = PlayNeighbours(both, kMachine, 0, 3000);
+  EXPECT_NEAR(static_cast<double>(played[1].packets) / static_cast<double>(played[0].packets), 3.0,
+              0.01);
+}
+
+}  // namespace
+}  // namespace unis::cache

@@ -1,0 +1,99 @@
+#include "engine/cache/recording.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace unis::cache {
+namespace {
+
+std::string Refusal(std::vector<std::uint8_t> bytes) {
+  auto parsed = Recording::Parse(std::move(bytes));
+  const auto* sentence = std::get_if<std::string>(&parsed);
+  return sentence == nullptr ? "" : *sentence;
+}
+
+TEST(RecordingTest, ReadsWhatIsWritten) {
+  std::mt19937_64 dice(1);
+  RecordingWriter writer;
+  std::vector<Line> lines;
+  for (int i = 0; i < 1000; ++i) {
+    lines.push_back(dice() >>
+                    (8 + dice() % 56));  // an address has 58 bits without those of its line
+    (i % 2 == 0) ? writer.Load(lines.back()) : writer.Store(lines.back());
+  }
+  writer.Arrival(77, 4, 2);
+  writer.BurstEnd(1, 500, 300);
+  const auto parsed = Recording::Parse(writer.bytes());
+  const auto* recording = std::get_if<Recording>(&parsed);
+  ASSERT_NE(recording, nullptr);
+  EXPECT_EQ(recording->packets(), 1u);
+  auto place = recording->begin();
+  for (int i = 0; i < 1000; ++i) {
+    const Event event = recording->Next(place);
+    EXPECT_EQ(event.kind, i % 2 == 0 ? Event::Kind::kLoad : Event::Kind::kStore);
+    EXPECT_EQ(event.line, lines[static_cast<std::size_t>(i)]);
+  }
+  const Event arrival = recording->Next(place);
+  EXPECT_EQ(arrival.kind, Event::Kind::kArrival);
+  EXPECT_EQ(arrival.line, 77u);
+  EXPECT_EQ(arrival.frame_at, 4u);
+  EXPECT_EQ(arrival.frame_lines, 2u);
+  EXPECT_FALSE(recording->AtEnd(place));
+  const Event end = recording->Next(place);
+  EXPECT_EQ(end.kind, Event::Kind::kBurstEnd);
+  EXPECT_EQ(end.instructions, 500u);
+  EXPECT_EQ(end.references, 300u);
+  EXPECT_TRUE(recording->AtEnd(place));
+}
+
+TEST(RecordingTest, RefusesWhatIsNone) {
+  EXPECT_NE(Refusal({}).find("no recording"), std::string::npos);
+  EXPECT_NE(Refusal({'U', 'N', 'I', 'S', 'R', 'E', 'F', '2', 0}).find("UNISREF1"),
+            std::string::npos);
+  EXPECT_NE(Refusal(RecordingWriter().bytes()).find("no packets"), std::string::npos);
+}
+
+TEST(RecordingTest, RefusesEveryPartOfOne) {
+  RecordingWriter writer;
+  writer.Arrival(1000, 4, 1);
+  writer.Load(1 << 20);
+  writer.BurstEnd(1, 1000, 300);
+  const auto whole = writer.bytes();
+  EXPECT_EQ(Refusal(whole), "");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_NE(Refusal({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}), "")
+        << size << " bytes";
+  }
+}
+
+TEST(RecordingTest, NoBytesLeadAstray) {
+  for (std::uint32_t seed = 0; seed < 500; ++seed) {
+    std::mt19937 dice(seed);
+    std::vector<std::uint8_t> bytes = RecordingWriter().bytes();
+    for (std::uint32_t i = dice() % 60; i > 0; --i) {
+      bytes.push_back(static_cast<std::uint8_t>(dice() % 4 == 0 ? dice() : dice() % 8));
+    }
+    const auto parsed = Recording::Parse(bytes);
+    const auto* recording = std::get_if<Recording>(&parsed);
+    if (recording == nullptr) continue;
+    std::uint64_t packets = 0;
+    for (auto place = recording->begin(); !recording->AtEnd(place);) {
+      packets += recording->Next(place).packets;
+    }
+    EXPECT_EQ(packets, recording->packets());
+  }
+}
+
+TEST(RecordingTest, NamesAFileThatIsNotThere) {
+  auto read = Recording::Read("/nowhere/nat.refs");
+  ASSERT_TRUE(std::holds_alternative<std::string>(read));
+  EXPECT_NE(std::get<std::string>(read).find("/nowhere/nat.refs"), std::string::npos);
+  EXPECT_TRUE(std::holds_alternative<std::string>(Recording::Read("/")));
+}
+
+}  // namespace
+}  // namespace unis::cache
