@@ -141,6 +141,12 @@ TEST(NeighboursTest, MasksOfTheirOwnIsolateAndSharedOnesDoNot) {
   EXPECT_GT(misses(0x3f, 0x3f), 1.0);
 }
 
+TEST(NeighboursTest, TwoOfTheSameProgramShareNoLines) {
+  const auto recording = Packets(8000, 4, [](int i) { return static_cast<Line>(i) % (3 * 128); });
+  const Neighbour both[] = {{&recording, 1.0, 0x0f}, {&recording, 1.0, 0x0f}};
+  EXPECT_GT(PlayNeighbours(both, kMachine, 2000, 4000)[0].misses, 1000u);
+}
+
 TEST(NeighboursTest, RatesAreKept) {
   const auto recording = Uniform(1, 100);
   const Neighbour both[] = {{&recording, 1.0, 0x0f}, {&recording, 3.0, 0xf0}};

@@ -30,7 +30,7 @@ def _firewall(folder: Path, _: Flows) -> Subject:
     rules = []
     for _number in range(_RULES - 1):
         source = f"10.{dice.randrange(2)}.{dice.randrange(256)}.0/24"
-        destination = f"{_dotted(16 << 24 | dice.getrandbits(27) >> 12 << 12)}/20"
+        destination = f"{_dotted(64 << 24 | dice.getrandbits(30) >> 12 << 12)}/20"
         port = dice.choice(("22", "25", "80", "8080", "1024-65535"))
         rules.append(f"deny {source} {destination} * {port} {dice.choice(('tcp', 'udp'))}")
     rules.append("allow * * * * *")
@@ -38,12 +38,12 @@ def _firewall(folder: Path, _: Flows) -> Subject:
 
 
 def _router(folder: Path, _: Flows) -> Subject:
-    """Prefixes of /16 to /24 within 16.0.0.0/5, to 64 next hops, and a default route."""
+    """Prefixes of /16 to /24 within 64.0.0.0/2, to 64 next hops, and a default route."""
     dice = random.Random(3)  # noqa: S311
     networks: dict[tuple[int, int], int] = {}
     while len(networks) < _ROUTES:
         length = dice.choices((16, 20, 22, 24), weights=(5, 15, 20, 60))[0]
-        address = (16 << 24 | dice.getrandbits(27)) >> (32 - length) << (32 - length)
+        address = (64 << 24 | dice.getrandbits(30)) >> (32 - length) << (32 - length)
         networks.setdefault((address, length), dice.randrange(64))
     routes = [f"0.0.0.0/0 {_MAC.format(255)} {_MAC.format(254)}"]
     routes += [
