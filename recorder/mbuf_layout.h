@@ -1,5 +1,5 @@
-// Where the tool finds a packet in an mbuf: DPDK's ABI 23 (22.11), without its headers, which know a C
-// library that Valgrind's core has not. mbuf_layout_test.cc holds it against DPDK's own.
+// Where the tool finds a packet in an mbuf: DPDK's ABI 23 (22.11), without its headers, which know
+// a C library that Valgrind's core has not. mbuf_layout_test.cc holds it against DPDK's own.
 #pragma once
 
 enum {

@@ -1,9 +1,9 @@
 // The tool's idea of an mbuf, and DPDK's.
+#include "recorder/mbuf_layout.h"
+
 #include <rte_mbuf.h>
 
 #include <cstddef>
-
-#include "recorder/mbuf_layout.h"
 
 static_assert(offsetof(rte_mbuf, buf_addr) == kMbufBufferAddressAt);
 static_assert(offsetof(rte_mbuf, data_off) == kMbufDataOffsetAt);

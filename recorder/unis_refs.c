@@ -1,16 +1,17 @@
 // unis-refs: a Valgrind tool that writes which cache lines a DPDK program touches while it works on
 // packets, and nothing of its start, its polling and its ports.
 //
-// Lackey, which comes with Valgrind, writes a line of text for each reference of the whole program: a
-// function's start alone, in which DPDK loads all its drivers, is 230 million lines, written one by
-// one. This tool looks only while the function that is named is on the stack, and writes two or three
-// bytes for each reference that a cache could tell from the one before. docs/cache-model.md has the
-// format.
+// Lackey, which comes with Valgrind, writes a line of text for each reference of the whole program:
+// a function's start alone, in which DPDK loads all its drivers, is 230 million lines, written one
+// by one. This tool looks only while the function that is named is on the stack, and writes two or
+// three bytes for each reference that a cache could tell from the one before. docs/cache-model.md
+// has the format.
 //
-// Valgrind is under the GPL, version 2 or later, and so is the program that is linked with its core;
-// it is run as a process and is part of no other program of UNiS. This source is under UNiS's licence.
-#include "pub_tool_basics.h"
-// The above comes first: the others need it.
+// Valgrind is under the GPL, version 2 or later, and so is the program that is linked with its
+// core; it is run as a process and is part of no other program of UNiS. This source is under UNiS's
+// licence.
+#include "pub_tool_basics.h"  // the others need it
+#include "pub_tool_debuginfo.h"
 #include "pub_tool_guest.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -20,17 +21,16 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_options.h"
 #include "pub_tool_seqmatch.h"
-#include "pub_tool_debuginfo.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
-
 #include "recorder/mbuf_layout.h"
 
 enum {
   kLineBits = 6,
   // Of a cache with one way, which leaves out what every cache with LRU replacement and at least as
-  // many sets would hit without a change of its order (Puzak, 1985): such a line is its set's latest.
+  // many sets would hit without a change of its order (Puzak, 1985): such a line is its set's
+  // latest.
   kFilterSets = 64,
   kMaxBurst = 512,
   kLongestPacket = 1 << 17,  // bytes of mbuf and buffer
@@ -105,8 +105,8 @@ static void MakeRoom(void) {
   if (filled > kBufferBytes - kLongestRecord) Flush();
 }
 
-// Lines of packets are named anew: the k-th packet lies in buffer k mod --buffers, as in the ring of a
-// device, wherever the port that it came from has put it.
+// Lines of packets are named anew: the k-th packet lies in buffer k mod --buffers, as in the ring
+// of a device, wherever the port that it came from has put it.
 static ULong LineOf(Addr address) {
   UInt low = 0, high = burst.packets;
   while (low < high) {  // the first packet that ends behind it
@@ -142,7 +142,8 @@ static void Arrive(Packet* packet, Addr mbuf) {
   const Addr data = MbufBufferAddress(mbuf) + MbufDataOffset(mbuf);
   const ULong length = MbufDataLength(mbuf);
   const ULong first = (data >> kLineBits) - (mbuf >> kLineBits);
-  const ULong lines = length == 0 ? 0 : ((data + length - 1) >> kLineBits) - (data >> kLineBits) + 1;
+  const ULong lines =
+      length == 0 ? 0 : ((data + length - 1) >> kLineBits) - (data >> kLineBits) + 1;
   MakeRoom();
   PutLine(kArrival, packet->line);
   PutVarint(first);
@@ -204,7 +205,8 @@ static VG_REGPARM(1) void OnInstructions(UWord count) {
   if (Watched()) burst.instructions += count;
 }
 
-// --- instrumentation -------------------------------------------------------------------------------
+// --- instrumentation
+// -------------------------------------------------------------------------------
 
 typedef struct {
   IRSB* block;
@@ -282,7 +284,8 @@ static void AtStatement(Maker* maker, IRStmt* statement) {
     }
     case Ist_CAS: {
       IRCAS* cas = statement->Ist.CAS.details;
-      const Int size = sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi == NULL ? 1 : 2);
+      const Int size =
+          sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi == NULL ? 1 : 2);
       Access(maker, cas->addr, size, True, NULL);
       break;
     }
@@ -326,7 +329,8 @@ static IRSB* Instrument(VgCallbackClosure* closure, IRSB* from, const VexGuestLa
   return maker.block;
 }
 
-// --- the tool -------------------------------------------------------------------------------------
+// --- the tool
+// -------------------------------------------------------------------------------------
 
 static Bool ReadOption(const HChar* argument) {
   return VG_STR_CLO(argument, "--out", option_out) ||

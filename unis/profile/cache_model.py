@@ -118,9 +118,8 @@ def cache_profile(
     """Runs a recording through caches. The first `warm_up` packets fill them and are not counted:
     by default those that fill the function's tables, and half of the rest.
     """
-    if warm_up is None:
-        warm_up = recorded.fill + (recorded.packets - recorded.fill) // 2
-    arguments = [*_geometry(caches, io_ways), "--warm-up", str(warm_up), str(recorded.file)]
+    skipped = recorded.warm_up if warm_up is None else warm_up
+    arguments = [*_geometry(caches, io_ways), "--warm-up", str(skipped), str(recorded.file)]
     told = _run("ways", *arguments)
     packets = told["packets"]
 
@@ -156,7 +155,7 @@ def misses_of_neighbours(
     """
     if not neighbours:
         return ()
-    warm_up = max(of.recorded.packets for of in neighbours) // 2
+    warm_up = max(of.recorded.warm_up for of in neighbours)
     words = [f"{of.recorded.file},{of.mpps!r},{of.mask:x}" for of in neighbours]
     told = _run(
         "neighbours", *_geometry(caches, io_ways), "--warm-up", str(warm_up),

@@ -84,6 +84,11 @@ class Recorded:
     packets: int
     fill: int  # of those, the first that fill the tables; each flow once
 
+    @property
+    def warm_up(self) -> int:
+        """Packets after which caches are as they stay: the first, and half of the rest."""
+        return self.fill + (self.packets - self.fill) // 2
+
 
 def record(
     subject: Subject, flows: Flows, *, folder: Path | None = None, buffers: int = BUFFERS
