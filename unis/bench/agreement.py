@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel
 
-from unis.bench.spans import spans
 from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
 from unis.engine import names
 from unis.measure import order
 from unis.measure.paired import Paired
+from unis.measure.spans import spans
 from unis.measure.windows import Arm, Rounds, alternate, mpps
 from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts

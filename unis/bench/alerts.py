@@ -16,9 +16,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from unis.bench import strangers
-from unis.bench.bring_up import brought_up
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.errors import RunFailedError
 from unis.runtime.options import Options
 from unis.runtime.run import Run

@@ -11,11 +11,11 @@ from rich.live import Live
 from unis import built
 from unis.bench import view
 from unis.bench.cooperative import YIELD_EVERY, best_distance
-from unis.bench.machine import this_machine
-from unis.bench.spans import in_turn, rr_slice, spans
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import PcapSource
 from unis.measure import order
+from unis.measure.machine import this_machine
+from unis.measure.spans import in_turn, rr_slice, spans
 from unis.measure.summary import Summary, summarise
 from unis.measure.windows import Arm, Rounds, Span, alternate, measure
 from unis.plan.machine import Machine

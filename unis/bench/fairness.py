@@ -12,18 +12,18 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from unis.bench.bring_up import brought_up
-from unis.bench.machine import this_machine
-from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
+from unis.measure.machine import this_machine
 from unis.measure.paired import Paired, Quartiles, Ratio
+from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb

@@ -11,19 +11,19 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from unis.bench.bring_up import brought_up
-from unis.bench.machine import this_machine
-from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES
 from unis.chain.load import LoadedChain
 from unis.chain.problem import ChainFileError
 from unis.chain.values import ControllerName
 from unis.measure.disturbance import Disturbance
+from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles
+from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_of, summarise_arm
 from unis.measure.windows import Arm
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Run

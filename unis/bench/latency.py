@@ -14,20 +14,20 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from unis.bench.blocks import measure_blocks
-from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import COOPERATIVE, best_distance
-from unis.bench.machine import this_machine
-from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES
 from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
+from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles, Ratio
+from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_ratio, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, throughput
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel
 
 from unis.bench.blocks import Blocks, measure_blocks
-from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import (
     COOPERATIVE,
     TRIAL,
@@ -21,18 +20,19 @@ from unis.bench.cooperative import (
     settled,
     trial_ratios,
 )
-from unis.bench.machine import this_machine
-from unis.bench.spans import in_turn
 from unis.bench.synthetic import macswap_chain
 from unis.chain import defaults
 from unis.chain.load import LoadedChain
 from unis.chain.values import ControllerName
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
+from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles, Ratio
+from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
 from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Run

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from unis.bench import strangers
 from unis.bench.alerts import Alerts, compare_alerts
 from unis.bench.blocks import Block, measure_blocks
-from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import (
     COOPERATIVE,
     SECOND,
@@ -26,14 +25,15 @@ from unis.bench.cooperative import (
     settled,
     trial_ratios,
 )
-from unis.bench.spans import in_turn
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
+from unis.measure.spans import in_turn
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from unis.bench.machine import this_machine
 from unis.bench.paper import causes, conditions, density, scale, table, throughput
 from unis.bench.paper.calibration import calibrated, can_calibrate
 from unis.bench.paper.cases import (
@@ -30,6 +29,7 @@ from unis.bench.paper.source import Source
 from unis.bench.paper.virtual import Calibrated
 from unis.errors import UnisError
 from unis.measure import disturbance
+from unis.measure.machine import this_machine
 from unis.measure.summary import MachineSummary
 from unis.plan.machine import Machine
 from unis.report.evaluation import Figure, Results, Row

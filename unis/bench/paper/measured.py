@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from unis.bench.bring_up import brought_up
 from unis.bench.cooperative import best_two, exchanged, settled
 from unis.bench.paper import arms
 from unis.bench.paper.cases import (
@@ -22,15 +21,16 @@ from unis.bench.paper.cases import (
     Case,
     Extent,
 )
-from unis.bench.spans import in_turn
 from unis.engine import names
 from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure import order
 from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
+from unis.measure.spans import in_turn
 from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
 from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
 from unis.runtime.options import Options
 from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb
