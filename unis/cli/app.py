@@ -32,6 +32,7 @@ _COMMANDS = {
     "calibrate": ("calibrate_command", "calibrate", _MEASURE),
     "simulate": ("simulate_command", "simulate", _MEASURE),
     "bench": ("bench_group", "bench", _MEASURE),
+    "profile": ("profile_command", "profile", _PROMISE),
     "plan": ("plan_command", "plan", _PROMISE),
     "admit": ("admit_command", "admit", _PROMISE),
     "cluster": ("cluster_group", "cluster", _PROMISE),

@@ -126,14 +126,22 @@ def trace(
     points = set(axis.points())
     readings = {x: of for x, of in (known or {}).items() if x in points}
     while True:
-        tracer = _Tracer(axis, shape, method, readings)
-        numbers = tracer.wanted()
-        if not numbers:
-            return Curve(axis, shape, dict(sorted(readings.items())), tuple(tracer.doubts))
-        x = axis.at(numbers[0])
+        asked = wanted(axis, shape, method, readings)
+        if not asked:
+            return curve_of(axis, shape, method, readings)
+        x = asked[0]
         readings[x] = measure(x)
         if not 0 < readings[x].value < math.inf:
             raise ValueError(f"{readings[x].value:g} was measured at {x:g}")
+
+
+def curve_of(
+    axis: Axis, shape: Shape, method: Method, readings: Mapping[float, Reading]
+) -> Curve:  # fmt: skip
+    """Of what was measured, whether the method is done or not."""
+    tracer = _Tracer(axis, shape, method, readings)
+    tracer.wanted()
+    return Curve(axis, shape, dict(sorted(readings.items())), tuple(tracer.doubts))
 
 
 class _Tracer:

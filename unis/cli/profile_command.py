@@ -1,0 +1,170 @@
+"""`unis profile`: what a function, or a chain, is able to promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.numbers import between
+from unis.cli.select import JsonOption
+from unis.cli.terminal import err, errors_told, fail, out, say, writable, write_result
+from unis.errors import EXIT_FAILED
+from unis.runtime.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from unis.profile.result import Profiled
+    from unis.profile.session import Session
+    from unis.profile.subject import Subject
+
+_INTERRUPTED = 130  # as a shell has it of Ctrl-C
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+profile = typer.Typer(no_args_is_help=True, help="What functions and chains can promise.")
+
+
+@profile.callback()
+def _profile() -> None:
+    """What functions and chains can promise."""
+
+
+@profile.command()
+def nf(
+    target: Annotated[
+        str, typer.Argument(metavar="FUNCTION|FILE", help="A function, or a chain file.")
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- ARGUMENT]...", help="Of the function; ours have some by default."
+        ),
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Bytes of a packet with FCS, imix or datacenter.")
+    ] = None,
+    flows: Annotated[int | None, typer.Option(min=1, help="Distinct 5-tuples.")] = None,
+    pcap: Annotated[
+        Path | None, typer.Option(help="Replay this pcap or pcapng instead of synthetic packets.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="In the workload file; else the function's or the chain's.")
+    ] = None,
+    ways: Annotated[
+        int | None,
+        typer.Option(min=1, max=32, help="Cache ways for functions; else all there are."),
+    ] = None,
+    tolerance: Annotated[
+        str, typer.Option(help="How near the curves are to be, of a value.")
+    ] = "1%",
+    careful: Annotated[
+        bool, typer.Option("--careful", help="Look between points too, and at loads to 1 %.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Windows behind a reading.")] = 9,
+    window: Annotated[float, between(0.01, 60, "Seconds measured in each.")] = 0.1,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure even what was measured before.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the profile to this file, as YAML.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what a function or a chain passes by cache ways, and its latency by load.
+
+    It runs alone, on a CPU of its own; a chain file has one chain, all on one CPU. Few points are
+    measured, and more only where a straight line between them is off (ResQ, section 5.2). Each
+    point is kept in ~/.cache/unis/profiles once it was measured, for this program, its arguments,
+    traffic, machine and build: after Ctrl-C the same call goes on. Prints the part of a workload
+    file that `unis plan` reads. Needs root, hugepages, what `make build` builds and two CPUs that
+    do nothing else; under two minutes.
+
+    Examples: unis profile nf macswap -o macswap.yaml -- --cost heavy  |  unis profile nf chain.yaml
+    """
+    from unis.profile.curve import Method
+    from unis.profile.session import Session, Settings
+
+    near = _tolerance(tolerance)
+    is_file = target.endswith((".yaml", ".yml"))
+    if is_file and (arguments or size or flows or pcap):
+        raise typer.BadParameter(
+            "a chain file states arguments and traffic itself", param_hint="-- ARGUMENT"
+        )
+    if pcap and (size or flows):
+        raise typer.BadParameter("a capture has sizes and flows of its own", param_hint="--pcap")
+    with errors_told():
+        if output:
+            writable(output)
+        subject = _subject(target, arguments, size, flows, pcap, name, is_file=is_file)
+        session = Session(subject, Settings(Method(near, careful), rounds, window, ways))
+        found = _profiled(session, again=again)
+    if output:
+        write_result(output, found.yaml())
+    if as_json:
+        out.print_json(found.model_dump_json())
+    else:
+        out.print(found.yaml(), markup=False, soft_wrap=True, end="")
+    _tell(found)
+    if output:
+        say(str(output))
+
+
+def _tolerance(text: str) -> float:
+    percent = _PERCENT.fullmatch(text.strip())
+    if not percent or not 0 < float(percent[1]) <= 50:
+        raise typer.BadParameter(
+            f"`{text}`: write a percentage above 0, at most 50, as 1%", param_hint="--tolerance"
+        )
+    return float(percent[1]) / 100
+
+
+def _subject(
+    target: str,
+    arguments: list[str] | None,
+    size: str | None,
+    flows: int | None,
+    pcap: Path | None,
+    name: str | None,
+    *,
+    is_file: bool,
+) -> Subject:
+    from unis.profile import subject as of
+
+    if is_file:
+        return of.of_file(Path(target), name)
+    source = of.capture(pcap) if pcap else of.synthetic(size, flows)
+    return of.of_function(target, arguments, source, name)
+
+
+def _profiled(session: Session, *, again: bool) -> Profiled:
+    """Exits with what is missing where Ctrl-C comes first, or with why it is no profile."""
+    from unis.slo.profile import ImpossibleProfileError
+
+    try:
+        return session.profiled(say, again=again)
+    except (InterruptedRunError, KeyboardInterrupt):
+        missing = ", ".join(map(str, session.missing()))
+        err.print(
+            f"interrupted: at least {missing} is missing; the same call goes on there "
+            f"({session.store.file})",
+            markup=False, style="yellow", soft_wrap=True,
+        )  # fmt: skip
+        raise typer.Exit(_INTERRUPTED) from None
+    except ImpossibleProfileError as error:
+        raise fail(
+            f"what was measured is no profile: {error}. Try again while nothing else runs, with "
+            "--again",
+            EXIT_FAILED,
+        ) from None
+
+
+def _tell(found: Profiled) -> None:
+    curves = [curve for curve in (found.throughput, found.latency) if curve]
+    for told in [*found.remarks, *(doubt for curve in curves for doubt in curve.doubts)]:
+        err.print(told, markup=False, style="yellow", soft_wrap=True)
+    off = max(curve.may_be_off for curve in curves)
+    say(
+        f"{found.name}: {found.measurements} measurements; between them no curve of this shape is "
+        f"off by more than {off:.1%}"
+    )

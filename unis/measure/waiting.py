@@ -1,0 +1,32 @@
+"""How long the threads of a process could run and were not let: others had their CPU."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_BUSY = 0.1  # of the busiest: what runs less does not carry packets
+
+Times = Mapping[str, tuple[int, int]]  # by thread: ns that it ran, ns that it waited for a CPU
+
+
+def times(pid: int, proc: Path = Path("/proc")) -> Times:
+    """Of every thread of it; empty where the kernel does not tell (/proc/PID/task/*/schedstat)."""
+    found: dict[str, tuple[int, int]] = {}
+    for file in (proc / str(pid) / "task").glob("*/schedstat"):
+        try:
+            ran, waited, *_ = file.read_text().split()
+            found[file.parent.name] = int(ran), int(waited)
+        except (OSError, ValueError):  # it has ended meanwhile
+            continue
+    return found
+
+
+def waited(before: Times, after: Times) -> float:
+    """The part of its time that a busy thread waited between two looks: the most of any."""
+    grown = [
+        (ran - before[thread][0], waiting - before[thread][1])
+        for thread, (ran, waiting) in after.items()
+        if thread in before
+    ]
+    most = max((ran for ran, _ in grown), default=0)
+    busy = [(ran, waiting) for ran, waiting in grown if ran and ran >= _BUSY * most]
+    return max((waiting / (ran + waiting) for ran, waiting in busy), default=0.0)

@@ -1,0 +1,129 @@
+"""What is profiled: a function with its arguments, or the chain of a file, under one traffic.
+
+The paper makes no difference between the two (section 5.1). Either is brought up as it would be,
+but that packets come as fast as they are taken, for the profiler sets their rate.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from unis import built
+from unis.chain import defaults
+from unis.chain.load import LoadedChain, load
+from unis.chain.model import API_VERSION, ChainFile
+from unis.chain.problem import Problem
+from unis.plan.machine import Machine
+from unis.runtime.errors import LaunchError
+from unis.runtime.planning import others
+
+_CHAIN = "chain"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is profiled, and what it is called."""
+
+    name: str
+    chain: LoadedChain
+    told: str  # function and arguments, or the chain and its file
+
+    def on_rings(self, slots: int) -> "Subject":
+        """The same on rings of that length: what was measured on others is not mixed with it."""
+        file = self.chain.file
+        chains = {
+            name: chain.model_copy(update={"ring": slots}) for name, chain in file.chains.items()
+        }
+        changed = file.model_copy(update={"chains": chains})
+        return Subject(
+            self.name, LoadedChain(self.chain.path, changed, self.chain.document), self.told
+        )
+
+
+def reference_arguments() -> dict[str, list[str]]:
+    """Those with which a function of ours is profiled if no others are given."""
+    examples = built.examples_directory()
+    return {
+        "firewall": ["--rules", str(examples / "firewall.rules")],
+        "macswap": ["--cost", "medium"],
+        "monitor": ["--top", "0"],
+        "nat": ["--public", "192.0.2.1"],
+        "router": ["--routes", str(examples / "routes.txt")],
+    }
+
+
+def synthetic(size: str | None, flows: int | None) -> dict[str, Any]:
+    """Traffic as a chain file has it; LaunchError if there is none such."""
+    source: dict[str, Any] = {"kind": "synthetic", "flows": flows or defaults.DEFAULT_FLOWS}
+    if size is not None:
+        source["size"] = int(size) if size.isdecimal() else size
+    return source
+
+
+def capture(file: Path) -> dict[str, Any]:
+    """The same of a capture."""
+    return {"kind": "pcap", "file": str(file.resolve())}
+
+
+def of_function(
+    program: str, arguments: Sequence[str] | None, source: Mapping[str, Any], name: str | None
+) -> Subject:
+    """A function on a CPU of its own. LaunchError if it cannot be brought up so."""
+    words = [*(arguments or reference_arguments().get(program, []))]
+    known = str(Path(program).resolve()) if "/" in program else program
+    called = name or re.sub(r"[^A-Za-z0-9]+", "-", Path(program).name).strip("-").lower()
+    data = {
+        "apiVersion": API_VERSION,
+        "name": f"profile-{called}",
+        "traffic": {"source": dict(source)},
+        "functions": {"function": {"program": known, "args": words, "cpu": free_cpu()}},
+        "chains": {_CHAIN: {"path": ["function"]}},
+    }
+    try:
+        file = ChainFile.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise LaunchError(f"{_where(first['loc'])} {first['msg']}".strip()) from None
+    told = " ".join([Path(program).name, *words])
+    return Subject(called, LoadedChain(Path.cwd() / called, file), told)
+
+
+def _where(location: tuple[str | int, ...]) -> str:
+    return "" if not location else f"the {location[-1]}:"
+
+
+def of_file(path: Path, name: str | None = None) -> Subject:
+    """The chain of a file. ChainFileError where it has none that can be profiled."""
+    loaded = load(path)
+    file = loaded.file
+    found: list[Problem] = []
+    if len(file.chains) > 1:
+        told = f"has {len(file.chains)}; a profile is of one: write a file for each"
+        found.append(Problem(("chains",), told))
+    if len(file.cpus) > 1:
+        told = "are on several CPUs; an instance of a promise has one: give them the same cpu"
+        found.append(Problem(("functions",), told))
+    if file.traffic.source.kind == "port":
+        told = "is a port, whose rate nobody can set: name a capture, or synthetic packets"
+        found.append(Problem(("traffic", "source"), told))
+    if file.traffic.sink.kind != "measure":
+        told = "is a port, at which no latency is measured: leave it out"
+        found.append(Problem(("traffic", "sink"), told))
+    if found:
+        raise loaded.error(found)
+    traffic = file.traffic.model_copy(update={"rate": "max", "arrivals": defaults.ARRIVALS})
+    changed = file.model_copy(update={"traffic": traffic})
+    called = name or file.name
+    told = f"chain {called} of {path.name}: {' → '.join(file.functions)}"
+    return Subject(called, LoadedChain(path, changed, loaded.document), told)
+
+
+def free_cpu() -> int:
+    """One that no other run has; that of the platform if there is none."""
+    cpus = Machine.this().cpus
+    taken = {cpu for other in others() for cpu in other.cpus | other.platform_cpus}
+    return min(cpus - {min(cpus)} - taken, default=min(cpus))

@@ -1,0 +1,130 @@
+"""Readings from short windows of a machine that drifts, and that others use as well.
+
+A machine that others share changes its speed within seconds. So nothing is measured by itself: a
+load is a part of what passes right before and after it, as fast as the first ring takes packets
+(closed loop), and throughput with some ways stands beside that with all. More windows are taken
+where some were disturbed, and those are used that were least, whatever their values are.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from unis.measure.paired import interval
+from unis.profile.bounds import Reading
+from unis.runtime.errors import RunFailedError
+
+# Beyond these a window is disturbed.
+_WAITED = 0.01  # of the time: source, sink and scheduler were kept from their CPU
+_STOLEN = 0.02  # of the CPUs' time, by a hypervisor
+_OFF = 0.02  # a load that turned out to be another, because the machine changed its speed
+_PATIENCE = 2  # times as many windows, at most
+
+
+@dataclass(frozen=True)
+class Window:
+    """What was seen for some tenths of a second."""
+
+    taken_mpps: float  # offered; in a closed loop what the first ring took
+    p95_us: float | None  # None: no packet came out
+    lost: float  # of the packets offered; functions may drop some on purpose
+    waited: float = 0.0  # of the time, by source, sink and scheduler
+    stolen: float = 0.0  # of the CPUs' time
+
+    @property
+    def disturbance(self) -> float:
+        """More than 1 is disturbed."""
+        return max(self.waited / _WAITED, self.stolen / _STOLEN)
+
+
+class Look(Protocol):
+    """One window, of either kind."""
+
+    def closed(self) -> Window:
+        """As fast as the first ring takes packets."""
+
+    def opened(self, mpps: float) -> Window:
+        """At this rate, packets coming at random (Poisson), whether they are taken or not."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one round says."""
+
+    value: float
+    disturbance: float  # more than 1 is disturbed
+    lost: float = 0.0
+
+
+def reading(samples: Iterator[Sample], rounds: int) -> Reading:
+    """The median of the `rounds` samples that were disturbed least, of so many more as it takes."""
+    seen: list[Sample] = []
+    for sample in samples:
+        seen.append(sample)
+        clean = sum(one.disturbance <= 1 for one in seen)
+        if clean >= rounds or len(seen) >= _PATIENCE * rounds:
+            break
+    used = sorted(seen, key=lambda one: one.disturbance)[:rounds]
+    values = [one.value for one in used]
+    if not statistics.median(values) > 0:
+        raise RunFailedError("no packet came out, though some were offered")
+    low, high = interval(values)
+    return Reading(
+        statistics.median(values),
+        (high - low) / 2,
+        max(0.0, statistics.median(one.lost for one in used)),
+        sum(one.disturbance > 1 for one in used) / len(used),
+    )
+
+
+def capacity(look: Look, rounds: int) -> Reading:
+    """Mpps that the whole passes."""
+
+    def samples() -> Iterator[Sample]:
+        while True:
+            window = look.closed()
+            yield Sample(window.taken_mpps, window.disturbance)
+
+    return reading(samples(), rounds)
+
+
+def latency(look: Look, load: float, rounds: int) -> Reading:
+    """p95 latency, µs, at a part of what passes meanwhile."""
+
+    def samples() -> Iterator[Sample]:
+        before = look.closed()
+        while True:
+            asked = load * before.taken_mpps
+            window, after = look.opened(asked), look.closed()
+            passes = (before.taken_mpps + after.taken_mpps) / 2
+            if window.p95_us is not None and passes > 0:
+                off = abs(asked / passes - load) / load
+                worst = max(off / _OFF, *(one.disturbance for one in (before, window, after)))
+                yield Sample(window.p95_us, worst, window.lost - (before.lost + after.lost) / 2)
+            else:
+                yield Sample(0.0, float("inf"))
+            before = after
+
+    return reading(samples(), rounds)
+
+
+def share(
+    look: Look, set_ways: Callable[[int], None], ways: int, most: int, rounds: int
+) -> Reading:
+    """Of what passes with `most` ways, what passes with `ways`."""
+
+    def samples() -> Iterator[Sample]:
+        while True:
+            set_ways(most)
+            whole = look.closed()
+            set_ways(ways)
+            part = look.closed()
+            worst = max(whole.disturbance, part.disturbance)
+            passed = part.taken_mpps / whole.taken_mpps if whole.taken_mpps else 0.0
+            yield Sample(passed, worst if passed else float("inf"))
+
+    try:
+        return reading(samples(), rounds)
+    finally:
+        set_ways(most)
