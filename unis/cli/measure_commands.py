@@ -123,18 +123,14 @@ def _alone(program: str, arguments: list[str]) -> LoadedChain:
 
     from unis.chain.load import LoadedChain
     from unis.chain.model import API_VERSION, ChainFile
-    from unis.plan.machine import Machine
     from unis.runtime.errors import LaunchError
-    from unis.runtime.planning import others
+    from unis.runtime.planning import free_cpu
 
-    cpus = Machine.this().cpus
-    taken = {cpu for other in others() for cpu in other.cpus | other.platform_cpus}
-    free = sorted(cpus - {min(cpus)} - taken) or [min(cpus)]
     known = str(Path(program).resolve()) if "/" in program else program
     data = {
         "apiVersion": API_VERSION,
         "name": "estimate",
-        "functions": {"function": {"program": known, "args": arguments, "cpu": free[0]}},
+        "functions": {"function": {"program": known, "args": arguments, "cpu": free_cpu()}},
         "chains": {"chain": {"path": ["function"]}},
     }
     try:

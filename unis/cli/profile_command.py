@@ -164,7 +164,5 @@ def _tell(found: Profiled) -> None:
     for told in [*found.remarks, *(doubt for curve in curves for doubt in curve.doubts)]:
         err.print(told, markup=False, style="yellow", soft_wrap=True)
     off = max(curve.may_be_off for curve in curves)
-    say(
-        f"{found.name}: {found.measurements} measurements; between them no curve of this shape is "
-        f"off by more than {off:.1%}"
-    )
+    between = f"is off by more than {off:.1%}" if off < 1 else "can be ruled out"
+    say(f"{found.name}: {found.measurements} measurements; between them no curve {between}")

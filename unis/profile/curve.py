@@ -56,7 +56,7 @@ class Axis:
 
     def at(self, number: int) -> float:
         """The point of a number."""
-        return round(self.least + number * self.step, 9)
+        return round(float(self.least + number * self.step), 9)
 
     def points(self) -> list[float]:
         """All of them."""

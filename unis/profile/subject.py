@@ -17,9 +17,8 @@ from unis.chain import defaults
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import API_VERSION, ChainFile
 from unis.chain.problem import Problem
-from unis.plan.machine import Machine
 from unis.runtime.errors import LaunchError
-from unis.runtime.planning import others
+from unis.runtime.planning import free_cpu
 
 _CHAIN = "chain"
 
@@ -120,10 +119,3 @@ def of_file(path: Path, name: str | None = None) -> Subject:
     called = name or file.name
     told = f"chain {called} of {path.name}: {' → '.join(file.functions)}"
     return Subject(called, LoadedChain(path, changed, loaded.document), told)
-
-
-def free_cpu() -> int:
-    """One that no other run has; that of the platform if there is none."""
-    cpus = Machine.this().cpus
-    taken = {cpu for other in others() for cpu in other.cpus | other.platform_cpus}
-    return min(cpus - {min(cpus)} - taken, default=min(cpus))

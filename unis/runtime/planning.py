@@ -88,6 +88,13 @@ def others() -> list[OtherRun]:
     ]
 
 
+def free_cpu() -> int:
+    """For a function: one that no run has; that of the platform if there is none."""
+    cpus = Machine.this().cpus
+    taken = {cpu for other in others() for cpu in other.cpus | other.platform_cpus}
+    return min(cpus - {min(cpus)} - taken, default=min(cpus))
+
+
 def places(name: str) -> Places:
     """Where the run called `name` keeps what its processes share."""
     directory = run_directory(name)
