@@ -158,7 +158,10 @@ def test_what_was_disturbed_is_measured_anew() -> None:
     assert any("disturbed: in 1 of" in remark for remark in result(MEASURED, spoilt, ABOUT).remarks)
 
 
-@pytest.mark.parametrize("content", ["", "nonsense", "{}", '{"what": {"function": "y"}}'])
+OTHER = '{"what": {"function": "y"}, "mpps": {"value": 1}}'
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "{}", OTHER])
 def test_a_store_that_cannot_be_read_is_empty(tmp_path: Path, content: str) -> None:
     store = Store("nf", {"function": "x"}, tmp_path)
     store.file.write_text(content)

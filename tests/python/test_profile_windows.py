@@ -56,6 +56,18 @@ def test_a_load_is_one_of_what_passes_meanwhile(seed: int, disturbed: float) -> 
             assert found.lost == 0
 
 
+def test_a_load_that_turned_out_to_be_another_is_told() -> None:
+    """The machine became half as fast in the middle of it: nobody knows which load it was."""
+
+    class Slowing(Drifting):
+        speeds = itertools.cycle([4.0, 2.0])
+
+        def closed(self) -> Window:
+            return Window(next(self.speeds), 500.0, 0.0)
+
+    assert latency(Slowing(1), 0.5, 3).disturbed == 1
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_throughput_with_some_ways_stands_beside_that_with_all(seed: int) -> None:

@@ -16,7 +16,7 @@ from unis.profile.bounds import Reading
 from unis.runtime.errors import RunFailedError
 
 # Beyond these a window is disturbed.
-_WAITED = 0.01  # of the time: source, sink and scheduler were kept from their CPU
+_WAITED = 0.02  # of the time: source, sink and scheduler were kept from their CPU
 _STOLEN = 0.02  # of the CPUs' time, by a hypervisor
 _OFF = 0.02  # a load that turned out to be another, because the machine changed its speed
 _PATIENCE = 2  # times as many windows, at most
