@@ -162,10 +162,6 @@ def test_a_step_that_middles_do_not_see_is_seen_carefully() -> None:
     assert not careful.shaped
 
 
-def known_reading(known: dict[float, float]) -> Callable[[float], Reading]:
-    return lambda x: Reading(known[x])
-
-
 def test_a_bend_between_middles_is_within_what_is_told() -> None:
     """Concave, near the line at the middle and twice as far from it elsewhere."""
     known = {float(x): min(1 + 0.0001 * (x - 1), 0.9 + 0.1 * (x - 1)) for x in range(1, 18)}
@@ -173,9 +169,21 @@ def test_a_bend_between_middles_is_within_what_is_told() -> None:
     assert [*curve.readings] == [1, 9, 17]
     off = error(curve, known.__getitem__)
     assert 0.06 < off <= curve.bound < 0.12
-    # The one point more that is looked at is near too; how far it may bend is what tells.
-    careful = trace(Axis(1, 17), Shape.CONCAVE, known_reading(known), Method(0.06, careful=True))
-    assert error(careful, known.__getitem__) <= 0.06
+
+
+@pytest.mark.parametrize(
+    ("last", "at", "before", "behind"), [(65, 3, 0.128, 0.093), (33, 2, 0.12, 0.087)]
+)
+def test_a_bend_beside_the_one_point_more_is_seen_carefully(
+    last: int, at: int, before: float, behind: float
+) -> None:
+    """That point is near the line as well: how far the curve may bend tells that it is not done."""
+    known = {
+        float(x): 1 + min(before * (x - 1), before * (at - 1) + behind * (x - at))
+        for x in range(1, last + 1)
+    }
+    careful = trace(Axis(1, last), Shape.CONCAVE, Measured(known.__getitem__), CAREFUL)
+    assert error(careful, known.__getitem__) <= 0.01
 
 
 def test_flat_and_straight_cost_no_more_than_three() -> None:
