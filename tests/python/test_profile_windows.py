@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unis.measure import waiting
+from unis.profile.machine import OnMachine
 from unis.profile.windows import Sample, Window, capacity, latency, reading, share
 from unis.runtime.errors import RunFailedError
 
@@ -75,6 +76,35 @@ def test_throughput_with_some_ways_stands_beside_that_with_all(seed: int) -> Non
     found = share(machine, machine.set_ways, 4, 16, 9)
     assert found.value == pytest.approx(0.25, rel=0.02)
     assert machine.ways == 16
+
+
+class Set:
+    """Cache ways of the machine above."""
+
+    most = 16
+
+    def __init__(self, machine: Drifting) -> None:
+        self._machine = machine
+
+    def set(self, ways: int) -> None:
+        self._machine.ways = ways
+
+
+def test_fewer_ways_than_there_are_can_be_the_whole() -> None:
+    machine = Drifting(5)
+    backend = OnMachine(machine, 9, Set(machine), whole=8)
+    passes, waiting = backend.capacity()
+    assert machine.ways == 8
+    assert 1.4 < passes.value < 3.1
+    assert waiting == pytest.approx(passes.value * 500)
+    assert backend.throughput(2).value == pytest.approx(0.25, rel=0.02)
+    assert machine.ways == 8
+    assert backend.latency(0.5).value == pytest.approx(40, rel=0.1)
+
+
+def test_a_machine_without_cat_sets_no_ways() -> None:
+    with pytest.raises(RunFailedError, match="no cache ways"):
+        OnMachine(Drifting(1), 3).throughput(2)
 
 
 def test_all_ways_are_given_back_whatever_happens() -> None:

@@ -1,6 +1,5 @@
 """Measures on this machine: a run of the real engine, in short windows."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from unis.engine.histogram import Latency
@@ -63,11 +62,19 @@ class EngineLook:
 class OnMachine:
     """A backend of the profiler: what it is asked for it measures."""
 
-    def __init__(self, look: windows.Look, rounds: int, ways: Ways | None) -> None:
-        """`rounds`: windows of each kind behind a reading; `ways`: None where there is no CAT."""
+    def __init__(
+        self, look: windows.Look, rounds: int, ways: Ways | None = None, whole: int | None = None
+    ) -> None:
+        """`rounds`: windows of each kind behind a reading; `ways`: None where there is no CAT.
+
+        `whole`: ways with which capacity and latency are measured; None: all that there are.
+        """
         self._look = look
         self._rounds = rounds
         self._ways = ways
+        self._whole = whole or (ways.most if ways else 0)
+        if ways is not None:
+            ways.set(self._whole)
 
     def capacity(self) -> tuple[Reading, float]:
         """Mpps with the whole cache, and how many packets then wait in rings (Little's law).
@@ -80,14 +87,13 @@ class OnMachine:
                 "nothing comes out: see whether its arguments let packets of this traffic pass"
             )
         found = windows.capacity(self._look, self._rounds)
-        return found, found.value * (window.p95_us or 0.0)
+        return found, found.value * window.p95_us
 
     def throughput(self, ways: int) -> Reading:
         """Of that, with so many ways."""
         if self._ways is None:
             raise RunFailedError("this machine has no cache ways to set")
-        setter: Callable[[int], None] = self._ways.set
-        return windows.share(self._look, setter, ways, self._ways.most, self._rounds)
+        return windows.share(self._look, self._ways.set, ways, self._whole, self._rounds)
 
     def latency(self, load: float) -> Reading:
         """p95, µs, at a part of what passes meanwhile; the whole cache."""

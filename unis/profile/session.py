@@ -15,6 +15,7 @@ from unis.profile.store import Kept, Store, digest, what
 from unis.profile.subject import Subject
 from unis.runtime.bring_up import brought_up
 from unis.runtime.costs import known_costs
+from unis.runtime.errors import LaunchError
 from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Run
@@ -47,9 +48,12 @@ class Session:
         self._machine = Machine.this()
         self._place = this_place(len(self._machine.cpus))
         plan = plan_chain(subject.chain, self._machine)
+        if ways and (settings.ways or 0) > ways.most:
+            raise LaunchError(f"functions may have {ways.most} ways here, not {settings.ways}")
         self._count = settings.ways or (ways.most if ways else self._place.ways) or 1
         self.wish = Wish(self._count if ways else None, settings.method)
         key = {"rounds": str(settings.rounds), "window": f"{settings.window:g} s"}
+        key["ways"] = str(self._count) if ways else "as they are"
         self.store = Store(subject.name, what(plan, self._place, key))
         self._subject = subject
 
@@ -69,16 +73,15 @@ class Session:
         return result(self.wish, kept, self._about(), self._modelled)
 
     def _measured(self, report: Callable[[str], None]) -> Kept:
-        def look(run: Run) -> Kept:
+        def measured(run: Run) -> Kept:
             slots = run.plan.links[0].slots
             kept = self.store.read().model_copy(update={"slots": slots})
-            backend = OnMachine(
-                EngineLook(run, self._settings.window), self._settings.rounds, self._ways
-            )
+            look = EngineLook(run, self._settings.window)
+            backend = OnMachine(look, self._settings.rounds, self._ways, self.wish.ways)
             return measure(self.wish, backend, kept, self.store.write, report)
 
         return brought_up(
-            lambda: self._of_kept().chain, self._machine, Options(), report, look
+            lambda: self._of_kept().chain, self._machine, Options(), report, measured
         )  # fmt: skip
 
     def _of_kept(self) -> Subject:
