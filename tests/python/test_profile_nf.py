@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.python.commands import run
 from unis import built
 from unis.chain.problem import ChainFileError
 from unis.profile.bounds import Reading, line_between
@@ -290,3 +291,25 @@ def test_a_place_in_words() -> None:
     place = Place(cpu="a CPU", cpus=2, cache_bytes=32 << 20, ways=16, kernel="6.1", dpdk="22.11")
     assert str(place) == "a CPU, 2 CPUs, 32 MiB in 16 ways, Linux 6.1, DPDK 22.11"
     assert "cache unknown" in str(place.model_copy(update={"ways": 0}))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("macswap", "--tolerance", "1"), "write a percentage"),
+        (("macswap", "--tolerance", "0%"), "write a percentage"),
+        (("macswap", "--window", "nan"), "nan is no number"),
+        (("chain.yaml", "--size", "64"), "states arguments and traffic itself"),
+        (("macswap", "--pcap", "x.pcap", "--flows", "2"), "has sizes and flows of its own"),
+        (("macswap", "--size", "enormous"), "enormous"),
+        (("macswap", "--name", "a/b"), "cannot name a profile"),
+        (("macswap", "--name", "null"), "cannot name a profile"),
+        (("nowhere.yaml",), "nowhere.yaml"),
+        (("there-is-no-such-program",), "there is no program"),
+        (("macswap", "--pcap", "nowhere.pcap"), "nowhere.pcap"),
+    ],
+)
+def test_what_cannot_be_profiled(words: tuple[str, ...], said: str) -> None:
+    code, output = run("profile", "nf", *words)
+    assert code == 2
+    assert said in " ".join(output.replace("│", " ").split())

@@ -144,7 +144,7 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
     try:
         return session.profiled(say, again=again)
     except (InterruptedRunError, KeyboardInterrupt):
-        missing = ", ".join(map(str, session.missing()))
+        missing = ", ".join(map(str, session.missing())) or "nothing"
         err.print(
             f"interrupted: at least {missing} is missing; the same call goes on there "
             f"({session.store.file})",

@@ -84,7 +84,7 @@ class Profiled(BaseModel):
         lines = [f"# {remark}" for remark in self.remarks]
         lines += [
             "functions:",
-            f"  {self.name}:",
+            f"  {self.name if self.name[0].isalpha() else quoted(self.name)}:",
             f"    solo_mpps: {self.solo_mpps:g}",
             f"    percent_by_ways: [{ways}]",
             f"    p95_us_by_percent_of_load: {{{latency}}}",

@@ -20,7 +20,10 @@ from unis.chain.problem import Problem
 from unis.runtime.errors import LaunchError
 from unis.runtime.planning import free_cpu
 
-_CHAIN = "chain"
+_RUN, _CHAIN = "profile", "chain"
+# Of a profile: it is a key of YAML, and part of the name of a file.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_NO_NAMES = {"true", "false", "null"}  # YAML has others in mind
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,10 @@ def of_function(
     """A function on a CPU of its own. LaunchError if it cannot be brought up so."""
     words = [*(arguments or reference_arguments().get(program, []))]
     known = str(Path(program).resolve()) if "/" in program else program
-    called = name or re.sub(r"[^A-Za-z0-9]+", "-", Path(program).name).strip("-").lower()
+    called = _name(name) or re.sub(r"[^a-z0-9]+", "-", Path(program).name.lower()).strip("-")
     data = {
         "apiVersion": API_VERSION,
-        "name": f"profile-{called}",
+        "name": _RUN,
         "traffic": {"source": dict(source)},
         "functions": {"function": {"program": known, "args": words, "cpu": free_cpu()}},
         "chains": {_CHAIN: {"path": ["function"]}},
@@ -89,6 +92,14 @@ def of_function(
         raise LaunchError(f"{_where(first['loc'])} {first['msg']}".strip()) from None
     told = " ".join([Path(program).name, *words])
     return Subject(called, LoadedChain(Path.cwd() / called, file), told)
+
+
+def _name(given: str | None) -> str | None:
+    if given is None or (_NAME.fullmatch(given) and given not in _NO_NAMES):
+        return given
+    raise LaunchError(
+        f"`{given}` cannot name a profile: write letters, digits, - . and _, a letter first"
+    )
 
 
 def _where(location: tuple[str | int, ...]) -> str:
@@ -116,6 +127,6 @@ def of_file(path: Path, name: str | None = None) -> Subject:
         raise loaded.error(found)
     traffic = file.traffic.model_copy(update={"rate": "max", "arrivals": defaults.ARRIVALS})
     changed = file.model_copy(update={"traffic": traffic})
-    called = name or file.name
+    called = _name(name) or file.name
     told = f"chain {called} of {path.name}: {' → '.join(file.functions)}"
     return Subject(called, LoadedChain(path, changed, loaded.document), told)
