@@ -101,7 +101,7 @@ std::vector<std::string_view> Words(std::string_view line) {
   }
 }
 
-Failure ReadLines(const std::filesystem::path& file, const LineReader& on_line) {
+Failure ReadText(const std::filesystem::path& file, const TextReader& on_line) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) {
     return Error{fmt::format("cannot read {}: it is a directory", file.string())};
@@ -113,15 +113,20 @@ Failure ReadLines(const std::filesystem::path& file, const LineReader& on_line) 
   }
   std::string line;
   for (unsigned number = 1; std::getline(in, line); ++number) {
-    const auto words = Words(line);
-    if (words.empty()) continue;
-    if (const Failure failure = on_line(words, number)) {
+    if (const Failure failure = on_line(line, number)) {
       return Error{fmt::format("{}:{}: {}", file.string(), number, failure->message)};
     }
   }
   if (in.bad())
     return Error{fmt::format("cannot read {}: {}", file.string(), std::strerror(errno))};
   return std::nullopt;
+}
+
+Failure ReadLines(const std::filesystem::path& file, const LineReader& on_line) {
+  return ReadText(file, [&on_line](std::string_view text, unsigned number) {
+    const auto words = Words(text);
+    return words.empty() ? Failure() : on_line(words, number);
+  });
 }
 
 }  // namespace unis::functions

@@ -44,8 +44,12 @@ std::vector<std::string_view> Split(std::string_view text, char separator);
 // Words of a line; `#` starts a comment.
 std::vector<std::string_view> Words(std::string_view line);
 
-// Calls `on_line` with the words of each line that has any. The first failure ends the reading and
-// gets "FILE:LINE: " in front.
+// Calls `on_line` with each line as it stands, without its end. The first failure ends the reading
+// and gets "FILE:LINE: " in front.
+using TextReader = std::function<Failure(std::string_view text, unsigned line)>;
+Failure ReadText(const std::filesystem::path& file, const TextReader& on_line);
+
+// The same with the words of each line that has any.
 using LineReader = std::function<Failure(std::span<const std::string_view> words, unsigned line)>;
 Failure ReadLines(const std::filesystem::path& file, const LineReader& on_line);
 

@@ -27,6 +27,7 @@ class Facts:
     sport: int
     dport: int
     fragment: bool  # any, also the first
+    later: bool  # a fragment after the first: what follows is no transport header
     l3: int
     l4: int
     l4_bytes: bytes  # that belong to the packet; none in fragments after the first
@@ -86,7 +87,8 @@ def ipv4(frame: bytes, l3: int, layer: Packet) -> Facts | NotIp:
     if isinstance(transport, TCP | UDP) and first:
         assert (transport.sport, transport.dport) == (sport, dport)
     fragment = not first or bool(ip.flags.MF)
-    return Facts(4, ip.src, ip.dst, ip.proto, sport, dport, fragment, l3, l3 + header, l4_bytes)
+    ends = (ip.src, ip.dst, ip.proto, sport, dport)
+    return Facts(4, *ends, fragment, not first, l3, l3 + header, l4_bytes)
 
 
 def ipv6(frame: bytes, l3: int) -> Facts | NotIp:
@@ -104,7 +106,8 @@ def ipv6(frame: bytes, l3: int) -> Facts | NotIp:
         if len(packet) >= at + 8 and protocol != 44:
             length = (packet[at + 1] + 2) * 4 if protocol == 51 else (packet[at + 1] + 1) * 8
         if count == MAX_EXTENSIONS or len(packet) < at + max(8, length):
-            return Facts(6, ip.src, ip.dst, protocol, 0, 0, fragment, l3, l3 + at, b"")
+            cut = (ip.src, ip.dst, protocol, 0, 0)
+            return Facts(6, *cut, fragment, later, l3, l3 + at, b"")
         if protocol == 44:
             (offset_and_more,) = struct.unpack("!H", packet[at + 2 : at + 4])
             fragment = offset_and_more & ~0b110 != 0
@@ -113,7 +116,8 @@ def ipv6(frame: bytes, l3: int) -> Facts | NotIp:
         at += length
     l4_bytes = b"" if later else packet[at:]
     sport, dport = ports(protocol, l4_bytes)
-    return Facts(6, ip.src, ip.dst, protocol, sport, dport, fragment, l3, l3 + at, l4_bytes)
+    ends = (ip.src, ip.dst, protocol, sport, dport)
+    return Facts(6, *ends, fragment, later, l3, l3 + at, l4_bytes)
 
 
 def with_header_checksum(frame: bytes, ip: Facts) -> bytes:
