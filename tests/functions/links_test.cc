@@ -136,6 +136,52 @@ TEST_F(LinksTest, ASecondaryProcessForwardsBetweenRings) {
   }
 }
 
+// What they need beside DPDK's common libraries does not keep them from the engine's group.
+TEST_F(LinksTest, FunctionsWithLibrariesOfTheirOwnAreSecondaries) {
+  const std::string rules = folder_.file("rules"), policy = folder_.file("policy");
+  std::ofstream(rules) << "1 alert - \\x00{8}\n";
+  std::ofstream(policy) << "protect 0.0.0.0/0 256 192.0.2.1 198.51.100.1 aes-128-gcm "
+                           "000102030405060708090a0b0c0d0e0f10111213\n";
+  struct Case {
+    const char* name;
+    std::vector<std::string> options;
+    const char* counter;
+    std::uint32_t length;  // of what leaves, bytes
+  };
+  const std::array<Case, 3> cases = {{
+      {"dpi", {"--rules", rules}, "rule_1", 214},
+      {"ipsec", {"--policy", policy}, "protected", 14 + 36 + 200 + 20},
+      {"wanopt", {}, "compressed", 0},
+  }};
+  std::array<std::uint8_t, 214> frame{};
+  frame[12] = 0x08;  // IPv4, UDP, 200 bytes
+  frame[14] = 0x45;
+  frame[17] = 200;
+  frame[22] = 64;
+  frame[23] = 17;
+  rte_ring* const in = MakeRing("in", 1024);
+  rte_ring* const out = MakeRing("out", 1024);
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    const auto port = PortShm::Create("port");
+    const auto nf = Secondary(one.name, {"net_unis0,rx=in,tx=out,shm=port"}, one.options);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(rte_ring_sp_enqueue(in, Packet(frame)), 0);
+    std::uint32_t taken = 0;
+    Eventually([&] {
+      for (void* packet = nullptr; rte_ring_sc_dequeue(out, &packet) == 0; ++taken) {
+        const auto length = static_cast<rte_mbuf*>(packet)->pkt_len;
+        EXPECT_TRUE(one.length == 0 ? length < 100 : length == one.length) << length;
+        rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+      }
+      return taken == 100;
+    });
+    EXPECT_EQ(taken, 100U);
+    EXPECT_EQ(nf->End(), 0) << nf->Output();
+    EXPECT_EQ(nf->Counter(one.counter), 100);
+    EXPECT_EQ(memory_->InUse(), 0U);
+  }
+}
+
 TEST_F(LinksTest, ASecondaryWithAPortForEachDirection) {
   rte_ring* const in = MakeRing("in", 1024);
   rte_ring* const out = MakeRing("out", 1024);

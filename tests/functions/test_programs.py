@@ -12,13 +12,16 @@ import pytest
 
 from tests.functions.function_run import DATA, EAL, ROOT, Runner, binary, counters, read_pcap
 
-NAMES = ["macswap", "firewall", "router", "nat", "monitor"]
+NAMES = ["macswap", "firewall", "router", "nat", "monitor", "dpi", "ipsec", "wanopt"]
 REQUIRED = {
     "macswap": [],
     "firewall": ["--rules", str(ROOT / "examples/firewall.rules")],
     "router": ["--routes", str(ROOT / "examples/routes.txt")],
     "nat": ["--public", "203.0.113.1"],
     "monitor": [],
+    "dpi": ["--rules", str(ROOT / "examples/dpi.rules")],
+    "ipsec": ["--policy", str(ROOT / "examples/ipsec.policy")],
+    "wanopt": [],
 }
 
 
@@ -278,6 +281,16 @@ BAD = [
     ("nat", ["--public", "1.2.3.4", "--max-flows", "0"], "bad value of --max-flows '0'"),
     ("monitor", ["--csv", "absent/flows.csv"], "cannot write absent/flows.csv: No such file"),
     ("monitor", ["--top", "many"], "bad value of --top 'many'"),
+    ("dpi", [], "--rules FILE is missing"),
+    ("dpi", ["--rules", "bad.dpi"], "bad.dpi:2: Hyperscan does not take the pattern '(': Missing"),
+    ("dpi", ["--rules", "empty"], "empty has no rules"),
+    ("ipsec", [], "--policy FILE is missing, or --synthetic N"),
+    ("ipsec", ["--policy", "bad.policy"], "bad.policy:1: bad key: aes-128-gcm takes 40"),
+    ("ipsec", ["--policy", "empty", "--synthetic", "3"], "--policy and --synthetic exclude each"),
+    ("ipsec", ["--mtu", "67"], "bad value of --mtu '67': must be a whole number from 68 to 65535"),
+    ("ipsec", ["--default", "drop"], "bad action 'drop': must be bypass or discard"),
+    ("wanopt", ["--level", "13"], "bad value of --level '13': must be a whole number from 0 to 12"),
+    ("wanopt", ["--mode", "both"], "bad value of --mode 'both': must be compress or expand"),
 ]
 
 
@@ -288,6 +301,8 @@ def test_bad_options_fail_before_eal(
     monkeypatch.chdir(tmp_path)
     Path("bad.rules").write_text("# rules\n\ndeny 10.0.0.300 * * * *\n")
     Path("bad.routes").write_text("# routes\n10.0.0.0/8 me 02:00:00:00:00:01\n")
+    Path("bad.dpi").write_text("1 alert - fine\n2 drop i (\n")
+    Path("bad.policy").write_text("protect 10.0.0.1 300 1.2.3.4 5.6.7.8 aes-128-gcm 00ff\n")
     Path("empty").write_text("")
     done = start(name, *EAL, "--vdev", "net_null0", "--", *options)
     assert done.returncode == 2

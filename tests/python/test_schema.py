@@ -39,7 +39,7 @@ def test_examples_run_on_two_cpus_but_one(
 ) -> None:
     monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
     (tmp_path / "functions").mkdir()
-    for name in ("firewall", "nat", "monitor", "router", "macswap"):
+    for name in ("firewall", "nat", "monitor", "router", "macswap", "dpi", "ipsec", "wanopt"):
         (tmp_path / "functions" / name).touch(0o755)
     places = Places(
         directory=Path("/run/x"), engine_socket=Path("/run/x/engine.sock"),
