@@ -97,6 +97,18 @@ def test_what_is_leased_on_demand_is_not_reserved(tmp_path: Path) -> None:
     assert again.number == 0
 
 
+def test_another_instance_is_on_another_server(tmp_path: Path) -> None:
+    cluster = a_cluster(tmp_path)
+    cluster.demand("d", "nf", 50.0)
+    second = cluster.another("d")
+    assert second == OnDemand("d..2", "nf", 50.0, "a", 1)
+    full = cluster.another("d..2")  # as an agent calls it
+    assert isinstance(full, Refusal)
+    assert "no server without an instance" in full.why
+    assert isinstance(cluster.another("none"), Refusal)
+    assert cluster.release("d..2")
+
+
 def test_a_name_stands_for_one_promise(tmp_path: Path) -> None:
     cluster = a_cluster(tmp_path)
     cluster.reserve(Slo("s", PROFILES["firewall"], 0.3, 100.0))

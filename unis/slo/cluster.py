@@ -4,14 +4,18 @@ Each server leases some cores and ways to its agent for promises on demand (ResQ
 which a function takes a core; how they share the ways the agent says, which sees what they need.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from unis.slo.model import ClusterFile
 from unis.slo.online import Admitted, Key, Online
 from unis.slo.placement import Placement, Refusal
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.verify import problems
+
+MORE = ".."  # between the name of a promise and the number of its second, third, … instance
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,38 @@ class Cluster:
                 f"{name}: {function} alone needs {least:g} µs, which is the nearest that can be "
                 f"kept to {p95_us:g} µs",
             )
-        taken: dict[Key, int] = {}
-        for of in self.on_demand.values():
-            taken[of.server, of.number] = taken.get((of.server, of.number), 0) + 1
+        at = self._free_core()
+        if at is None:
+            return Refusal(name, f"{name}: no server has a core left that is leased on demand")
+        self.on_demand[name] = OnDemand(name, function, p95_us, *at)
+        return self.on_demand[name]
+
+    def another(self, name: str) -> OnDemand | Refusal:
+        """One more instance of a promise on demand, `NAME..2` and so on, on a server without one."""
+        first = self.on_demand.get(name.partition(MORE)[0])
+        if first is None:
+            return Refusal(name, f"{name}: is not promised on demand")
+        mine = [of for of in self.on_demand.values() if of.name.partition(MORE)[0] == first.name]
+        at = self._free_core({(of.server, of.number) for of in mine})
+        if at is None:
+            return Refusal(
+                name, f"{name}: no server without an instance of it has a leased core left"
+            )
+        names = (f"{first.name}{MORE}{number}" for number in count(2))
+        called = next(of for of in names if of not in self.on_demand)
+        self.on_demand[called] = OnDemand(called, first.function, first.p95_us, *at)
+        return self.on_demand[called]
+
+    def _free_core(self, but: Collection[Key] = ()) -> Key | None:
+        """The first server with a leased core that nobody has."""
+        taken = Counter((of.server, of.number) for of in self.on_demand.values())
         for server in self.servers:
             cores, _ = self.leases.get(server.name, (0, 0))
             for number in range(server.count):
-                if taken.get((server.name, number), 0) < cores:
-                    given = OnDemand(name, function, p95_us, server.name, number)
-                    self.on_demand[name] = given
-                    return given
-        return Refusal(name, f"{name}: no server has a core left that is leased on demand")
+                at = (server.name, number)
+                if taken[at] < cores and at not in but:
+                    return at
+        return None
 
     def release(self, name: str) -> bool:
         """False: nothing is promised by that name."""
