@@ -1,0 +1,196 @@
+"""What a resctrl tree says that the machine has: the folder `info`, domains and sizes.
+
+The files and their meaning: Documentation/filesystems/resctrl.rst of Linux, "Info directory".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unis.isolate.bitmask import parse_hex
+from unis.isolate.schemata import BANDWIDTH, CACHES, level, parse, parse_values
+from unis.isolate.tree import Tree, TreeError
+
+PERCENT, MIBPS, EIGHTHS = "%", "MiB/s", "GB/s / 8"
+IO_ALLOC_ENABLED = "enabled"
+
+
+@dataclass(frozen=True)
+class CacheResource:
+    """A kind of cache that can be allocated: L2 or L3, under CDP its code or data half."""
+
+    name: str
+    cbm_mask: int  # all that there is
+    min_cbm_bits: int
+    num_closids: int  # as the resource has them; the tree allows the least of all
+    domains: tuple[int, ...]  # cache IDs
+    shareable_bits: int = 0  # that hardware other than CPUs, mostly I/O, fills too
+    sparse_masks: bool = False
+    bit_usage: Mapping[int, str] = field(default_factory=dict)  # the highest way first
+    io_alloc: str = ""  # enabled, disabled, not supported; empty: the kernel knows none
+    io_alloc_cbm: Mapping[int, int] = field(default_factory=dict)  # where that is enabled
+    way_bytes: Mapping[int, int] = field(default_factory=dict)  # of a bit of the mask, by cache ID
+
+    @property
+    def ways(self) -> int:
+        """Bits of a mask."""
+        return self.cbm_mask.bit_length()
+
+    @property
+    def least(self) -> int:
+        """Bits of the smallest mask that is of use; AMD takes empty ones too."""
+        return max(1, self.min_cbm_bits)
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Limits on memory bandwidth (MBA)."""
+
+    num_closids: int
+    min_bandwidth: int
+    bandwidth_gran: int
+    delay_linear: bool
+    domains: tuple[int, ...]
+    unit: str = PERCENT
+    most: int = 100  # no limit
+
+
+@dataclass(frozen=True)
+class Monitoring:
+    """What is counted for each group."""
+
+    num_rmids: int  # groups of both kinds, the root among them
+    features: tuple[str, ...]  # llc_occupancy, mbm_total_bytes, mbm_local_bytes
+    max_threshold_occupancy: int  # bytes below which an RMID that was freed is used again
+    domains: tuple[int, ...] = ()  # cache IDs
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """All of it; what the machine has not is absent."""
+
+    caches: Mapping[str, CacheResource] = field(default_factory=dict)
+    bandwidth: Bandwidth | None = None
+    monitoring: Monitoring | None = None
+
+    @property
+    def num_closids(self) -> int:
+        """Classes that can be, the root's among them, and I/O's where `io_alloc` is enabled."""
+        counts = [cache.num_closids for cache in self.caches.values()]
+        if self.bandwidth:
+            counts.append(self.bandwidth.num_closids)
+        return min(counts, default=0)
+
+    def of_level(self, name: str) -> tuple[CacheResource, ...]:
+        """The resources behind `L2` or `L3`: one, under CDP two, none where it has no CAT."""
+        return tuple(cache for cache in self.caches.values() if level(cache.name) == name)
+
+
+def read_info(tree: Tree) -> CacheInfo:
+    """What `tree` says. TreeError where it cannot be read, or is none of resctrl's."""
+    try:
+        names = tree.folders("info")
+        schemata = parse(tree.read("schemata")) if _can_allocate(names) else {}
+        sizes = _way_bytes(tree, schemata)
+        caches = {
+            name: _cache(tree, name, tuple(sorted(schemata.get(name, {}))), sizes.get(name, {}))
+            for name in CACHES
+            if name in names
+        }
+        bandwidth = _bandwidth(tree, schemata[BANDWIDTH]) if BANDWIDTH in schemata else None
+        return CacheInfo(caches, bandwidth, _monitoring(tree) if "L3_MON" in names else None)
+    except ValueError as error:
+        raise TreeError(tree.label, f"understand it ({error})", 22, "") from None
+
+
+def _can_allocate(names: list[str]) -> bool:
+    return any(name in names for name in (*CACHES, BANDWIDTH))
+
+
+def _way_bytes(tree: Tree, schemata: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    """`size` tells bytes of the root's masks; so what a bit is."""
+    if not schemata:
+        return {}
+    found: dict[str, dict[int, int]] = {}
+    for line in tree.read("size").splitlines():
+        name, _, values = line.partition(":")
+        masks = schemata.get(name.strip(), {})
+        if name.strip() in CACHES:
+            sizes = parse_values(values, masks=False)
+            found[name.strip()] = {
+                domain: size // masks[domain].bit_count()
+                for domain, size in sizes.items()
+                if masks.get(domain)
+            }
+    return found
+
+
+def _cache(
+    tree: Tree, name: str, domains: tuple[int, ...], way_bytes: Mapping[int, int]
+) -> CacheResource:
+    def said(file: str, absent: str) -> str:
+        return _said(tree, f"info/{name}/{file}", absent)
+
+    io_alloc = said("io_alloc", "")
+    return CacheResource(
+        name=name,
+        cbm_mask=parse_hex(tree.read(f"info/{name}/cbm_mask")),
+        min_cbm_bits=int(tree.read(f"info/{name}/min_cbm_bits")),
+        num_closids=int(tree.read(f"info/{name}/num_closids")),
+        domains=domains,
+        shareable_bits=parse_hex(said("shareable_bits", "0")),
+        sparse_masks=said("sparse_masks", "0") == "1",
+        bit_usage=_usage(said("bit_usage", "")),
+        io_alloc=io_alloc,
+        io_alloc_cbm=parse_values(said("io_alloc_cbm", ""), masks=True)
+        if io_alloc == IO_ALLOC_ENABLED
+        else {},
+        way_bytes=way_bytes,
+    )
+
+
+def _bandwidth(tree: Tree, now: Mapping[int, int]) -> Bandwidth:
+    least = int(tree.read("info/MB/min_bandwidth"))
+    most, unit = 100, PERCENT
+    if "mba_MBps" in tree.options():
+        most, unit = (1 << 32) - 1, MIBPS
+    elif max(now.values(), default=0) > most:  # AMD's, of which the default is the most
+        most, unit = max(now.values()), EIGHTHS
+    return Bandwidth(
+        num_closids=int(tree.read("info/MB/num_closids")),
+        min_bandwidth=least,
+        bandwidth_gran=max(1, int(tree.read("info/MB/bandwidth_gran"))),
+        delay_linear=_said(tree, "info/MB/delay_linear", "1") == "1",
+        domains=tuple(sorted(now)),
+        unit=unit,
+        most=most,
+    )
+
+
+def _monitoring(tree: Tree) -> Monitoring:
+    folders = tree.folders("mon_data")
+    prefix = "mon_L3_"
+    return Monitoring(
+        num_rmids=int(tree.read("info/L3_MON/num_rmids")),
+        features=tuple(
+            word
+            for word in tree.read("info/L3_MON/mon_features").split()
+            if not word.endswith("_config")
+        ),
+        max_threshold_occupancy=int(_said(tree, "info/L3_MON/max_threshold_occupancy", "0")),
+        domains=tuple(
+            int(name.removeprefix(prefix)) for name in folders if name.startswith(prefix)
+        ),
+    )
+
+
+def _usage(text: str) -> dict[int, str]:
+    parts = (part.partition("=") for part in text.split(";") if "=" in part)
+    return {int(domain): usage for domain, _, usage in parts}
+
+
+def _said(tree: Tree, path: str, absent: str) -> str:
+    """What a file says that older kernels do not have."""
+    try:
+        return tree.read(path).strip()
+    except TreeError:
+        return absent

@@ -1,0 +1,184 @@
+"""The resctrl file system as one small interface, and the kernel's own.
+
+Paths are relative to its root: `schemata`, `unis-fw/tasks`, `info/L3/cbm_mask`. A group is a
+folder: below the root one with a class of service (CLOSID), below `mon_groups` of one a part of
+its tasks that is counted apart (RMID). The root is the group of everybody who is in no other.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from unis.errors import UnisError
+
+DEFAULT_PLACE = Path("/sys/fs/resctrl")
+MON_GROUPS = "mon_groups"
+# Folders that are no groups.
+RESERVED = frozenset({"info", "mon_data", MON_GROUPS})
+_MOUNTS = Path("/proc/self/mounts")
+_STATUS = "info/last_cmd_status"
+# With these the kernel never came to the command, and `last_cmd_status` is of an earlier one.
+_NO_COMMAND = frozenset({errno.ENOENT, errno.EACCES, errno.EEXIST, errno.ENOTDIR, errno.EROFS})
+
+
+class TreeError(UnisError):
+    """The tree refused; `status` is what it said in `last_cmd_status`, `errno` what the call
+    did.
+    """
+
+    def __init__(self, label: str, what: str, code: int, status: str) -> None:
+        said = status.strip().replace("\n", "; ")
+        why = f": {said}" if said and said != "ok" else ""
+        super().__init__(f"{label}: cannot {what}: {os.strerror(code)}{why}", bad_input=False)
+        self.errno = code
+        self.status = said
+
+
+class NoTreeError(UnisError):
+    """There is no resctrl to be had."""
+
+
+class Tree(Protocol):
+    """All that is done to resctrl. Every call but `options` may raise TreeError."""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether no hardware obeys it."""
+
+    @property
+    def label(self) -> str:
+        """How outputs and errors call it; an emulation says that it is one."""
+
+    def options(self) -> frozenset[str]:
+        """It is mounted with: `cdp`, `cdpl2`, `mba_MBps`."""
+
+    def read(self, path: str) -> str:
+        """What a file says."""
+
+    def write(self, path: str, text: str) -> None:
+        """One command: it holds whole or, but for several tasks at once, not at all."""
+
+    def make(self, path: str) -> None:
+        """A new group."""
+
+    def remove(self, path: str) -> None:
+        """Its tasks and CPUs go to the group above it."""
+
+    def folders(self, path: str) -> list[str]:
+        """The names of the folders in a folder, in order."""
+
+
+def control_groups(tree: Tree) -> list[str]:
+    """The groups with a class of their own; not the root."""
+    return [name for name in tree.folders("") if name not in RESERVED]
+
+
+def monitor_groups(tree: Tree, group: str) -> list[str]:
+    """The groups that only count, below one; none where nothing counts."""
+    if MON_GROUPS not in tree.folders(group):
+        return []
+    return tree.folders(inside(group, MON_GROUPS))
+
+
+def inside(group: str, name: str) -> str:
+    """A file or folder of a group; the root is called by the empty text."""
+    return f"{group}/{name}" if group else name
+
+
+def tasks(tree: Tree, group: str) -> list[int]:
+    """The threads of a group, those of its MON groups among them."""
+    return [int(line) for line in tree.read(inside(group, "tasks")).split()]
+
+
+class KernelTree:
+    """The kernel's, where it is mounted."""
+
+    emulated = False
+
+    def __init__(self, place: Path = DEFAULT_PLACE, mounts: Path = _MOUNTS) -> None:
+        self._place = place
+        self._mounts = mounts
+
+    @property
+    def label(self) -> str:
+        """By its place."""
+        return f"resctrl in {self._place}"
+
+    def is_mounted(self) -> bool:
+        """Whether it can be used."""
+        return self._options() is not None
+
+    def options(self) -> frozenset[str]:
+        """Of its mount; none where it is not mounted."""
+        return self._options() or frozenset()
+
+    def read(self, path: str) -> str:
+        """What a file says."""
+        with self._told(f"read {path}"):
+            return (self._place / path).read_text()
+
+    def write(self, path: str, text: str) -> None:
+        """By one system call: each is a command for the kernel."""
+        with self._told(f"write {text.strip()!r} to {path}"):
+            handle = os.open(self._place / path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                if os.write(handle, text.encode()) < len(text):
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+            finally:
+                os.close(handle)
+
+    def make(self, path: str) -> None:
+        """A new group."""
+        with self._told(f"make the group {path}"):
+            (self._place / path).mkdir()
+
+    def remove(self, path: str) -> None:
+        """By rmdir(2); the kernel takes care of what is in it."""
+        with self._told(f"remove the group {path}"):
+            (self._place / path).rmdir()
+
+    def folders(self, path: str) -> list[str]:
+        """The folders in a folder."""
+        with self._told(f"list {path or 'the root'}"):
+            return sorted(one.name for one in (self._place / path).iterdir() if one.is_dir())
+
+    def _options(self) -> frozenset[str] | None:
+        try:
+            lines = self._mounts.read_text().splitlines()
+        except OSError:
+            return None
+        for line in reversed(lines):
+            words = line.split()
+            if len(words) > 3 and words[2] == "resctrl" and Path(words[1]) == self._place:
+                return frozenset(words[3].split(","))
+        return None
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            code = error.errno or errno.EIO
+            status = "" if code in _NO_COMMAND else self._status()
+            raise TreeError(self.label, what, code, status) from None
+
+    def _status(self) -> str:
+        try:
+            return (self._place / _STATUS).read_text()
+        except OSError:
+            return ""
+
+
+def kernel_tree(place: Path = DEFAULT_PLACE) -> KernelTree:
+    """The kernel's, where it is mounted; else NoTreeError, which says what to do."""
+    tree = KernelTree(place)
+    if tree.is_mounted():
+        return tree
+    raise NoTreeError(
+        f"resctrl is not mounted on {place}: `mount -t resctrl resctrl {place}` does it where the "
+        "CPU has cache allocation and the kernel CONFIG_X86_CPU_RESCTRL (`unis doctor` tells); "
+        "without them only the emulation is to be had"
+    )
