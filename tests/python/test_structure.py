@@ -68,7 +68,9 @@ def test_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-@pytest.mark.parametrize("part", ["chain", "isolate", "links", "workload", "plan", "measure", "bench"])
+@pytest.mark.parametrize(
+    "part", ["chain", "isolate", "links", "workload", "plan", "measure", "bench"]
+)
 def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
     graph = {
         name: {it for it in imports(path, when_loaded=False) if it != name}

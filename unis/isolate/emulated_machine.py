@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from unis.isolate.bitmask import mask_of
+from unis.isolate.geometry import LastLevelCache
 
 EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 _PROC = Path("/proc")
@@ -172,3 +173,13 @@ class Counters(Protocol):
 
     def read(self, question: Question) -> int | None:
         """Bytes; None: they cannot tell."""
+
+
+def like(caches: Mapping[int, LastLevelCache]) -> EmulatedMachine:
+    """One with the last-level caches of a real machine, and what CPUs with CAT usually have."""
+    first = next(iter(caches.values()), None)
+    if first is None:
+        return EmulatedMachine(rmids=64)
+    l3 = Cache(first.ways, first.way_bytes, tuple(sorted(caches)))
+    cpus = {ident: tuple(sorted(cache.cpus)) for ident, cache in sorted(caches.items())}
+    return EmulatedMachine(l3=l3, rmids=64, cpus=cpus)

@@ -134,6 +134,11 @@ def base_directory() -> Path:
     return Path(os.environ.get("UNIS_RUN_DIR") or "/run/unis").absolute()
 
 
+def emulated_resctrl() -> Path:
+    """The folder of the emulated resctrl tree, where the machine has none of its own."""
+    return base_directory() / "resctrl"
+
+
 def runs_directory() -> Path:
     """The folders of the runs."""
     return base_directory() / "runs"

@@ -1,8 +1,9 @@
 """`unis doctor`: is this machine fit for UNiS, and if not, what mends it?"""
 
+from unis.isolate.look import look
 from unis.plan.machine import Machine
 from unis.runtime.directory import keep_off_functions
-from unis.runtime.doctor import kernel, machine, privileges, runs, software
+from unis.runtime.doctor import caches, kernel, machine, privileges, runs, software
 from unis.runtime.doctor.finding import Finding
 
 
@@ -10,11 +11,13 @@ def examine() -> list[Finding]:
     """Every finding, in the order in which they matter."""
     ours = Machine.this().cpus  # before we keep off some
     keep_off_functions()
+    found = look()
     return [
         kernel.permission(), privileges.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
         kernel.run_group(), machine.isolated_cores(ours), machine.tsc(),
         machine.transparent_hugepages(), machine.governor(), machine.smt(),
+        caches.isolation(found), caches.dma(found),
         software.dpdk(), software.mempool_handler(), software.build(), runs.lcore_clashes(),
         *runs.runs(),
     ]  # fmt: skip

@@ -1,0 +1,113 @@
+"""`unis cache`: classes of service of the last-level cache."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.select import JsonOption
+from unis.cli.terminal import errors_told, out
+
+if TYPE_CHECKING:
+    from unis.isolate.emulated import EmulatedTree
+    from unis.isolate.look import Found
+    from unis.isolate.schemata import Schemata
+    from unis.isolate.sight import Sight
+
+cache = typer.Typer(no_args_is_help=True, help="Classes of service of the last-level cache.")
+_REST = "everybody else"
+
+
+@cache.callback()
+def cache_group() -> None:
+    """Classes of service of the last-level cache."""
+
+
+@cache.command()
+def show(
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="Of the emulation, which no hardware obeys.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who has which ways of the caches: classes, what DMA fills, threads, occupancy.
+
+    Of resctrl, which has to be mounted (`unis doctor` tells whether it can be); nothing is changed.
+    With --emulated of the emulated tree in /run/unis/resctrl, or where there is none as it would
+    begin on this machine; it says everywhere that it is one. The highest way stands first, as in
+    masks. What a class has in the cache is counted by the CPU, where it can.
+
+    Example: unis cache show
+    """
+    from unis.isolate.info import read_info
+    from unis.isolate.io_ways import io_ways
+    from unis.isolate.look import look
+    from unis.isolate.sight import see
+    from unis.isolate.tree import kernel_tree
+
+    with errors_told():
+        found = look()
+        if emulated:
+            tree = _emulated(found)
+            sight = see(tree, io_ways(read_info(tree), {}, ""))
+        else:
+            sight = see(kernel_tree(), found.io)
+    if as_json:
+        out.print_json(json.dumps(sight.as_dict()))
+        return
+    _print(sight)
+
+
+def _emulated(found: Found) -> EmulatedTree:
+    from unis.isolate.emulated import EmulatedTree, emulates
+    from unis.isolate.emulated_machine import like
+    from unis.runtime.directory import emulated_resctrl
+
+    folder = emulated_resctrl()
+    return EmulatedTree(folder, None if emulates(folder) else like(found.caches))
+
+
+def _print(sight: Sight) -> None:
+    from unis.cli.bench_parts import table_of
+    from unis.isolate.bitmask import row
+
+    head = f"{sight.label}: no hardware obeys it" if sight.emulated else sight.label
+    style = "bold yellow" if sight.emulated else "bold"
+    out.print(head, style=style, markup=False, soft_wrap=True)
+    for name, resource in sight.info.caches.items():
+        for domain in resource.domains:
+            size = resource.way_bytes.get(domain, 0)
+            title = f"\n{name} {domain}: {resource.ways} ways of {size / (1 << 20):.3g} MB"
+            table = table_of(title, "class", ("threads", "occupancy", "size"))
+            table.add_column("ways, the highest first", no_wrap=True)
+            table.add_column("")
+            if name.startswith("L3") and (mask := sight.io.masks.get(domain)):
+                table.add_row("DMA", "", "", _mb(mask.bit_count() * size), row(mask, resource.ways))
+            for one in sight.classes:
+                mask = one.schemata.get(name, {}).get(domain, 0)
+                table.add_row(
+                    one.name or _REST, str(one.threads),
+                    _mb(one.occupancy.get(domain)) if name.startswith("L3") else "–",
+                    _mb(mask.bit_count() * size), row(mask, resource.ways),
+                    _more(one.mode, one.schemata, domain),
+                )  # fmt: skip
+                for part in one.parts if name.startswith("L3") else ():
+                    table.add_row(
+                        f"  {part.name}", str(part.threads), _mb(part.occupancy.get(domain)), "", ""
+                    )
+            out.print(table)
+    used = f"{len(sight.classes)} of {sight.info.num_closids} classes of service"
+    out.print(f"\n{used}; {sight.io.told}.", markup=False, soft_wrap=True)
+
+
+def _mb(size: int | None) -> str:
+    return "–" if size is None else f"{size / (1 << 20):.3g} MB"
+
+
+def _more(mode: str, schemata: Schemata, domain: int) -> str:
+    words = [mode] if mode != "shareable" else []
+    limit = schemata.get("MB", {}).get(domain)
+    words += [f"bandwidth {limit}"] if limit is not None else []
+    return ", ".join(words)

@@ -1,0 +1,79 @@
+"""What of the caches can be divided, and which part DMA has?"""
+
+from collections.abc import Iterator
+
+from unis.isolate.bitmask import row
+from unis.isolate.info import CacheInfo
+from unis.isolate.look import Found
+from unis.isolate.tree import DEFAULT_PLACE
+from unis.runtime.doctor.finding import Finding, Level, fine
+
+_ISOLATION, _DMA = "cache isolation", "DMA ways"
+_INSTEAD = "unis cache show --emulated"
+_MEANING = "functions push each other's data out of the last-level cache; classes of ways keep it"
+
+
+def isolation(found: Found) -> Finding:
+    """Can classes of service be had (CAT, CDP, MBA, monitoring, io_alloc)?"""
+    if found.trouble:
+        return Finding(_ISOLATION, Level.NOTE, found.trouble, _MEANING, "sudo unis doctor")
+    if not found.supported:
+        return Finding(
+            _ISOLATION,
+            Level.NOTE,
+            "neither CAT nor MBA nor monitoring: emulated only",
+            f"{_MEANING}; this CPU, hypervisor or kernel (CONFIG_X86_CPU_RESCTRL) has none",
+            _INSTEAD,
+        )
+    if not found.mounted:
+        return Finding(
+            _ISOLATION,
+            Level.NOTE,
+            "resctrl is there and not mounted",
+            _MEANING,
+            f"mount -t resctrl resctrl {DEFAULT_PLACE}",
+        )
+    has = "; ".join(_parts(found.info)) or "nothing"
+    if not found.info.caches:
+        return Finding(_ISOLATION, Level.NOTE, f"{has}, and no CAT", _MEANING, _INSTEAD)
+    return fine(_ISOLATION, has)
+
+
+def dma(found: Found) -> Finding:
+    """Which ways do devices fill?"""
+    io = found.io
+    if not io.masks:
+        return fine(_DMA, io.told)
+    ways = {ident: cache.ways for ident, cache in found.caches.items()}
+    ways |= {at: one.ways for one in found.info.of_level("L3") for at in one.domains}
+    masks = ", ".join(
+        f"L3 {at} {row(mask, ways.get(at, mask.bit_length()))}" for at, mask in io.masks.items()
+    )
+    if io.source != "assumed":
+        return fine(_DMA, f"{io.told}: {masks}")
+    meaning = (
+        "what NICs write goes through these ways; whoever shares them loses its data to packets"
+    )
+    return Finding(_DMA, Level.NOTE, f"{io.told}: {masks}", meaning, "modprobe msr")
+
+
+def _parts(info: CacheInfo) -> Iterator[str]:
+    for level in ("L3", "L2"):
+        if resources := info.of_level(level):
+            one = resources[0]
+            caches = "cache" if len(one.domains) == 1 else "caches"
+            cdp = ", CDP on" if len(resources) == 2 else ""
+            yield (
+                f"{level} CAT: {len(one.domains)} {caches} of {one.ways} ways, at least "
+                f"{one.least} a class{cdp}"
+            )
+            if one.io_alloc:
+                yield f"{level} io_alloc {one.io_alloc}"
+    if info.num_closids:
+        yield f"{info.num_closids} classes of service"
+    if info.bandwidth:
+        unit, least = info.bandwidth.unit, info.bandwidth.min_bandwidth
+        yield f"MBA: from {least} {unit} in steps of {info.bandwidth.bandwidth_gran}"
+    if info.monitoring:
+        features = ", ".join(info.monitoring.features)
+        yield f"monitoring: {features} of {info.monitoring.num_rmids} groups"
