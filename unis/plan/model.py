@@ -15,6 +15,7 @@ from unis.plan.contract import (
     scheduler_settings,
     traffic_config,
 )
+from unis.plan.dma import DmaChoice
 from unis.plan.gamma import GammaChoice
 from unis.plan.rings import RingChoice
 from unis.v1 import engine_pb2 as pb
@@ -170,6 +171,7 @@ class Plan:
     controller: str
     hugepages_mb: int  # of the whole run
     restart: str = "never"  # of all of it, when unisd dies: never, on-failure
+    dma: DmaChoice | None = None  # of the NICs among source and sink
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a memif to another are measured each in a run of its own, before this one.
     alone: Mapping[str, "Plan"] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
 from unis.links.kind import PortEnds
-from unis.plan import cpus, memory, users, wiring
+from unis.plan import cpus, dma, memory, users, wiring
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments, place_problems
 from unis.plan.gamma import GammaChoice
@@ -85,6 +85,8 @@ def make_plan(
     }
     numbers = Numbers(len(platform), chain.file, there)
     plan = _Planner(chain, wired, rings, gamma, here, platform, numbers).plan(notes, measured)
+    if known:
+        plan = _with_dma(plan, known)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -116,6 +118,13 @@ def _file_problems(chain: LoadedChain) -> list[Problem]:
 
 def _ports(traffic: Traffic) -> list[PortSource | PortSink]:
     return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+
+
+def _with_dma(plan: Plan, known: Known) -> Plan:
+    slots = sum(link.slots for link in plan.links if link.kind == "ring")
+    chosen = dma.choice(plan.engine.pci, slots, known.io)
+    notes = [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
+    return replace(plan, dma=chosen, notes=(*plan.notes, *notes))
 
 
 def pci_addresses(traffic: Traffic) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from unis.chain.model import NS_PER_US, ChainFile
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.plan.delay import Delays
+from unis.plan.dma import IoCache
 from unis.plan.gamma import GammaChoice, gamma_of
 
 _LOST = (
@@ -44,6 +45,7 @@ class Known:
     costs: Mapping[str, float] = field(default_factory=dict)  # ns a packet, by function
     switch_ns: float | None = None  # of the controller of the file
     cache_bytes: int | None = None  # of the last level
+    io: IoCache | None = None  # what DMA has of it
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
 from unis.chain.problem import ChainFileError
+from unis.isolate.look import look as look_at_caches
+from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
@@ -49,7 +51,15 @@ def plan_chain(
 
 def _known(plan: Plan) -> Known:
     costs = {name: cost.ns for name, cost in known_costs(plan).items()}
-    return Known(costs, known_switch_ns(plan.controller), last_level_cache())
+    io = _io_cache(plan.platform_cpus[0]) if plan.engine.pci else None
+    return Known(costs, known_switch_ns(plan.controller), last_level_cache(), io)
+
+
+def _io_cache(cpu: int) -> IoCache | None:
+    """What DMA has of the last-level cache of a CPU: the engine's, near which NICs should be."""
+    found = look_at_caches()
+    domain = found.domain_of(cpu)
+    return None if domain is None else IoCache(found.io.bytes_of(domain), found.io.told)
 
 
 def _beside(name: str) -> tuple[list[OtherRun], list[str]]:

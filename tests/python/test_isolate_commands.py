@@ -1,0 +1,170 @@
+"""What users see of cache isolation: `unis cache`, `unis doctor`, and NICs in `unis config`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.python.commands import json_of, run
+from tests.python.isolating import AMD, PAPER, RICH, tree_of
+from tests.python.planned import EIGHT_CPUS, places, small
+from unis import built
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
+from unis.isolate.apply import apply
+from unis.isolate.emulated_machine import EmulatedMachine, like
+from unis.isolate.geometry import LastLevelCache
+from unis.isolate.info import CacheInfo, read_info
+from unis.isolate.io_ways import INTEL, IoWays, io_ways
+from unis.isolate.look import Found, look
+from unis.isolate.plan import plan
+from unis.isolate.wants import Want
+from unis.plan import dma
+from unis.plan.dma import IoCache
+from unis.plan.model import Plan
+from unis.plan.planner import make_plan
+from unis.plan.rings import Known
+from unis.runtime.directory import emulated_resctrl
+from unis.runtime.doctor import caches
+from unis.runtime.doctor.finding import Level
+
+# --------------------------------------------------------------- unis cache
+
+
+def test_classes_are_shown_and_called_emulated() -> None:
+    tree = tree_of(emulated_resctrl(), PAPER)
+    info = read_info(tree)
+    asked = {"ids": Want(5), "fw": Want(1, share="core3"), "vpn": Want(2, share="core3")}
+    apply(plan(asked, info, io_ways(info, {}, "")), tree, lambda _: None, threads={"ids": [100]})
+    code, text = run("cache", "show", "--emulated")
+    assert code == 0
+    assert text.startswith("emulated resctrl in ")
+    assert "no hardware obeys it" in text
+    rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "···············█████" in rows["unis-ids"]
+    assert "██··················" in rows["DMA"]
+    assert "unis-vpn" in rows
+    assert "3 of 16 classes of service" in text
+    shown = json.loads(json_of("cache", "show", "--emulated", "--json"))
+    assert shown["emulated"] is True
+    assert shown["classes"][1]["schemata"] == {"L3": {"0": 31}}
+
+
+def test_an_emulation_begins_as_this_machine(tmp_path: Path) -> None:
+    code, text = run("cache", "show", "--emulated")
+    assert code == 0
+    assert "everybody else" in text
+    cache = LastLevelCache(3, 32 << 20, 16, frozenset({0, 1}))
+    machine = like({3: cache})
+    assert machine.l3
+    assert (machine.l3.ways, machine.l3.way_bytes, machine.cpus) == (16, 2 << 20, {3: (0, 1)})
+    assert read_info(tree_of(tmp_path, like({}))).caches["L3"].ways == 20
+
+
+def test_without_resctrl_there_is_a_sentence() -> None:
+    if look().mounted:
+        assert run("cache", "show")[0] == 0
+        return
+    code, text = run("cache", "show")
+    assert code == 2
+    assert "resctrl is not mounted" in text
+
+
+# --------------------------------------------------------------- unis doctor
+
+NOBODY = IoWays("none", "nothing is known")
+
+
+def found_of(info: CacheInfo, io: IoWays = NOBODY, **more: object) -> Found:
+    parts = {"mounted": True, "supported": True, "trouble": "", "caches": {}} | more
+    return Found(info=info, io=io, **parts)  # type: ignore[arg-type]
+
+
+def test_doctor_tells_what_there_is(tmp_path: Path) -> None:
+    found = caches.isolation(found_of(read_info(tree_of(tmp_path / "rich", RICH))))
+    assert found.level == Level.OK
+    assert found.found == (
+        "L3 CAT: 2 caches of 20 ways, at least 1 a class; L2 CAT: 4 caches of 8 ways, at least 1 a "
+        "class; 8 classes of service; MBA: from 10 % in steps of 10; monitoring: llc_occupancy, "
+        "mbm_total_bytes, mbm_local_bytes of 64 groups"
+    )
+    amd = caches.isolation(found_of(read_info(tree_of(tmp_path / "amd", AMD))))
+    assert "L3 io_alloc disabled" in amd.found
+    counts = read_info(tree_of(tmp_path / "mon", EmulatedMachine(l3=None, rmids=8)))
+    assert "no CAT" in caches.isolation(found_of(counts)).found
+
+
+def test_doctor_tells_what_is_missing_and_what_mends_it() -> None:
+    unmounted = caches.isolation(found_of(CacheInfo(), mounted=False))
+    assert (unmounted.level, unmounted.mend) == (
+        Level.NOTE,
+        "mount -t resctrl resctrl /sys/fs/resctrl",
+    )
+    nothing = caches.isolation(found_of(CacheInfo(), mounted=False, supported=False))
+    assert "emulated only" in nothing.found
+    broken = caches.isolation(found_of(CacheInfo(), trouble="resctrl in x: cannot read y"))
+    assert broken.found == "resctrl in x: cannot read y"
+
+
+def test_doctor_tells_which_ways_dma_fills() -> None:
+    cache = {0: LastLevelCache(0, 11 << 20, 11, frozenset({0}))}
+    read = io_ways(CacheInfo(), cache, INTEL, lambda _: 0x600)
+    assert caches.dma(found_of(CacheInfo(), read, caches=cache)).found.endswith("L3 0 ██·········")
+    assumed = io_ways(CacheInfo(), cache, INTEL, lambda _: None)
+    told = caches.dma(found_of(CacheInfo(), assumed, caches=cache))
+    assert (told.level, told.mend) == (Level.NOTE, "modprobe msr")
+    assert caches.dma(found_of(CacheInfo())).found == "nothing is known"
+
+
+# --------------------------------------------------------------- unis config
+
+NIC = {"kind": "port", "device": "0000:03:00.0"}
+FILE = small(traffic={"source": NIC, "sink": NIC})
+
+
+def planned(io: IoCache | None, file: dict[str, object] = FILE) -> Plan:
+    chain = LoadedChain(Path("/somewhere/chain.yaml"), ChainFile.model_validate(file))
+    return make_plan(chain, EIGHT_CPUS, (), places, known=Known(io=io))
+
+
+def test_queues_of_nics_are_held_against_the_ways_for_io() -> None:
+    of = planned(IoCache(2 << 20, "DMA fills two ways"))
+    assert of.dma
+    assert (of.dma.fits, of.dma.best, of.dma.leaky) == (1310, 512, True)
+    (note,) = (note for note in of.notes if note.startswith("NICs"))
+    assert "1310 frames of 1518 B, and 2048 can be under way" in note
+    assert "queues of 512 descriptors would fit, not of 1024" in note
+    assert json.loads(json.dumps(of.as_dict()))["dma"]["ports"] == ["0000:03:00.0"]
+
+
+def test_queues_that_fit_need_no_note() -> None:
+    of = planned(IoCache(64 << 20, "DMA fills two ways"))
+    assert of.dma
+    assert (of.dma.leaky, of.notes) == (False, ())
+
+
+@pytest.mark.parametrize("io", [None, IoCache(0, "no ways for DMA are known")])
+def test_where_the_ways_are_not_known_nothing_is_claimed(io: IoCache | None) -> None:
+    of = planned(io)
+    assert of.dma
+    assert (of.dma.fits, of.dma.leaky) == (None, False)
+    assert of.dma.why.endswith("not bounded")
+
+
+def test_without_nics_there_is_nothing_to_say() -> None:
+    assert planned(IoCache(1, ""), small()).dma is None
+
+
+def test_config_tells_of_nics(tmp_path: Path) -> None:
+    file = tmp_path / "nic.yaml"
+    file.write_text(json.dumps(FILE))
+    code, text = run("config", file)
+    assert code == 0, text
+    assert "NICs 0000:03:00.0: queues of 1024 descriptors" in text
+
+
+def test_the_engine_s_queues_are_as_long_as_the_plan_thinks() -> None:
+    source = (built.clone() / "engine" / "platform" / "eth_port.cc").read_text()
+    (said,) = re.findall(r"kDescriptors = (\d+);", source)
+    assert int(said) == dma.QUEUE_DESCRIPTORS
