@@ -123,6 +123,9 @@ def test_where_no_way_is_free_the_overlap_is_told() -> None:
 def test_who_grows_waits_until_another_has_shrunk() -> None:
     done = writes({"a": 0b0011, "b": 0b1100}, {"a": 0b0001, "b": 0b1110})
     assert [(write.name, write.mask) for write in done] == [("a", 0b0001), ("b", 0b1110)]
+    # Also where there is room already: first everybody gives up what he shall not keep.
+    done = writes({"a": 0b00011, "b": 0b11000}, {"a": 0b00111, "b": 0b01000})
+    assert [write.name for write in done] == ["b", "a"]
 
 
 @given(
