@@ -300,6 +300,18 @@ def test_a_group_that_vanishes_while_it_is_written(tmp_path: Path) -> None:
     assert tasks(tree, "unis-fw") == [100, 101]
 
 
+def test_a_group_that_vanishes_while_it_is_undone(tmp_path: Path) -> None:
+    tree, kept = tree_of(tmp_path), Kept()
+    before = picture(tree)
+    of = planned(tree, {"fw": Want(4), "nat": Want(6)})
+    record = apply(of, tree, kept, threads=threads_of(of)).record
+    tree.inject(Fault("read", "unis-fw/tasks", vanish=True))
+    (told,) = undo(tree, record)
+    assert told.endswith("cannot read unis-fw/tasks: No such file or directory")
+    assert undo(tree, record) == []
+    assert picture(tree) == before
+
+
 def test_classes_that_a_stranger_used_up(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     of = planned(tree, {"fw": Want(4), "nat": Want(6)})

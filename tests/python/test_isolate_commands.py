@@ -19,6 +19,7 @@ from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import INTEL, IoWays, io_ways
 from unis.isolate.look import Found, look
 from unis.isolate.plan import plan
+from unis.isolate.sight import see
 from unis.isolate.wants import Want
 from unis.plan import dma
 from unis.plan.dma import IoCache
@@ -69,6 +70,13 @@ def test_without_resctrl_there_is_a_sentence() -> None:
     code, text = run("cache", "show")
     assert code == 2
     assert "resctrl is not mounted" in text
+
+
+def test_a_machine_that_only_counts_is_shown(tmp_path: Path) -> None:
+    tree = tree_of(tmp_path, EmulatedMachine(l3=None, rmids=8))
+    tree.make("mon_groups/m")
+    (root,) = see(tree, NOBODY).classes
+    assert ([part.name for part in root.parts], root.occupancy) == (["m"], {0: None})
 
 
 # --------------------------------------------------------------- unis doctor

@@ -70,6 +70,8 @@ def apply(
     ours = {*record.made, *record.before.groups, *(one.name for one in plan.classes), ""}
     seats = _seats(plan, threads or {})
     now = _state(tree, ours, seats)
+    if not (plan.io_alloc or record.before.io_alloc):
+        now = replace(now, io_alloc={})  # I/O's ways are somebody else's matter
     noted = _noted(plan, record, now, seats)
     keep(noted)
     try:
@@ -86,18 +88,21 @@ def apply(
 def undo(tree: Tree, record: Record) -> list[str]:
     """Puts back what `record` has; what could not be, as sentences. Can be done again."""
     record = _of(tree, record)
-    there = control_groups(tree)
-    groups = {
-        name: state for name, state in record.before.groups.items() if not name or name in there
-    }
-    problems = [
-        f"the group {name} is gone, which was there before us"
-        for name in sorted({*record.before.groups} - {*groups})
-    ]
-    ours = [name for name in (*record.made, *groups) if name in there]
-    seats = {tid: _home(record, tid, there) for tid, at in read_seats(tree, ours).items() if at}
-    wanted = TreeState(groups, seats, record.before.io_alloc)
-    reach(tree, wanted, record.made, problems)
+    problems: list[str] = []
+    try:
+        there = control_groups(tree)
+        before = record.before.groups
+        groups = {name: of for name, of in before.items() if not name or name in there}
+        problems += [
+            f"the group {name} is gone, which was there before us"
+            for name in sorted({*before} - {*groups})
+        ]
+        ours = [name for name in {*record.made, *groups} if name in there]
+        seats = {tid: _home(record, tid, there) for tid in read_seats(tree, ours)}
+        wanted = TreeState(groups, seats, record.before.io_alloc)
+        reach(tree, wanted, record.made, problems)
+    except TreeError as error:  # a group went while it was looked at
+        problems.append(str(error))
     return problems
 
 

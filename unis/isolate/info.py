@@ -111,7 +111,7 @@ def _way_bytes(tree: Tree, schemata: Mapping[str, Mapping[int, int]]) -> dict[st
     if not schemata:
         return {}
     found: dict[str, dict[int, int]] = {}
-    for line in tree.read("size").splitlines():
+    for line in _said(tree, "size", "").splitlines():
         name, _, values = line.partition(":")
         masks = schemata.get(name.strip(), {})
         if name.strip() in CACHES:

@@ -130,7 +130,7 @@ class _Way:
                     )
                 if write.overlaps:
                     self.told.append(
-                        f"{write.name or 'the root'} overlapped another class for a moment: no way "
+                        f"{_called(write.name)} overlapped another class for a moment: no way "
                         f"of {part[0]} {domain} was free"
                     )
 
@@ -225,3 +225,7 @@ def _class(place: str) -> str:
     """The control group of a place for threads."""
     first, _, _ = place.partition("/")
     return "" if first == MON_GROUPS else first
+
+
+def _called(name: str) -> str:
+    return "I/O" if name == _IO else name or "the root"

@@ -5,9 +5,17 @@ from typing import Any
 
 from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import IoWays
-from unis.isolate.record import read_group
+from unis.isolate.record import GroupState, read_group
 from unis.isolate.schemata import Schemata
-from unis.isolate.tree import MON_GROUPS, Tree, TreeError, control_groups, inside, tasks
+from unis.isolate.tree import (
+    MON_GROUPS,
+    Tree,
+    TreeError,
+    control_groups,
+    inside,
+    monitor_groups,
+    tasks,
+)
 
 OCCUPANCY = "llc_occupancy"
 
@@ -86,7 +94,10 @@ def see(tree: Tree, io: IoWays) -> Sight:
 
 
 def _class(tree: Tree, info: CacheInfo, name: str) -> ClassSeen:
-    state = read_group(tree, name)
+    if info.caches or info.bandwidth:
+        state = read_group(tree, name)
+    else:  # a machine that only counts has no masks
+        state = GroupState({}, monitors=tuple(monitor_groups(tree, name)))
     paths = {one: inside(name, f"{MON_GROUPS}/{one}") for one in state.monitors}
     parts = [
         Part(one, len(tasks(tree, path)), _occupancy(tree, info, path))
