@@ -156,7 +156,9 @@ def test_what_was_disturbed_is_measured_anew() -> None:
     again = Known(PROFILES["lpm"])
     measure(MEASURED, again, spoilt.undisturbed(), silent, silent)
     assert again.asked == [("load", 55)]
-    assert any("disturbed: in 1 of" in remark for remark in result(MEASURED, spoilt, ABOUT).remarks)
+    found = result(MEASURED, spoilt, ABOUT)
+    assert any("disturbed: in 1 of" in remark for remark in found.remarks)
+    assert found.source.startswith("disturbed; ")
 
 
 OTHER = '{"what": {"function": "y"}, "mpps": {"value": 1}}'

@@ -164,5 +164,10 @@ def _tell(found: Profiled) -> None:
     for told in [*found.remarks, *(doubt for curve in curves for doubt in curve.doubts)]:
         err.print(told, markup=False, style="yellow", soft_wrap=True)
     off = max(curve.may_be_off for curve in curves)
-    between = f"is off by more than {off:.1%}" if off < 1 else "can be ruled out"
-    say(f"{found.name}: {found.measurements} measurements; between them no curve {between}")
+    if not all(curve.shaped for curve in curves):
+        between = "what was measured is of no such shape, so between the points may be anything"
+    elif off >= 1:
+        between = "it varies by so much that between the points may be anything"
+    else:
+        between = f"between them no curve of this shape is off by more than {off:.1%}"
+    say(f"{found.name}: {found.measurements} measurements; {between}")

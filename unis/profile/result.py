@@ -120,6 +120,7 @@ def result(wish: Wish, kept: Kept, about: About, modelled: Modelled | None = Non
     latency_fit = fit(latency.readings, Shape.CONVEX, LATENCIES)
     loads, lost_remarks = _borne(latency, latency_fit)
     measured = [kept.mpps, *kept.shares.values(), *kept.latencies.values()]
+    disturbed = _disturbed(measured)
     day = datetime.datetime.fromtimestamp(kept.began, datetime.UTC).date()
     remarks = [
         *_limits(kept, about),
@@ -127,7 +128,7 @@ def result(wish: Wish, kept: Kept, about: About, modelled: Modelled | None = Non
         *(throughput_fit.remarks if throughput_fit else ()),
         *latency_fit.remarks,
         *lost_remarks,
-        *_disturbed(measured),
+        *disturbed,
     ]
     found = Profiled(
         name=about.name,
@@ -137,7 +138,8 @@ def result(wish: Wish, kept: Kept, about: About, modelled: Modelled | None = Non
         p95_us_by_percent_of_load={load: float(f"{us:.3g}") for load, us in loads.items()},
         throughput_by_ways=how,
         source=(
-            f"{about.told}; {about.traffic}, rings of {kept.slots}; throughput by ways {how}, the "
+            f"{'disturbed; ' * bool(disturbed)}{about.told}; {about.traffic}, rings of "
+            f"{kept.slots}; throughput by ways {how}, the "
             f"rest measured {day} on {about.place}; {about.build}"
         ),
         remarks=remarks,
@@ -205,7 +207,7 @@ def _disturbed(readings: Sequence[Reading]) -> list[str]:
         return []
     return [
         f"disturbed: in {bad} of {len(readings)} measurements something else had the CPUs most of "
-        "the time; latencies are too long and are measured anew by the next call"
+        "the time: do not plan with it; the next call measures these anew"
     ]
 
 
