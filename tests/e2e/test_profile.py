@@ -43,6 +43,8 @@ def test_a_function_is_profiled_and_planned_with(
     assert profile.latency_us[0][0] == 0.1
     assert "macswap --cost 4000; 64 B, 256 flows" in profile.source
     assert "source and sink were the limit" not in said
+    # Where the caches are not told, as in some virtual machines, it says so.
+    assert "throughput by ways modelled" in profile.source or "not modelled: " in said
     (kept,) = cache.glob("slow-*.json")
     readings = json.loads(kept.read_text())
     assert {"10.0", "55.0", "100.0"} <= set(readings["latencies"])

@@ -111,8 +111,13 @@ class About:
     cost_ns: float | None  # a packet, of all functions, each measured alone
 
 
-def result(wish: Wish, kept: Kept, about: About, modelled: Modelled | None = None) -> Profiled:
-    """Of all that was measured. ImpossibleProfileError if that is no profile."""
+def result(
+    wish: Wish, kept: Kept, about: About, modelled: Modelled | str = "no model was asked"
+) -> Profiled:
+    """Of all that was measured; throughput by ways, where it was not, of a model, or why of none.
+
+    ImpossibleProfileError if that is no profile.
+    """
     if kept.mpps is None or not kept.mpps.value > 0:
         raise ImpossibleProfileError("nothing passes")
     throughput, latency = wish.curves(kept)
@@ -152,7 +157,7 @@ def result(wish: Wish, kept: Kept, about: About, modelled: Modelled | None = Non
 
 
 def _shares(
-    curve: Curve | None, modelled: Modelled | None, ways: int
+    curve: Curve | None, modelled: Modelled | str, ways: int
 ) -> tuple[list[float], str, list[str], Fit | None]:
     """By ways: measured if they were, else modelled, else next to nothing but with all of them."""
     if curve is not None:
@@ -162,13 +167,14 @@ def _shares(
         )
         values = [min(1.0, smooth.at(x)) for x in curve.axis.points()]
         return values, "measured", [], found
-    if modelled is not None:
+    if isinstance(modelled, Modelled):
         remark = f"throughput by ways is modelled, not measured: {modelled.source}"
         return [min(1.0, share) for share in modelled.shares], "modelled", [remark], None
     count = max(1, ways)
     remark = (
-        f"this machine lets nobody set cache ways, so what passes with fewer than {count} is not "
-        "known; a plan counts on next to nothing there: profile it where there is CAT (resctrl)"
+        f"what passes with fewer than {count} ways is not known, and a plan counts on next to "
+        "nothing there: this machine lets nobody set cache ways (CAT, resctrl), and it is not "
+        f"modelled: {modelled}"
     )
     return [_NEXT_TO_NOTHING] * (count - 1) + [1.0], "unknown", [remark], None
 

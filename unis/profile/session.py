@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from unis import built, version
+from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.profile.curve import Method
 from unis.profile.machine import EngineLook, OnMachine, Ways
+from unis.profile.modelled import modelled
 from unis.profile.place import this_place
 from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
@@ -39,12 +41,10 @@ class Session:
         subject: Subject,
         settings: Settings,
         ways: Ways | None = None,
-        modelled: Modelled | None = None,
     ) -> None:
-        """`ways`: what sets cache ways, where the machine can; else `modelled` may tell."""
+        """`ways`: what sets cache ways, where the machine can; else the cache model tells."""
         self._settings = settings
         self._ways = ways
-        self._modelled = modelled
         self._machine = Machine.this()
         self._place = this_place(len(self._machine.cpus))
         plan = plan_chain(subject.chain, self._machine)
@@ -70,7 +70,16 @@ class Session:
             kept = self._measured(report)
         elif kept.mpps:
             report(f"all of it was measured before: {self.store.file} (--again measures anew)")
-        return result(self.wish, kept, self._about(), self._modelled)
+        modelled = "it is measured" if self._ways else self._model(report)
+        return result(self.wish, kept, self._about(), modelled)
+
+    def _model(self, report: Callable[[str], None]) -> Modelled | str:
+        """Throughput by ways, or why it cannot be modelled either."""
+        report("throughput by ways: modelled, for nobody can set them here")
+        try:
+            return modelled(plan_chain(self._of_kept().chain, self._machine), self._count)
+        except UnisError as error:
+            return str(error)
 
     def _measured(self, report: Callable[[str], None]) -> Kept:
         def measured(run: Run) -> Kept:

@@ -1,0 +1,70 @@
+"""Throughput by ways of the cache model, for what it knows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.python.planned import places, planned, small
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
+from unis.plan.machine import Machine
+from unis.plan.model import Plan
+from unis.plan.planner import make_plan
+from unis.profile import modelled as of
+from unis.profile.cache_model import CacheProfile
+from unis.profile.machine_caches import PAPER, Caches
+from unis.profile.references import Flows, Recorded, RecordingError, Subject
+
+
+def one(tmp_path: Path, *args: str, **source: object) -> Plan:
+    data = small(
+        traffic={"source": {"kind": "synthetic", **source}},
+        functions={"fw": {"program": "sh", "args": [*args]}},
+        chains={"c": {"path": ["fw"]}},
+    )
+    chain = LoadedChain(tmp_path / "chain.yaml", ChainFile.model_validate(data))
+    return make_plan(chain, Machine(frozenset(range(8))), (), places)
+
+
+def test_chains_and_captures_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="not chains"):
+        of.modelled(planned(small()), 16)
+    plan = one(tmp_path)
+    capture = {"kind": "pcap", "file": "x.pcap"}
+    file = ChainFile.model_validate(small(traffic={"source": capture}))
+    with pytest.raises(RecordingError, match="not captures"):
+        of.modelled(replace(plan, traffic=file.traffic), 16)
+
+
+def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program, arguments with the files of the chain file's folder, and as many flows."""
+    (tmp_path / "rules").write_text("allow * * * * *\n")
+    asked: list[tuple[Subject, Flows]] = []
+
+    def record(subject: Subject, flows: Flows) -> Recorded:
+        asked.append((subject, flows))
+        return Recorded("sh", tmp_path / "refs", flows.total, flows.flows)
+
+    def profiled(_: Recorded, caches: Caches) -> CacheProfile:
+        misses = tuple(float(20 - ways) for ways in range(20))
+        none = (0.0,) * 20
+        return CacheProfile(
+            name="sh", caches=caches, packets=1, instructions=100, references=50, l2_hits=10,
+            llc_references=20, io_hits=0, misses=misses, port_misses=none, written_back=none,
+            device_spills=0, occupancy_lines=(0,) * 20,
+        )  # fmt: skip
+
+    monkeypatch.setattr(of, "record", record)
+    monkeypatch.setattr(of, "cache_profile", profiled)
+    monkeypatch.setattr(of, "read_caches", lambda: PAPER)
+    found = of.modelled(one(tmp_path, "--rules", "rules", "-v", flows=50_000), 18)
+    ((subject, flows),) = asked
+    rules = (tmp_path / "rules").resolve()
+    assert subject.program.name == "sh"
+    assert subject.arguments == ("--rules", str(rules), "-v")
+    assert subject.files == (rules,)
+    assert flows == Flows(50_000, 150_000)
+    assert len(found.shares) == 18
+    assert list(found.shares) == sorted(found.shares)
+    assert "cache of 20 ways simulated" in found.source

@@ -1,0 +1,43 @@
+"""Throughput by cache ways where nobody can set them: of the cache model (docs/cache-model.md)."""
+
+from pathlib import Path
+
+from unis.plan.model import FunctionPlan, Plan
+from unis.profile.cache_model import cache_profile, share_by_ways
+from unis.profile.machine_caches import read_caches
+from unis.profile.references import Flows, RecordingError, Subject, record
+from unis.profile.result import Modelled
+
+_PACKETS = 100_000  # recorded at least, and so many a flow
+_A_FLOW = 3
+
+
+def modelled(plan: Plan, ways: int) -> Modelled:
+    """Of that with the whole cache, with 1 to `ways`. UnisError where it cannot be modelled."""
+    if len(plan.functions) != 1:
+        raise RecordingError("the cache model knows single functions, not chains")
+    flows = getattr(plan.traffic.source, "flows", None)
+    if flows is None:
+        raise RecordingError("the cache model knows synthetic traffic, not captures")
+    traffic = Flows(flows, max(_PACKETS, _A_FLOW * flows))
+    recorded = record(_subject(plan.functions[0]), traffic)
+    caches = read_caches()
+    shares = share_by_ways(cache_profile(recorded, caches))
+    source = (
+        f"cache of {caches.llc.ways} ways simulated on the references of the program to packets of "
+        f"64 B of {flows} flows, latencies assumed"
+    )
+    return Modelled(shares[:ways], source)
+
+
+def _subject(function: FunctionPlan) -> Subject:
+    """The files that its arguments name by their full paths, for it is recorded elsewhere."""
+    words = [_found(function, word) for word in function.words]
+    files = tuple(path for word, path in words if path is not None)
+    arguments = tuple(str(path) if path else word for word, path in words)
+    return Subject(function.program.name, function.program, arguments, files)
+
+
+def _found(function: FunctionPlan, word: str) -> tuple[str, Path | None]:
+    path = function.cwd / word
+    return word, path.resolve() if word and path.is_file() else None
