@@ -204,6 +204,17 @@ def test_no_more_is_told_apart_than_it_varies() -> None:
     assert len(trace(Axis(1, 17), Shape.CONCAVE, exact).readings) > 3
 
 
+def test_an_end_that_varies_hides_no_bend() -> None:
+    """At full load latency is anything; below it is known well."""
+
+    def queue(load: float) -> Reading:
+        return Reading(80, 200) if load == 100 else Reading(2 / (1 - load / 100), 0.01)
+
+    curve = trace(LOADS, Shape.CONVEX, queue)
+    assert {55, 75, 90, 95} <= {*curve.readings}
+    assert curve.at(90) == pytest.approx(20)
+
+
 @pytest.mark.parametrize(("axis", "points"), [(Axis(5, 5), [5]), (Axis(5, 6), [6, 5])])
 def test_short_axes(axis: Axis, points: list[float]) -> None:
     measured = Measured(lambda x: x)

@@ -140,7 +140,7 @@ def test_patience_ends_and_is_told() -> None:
             yield sample
 
     found = reading(samples(), 4)
-    assert len(seen) == 8
+    assert len(seen) == 12
     assert found.disturbed == 1
     assert found.value == 5
 

@@ -191,9 +191,13 @@ class _Tracer:
             yield from self._check(at, most)
 
     def _is_off(self, least: int, at: int, most: int) -> bool:
-        """Whether a straight line misses it by more than the tolerance, and than it varies."""
-        above, noise = against(self._point(least), self._point(at), self._point(most))
-        value = self._known[at].value
+        """Whether a straight line misses it by more than the tolerance, and than it varies.
+
+        How much the ends vary does not count: where one does, as latency at full load, points
+        between that are known better tell more.
+        """
+        above, _ = against(self._point(least), self._point(at), self._point(most))
+        value, noise = self._known[at].value, self._known[at].spread
         if abs(above) <= (self._method.tolerance + ROUNDING) * value:
             return False
         if abs(above) > noise:

@@ -16,10 +16,11 @@ from unis.profile.bounds import Reading
 from unis.runtime.errors import RunFailedError
 
 # Beyond these a window is disturbed.
-_WAITED = 0.02  # of the time: source, sink and scheduler were kept from their CPU
+_WAITED = 0.03  # of the time: source, sink and scheduler were kept from their CPU
 _STOLEN = 0.02  # of the CPUs' time, by a hypervisor
+_BESIDE = 0.5  # a window beside it tells the load only, and is disturbed half as soon
 _OFF = 0.02  # a load that turned out to be another, because the machine changed its speed
-_PATIENCE = 2  # times as many windows, at most
+_PATIENCE = 3  # times as many windows, at most
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def latency(look: Look, load: float, rounds: int) -> Reading:
             passes = (before.taken_mpps + after.taken_mpps) / 2
             if window.p95_us is not None and passes > 0:
                 off = abs(asked / passes - load) / load
-                worst = max(off / _OFF, *(one.disturbance for one in (before, window, after)))
+                beside = _BESIDE * max(before.disturbance, after.disturbance)
+                worst = max(off / _OFF, window.disturbance, beside)
                 yield Sample(window.p95_us, worst, window.lost - (before.lost + after.lost) / 2)
             else:
                 yield Sample(0.0, float("inf"))
