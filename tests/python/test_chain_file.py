@@ -234,6 +234,10 @@ def test_service_level_objectives(
     )
     assert goals
     assert goals.p95_ns == p95_ns
+    found: Any = goals.model_dump(by_alias=True)
+    for key in goals.key:
+        found = found[key]
+    assert found == goals.latency
     assert (goals.reserved.most_pps if goals.reserved else None) == most_pps
 
 

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "unis"
 # What stands behind may import what stands before.
 LAYERS = [
     "v1", "errors", "built", "engine", "chain", "slo", "isolate", "links", "workload", "plan",
-    "runtime", "simulate", "measure", "profile", "report", "bench", "cli",
+    "runtime", "simulate", "measure", "profile", "agent", "report", "bench", "cli",
 ]  # fmt: skip
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "v1" not in path.parts]
 

@@ -45,7 +45,18 @@ class Goals(Part):
     """Throughput too: `unis admit` sets aside what it needs."""
 
     @property
-    def p95_ns(self) -> float:
-        """The latency, ns."""
+    def latency(self) -> str:
+        """The latency, as the file has it."""
         part = self.reserved or self.on_demand or self
-        return in_ns(part.p95_latency or "")
+        return part.p95_latency or ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Where that stands, below `slo`."""
+        part = "reserved" if self.reserved else "on-demand" if self.on_demand else ""
+        return (part, "p95_latency") if part else ("p95_latency",)
+
+    @property
+    def p95_ns(self) -> float:
+        """The same, ns."""
+        return in_ns(self.latency)

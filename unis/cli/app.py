@@ -36,6 +36,7 @@ _COMMANDS = {
     "plan": ("plan_command", "plan", _PROMISE),
     "admit": ("admit_command", "admit", _PROMISE),
     "cluster": ("cluster_group", "cluster", _PROMISE),
+    "agent": ("agent_command", "agent", _PROMISE),
     "cache": ("cache_command", "cache", _ABOUT),
     "doctor": ("about_commands", "doctor", _ABOUT),
     "schema": ("about_commands", "schema", _ABOUT),

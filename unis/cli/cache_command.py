@@ -11,8 +11,6 @@ from unis.cli.select import JsonOption
 from unis.cli.terminal import errors_told, out
 
 if TYPE_CHECKING:
-    from unis.isolate.emulated import EmulatedTree
-    from unis.isolate.look import Found
     from unis.isolate.schemata import Schemata
     from unis.isolate.sight import Sight
 
@@ -41,32 +39,15 @@ def show(
 
     Example: unis cache show
     """
-    from unis.isolate.info import read_info
-    from unis.isolate.io_ways import io_ways
-    from unis.isolate.look import look
+    from unis.cli.trees import tree_of_this_machine
     from unis.isolate.sight import see
-    from unis.isolate.tree import kernel_tree
 
     with errors_told():
-        found = look()
-        if emulated:
-            tree = _emulated(found)
-            sight = see(tree, io_ways(read_info(tree), {}, ""))
-        else:
-            sight = see(kernel_tree(), found.io)
+        sight = see(*tree_of_this_machine(emulated=emulated))
     if as_json:
         out.print_json(json.dumps(sight.as_dict()))
         return
     _print(sight)
-
-
-def _emulated(found: Found) -> EmulatedTree:
-    from unis.isolate.emulated import EmulatedTree, emulates
-    from unis.isolate.emulated_machine import like
-    from unis.runtime.directory import emulated_resctrl
-
-    folder = emulated_resctrl()
-    return EmulatedTree(folder, None if emulates(folder) else like(found.caches))
 
 
 def _print(sight: Sight) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,6 +77,51 @@ def release(
         if of.online.due:
             of.online.learn()
     out.print(f"released: {', '.join(names)}", markup=False)
+
+
+@cluster.command()
+def heed(
+    file: FileArgument,
+    report: Annotated[Path, typer.Argument(help="What agents told: `unis agent --report`.")],
+    book: BookOption = None,
+) -> None:
+    """Give promises on demand the further instances that agents ask for.
+
+    Each is on another server, which has a core left that is leased on demand. What was acted on is
+    not again. Exits with 1 if there is no room for one.
+
+    Example: unis cluster heed examples/slo/cluster.yaml report.jsonl
+    """
+    from unis.slo.placement import Refusal
+
+    with errors_told(), opened_cluster(file, book) as of:
+        asked = [event for event in _events(report) if event.time > of.heeded]
+        given = [of.another(event.promise) for event in asked if event.kind == "more-instances"]
+        of.heeded = max((event.time for event in asked), default=of.heeded)
+    for one in given:
+        if isinstance(one, Refusal):
+            err.print(f"refused: {one.why}", markup=False, style="red", soft_wrap=True)
+        else:
+            out.print(f"{one.name}: on {one.server} {one.number}", markup=False)
+    if not given:
+        out.print("No agent asks for another instance.", markup=False)
+    if any(isinstance(one, Refusal) for one in given):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True)
+class _Event:
+    time: float
+    kind: str
+    promise: str
+
+
+def _events(report: Path) -> list[_Event]:
+    try:
+        lines = [json.loads(line) for line in report.read_text().splitlines() if line.strip()]
+        return [_Event(float(of["time"]), of["kind"], of["promise"]) for of in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise fail(f"{report} is no report of an agent: {error!r}") from None
 
 
 @cluster.command()

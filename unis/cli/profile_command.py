@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,9 @@ from unis.errors import EXIT_FAILED
 from unis.runtime.errors import InterruptedRunError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unis.profile.machine import Ways
     from unis.profile.result import Profiled
     from unis.profile.session import Session
     from unis.profile.subject import Subject
@@ -97,8 +101,10 @@ def nf(
         if output:
             writable(output)
         subject = _subject(target, arguments, size, flows, pcap, name, is_file=is_file)
-        session = Session(subject, Settings(Method(near, careful), rounds, window, ways))
-        found = _profiled(session, again=again)
+        settings = Settings(Method(near, careful), rounds, window, ways)
+        with _cache_ways(min(subject.chain.file.cpus)) as of_cpu:
+            session = Session(subject, settings, of_cpu)
+            found = _profiled(session, again=again)
     if output:
         write_result(output, found.yaml())
     if as_json:
@@ -108,6 +114,22 @@ def nf(
     _tell(found)
     if output:
         say(str(output))
+
+
+@contextmanager
+def _cache_ways(cpu: int) -> Iterator[Ways | None]:
+    """None where this machine cannot allocate its cache: then a model says what ways do."""
+    from unis.isolate.look import look
+    from unis.isolate.tree import KernelTree
+    from unis.profile.cpu_ways import ways_of_cpu
+
+    found = look()
+    domain = found.domain_of(cpu)
+    if not found.mounted or not found.info.of_level("L3") or domain is None:
+        yield None
+        return
+    with ways_of_cpu(KernelTree(), found.io, cpu, domain) as ways:
+        yield ways
 
 
 def _tolerance(text: str) -> float:

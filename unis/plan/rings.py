@@ -106,7 +106,7 @@ def goal_problems(
         now, can = (delays.of(name, of) * _MARGIN / NS_PER_US for of in (slots, least))
         if fixed:
             said = (
-                f"a p95 latency of {goal.p95_latency} will not be kept: about {now:.3g} µs is to "
+                f"a p95 latency of {goal.latency} will not be kept: about {now:.3g} µs is to "
                 f"be expected with {', '.join(fixed)}"
             )
             if can < now:
@@ -115,13 +115,13 @@ def goal_problems(
             can * NS_PER_US <= _DOUBT * goal.p95_ns and delays.lost(name, least) < _MOSTLY_LOST
         ):
             said = (
-                f"a p95 latency of {goal.p95_latency} may be missed: about {can:.3g} µs is to be "
+                f"a p95 latency of {goal.latency} may be missed: about {can:.3g} µs is to be "
                 f"expected with rings of {least[name]} slots, the shortest; or less, for packets "
                 "often cost less in a chain than alone"
             )
         else:
             said = (
-                f"a p95 latency of {goal.p95_latency} cannot be met: about {can:.3g} µs can, with "
+                f"a p95 latency of {goal.latency} cannot be met: about {can:.3g} µs can, with "
                 f"rings of {least[name]} slots, the shortest; fewer or cheaper functions on its "
                 "CPUs, or shorter memifs, would help"
             )
@@ -132,7 +132,7 @@ def goal_problems(
         if fixed or assumed or in_doubt:
             notes.append(f"chain {name}: {said}")
         else:
-            problems.append(Problem(("chains", name, "slo", "p95_latency"), said))
+            problems.append(Problem(("chains", name, "slo", *goal.key), said))
     return notes, problems
 
 
@@ -258,7 +258,7 @@ def _explained(
         if "assumed" in choice.why:
             why += f" ({choice.why.partition('; so')[0]})"
     if goal:
-        why += f"; p95 {p95_us:.0f} µs to be expected at full load, goal {goal.p95_latency}"
+        why += f"; p95 {p95_us:.0f} µs to be expected at full load, goal {goal.latency}"
     return RingChoice(slots[name], why, p95_us)
 
 

@@ -50,7 +50,9 @@ def reference_arguments() -> dict[str, list[str]]:
     """Those with which a function of ours is profiled if no others are given."""
     examples = built.examples_directory()
     return {
+        "dpi": ["--rules", str(examples / "dpi.rules")],
         "firewall": ["--rules", str(examples / "firewall.rules")],
+        "ipsec": ["--policy", str(examples / "ipsec.policy")],
         "macswap": ["--cost", "medium"],
         "monitor": ["--top", "0"],
         "nat": ["--public", "192.0.2.1"],

@@ -139,6 +139,14 @@ def emulated_resctrl() -> Path:
     return base_directory() / "resctrl"
 
 
+def agent_folder(name: str) -> Path:
+    """Where the agent of a server keeps its notes, made if need be. LaunchError: it is not ours."""
+    path = base_directory() / "agents" / name
+    for folder, mode in ((path.parents[1], 0o755), (path.parent, 0o755), (path, 0o700)):
+        own_directory(folder, mode)
+    return path
+
+
 def runs_directory() -> Path:
     """The folders of the runs."""
     return base_directory() / "runs"

@@ -60,6 +60,7 @@ class Book(_Part):
     reserved: dict[str, ReservedEntry] = Field(default={})
     on_demand: dict[str, OnDemandEntry] = Field(default={})
     learned: LearnedEntry = LearnedEntry()
+    heeded: float = 0.0  # seconds since 1970: agents' reports until then were acted on
 
 
 def booked(cluster: Cluster) -> Book:
@@ -95,6 +96,7 @@ def booked(cluster: Cluster) -> Book:
             since=tuple((kind, tuple(counts.items())) for kind, counts in learned.since.items()),
             changes=learned.changes,
         ),
+        heeded=cluster.heeded,
     )
 
 
@@ -108,6 +110,7 @@ def opened(book: Book, cluster: Cluster) -> None:
         if of.server not in {server.name for server in cluster.servers}:
             raise ValueError(f"{name} is on {of.server} {of.number}, which there is not")
         cluster.on_demand[name] = OnDemand(name, of.function, of.p95_us, of.server, of.number)
+    cluster.heeded = book.heeded
     learned = book.learned
     most = max(server.places for server in cluster.online.servers)
     cluster.online.learned = Learned(

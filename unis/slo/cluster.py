@@ -38,6 +38,7 @@ class Cluster:
     leases: Mapping[str, tuple[int, int]]  # cores and ways on demand
     online: Online
     on_demand: dict[str, OnDemand] = field(default_factory=dict)
+    heeded: float = 0.0  # seconds since 1970: agents' reports until then were acted on
 
     def reserve(self, slo: Slo) -> Admitted | Refusal:
         """A promise of throughput within a latency."""
@@ -64,7 +65,7 @@ class Cluster:
         return self.on_demand[name]
 
     def another(self, name: str) -> OnDemand | Refusal:
-        """One more instance of a promise on demand, `NAME..2` and so on, on a server without one."""
+        """One more instance of a promise on demand, `NAME..2` and so on, on another server."""
         first = self.on_demand.get(name.partition(MORE)[0])
         if first is None:
             return Refusal(name, f"{name}: is not promised on demand")

@@ -1,0 +1,264 @@
+"""The agent of one server (ResQ, section 5.3): applies classes, watches, divides, tells.
+
+Each `tick` brings the tree to what is wanted, whatever happened to it, so a write that was refused,
+a group that vanished, or an agent that was killed is mended by the next. What must survive is
+written before it is acted on. Classes stay when the agent ends; `release` takes them away.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from unis.agent.duties import Duties
+from unis.agent.fair import Seen, Shares, begin, divided
+from unis.agent.notes import Notes, NotesFile, OnDemandState
+from unis.agent.watch import Look, Watch
+from unis.errors import UnisError
+from unis.isolate.apply import apply, undo
+from unis.isolate.info import CacheInfo, read_info
+from unis.isolate.io_ways import IoWays
+from unis.isolate.plan import Plan, plan
+from unis.isolate.record import Record, strangers
+from unis.isolate.tree import Tree, TreeError, inside
+from unis.isolate.wants import GROUP_PREFIX, Want
+
+ON_DEMAND = "on-demand"  # the class of those who share
+_OCCUPANCY = "llc_occupancy"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How patient it is."""
+
+    settle: int = 3  # looks after a division before it is judged
+    patience: int = 3  # looks in a row with which a promise is broken, or kept again
+    lost: float = 0.02  # of the packets that came, from which on less than promised is too little
+    much: float = 0.5  # misses of the last-level cache by packet from which on more cache may help
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something to be told."""
+
+    kind: str  # broken, kept, more-instances, failed, mended, divided
+    promise: str  # empty: the server's
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """After a tick."""
+
+    plan: Plan | None  # that holds now; None: it could not be brought about
+    looks: Mapping[str, Look]
+    occupied: Mapping[str, float]  # ways, of those whose occupancy is counted
+    problem: str = ""
+
+
+class Agent:
+    """Of one server."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        watch: Watch,
+        notes: NotesFile,
+        io: IoWays,
+        tell: Callable[[Event], None],
+        settings: Settings | None = None,
+    ) -> None:
+        self._tree = tree
+        self._watch = watch
+        self._file = notes
+        self._notes = notes.read()
+        self._io = io
+        self._tell = tell
+        self._settings = settings or Settings()
+        self._problem = ""
+        self._plan: Plan | None = None
+
+    def tick(self, duties: Duties) -> Status:
+        """Looks, divides, applies. What the tree refuses is told, and tried again by the next."""
+        looks = self._watch.look(duties.chains)
+        occupied: dict[str, float] = {}
+        plan_now: Plan | None = None
+        problem = ""
+        try:
+            info = read_info(self._tree)
+            if self._plan:
+                occupied = self._occupied(info, self._plan)
+            self._judge(duties, looks)
+            self._divide(duties, looks, occupied, self._classes_left(info, duties))
+            plan_now = self._apply(duties, info, looks)
+        except UnisError as error:
+            problem = str(error)
+        if problem != self._problem:
+            mended = Event("mended", "", "classes are as they should be again")
+            self._tell(Event("failed", "", problem) if problem else mended)
+        self._problem = problem
+        self._plan = plan_now or self._plan
+        return Status(plan_now, looks, occupied, problem)
+
+    def release(self) -> list[str]:
+        """Takes all classes away, as if it had never been; what could not be, as sentences."""
+        problems = undo(self._tree, self._notes.record) if self._notes.record else []
+        if not problems:
+            self._keep(Notes())
+        return problems
+
+    # ------------------------------------------------------------------ watching
+
+    def _judge(self, duties: Duties, looks: Mapping[str, Look]) -> None:
+        """Which promises are broken, and for how many looks in a row."""
+        broken = dict(self._notes.broken)
+        for name, p95_us in duties.p95_us.items():
+            look = looks.get(name)
+            if look is None or look.p95_us is None:
+                continue  # no packet: nothing is broken, nor mended
+            before = broken.get(name, 0)
+            reserved = duties.reserved.get(name)
+            short = bool(
+                reserved
+                and reserved.mpps
+                and look.lost > self._settings.lost
+                and (look.mpps or 0.0) < reserved.mpps
+            )
+            if look.p95_us > p95_us or short:
+                broken[name] = max(1, before + 1)
+                if broken[name] == self._settings.patience:
+                    self._tell(Event("broken", name, _told(name, look, p95_us, short=short)))
+            elif before > 0:
+                # Kept again: counted downwards from below, so that one good look is not enough.
+                broken[name] = -1 if before >= self._settings.patience else 0
+            elif before < 0:
+                broken[name] = before - 1
+                if -broken[name] >= self._settings.patience:
+                    broken[name] = 0
+                    self._tell(Event("kept", name, f"{name} is kept again"))
+        self._keep(replace(self._notes, broken={of: n for of, n in broken.items() if n}))
+
+    def _is_broken(self, name: str) -> bool:
+        return self._notes.broken.get(name, 0) >= self._settings.patience
+
+    def _occupied(self, info: CacheInfo, of: Plan) -> dict[str, float]:
+        """Ways of the last-level cache, by function; none where it is not counted."""
+        if info.monitoring is None or _OCCUPANCY not in info.monitoring.features:
+            return {}
+        caches = info.of_level("L3")
+        way_bytes = caches[0].way_bytes if caches else {}
+        found: dict[str, float] = {}
+        for name, place in of.places.items():
+            try:
+                counts = [
+                    int(self._tree.read(inside(place, f"mon_data/mon_L3_{domain:02}/{_OCCUPANCY}")))
+                    / way_bytes[domain]
+                    for domain in info.monitoring.domains
+                    if way_bytes.get(domain)
+                ]
+            except (TreeError, ValueError):  # gone, or "Unavailable"
+                continue
+            if place and counts:
+                found[name] = max(counts)
+        return found
+
+    # ------------------------------------------------------------------ dividing
+
+    def _divide(
+        self,
+        duties: Duties,
+        looks: Mapping[str, Look],
+        occupied: Mapping[str, float],
+        classes: int,
+    ) -> None:
+        state = self._notes.on_demand
+        told = tuple(name for name in state.told if self._notes.broken.get(name))
+        state = replace(state, looks=state.looks + 1, told=told)
+        broken = [name for name in sorted(duties.on_demand) if self._is_broken(name)]
+        fresh = [name for name in broken if name not in told]
+        ways = duties.leased_ways if duties.on_demand else 0
+        if state.shares.members != frozenset(duties.on_demand) or state.shares.ways != ways:
+            state = OnDemandState(begin([*duties.on_demand], ways), told=told)
+        elif state.looks < self._settings.settle or not broken:
+            pass
+        elif state.done and fresh:
+            state = OnDemandState(begin([*duties.on_demand], ways), told=told)
+        elif not state.done:
+            seen = {
+                name: Seen(
+                    # Whose occupancy nobody counts is not known to need less.
+                    occupied.get(name, math.inf),
+                    name in broken,
+                    _misses_much(looks.get(name), self._settings.much),
+                )
+                for name in duties.on_demand
+            }
+            further = divided(state.shares, seen, classes)
+            if further is not None:
+                state = OnDemandState(further, told=told)
+                self._tell(Event("divided", "", f"on demand: {_classes_told(further)}"))
+            else:
+                for name in fresh:
+                    sentence = f"{name} needs another instance: no more can be had for it here"
+                    self._tell(Event("more-instances", name, sentence))
+                state = replace(state, done=True, told=(*told, *fresh))
+        self._keep(replace(self._notes, on_demand=state))
+
+    def _classes_left(self, info: CacheInfo, duties: Duties) -> int:
+        """For functions on demand, besides everybody's, those reserved, and strangers'."""
+        others = 1 + len(duties.reserved) + len(strangers(self._tree, self._ours()))
+        return max(1, info.num_closids - others)
+
+    def _ours(self) -> set[str]:
+        return {*self._notes.record.made} if self._notes.record else set()
+
+    # ------------------------------------------------------------------ applying
+
+    def _apply(self, duties: Duties, info: CacheInfo, looks: Mapping[str, Look]) -> Plan:
+        wants = _wants(duties, self._notes.on_demand)
+        ours = self._ours()
+        made = plan(
+            wants, info, self._io, default_ways=0,
+            strangers=strangers(self._tree, {*ours, *(GROUP_PREFIX + name for name in wants)}),
+            there=self._plan,
+        )  # fmt: skip
+        threads = {name: look.threads for name, look in looks.items() if name in made.places}
+        applied = apply(made, self._tree, self._keep_record, self._notes.record, threads)
+        self._keep_record(applied.record)
+        return made
+
+    def _keep_record(self, record: Record) -> None:
+        self._keep(self._notes.with_record(record))
+
+    def _keep(self, notes: Notes) -> None:
+        if notes != self._notes:
+            self._file.write(notes)
+            self._notes = notes
+
+
+def _wants(duties: Duties, state: OnDemandState) -> dict[str, Want]:
+    wants = {name: Want(l3=of.ways) for name, of in duties.reserved.items()}
+    for number, one in enumerate(state.shares.classes):
+        shared = f"{ON_DEMAND}-{number}" if len(one.members) > 1 else None
+        for at, name in enumerate(one.members):
+            wants[name] = Want(l3=0 if at else one.ways, share=shared)
+    return wants
+
+
+def _misses_much(look: Look | None, much: float) -> bool:
+    """Whose misses nobody counts may."""
+    return look is None or look.misses_per_packet is None or look.misses_per_packet >= much
+
+
+def _told(name: str, look: Look, p95_us: float, *, short: bool) -> str:
+    late = f"95 % of its packets take {look.p95_us:.0f} µs of {p95_us:g} µs promised"
+    if not short:
+        return f"{name} is broken: {late}"
+    return (
+        f"{name} is broken: it passes {look.mpps:.3g} Mpps, and {look.lost:.1%} of what comes is "
+        "lost before it"
+    )
+
+
+def _classes_told(shares: Shares) -> str:
+
+    return "; ".join(f"{', '.join(one.members)}: {one.ways} ways" for one in shares.classes)

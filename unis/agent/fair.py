@@ -1,0 +1,111 @@
+"""How functions on demand share the ways leased to them: max-min fair (ResQ, section 5.3.1).
+
+All begin in one class with all ways. Where a promise of latency is broken, who needs less than a
+fair share leaves: those whose promise is kept, or who miss little, into one class as large as what
+they occupy; those who miss much, each into a class of its own of a fair share. The rest share what
+is left, and are looked at again. Pure; a step at a time, for what it does must be seen first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one function did since the last step."""
+
+    occupied: float  # ways of the cache
+    broken: bool  # its promise of latency
+    misses_much: bool
+
+
+@dataclass(frozen=True)
+class CacheClass:
+    """Functions that share so many ways."""
+
+    members: tuple[str, ...]
+    ways: int
+
+
+@dataclass(frozen=True)
+class Shares:
+    """All leased ways, divided. Every function is in one class, and every class has a way."""
+
+    rest: CacheClass | None  # that is still looked at; None: all is divided
+    settled: tuple[CacheClass, ...] = ()
+
+    @property
+    def classes(self) -> tuple[CacheClass, ...]:
+        """All of them."""
+        return (*self.settled, self.rest) if self.rest else self.settled
+
+    @property
+    def members(self) -> frozenset[str]:
+        """All functions."""
+        return frozenset(name for one in self.classes for name in one.members)
+
+    @property
+    def ways(self) -> int:
+        """Of all classes."""
+        return sum(one.ways for one in self.classes)
+
+
+def begin(members: Sequence[str], ways: int) -> Shares:
+    """All in one class."""
+    return Shares(CacheClass(tuple(sorted(members)), ways) if members else None)
+
+
+def divided(shares: Shares, seen: Mapping[str, Seen], most_classes: int) -> Shares | None:
+    """One step further; None: there is none, or no promise is broken.
+
+    `most_classes`: of service, for all of these functions. Who is not in `seen` occupies nothing
+    and keeps its promise.
+    """
+    rest = shares.rest
+    if rest is None or not any(of.broken for of in seen.values()):
+        return None
+    idle = Seen(0.0, broken=False, misses_much=False)
+    of = {name: seen.get(name, idle) for name in rest.members}
+    fair = rest.ways / len(rest.members)
+    below = [name for name in rest.members if of[name].occupied < fair]
+    missing = [name for name in below if of[name].broken and of[name].misses_much]
+    together = tuple(name for name in below if name not in missing)
+    # As many classes as there are ways and numbers for; who finds none stays with the rest.
+    limit = min(rest.ways, most_classes - len(shares.settled))
+    for count in range(len(missing), -1, -1):
+        alone = missing[:count]
+        left = tuple(name for name in rest.members if name not in {*together, *alone})
+        if bool(together) + count + bool(left) <= limit:
+            break
+    else:
+        return None
+    if bool(together) + len(alone) + bool(left) == 1:
+        return None  # the class that there is
+    wanted = [CacheClass((name,), max(1, round(fair))) for name in alone]
+    if together:
+        occupied = sum(of[name].occupied for name in together)
+        wanted.append(CacheClass(together, max(1, round(occupied))))
+    ways = rest.ways - (1 if left else 0)
+    wanted = _within(wanted, ways)
+    spare = rest.ways - sum(one.ways for one in wanted)
+    if left:
+        return Shares(CacheClass(left, spare), (*shares.settled, *wanted))
+    return Shares(None, (*shares.settled, *_with(wanted, spare)))
+
+
+def _within(classes: Sequence[CacheClass], ways: int) -> list[CacheClass]:
+    """A way less for the largest until they have room; one is left to each."""
+    found = [*classes]
+    while sum(one.ways for one in found) > ways:
+        at = max(range(len(found)), key=lambda at: found[at].ways)
+        found[at] = replace(found[at], ways=found[at].ways - 1)
+    return found
+
+
+def _with(classes: Sequence[CacheClass], spare: int) -> list[CacheClass]:
+    """A way more for the smallest for each member, until all are given."""
+    found = [*classes]
+    for _ in range(spare):
+        at = min(range(len(found)), key=lambda at: found[at].ways / len(found[at].members))
+        found[at] = replace(found[at], ways=found[at].ways + 1)
+    return found

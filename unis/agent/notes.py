@@ -1,0 +1,87 @@
+"""What an agent must find again when it is started anew: written before it acts."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from unis.agent.fair import CacheClass, Shares
+from unis.errors import UnisError
+from unis.isolate.record import Record
+from unis.runtime.files import write_atomically
+
+_FILE = "agent.json"
+
+
+@dataclass(frozen=True)
+class OnDemandState:
+    """How far functions on demand were divided."""
+
+    shares: Shares = field(default_factory=lambda: Shares(None))
+    looks: int = 0  # since they were divided so
+    done: bool = False  # no further step would help
+    told: tuple[str, ...] = ()  # promises that are broken all the same, as was told
+
+
+@dataclass(frozen=True)
+class Notes:
+    """All of it."""
+
+    record: Record | None = None  # of the tree, for undoing
+    on_demand: OnDemandState = field(default_factory=OnDemandState)
+    broken: dict[str, int] = field(default_factory=dict)  # looks in a row, by promise
+
+    def with_record(self, record: Record) -> Self:
+        """After a change of the tree was noted."""
+        return replace(self, record=record)
+
+
+class NotesFile:
+    """In the agent's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+
+    def read(self) -> Notes:
+        """Empty where there are none yet; UnisError where they cannot be read."""
+        try:
+            return _parse(json.loads(self._path.read_text()))
+        except FileNotFoundError:
+            return Notes()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnisError(
+                f"{self._path} cannot be read ({error}): remove it, and groups `unis-…` that are "
+                "left in resctrl with rmdir"
+            ) from None
+
+    def write(self, notes: Notes) -> None:
+        """In one step. UnisError where there is no room."""
+        try:
+            write_atomically(self._path, json.dumps(asdict(notes)) + "\n")
+        except OSError as error:
+            raise UnisError(
+                f"cannot write {self._path}: {error.strerror}", bad_input=False
+            ) from None
+
+
+def _parse(data: dict[str, Any]) -> Notes:
+    record = data["record"]
+    of = data["on_demand"]
+    rest = of["shares"]["rest"]
+    return Notes(
+        record=None if record is None else Record.parse(record),
+        on_demand=OnDemandState(
+            Shares(
+                None if rest is None else _class(rest),
+                tuple(_class(one) for one in of["shares"]["settled"]),
+            ),
+            int(of["looks"]),
+            bool(of["done"]),
+            tuple(map(str, of["told"])),
+        ),
+        broken={str(name): int(count) for name, count in data["broken"].items()},
+    )
+
+
+def _class(data: dict[str, Any]) -> CacheClass:
+    return CacheClass(tuple(map(str, data["members"])), int(data["ways"]))

@@ -1,0 +1,134 @@
+"""What functions do: their threads, and the latency and misses of their packets since last looked.
+
+A promise is that of a chain of a run on this machine, as `unis admit` names it.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from unis.engine.client import EngineClient, EngineError
+from unis.engine.histogram import Latency
+from unis.measure.counters import CACHE_MISSES, Counters, CountersError, counting
+from unis.runtime.directory import all_runs
+from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import LatencyHistogram
+
+
+@dataclass(frozen=True)
+class Look:
+    """One chain, since it was last looked at."""
+
+    threads: frozenset[int]
+    p95_us: float | None = None  # None: no packet came, or it is looked at for the first time
+    mpps: float | None = None
+    lost: float = 0.0  # of the packets that came: dropped before it, for it did not take them
+    misses_per_packet: float | None = None  # of the last-level cache; None: nothing counts them
+
+
+class Watch(Protocol):
+    """Where what is known of functions comes from."""
+
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        """Those that run now, of these promises, each a `RUN.CHAIN`."""
+
+
+@dataclass
+class _Before:
+    latency: dict[int, int]
+    delivered: int
+    dropped: int
+    time_ns: int
+    misses: int | None
+
+
+@dataclass
+class RunWatch:
+    """The chains of the runs on this machine, by what their engines count."""
+
+    _before: dict[str, _Before] = field(default_factory=dict)
+    _counters: dict[str, tuple[frozenset[int], contextlib.ExitStack, Counters | None]] = field(
+        default_factory=dict
+    )
+
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        """A run that cannot be asked now is as one that is not there."""
+        promises: dict[str, dict[str, str]] = {}  # by run and chain
+        for name, chain in chains.items():
+            run, _, of = chain.partition(".")
+            promises.setdefault(run, {})[of] = name
+        found: dict[str, Look] = {}
+        for directory, state in all_runs():
+            wanted = promises.get(state.name)
+            if not wanted or not state.live():
+                continue
+            with contextlib.suppress(EngineError), EngineClient(directory.socket) as engine:
+                stats = engine.stats(latency=True)
+                for of_chain in stats.chains:
+                    if promise := wanted.get(of_chain.name):
+                        found[promise] = self._look(promise, of_chain, stats)
+        for name in {*self._before} - {*found}:
+            self._forget(name)
+        return found
+
+    def close(self) -> None:
+        """Stops counting."""
+        for name in [*self._before]:
+            self._forget(name)
+
+    def _look(self, name: str, chain: pb.ChainStats, stats: pb.Stats) -> Look:
+        pids = [of.pid for of in stats.functions if of.name in chain.functions]
+        threads = frozenset(tid for pid in pids for tid in _threads(pid))
+        now = _Before(
+            dict(zip(chain.latency.value_ns, chain.latency.count, strict=True)),
+            chain.delivered,
+            chain.dropped_ingress_full,
+            stats.time_ns,
+            self._misses(name, threads),
+        )
+        before, self._before[name] = self._before.get(name), now
+        if before is None or now.delivered < before.delivered or now.time_ns <= before.time_ns:
+            return Look(threads)
+        came = _difference(now.latency, before.latency)
+        packets = now.delivered - before.delivered
+        misses = None
+        if now.misses is not None and before.misses is not None and packets:
+            misses = max(0, now.misses - before.misses) / packets
+        mpps = packets / (now.time_ns - before.time_ns) * 1000
+        dropped = now.dropped - before.dropped
+        lost = dropped / (packets + dropped) if dropped > 0 else 0.0
+        return Look(threads, Latency([came]).percentile_us(95), mpps, lost, misses)
+
+    def _misses(self, name: str, threads: frozenset[int]) -> int | None:
+        """Since these threads were there; None where nothing counts them."""
+        known = self._counters.get(name)
+        if known is None or known[0] != threads:
+            if known:
+                known[1].close()
+            stack = contextlib.ExitStack()
+            counters: Counters | None = None
+            with contextlib.suppress(CountersError):
+                numbered = {str(tid): tid for tid in sorted(threads)}
+                counters = stack.enter_context(counting(numbered, [CACHE_MISSES]))
+            known = self._counters[name] = (threads, stack, counters)
+        return sum(of[0] for of in known[2].read().values()) if known[2] else None
+
+    def _forget(self, name: str) -> None:
+        self._before.pop(name, None)
+        if known := self._counters.pop(name, None):
+            known[1].close()
+
+
+def _threads(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        yield from (int(one.name) for one in Path(f"/proc/{pid}/task").iterdir())
+
+
+def _difference(now: Mapping[int, int], before: Mapping[int, int]) -> LatencyHistogram:
+    left = {value: count - before.get(value, 0) for value, count in now.items()}
+    more = sorted((value, count) for value, count in left.items() if count > 0)
+    return LatencyHistogram(
+        value_ns=[value for value, _ in more], count=[count for _, count in more]
+    )

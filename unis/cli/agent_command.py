@@ -1,0 +1,186 @@
+"""`unis agent`: keeps what a cluster's book promises on this server."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.cluster_files import BookOption, FileArgument
+from unis.cli.terminal import err, errors_told, fail, out, say
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.agent.agent import Event, Status
+    from unis.agent.duties import Duties
+
+_STYLES = {"broken": "yellow", "more-instances": "yellow", "failed": "red", "kept": "green"}
+
+
+def agent(
+    cluster: FileArgument,
+    server: Annotated[
+        str, typer.Argument(metavar="SERVER", help="This one, as xeon:0: its kind and number.")
+    ],
+    book: BookOption = None,
+    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="Seconds between looks.")] = 1,
+    looks: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; else at Ctrl-C.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Append what happens to this file, a JSON object a line.")
+    ] = None,
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="On the emulated resctrl, which no hardware obeys.")
+    ] = False,
+    release: Annotated[
+        bool, typer.Option("--release", help="Take the agent's classes away, and end.")
+    ] = False,
+) -> None:
+    """Keep what is promised on this server: classes of the cache, and a watch over the latency.
+
+    Reads from CLUSTER's book (`unis admit`) what is promised here, again whenever that changes. A
+    reserved promise has a class of service with its ways; those on demand share the ways that are
+    leased for them, and where one of their latencies is broken they are divided max-min fairly
+    (ResQ, section 5.3). What cannot be kept is told, and that another instance is needed, which
+    `unis cluster heed` gives. A promise RUN.CHAIN is that chain of a run on this machine.
+
+    Classes stay when the agent ends or is killed; the next takes them over. --release takes them
+    away. Needs root, and a CPU with cache allocation whose resctrl is mounted (`unis doctor`), or
+    --emulated: then everything but the cache is real.
+
+    Example: unis agent examples/slo/cluster.yaml xeon:0
+    """
+    from unis.agent.agent import Agent
+    from unis.agent.notes import NotesFile
+    from unis.agent.watch import RunWatch
+    from unis.cli.trees import tree_of_this_machine
+    from unis.runtime.directory import agent_folder
+    from unis.runtime.errors import InterruptedRunError
+    from unis.runtime.interrupts import interrupts
+    from unis.runtime.lock import locked
+
+    kind, number = _server(server)
+    with errors_told():
+        duties = _Duties(cluster, book, kind, number)
+        tree, io = tree_of_this_machine(emulated=emulated)
+        folder = agent_folder(f"{kind}-{number}")
+        with locked(folder, os.O_RDONLY, seconds=0), interrupts() as switch:
+            teller = _Teller(server, report)
+            watch = RunWatch()
+            of = Agent(tree, watch, NotesFile(folder), io, teller)
+            if release:
+                problems = of.release()
+                for sentence in problems:
+                    err.print(sentence, markup=False, style="red")
+                if problems:
+                    raise typer.Exit(EXIT_FAILED)
+                out.print(f"released: {tree.label} is as it was before", markup=False)
+                return
+            say(f"{tree.label}: no hardware obeys it" if tree.emulated else tree.label)
+            say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
+            status = None
+            count = 0
+            try:
+                while count != looks:
+                    if count:
+                        time.sleep(interval)
+                    with switch.deferred():  # what is begun is done
+                        status = of.tick(duties.now())
+                    count += 1
+            except InterruptedRunError:
+                pass  # classes stay
+            finally:
+                watch.close()
+    if status:
+        _print(status)
+    if status and status.problem:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _server(text: str) -> tuple[str, int]:
+    kind, colon, number = text.rpartition(":")
+    if not colon or not number.isdigit():
+        raise typer.BadParameter("is a kind and a number, as xeon:0", param_hint="SERVER")
+    return kind, int(number)
+
+
+class _Duties:
+    """Read again when the book has changed; the last ones where it cannot be read."""
+
+    def __init__(self, file: Path, book: Path | None, kind: str, number: int) -> None:
+        from unis.slo.model import load_cluster
+
+        cluster = load_cluster(file)
+        servers = {server.name: server for server in cluster.workload.servers}
+        if kind not in servers or number >= servers[kind].count:
+            known = ", ".join(f"{of.name}:0 to {of.count - 1}" for of in servers.values())
+            raise fail(f"{file} has no server {kind}:{number}; there are {known}")
+        self._path = book or file.with_suffix(".book.json")
+        self._at = kind, number
+        self._leased = cluster.leases.get(kind, (0, 0))[1]
+        self._text: str | None = None
+        self._now: Duties | None = None
+
+    def now(self) -> Duties:
+        """UnisError where the book could never be read."""
+        from unis.agent.duties import Duties, duties
+        from unis.slo.book import Book
+
+        try:
+            text = self._path.read_text() if self._path.exists() else ""
+            if self._now is None or text != self._text:
+                read = Book.model_validate_json(text) if text else None
+                self._now = duties(read, *self._at, self._leased) if read else Duties()
+                self._text = text
+        except (OSError, ValueError) as error:
+            told = f"{self._path} cannot be read: {str(error).splitlines()[0]}"
+            if self._now is None:
+                raise fail(told, EXIT_FAILED) from None
+            if self._text != told:
+                err.print(f"{told}; what was promised before holds", markup=False, style="red")
+                self._text = told
+        return self._now
+
+
+class _Teller:
+    """To the terminal, and to the report."""
+
+    def __init__(self, server: str, report: Path | None) -> None:
+        self._server = server
+        self._report = report
+
+    def __call__(self, event: Event) -> None:
+        style = _STYLES.get(event.kind, "")
+        out.print(f"{event.kind}: {event.sentence}", markup=False, style=style, soft_wrap=True)
+        if self._report:
+            line = {"time": round(time.time(), 3), "server": self._server, **asdict(event)}
+            try:
+                with self._report.open("a") as stream:
+                    stream.write(json.dumps(line) + "\n")
+            except OSError as error:
+                err.print(f"cannot write {self._report}: {error.strerror}", markup=False)
+
+
+def _print(status: Status) -> None:
+    from unis.cli.bench_parts import table_of
+
+    if status.plan is None:
+        return
+    table = table_of("", "promise", ("threads", "p95, µs", "Mpps", "ways used"))
+    table.add_column("class")
+    for name, place in status.plan.places.items():
+        look = status.looks.get(name)
+        used = status.occupied.get(name)
+        table.add_row(
+            name, str(len(look.threads) if look else 0),
+            f"{look.p95_us:.0f}" if look and look.p95_us is not None else "–",
+            f"{look.mpps:.3g}" if look and look.mpps is not None else "–",
+            f"{used:.1f}" if used is not None else "–", place,
+        )  # fmt: skip
+    out.print(table)

@@ -1,0 +1,84 @@
+"""Cache ways for all that runs on one CPU, by resctrl, for as long as a function is profiled there.
+
+The CPU gets a class of its own, and everybody else the ways that are left, so that nobody else
+fills those that are measured. Where the function has all ways but I/O's, everybody else has I/O's,
+or one that it shares.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from unis.isolate.bitmask import format_hex, mask_of, runs
+from unis.isolate.info import CacheResource, read_info
+from unis.isolate.io_ways import IoWays
+from unis.isolate.tree import Tree, TreeError, control_groups, inside
+from unis.runtime.errors import LaunchError
+
+_GROUP = "unis-profile"
+
+
+class CpuWays:
+    """Ways of one last-level cache, the lowest that I/O does not fill."""
+
+    def __init__(self, tree: Tree, caches: tuple[CacheResource, ...], domain: int, io: int) -> None:
+        self._tree = tree
+        self._caches = caches  # two under CDP
+        self._domain = domain
+        self._io = io | caches[0].shareable_bits
+        free = caches[0].cbm_mask & ~self._io
+        self._first, self.most = max(runs(free), key=lambda run: run[1], default=(0, 0))
+
+    def set(self, ways: int) -> None:
+        """From now on the CPU fills no others than so many. TreeError where that is refused."""
+        least = self._caches[0].least
+        if not least <= ways <= self.most:
+            raise LaunchError(f"functions may have {least} to {self.most} ways here, not {ways}")
+        mask = mask_of(self._first, ways)
+        rest = mask_of(self._first + ways, self.most - ways)
+        if rest.bit_count() < least:
+            rest = self._io or mask_of(self._first + ways - least, least)
+        # Narrower first, so that both never have what one is to have alone.
+        now = self._tree.read(inside(_GROUP, "schemata"))
+        grows = ways > self._has(now)
+        order = (("", rest), (_GROUP, mask)) if grows else ((_GROUP, mask), ("", rest))
+        for group, of in order:
+            for cache in self._caches:
+                line = f"{cache.name}:{self._domain}={format_hex(of)}\n"
+                self._tree.write(inside(group, "schemata"), line)
+
+    def _has(self, schemata: str) -> int:
+        for line in schemata.splitlines():
+            name, _, values = line.strip().partition(":")
+            if name == self._caches[0].name:
+                masks = dict(of.split("=") for of in values.split(";"))
+                return int(masks[str(self._domain)], 16).bit_count()
+        return 0
+
+
+@contextlib.contextmanager
+def ways_of_cpu(tree: Tree, io: IoWays, cpu: int, domain: int) -> Iterator[CpuWays]:
+    """While this lasts the CPU has a class of its own; then all is as it was.
+
+    LaunchError where there is no cache allocation, or another profile is measured.
+    """
+    caches = read_info(tree).of_level("L3")
+    if not caches:
+        raise LaunchError(f"{tree.label} cannot allocate L3")
+    if _GROUP in control_groups(tree):
+        raise LaunchError(
+            f"{tree.label} has a group {_GROUP}: another profile is measured, or was killed; "
+            "where none is, remove it (rmdir)"
+        )
+    before = tree.read("schemata")
+    tree.make(_GROUP)
+    try:
+        tree.write(inside(_GROUP, "cpus_list"), f"{cpu}\n")
+        yield CpuWays(tree, caches, domain, io.masks.get(domain, 0))
+    finally:
+        names = {cache.name for cache in caches}
+        for line in before.splitlines():
+            if line.strip().partition(":")[0] in names:
+                with contextlib.suppress(TreeError):
+                    tree.write("schemata", line.strip() + "\n")
+        with contextlib.suppress(TreeError):
+            tree.remove(_GROUP)
