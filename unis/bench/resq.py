@@ -26,7 +26,7 @@ _XEON = Server("xeon", 5000, cores=9, ways=18)
 _SLOS, _SERVERS = 20_000, 5_000
 _SEED = 1  # of the large workload
 _ARRIVALS = range(1000, 1050)  # seeds; the method was chosen by others
-_COME = 1000
+_COME = 2000
 _SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
 
 

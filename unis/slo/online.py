@@ -15,7 +15,7 @@ from unis.slo.prices import NONE, Kind, Prices, Room, prices
 from unis.slo.profile import Server, Slo, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
-_CHANGED = 0.05  # of the promises, before prices are made anew
+_CHANGED = 0.02  # of the promises, before prices are made anew
 _SEARCHED = 1e-2  # of a throughput: how near the nearest promise that can be kept is told
 
 

@@ -18,7 +18,7 @@ from unis.slo.patterns import patterns
 from unis.slo.profile import Server, most_ways
 from unis.slo.splits import Split
 
-AHEAD = 0.3  # of the promises that are there, so many are taken to come
+AHEAD = 0.15  # of the promises that are there, so many are taken to come
 _NOTHING = 1e-9
 
 Room = tuple[str, int, int]  # what is left of a machine: its server, places, ways
