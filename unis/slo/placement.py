@@ -1,7 +1,11 @@
 """Where instances are placed: plain data, which every method gives and the verifier reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+
+class NoRoomError(ValueError):
+    """The servers cannot hold the promises, or no placement was found; the text says which."""
 
 
 @dataclass(frozen=True)
@@ -12,6 +16,7 @@ class Instance:
     at: int  # which of the promises of that name, from 0
     ways: int
     first: int = 0  # of its ways, the lowest
+    socket: int = 0  # of its server
 
     @property
     def mask(self) -> int:
@@ -31,9 +36,14 @@ class Machine:
         """That are given away."""
         return sum(instance.ways for instance in self.instances)
 
+    def on(self, socket: int) -> list[Instance]:
+        """What is on a socket."""
+        return [instance for instance in self.instances if instance.socket == socket]
+
     def add(self, instance: Instance) -> None:
-        """Beside those that are there, with the next free ways."""
-        self.instances.append(replace(instance, first=self.ways))
+        """Beside those of its socket, with the next free ways."""
+        first = sum(other.ways for other in self.on(instance.socket))
+        self.instances.append(replace(instance, first=first))
 
 
 @dataclass(frozen=True)
@@ -60,3 +70,20 @@ class Placement:
         if self.bound is None:
             return None
         return (len(self.machines) - self.bound) / self.bound if self.bound else 0.0
+
+
+def of_sockets(
+    contents: Iterable[tuple[str, Iterable[Instance]]], sockets: Mapping[str, int]
+) -> list[Machine]:
+    """Machines of these sockets: (server, what is on it) each; `sockets` of a server, by name."""
+    machines: list[Machine] = []
+    last: dict[str, tuple[Machine, int]] = {}  # and how many of its sockets are used
+    for server, instances in contents:
+        machine, used = last.get(server, (None, 0))
+        if machine is None or used == sockets[server]:
+            machine, used = Machine(server), 0
+            machines.append(machine)
+        for instance in instances:
+            machine.add(replace(instance, socket=used))
+        last[server] = machine, used + 1
+    return machines

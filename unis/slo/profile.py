@@ -2,9 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
+
+# Of a memory's bandwidth: access gets slower in a straight line up to there, then faster than that
+# (ResQ, Fig. 3).
+MOST_MEMORY = 0.9
 
 
 class ImpossibleProfileError(ValueError):
@@ -13,7 +17,7 @@ class ImpossibleProfileError(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """One function, or a chain of them on one core, with one configuration and one traffic.
+    """One function, or a chain of them on its cores, with one configuration and one traffic.
 
     Raises ImpossibleProfileError where it is none.
     """
@@ -24,6 +28,13 @@ class Profile:
     # (of the load that it can bear, p95 in µs), both growing.
     latency_us: tuple[tuple[float, float], ...]
     source: str = ""  # where the numbers are from
+    cores: int = 1  # of one socket
+    # GB/s that it moves from and to memory at the full rate that it has with 1, 2, … ways. Empty:
+    # not known.
+    gbps_by_ways: tuple[float, ...] = ()
+    # (part of the memory's bandwidth that all functions of a socket use, what it then passes of
+    # what it passes alone): the former grow, the latter do not. Empty: not known.
+    by_memory: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.by_ways:
@@ -52,12 +63,53 @@ class Profile:
         first_load, first_us = self.latency_us[0]
         if not (first_load > 0 and first_us > 0 and self.latency_us[-1][0] <= 1):
             raise ImpossibleProfileError("loads are parts of 1, and latencies above 0 µs")
+        if self.cores < 1:
+            raise ImpossibleProfileError(f"it has {self.cores} cores")
+        for ways, gbps in enumerate(self.gbps_by_ways, 1):
+            if not 0 <= gbps < float("inf"):
+                raise ImpossibleProfileError(f"with {ways} ways it moves {gbps:g} GB/s")
+        self._see_by_memory()
+
+    def _see_by_memory(self) -> None:
+        used_before, share_before = 0.0, 1.0
+        for at, (used, share) in enumerate(self.by_memory):
+            if not 0 <= used <= 1 or (at and used <= used_before):
+                raise ImpossibleProfileError(
+                    "parts of the memory's bandwidth are from 0 to 1 and grow; "
+                    f"{used:.3g} does not follow {used_before:.3g}"
+                )
+            if not 0 < share <= share_before:
+                raise ImpossibleProfileError(
+                    f"where {used:.0%} of the memory's bandwidth is used it passes {share:.3g} of "
+                    f"what it passes alone, which is not above 0 and at most {share_before:.3g}"
+                )
+            used_before, share_before = used, share
 
     def share(self, ways: int) -> float:
         """Of what it passes alone; beyond what was measured as with the most."""
         if ways < 1:
             raise ValueError("a function has at least one way")
         return self.by_ways[min(ways, len(self.by_ways)) - 1]
+
+    def gbps(self, ways: int) -> float:
+        """GB/s at its full rate; beyond what was measured as with the most."""
+        if ways < 1:
+            raise ValueError("a function has at least one way")
+        return self.gbps_by_ways[min(ways, len(self.gbps_by_ways)) - 1]
+
+    def share_at(self, used: float) -> float | None:
+        """What it passes where so much of the memory's bandwidth is used, of what it passes alone.
+
+        In a straight line between what was measured, from all of it where nothing is used; None
+        beyond that.
+        """
+        before, share = 0.0, 1.0
+        for point, then in self.by_memory:
+            if used <= point:
+                part = (used - before) / (point - before) if point > before else 1.0
+                return share + part * (then - share)
+            before, share = point, then
+        return None if used > before else share
 
     def load_within(self, p95_us: float) -> float:
         """The highest part of its load with which 95 % of packets take no longer.
@@ -73,12 +125,23 @@ class Profile:
         part = (p95_us - latencies[at - 1]) / (latencies[at] - latencies[at - 1])
         return float(loads[at - 1] + part * (loads[at] - loads[at - 1]))
 
+    def p95_at(self, load: float) -> float:
+        """µs within which 95 % of packets are through, at such a part of its load.
+
+        In a straight line between what was measured; endless beyond.
+        """
+        before, us = self.latency_us[0]
+        if load <= before:
+            return us
+        for point, then in self.latency_us[1:]:
+            if load <= point:
+                return us + (then - us) * (load - before) / (point - before)
+            before, us = point, then
+        return float("inf")
+
     def lowered(self, points: float) -> Self:
         """The same with so much less of its throughput at each number of ways: an error."""
-        return type(self)(
-            self.name, self.solo_mpps, tuple(max(1e-6, of - points) for of in self.by_ways),
-            self.latency_us, self.source,
-        )  # fmt: skip
+        return replace(self, by_ways=tuple(max(1e-6, of - points) for of in self.by_ways))
 
 
 @dataclass(frozen=True)
@@ -100,17 +163,19 @@ class Slo:
 
 @dataclass(frozen=True)
 class Server:
-    """Servers of one kind."""
+    """Servers of one kind. What a function needs it has on one socket, whose cache is its own."""
 
     name: str
     count: int
-    cores: int  # for functions
-    ways: int  # of the last-level cache, for functions
-    classes: int = 16  # of service, of which one is everybody else's
+    cores: int  # for functions, of a socket
+    ways: int  # of the last-level cache, for functions, of a socket
+    classes: int = 16  # of service, of a socket, of which one is everybody else's
+    sockets: int = 1
+    memory_gbps: float | None = None  # bandwidth of a socket's memory; None: not known
 
     @property
     def places(self) -> int:
-        """Functions that can have a core and a class of their own."""
+        """Functions of one core that can have it and a class of their own, on a socket."""
         return min(self.cores, self.classes - 1)
 
 
@@ -122,6 +187,19 @@ class Workload:
     slos: tuple[Slo, ...]
     servers: tuple[Server, ...]
     margin: float = 0.03  # of a load: what isolation leaves uncertain (ResQ, appendix A)
+    # Of the memory's bandwidth on each socket: functions use no more, and are taken to be as slow
+    # as if they used all of that. None: memory is not looked at.
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is None:
+            return
+        if not 0 < self.memory <= MOST_MEMORY:
+            told = f"{self.memory:.0%} of a memory's bandwidth is not above 0 and at most"
+            raise ValueError(f"{told} {MOST_MEMORY:.0%}")
+        for server in self.servers:
+            if server.memory_gbps is None:
+                raise ValueError(f"{server.name}: the bandwidth of its memory is not known")
 
 
 def most_ways(servers: Sequence[Server]) -> int:

@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterator
 from functools import lru_cache
 
-from unis.slo.profile import Slo
+from unis.slo.profile import Profile, Slo
 
 Split = tuple[int, ...]  # ways of each instance, the most first
 
 MOST_INSTANCES = 10  # of one promise
-_ENOUGH = 1e-9  # Mpps: what is lost in sums of floating point numbers
+ENOUGH = 1e-9  # Mpps: what is lost in sums of floating point numbers
 
 
 class CannotBeKeptError(ValueError):
@@ -27,27 +27,63 @@ class CannotBeKeptError(ValueError):
         self.tried = tried
 
 
-def rates(slo: Slo, margin: float, ways: int) -> tuple[float, ...]:
+def pace(slo: Slo, margin: float, memory: float | None = None) -> tuple[float, float]:
+    """(load, part): an instance is in time with such a load of that part of what it passes alone.
+
+    `memory`: part of its bandwidth that is in use, which makes the function slow; None: it does
+    not. Its packets then take longer by as much as it passes less. Raises CannotBeKeptError where
+    no load is in time, or where it is not known how slow the function gets.
+    """
+    profile, part = slo.profile, 1.0
+    if memory is not None:
+        known = unknown_memory(profile, memory)
+        if known is not None:
+            raise CannotBeKeptError(f"{slo.name}: not tried: {profile.name} {known}", tried=False)
+        part = profile.share_at(memory) or 1.0
+    load = profile.load_within(slo.p95_us * part) - margin
+    if load <= 0:
+        least = profile.latency_us[0][1] / part
+        raise CannotBeKeptError(
+            f"{slo.name}: no load of {profile.name} keeps 95 % of packets within "
+            f"{slo.p95_us:g} µs; the nearest that can be kept is {least:g} µs"
+        )
+    return load, part
+
+
+def unknown_memory(profile: Profile, memory: float) -> str | None:
+    """What is not known of a function where so much of the memory's bandwidth is in use."""
+    if not profile.gbps_by_ways:
+        return "has no gbps_by_ways: how much of the memory's bandwidth it uses is not known"
+    if profile.share_at(memory) is None:
+        last = f"beyond {profile.by_memory[-1][0]:.0%}" if profile.by_memory else "at all"
+        return (
+            f"has no percent_by_memory {last}: what it passes where {memory:.0%} of the memory's "
+            "bandwidth is in use is not known"
+        )
+    return None
+
+
+def rates(slo: Slo, margin: float, ways: int, memory: float | None = None) -> tuple[float, ...]:
     """Mpps that an instance passes in time, with 1 to `ways` ways.
 
     CannotBeKeptError where none passes anything in time.
     """
-    load = slo.profile.load_within(slo.p95_us) - margin
-    if load <= 0:
-        least = slo.profile.latency_us[0][1]
-        raise CannotBeKeptError(
-            f"{slo.name}: no load of {slo.profile.name} keeps 95 % of packets within "
-            f"{slo.p95_us:g} µs; the nearest that can be kept is {least:g} µs"
-        )
-    alone = slo.profile.solo_mpps * load
+    load, part = pace(slo, margin, memory)
+    alone = slo.profile.solo_mpps * part * load
     return tuple(alone * slo.profile.share(of) for of in range(1, ways + 1))
+
+
+def draws(slo: Slo, margin: float, ways: int, memory: float) -> tuple[float, ...]:
+    """GB/s that an instance moves with those rates: a packet as much as at the full rate."""
+    load, part = pace(slo, margin, memory)
+    return tuple(slo.profile.gbps(of) * part * load for of in range(1, ways + 1))
 
 
 def splits_of(slo: Slo, margin: float, ways: int) -> tuple[Split, ...]:
     """The minimal splits on servers of at most `ways` ways, the fewest instances first."""
     by_ways = rates(slo, margin, ways)
     most = MOST_INSTANCES * by_ways[0]
-    if slo.mpps > most + _ENOUGH:
+    if slo.mpps > most + ENOUGH:
         raise CannotBeKeptError(
             f"{slo.name}: not tried: {slo.mpps:.3g} Mpps may take more than {MOST_INSTANCES} "
             f"instances, which are too many ways to split it; ask for promises of {most:.3g} Mpps "
@@ -61,8 +97,8 @@ def splits_of(slo: Slo, margin: float, ways: int) -> tuple[Split, ...]:
 def minimal_splits(by_ways: tuple[float, ...], mpps: float) -> tuple[Split, ...]:
     """Those of instances that pass `by_ways`, growing, together `mpps`."""
     useful = _useful(by_ways)
-    fewest = math.ceil((mpps - _ENOUGH) / by_ways[-1])
-    most = math.ceil((mpps - _ENOUGH) / by_ways[0])
+    fewest = math.ceil((mpps - ENOUGH) / by_ways[-1])
+    most = math.ceil((mpps - ENOUGH) / by_ways[0])
     return tuple(
         split
         for count in range(fewest, most + 1)
@@ -79,7 +115,7 @@ def passes(by_ways: tuple[float, ...], split: Split) -> float:
 def _useful(by_ways: tuple[float, ...]) -> tuple[int, ...]:
     """Numbers of ways with which an instance passes more than with one way less."""
     return tuple(
-        at + 1 for at, of in enumerate(by_ways) if at == 0 or of > by_ways[at - 1] + _ENOUGH
+        at + 1 for at, of in enumerate(by_ways) if at == 0 or of > by_ways[at - 1] + ENOUGH
     )
 
 
@@ -87,18 +123,18 @@ def _of_count(
     by_ways: tuple[float, ...], useful: tuple[int, ...], mpps: float, count: int, most: int
 ) -> Iterator[Split]:
     """Splits of so many instances, none with more than `most` ways, that pass enough."""
-    if mpps <= _ENOUGH:
+    if mpps <= ENOUGH:
         return  # one can be left out
     for ways in useful:
         if ways > most:
             return
         if count == 1:
-            if by_ways[ways - 1] >= mpps - _ENOUGH:
+            if by_ways[ways - 1] >= mpps - ENOUGH:
                 yield (ways,)
                 return  # more ways are not minimal
             continue
         # All of the others have no more ways than this one.
-        if count * by_ways[ways - 1] < mpps - _ENOUGH:
+        if count * by_ways[ways - 1] < mpps - ENOUGH:
             continue
         for rest in _of_count(by_ways, useful, mpps - by_ways[ways - 1], count - 1, ways):
             yield (ways, *rest)
@@ -110,6 +146,6 @@ def _is_minimal(by_ways: tuple[float, ...], split: Split, mpps: float) -> bool:
     for ways in {*split}:
         of = by_ways[ways - 1]
         less = by_ways[ways - 2] if ways > 1 else 0.0
-        if total - of + less >= mpps - _ENOUGH:
+        if total - of + less >= mpps - ENOUGH:
             return False
     return True
