@@ -6,6 +6,8 @@ each pattern, of promises of a kind that are split so or so. An instance fits in
 many ways or more; all instances fit if for each number of ways there are as many places with that
 many or more as there are instances (Hall's condition, for the sets are nested). The program has
 some hundreds of variables, however many promises and machines there are.
+
+Where functions have more than one core, or memory bandwidth counts, `dimensions` does it.
 """
 
 import math
@@ -17,8 +19,10 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from unis.slo.dimensions import by_sockets, only_ways
 from unis.slo.patterns import Pattern, patterns
-from unis.slo.placement import Instance, Machine, Placement, Refusal
+from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
+from unis.slo.placement import NoRoomError as NoRoomError
 from unis.slo.profile import Server, Workload, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
@@ -38,13 +42,9 @@ class Kind:
 class Cover:
     """How many of each."""
 
-    machines: Mapping[tuple[str, Pattern], int]
+    machines: Mapping[tuple[str, Pattern], int]  # or sockets, where a server has several
     splits: Mapping[tuple[int, Split], int]  # by kind
     bound: float  # machines
-
-
-class NoRoomError(ValueError):
-    """The servers cannot hold the promises."""
 
 
 def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) -> Placement:
@@ -53,12 +53,19 @@ def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) ->
     `gap`: a placement with so many more machines than the bound, by that, is good enough. Raises
     NoRoomError where the servers are too few.
     """
+    if not only_ways(workload):
+        return by_sockets(workload, seconds, gap)
     began = time.monotonic()
     kinds, refused = kinds_of(workload)
     if not kinds:
         return Placement((), refused, 0, time.monotonic() - began)
     cover = solve(kinds, workload.servers, seconds, gap)
     machines = filled(cover, kinds)
+    if any(server.sockets > 1 for server in workload.servers):
+        machines = of_sockets(
+            ((machine.server, machine.instances) for machine in machines),
+            {server.name: server.sockets for server in workload.servers},
+        )
     bound = max(0, math.ceil(cover.bound - _EPSILON)) if math.isfinite(cover.bound) else 0
     return Placement(machines, refused, bound, time.monotonic() - began)
 
@@ -89,13 +96,13 @@ def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap:
     upper = np.concatenate(
         [
             np.full(ways, np.inf),
-            [server.count for server in servers],
+            [server.count if server.sockets == 1 else 0 for server in servers],
             [len(kind.slos) for kind in kinds],
         ]
     )
     starts, indices, values, cost = [0], [], [], []
     for at, pattern in columns.machines:
-        cost.append(1.0)
+        cost.append(1.0 if servers[at].sockets == 1 else 0.0)
         column = {ways + at: 1.0, **at_least(pattern, 1)}
         indices += [*column]
         values += [*column.values()]
@@ -106,11 +113,19 @@ def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap:
         indices += [*column]
         values += [*column.values()]
         starts.append(len(indices))
+    most = [np.inf] * len(cost)
+    for at, server in enumerate(servers):
+        if server.sockets > 1:  # a column of its own: servers, for so many sockets each
+            cost.append(1.0)
+            indices.append(ways + at)
+            values.append(-float(server.sockets))
+            starts.append(len(indices))
+            most.append(server.count)
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(cost), rows
     lp.col_cost_ = np.array(cost)
     lp.col_lower_ = np.zeros(len(cost))
-    lp.col_upper_ = np.full(len(cost), np.inf)
+    lp.col_upper_ = np.array(most)
     lp.row_lower_, lp.row_upper_ = lower, upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_ = np.array(starts)
@@ -130,7 +145,8 @@ def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap:
     if not info.primal_solution_status:
         raise NoRoomError(f"no placement was found within {seconds:g} s")
     found = [round(value) for value in solver.getSolution().col_value]
-    of_machines, of_splits = found[: len(columns.machines)], found[len(columns.machines) :]
+    first = len(columns.machines)
+    of_machines, of_splits = found[:first], found[first : first + len(columns.splits)]
     return Cover(
         {
             (servers[at].name, pattern): count

@@ -1,12 +1,14 @@
 """Whether a placement keeps what was asked for: by its own arithmetic, and nobody else's.
 
-Shares no code with the planners: what is wrong with one of those is not wrong here too.
+Shares no code with the planners: what is wrong with one of those is not wrong here too. Instances
+of a promise bear its traffic by what they pass themselves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
-from unis.slo.placement import Placement
-from unis.slo.profile import Profile, Workload
+from unis.slo.placement import Instance, Placement
+from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import SharedPlacement
 
 _TOLERANCE = 1e-6  # of a throughput
@@ -20,51 +22,99 @@ def problems(
     `margin`: of the load; None: as the workload has it.
     """
     kinds = {server.name: server for server in workload.servers}
-    used = dict.fromkeys(kinds, 0)
-    passed: dict[tuple[str, int], float] = {}
     slos = {slo.name: slo for slo in workload.slos}
     lost = workload.margin if margin is None else margin
+    split: dict[tuple[str, int], list[int]] = {}  # ways of the instances of each promise
+    for machine in placement.machines:
+        for instance in machine.instances:
+            split.setdefault((instance.slo, instance.at), []).append(instance.ways)
     for number, machine in enumerate(placement.machines):
         where = f"machine {number} ({machine.server})"
         if machine.server not in kinds:
             yield f"{where}: there is no such server"
             continue
         server = kinds[machine.server]
-        used[server.name] += 1
-        if len(machine.instances) > server.cores:
-            yield f"{where}: {len(machine.instances)} instances on {server.cores} cores"
-        if len(machine.instances) >= server.classes:
-            yield f"{where}: {len(machine.instances)} classes of service besides everybody else's"
-        taken = 0
+        sockets: dict[int, list[Instance]] = {}
         for instance in machine.instances:
-            mask = instance.mask
-            if mask & taken:
-                yield f"{where}: {instance.slo} shares ways with another"
-            taken |= mask
-            bits = f"{mask:b}"
-            if bits.rstrip("0") != "1" * instance.ways or instance.ways < 1:
-                yield f"{where}: {instance.slo} has {bits}, not {instance.ways} neighbouring ways"
-            if instance.slo not in slos:
-                yield f"{where}: nobody asked for {instance.slo}"
-                continue
-            slo = slos[instance.slo]
-            load = max(0.0, _load(slo.profile, slo.p95_us) - lost)
-            share = slo.profile.by_ways[min(instance.ways, len(slo.profile.by_ways)) - 1]
-            key = (slo.name, instance.at)
-            passed[key] = passed.get(key, 0.0) + slo.profile.solo_mpps * share * load
-        if taken.bit_length() > server.ways:
-            yield f"{where}: {taken.bit_length()} ways of {server.ways}"
-    for name, count in used.items():
-        if count > kinds[name].count:
-            yield f"{count} servers {name} of {kinds[name].count}"
+            sockets.setdefault(instance.socket, []).append(instance)
+        for at, instances in sorted(sockets.items()):
+            if not 0 <= at < server.sockets:
+                yield f"{where}: socket {at} of {server.sockets}"
+            on = where if server.sockets == 1 else f"{where}, socket {at}"
+            yield from _wrong_socket(on, instances, server, slos)
+            if workload.memory is not None:
+                gbps = sum(
+                    _gbps(slos[of.slo], of.ways, split[of.slo, of.at])
+                    for of in instances
+                    if of.slo in slos
+                )
+                most = workload.memory * (server.memory_gbps or 0.0)
+                if gbps > most * (1 + _TOLERANCE):
+                    yield f"{on}: {gbps:.4g} GB/s of memory, of {most:.4g} that are for functions"
+    for name, server in kinds.items():
+        used = sum(machine.server == name for machine in placement.machines)
+        if used > server.count:
+            yield f"{used} servers {name} of {server.count}"
     refused = {refusal.slo for refusal in placement.refused}
     for slo in workload.slos:
         if slo.name in refused:
             continue
+        speed = 1.0 if workload.memory is None else _speed(slo.profile, workload.memory)
+        load = max(0.0, _load(slo.profile, slo.p95_us * speed) - lost)
         for at in range(slo.count):
-            got = passed.get((slo.name, at), 0.0)
+            ways = split.get((slo.name, at), [])
+            got = load * speed * sum(_alone(slo.profile, of) for of in ways)
             if got < slo.mpps * (1 - _TOLERANCE):
                 yield f"{slo.name}, number {at}: {got:.4g} Mpps in time of {slo.mpps:.4g} promised"
+
+
+def _wrong_socket(
+    where: str, instances: Sequence[Instance], server: Server, slos: Mapping[str, Slo]
+) -> Iterator[str]:
+    """Cores, classes, and the cache: masks of neighbouring ways, of which no two overlap."""
+    cores = sum(slos[of.slo].profile.cores if of.slo in slos else 1 for of in instances)
+    if cores > server.cores:
+        wanted = "" if cores == len(instances) else f" of {cores} cores"
+        yield f"{where}: {len(instances)} instances{wanted} on {server.cores} cores"
+    if len(instances) >= server.classes:
+        yield f"{where}: {len(instances)} classes of service besides everybody else's"
+    taken = 0
+    for instance in instances:
+        mask = instance.mask
+        if mask & taken:
+            yield f"{where}: {instance.slo} shares ways with another"
+        taken |= mask
+        bits = f"{mask:b}"
+        if bits.rstrip("0") != "1" * instance.ways or instance.ways < 1:
+            yield f"{where}: {instance.slo} has {bits}, not {instance.ways} neighbouring ways"
+        if instance.slo not in slos:
+            yield f"{where}: nobody asked for {instance.slo}"
+    if taken.bit_length() > server.ways:
+        yield f"{where}: {taken.bit_length()} ways of {server.ways}"
+
+
+def _alone(profile: Profile, ways: int) -> float:
+    """Mpps with so many ways and the memory to itself."""
+    return profile.solo_mpps * profile.by_ways[min(max(1, ways), len(profile.by_ways)) - 1]
+
+
+def _gbps(slo: Slo, ways: int, split: Sequence[int]) -> float:
+    """What one instance of a split moves: bytes a packet times its part of what is promised."""
+    profile = slo.profile
+    if not profile.gbps_by_ways:
+        return float("inf")
+    alone = _alone(profile, ways)
+    bytes_a_packet = profile.gbps_by_ways[min(ways, len(profile.gbps_by_ways)) - 1] / alone
+    return bytes_a_packet * slo.mpps * alone / sum(_alone(profile, of) for of in split)
+
+
+def _speed(profile: Profile, memory: float) -> float:
+    """Of what it passes with the memory to itself; 0 where that is not known."""
+    points = [(0.0, 1.0), *profile.by_memory]
+    for (less, high), (more, low) in pairwise(points):
+        if less <= memory <= more:
+            return low if less == more else high - (high - low) * (memory - less) / (more - less)
+    return 0.0
 
 
 def shared_problems(workload: Workload, placement: SharedPlacement) -> Iterator[str]:

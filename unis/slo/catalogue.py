@@ -1,0 +1,114 @@
+"""The cheapest split of a promise, by what its instances are worth.
+
+An instance that has no price is worth at least what the dearest is that takes no more of anything:
+where those prices are such that no socket is worth more than it costs, these are too.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unis.slo.sizes import KBPS, Demand, Ints, Size
+from unis.slo.splits import Split
+
+Floats = npt.NDArray[np.float64]
+Mixture = Mapping[Size, float]  # numbers of instances, which need not be whole
+_LEVELS = 48  # of loads
+
+
+class Worth:
+    """What instances of so many cores are worth at least, by ways and memory."""
+
+    def __init__(self, sizes: Sequence[Size], prices: Sequence[float], cores: int) -> None:
+        known = sorted(
+            (size.memory, size.ways, price)
+            for size, price in zip(sizes, prices, strict=True)
+            if size.cores <= cores and price > 0
+        )
+        self._memory = np.array([memory for memory, _, _ in known], np.int64)
+        self._ways = np.array([ways for _, ways, _ in known], np.int64)
+        self._prices = np.array([price for _, _, price in known], np.float64)
+        self._by_ways: dict[int, tuple[Ints, Floats]] = {}
+
+    def of(self, ways: int, memory: Ints) -> Floats:
+        """Of each of `memory`, kB/s."""
+        if ways not in self._by_ways:
+            less = self._ways <= ways
+            dearest = np.maximum.accumulate(np.concatenate([[0.0], self._prices[less]]))
+            self._by_ways[ways] = self._memory[less], dearest
+        moved, dearest = self._by_ways[ways]
+        found: Floats = dearest[np.searchsorted(moved, memory, side="right")]
+        return found
+
+
+class Catalogue:
+    """All splits of a demand."""
+
+    def __init__(self, demand: Demand) -> None:
+        self._demand = demand
+        flat = demand.ways.ravel()
+        self._at = {int(of): np.flatnonzero(flat == of) for of in np.unique(flat) if of}
+        self._memory = {of: demand.memory.ravel()[at] for of, at in self._at.items()}
+
+    def cheapest(self, known: Worth) -> tuple[float, Split | Mixture]:
+        """(what no split is cheaper than, that which is so cheap).
+
+        Where that is a mixture it only stands for splits that are not listed.
+        """
+        flat = np.zeros(self._demand.ways.size)
+        for ways, at in self._at.items():
+            flat[at] = known.of(ways, self._memory[ways])
+        sums = flat.reshape(self._demand.ways.shape).sum(axis=1)
+        best = int(sums.argmin())
+        listed = float(sums[best]), self._demand.split(best)
+        if self._demand.listed == self._demand.most:
+            return listed
+        price, mixture = unlisted(self._demand, known)
+        return (price, mixture) if price < listed[0] else listed
+
+
+def unlisted(demand: Demand, known: Worth, between: int = _LEVELS) -> tuple[float, Mixture]:
+    """What no split of more instances than are listed is cheaper than, and what it is like.
+
+    For loads from one level to the next: an instance moves no less than with the lower one, and
+    together they pass what the promise is with the higher one. Instances are cut up, so that they
+    are of two numbers of ways at most.
+    """
+    task = demand.task
+    lowest = min(1.0, task.mpps / (demand.most * task.rates[-1]))
+    levels = np.geomspace(lowest, 1.0, between)
+    rates = np.array(task.rates)
+    memory = np.maximum(
+        0, np.floor(np.outer(levels[:-1], task.draws) * KBPS - 1.0).astype(np.int64)
+    )  # kB/s, by level and ways
+    costs = np.stack(
+        [known.of(ways, memory[:, ways - 1]) for ways in range(1, len(rates) + 1)], axis=1
+    )
+    least = demand.listed + 1.0
+    passed = task.mpps / levels[1:]  # Mpps, by level
+    alone = np.maximum(least, passed[:, None] / rates)  # instances, by level and ways
+    level, way = np.unravel_index((alone * costs).argmin(), costs.shape)
+    price = float((alone * costs)[level, way])
+    parts = [(way, float(alone[level, way]))]
+    # Two numbers of ways: as few instances as may be, which together pass just enough.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        second = (passed[:, None, None] - least * rates[None, :, None]) / (
+            rates[None, None, :] - rates[None, :, None]
+        )  # instances, by level and both numbers of ways
+    right = np.isfinite(second) & (second >= 0) & (second <= least)
+    second = np.where(right, second, 0.0)
+    both = np.where(
+        right, (least - second) * costs[:, :, None] + second * costs[:, None, :], np.inf
+    )
+    at, one, other = np.unravel_index(both.argmin(), both.shape)
+    if both[at, one, other] < price:
+        price, level = float(both[at, one, other]), at
+        many = float(second[at, one, other])
+        parts = [(one, least - many), (other, many)]
+    mixture = {
+        Size(task.cores, int(way) + 1, int(memory[level, way])): count
+        for way, count in parts
+        if count
+    }
+    return price, mixture
