@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from unis import built
 from unis.chain.problem import ChainFileError
 from unis.cli.app import app
+from unis.slo.library import PROFILES
 from unis.slo.model import load
 
 EXAMPLES = built.clone() / "examples" / "slo"
@@ -80,6 +81,80 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str,
     with pytest.raises(ChainFileError) as raised:
         load(written(tmp_path, RIGHT.replace(old, new, 1)))
     assert said in str(raised.value)
+
+
+MEMORY = """apiVersion: unis/slo/v1
+name: w
+servers:
+  a: {count: 2, sockets: 2, cores: 4, ways: 4, memory_gbps: 20}
+memory_percent: 65
+functions:
+  stats: {cores: 2, gbps_by_ways: [2, 1], percent_by_memory: {33.0: 95, 65.0: 90}}
+  mazunat: {gbps_by_ways: [1.5]}
+slos:
+  s: {function: stats, throughput: 80 %, p95_latency: 100 us}
+  m: {function: mazunat, throughput: 60 %, p95_latency: 100 us}
+"""
+
+
+def test_sockets_cores_and_memory_in_a_file(tmp_path: Path) -> None:
+    workload = load(written(tmp_path, MEMORY))
+    assert workload.memory == 0.65
+    (server,) = workload.servers
+    assert (server.sockets, server.memory_gbps) == (2, 20)
+    stats, mazunat = (slo.profile for slo in workload.slos)
+    assert (stats.cores, stats.gbps(1), stats.gbps(7)) == (2, 2, 1)
+    assert stats.solo_mpps == PROFILES["stats"].solo_mpps  # what the file does not say is known
+    assert stats.share_at(0.65) == pytest.approx(0.9)
+    assert mazunat.share_at(0.65) == pytest.approx(0.847)
+    unsaid = MEMORY.replace("memory_percent: 65\n", "").replace("65.0: 90", "90.0: 80")
+    assert load(written(tmp_path, unsaid)).memory == 0.9
+    assert load(written(tmp_path, RIGHT)).memory is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (", memory_gbps: 20", "", "w.yaml:4: servers.a: has no memory_gbps"),
+        ("memory_percent: 65", "memory_percent: 95", "w.yaml:5: memory_percent: is `95`; must be"),
+        ("sockets: 2", "sockets: 0", "w.yaml:4: servers.a.sockets: is `0`; must be at least 1"),
+        ("{gbps_by_ways: [1.5]}", "{}", "w.yaml:11: slos.m.function: `mazunat` has no gbps_by_"),
+        (
+            ", 65.0: 90",
+            "",
+            "w.yaml:10: slos.s.function: `stats` has no percent_by_memory beyond",
+        ),
+        (
+            "65.0: 90",
+            "65.0: 96",
+            "w.yaml:7: functions.stats: is no profile: where 65% of the",
+        ),
+        ("[2, 1]", "[2, -1]", "w.yaml:7: functions.stats.gbps_by_ways"),
+        ("stats: {cores: 2,", "nf: {cores: 2,", "functions.nf.solo_mpps: is missing; add it"),
+        ("cores: 2", "cores: none", "w.yaml:7: functions.stats.cores: is `none`; must be a whole"),
+    ],
+)
+def test_what_is_wrong_about_memory_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    with pytest.raises(ChainFileError) as raised:
+        load(written(tmp_path, MEMORY.replace(old, new, 1)))
+    assert said in str(raised.value)
+
+
+def test_a_plan_with_memory_says_what_it_costs() -> None:
+    file = str(EXAMPLES / "memory.yaml")
+    code, said = run("plan", file)
+    assert code == 0
+    assert "9 servers, exact" in said
+    assert "no placement needs fewer (proven)" in said
+    assert "mazunat 84.7%" in said
+    code, said = run("plan", file, "--greedy")
+    assert code == 0
+    assert "17 servers, first fit" in said
+    code, said = run("plan", file, "--shared")
+    assert code == 2
+    assert "--shared knows ways and cores only" in said
 
 
 def run(*words: str) -> tuple[int, str]:

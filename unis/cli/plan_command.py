@@ -11,7 +11,7 @@ import typer
 
 from unis.cli.bench_parts import table_of
 from unis.cli.terminal import err, errors_told, fail, out, writable
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def plan(
     Example: unis plan examples/slo/paper-sensitive.yaml --report plan.html
     """
     from unis.slo import exact, verify
-    from unis.slo.explain import summary
+    from unis.slo.dimensions import only_ways_and_cores
+    from unis.slo.explain import costs, summary
     from unis.slo.greedy import greedy as first_fit
     from unis.slo.model import load
 
@@ -60,6 +61,8 @@ def plan(
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
     with errors_told():
         workload = load(file)
+    if share and (more := only_ways_and_cores(workload)):
+        raise fail(f"{file}: --shared knows ways and cores only, and here {more}", EXIT_BAD_INPUT)
     if report is not None:
         writable(report)
     if share:
@@ -77,6 +80,8 @@ def plan(
         _print(workload, placement)
         _print_machines(workload, placement)
         out.print(told, markup=False, style="bold")
+        for sentence in costs(workload, placement):
+            out.print(sentence, markup=False, style="dim")
     if report is not None:
         _write_page(report, workload, placement, told)
     _tell_refused(placement.refused)

@@ -4,9 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unis.slo.dimensions import only_ways
 from unis.slo.placement import Machine, Placement
 from unis.slo.profile import Slo, Workload
-from unis.slo.splits import Split, passes, rates
+from unis.slo.sizes import room_of, task_of
+from unis.slo.splits import Split, pace, passes, rates
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Kept:
     load: float  # of what an instance can bear, with which it is in time
     splits: dict[Split, int]  # how many promises have it
     mpps: float  # the least that any of them gets
+    slowed: float  # of what it passes alone, where as much of the memory is used as may be
 
 
 def kept(workload: Workload, placement: Placement) -> list[Kept]:
@@ -31,11 +34,14 @@ def kept(workload: Workload, placement: Placement) -> list[Kept]:
         if slo.name not in of:
             continue
         splits = Counter(tuple(sorted(ways, reverse=True)) for ways in of[slo.name].values())
-        by_ways = rates(slo, workload.margin, most)
-        load = slo.profile.load_within(slo.p95_us) - workload.margin
+        by_ways = rates(slo, workload.margin, most, workload.memory)
+        load, slowed = pace(slo, workload.margin, workload.memory)
         least = min(passes(by_ways, split) for split in splits)
-        found.append(Kept(slo, load, dict(sorted(splits.items())), least))
+        found.append(Kept(slo, load, dict(sorted(splits.items())), least, slowed))
     return found
+
+
+Content = tuple[tuple[str, int], ...]  # (function's promise, ways), the largest first
 
 
 @dataclass(frozen=True)
@@ -44,24 +50,81 @@ class Alike:
 
     server: str
     count: int
-    instances: tuple[tuple[str, int], ...]  # (function's promise, ways), the largest first
+    sockets: tuple[Content, ...]  # those that are used
+
+    @property
+    def instances(self) -> Content:
+        """Of all sockets."""
+        return tuple(instance for content in self.sockets for instance in content)
 
 
 def alike(machines: Sequence[Machine]) -> list[Alike]:
     """The kinds of machines of a placement, the most frequent first."""
-    found = Counter(
-        (
-            machine.server,
-            tuple(sorted(((of.slo, of.ways) for of in machine.instances), key=_largest)),
-        )
-        for machine in machines
-    )
+    found = Counter((machine.server, _sockets(machine)) for machine in machines)
     return [Alike(server, count, of) for (server, of), count in found.most_common()]
+
+
+def _sockets(machine: Machine) -> tuple[Content, ...]:
+    """What is on each, no matter on which."""
+    return tuple(
+        sorted(
+            tuple(sorted(((of.slo, of.ways) for of in machine.on(socket)), key=_largest))
+            for socket in {of.socket for of in machine.instances}
+        )
+    )
 
 
 def _largest(instance: tuple[str, int]) -> tuple[int, str]:
     name, ways = instance
     return -ways, name
+
+
+def cores_of(workload: Workload, content: Content) -> int:
+    """That are given away on a socket."""
+    by_name = {slo.name: slo.profile.cores for slo in workload.slos}
+    return sum(by_name[name] for name, _ in content)
+
+
+def costs(workload: Workload, placement: Placement) -> list[str]:
+    """What memory bandwidth costs each function, and what there is too little of, in sentences."""
+    told: list[str] = []
+    if workload.memory is not None:
+        slowed = {of.slo.profile.name: of.slowed for of in kept(workload, placement)}
+        each = ", ".join(f"{name} {part:.1%}" for name, part in sorted(slowed.items()))
+        told.append(
+            f"Functions use {workload.memory:.0%} of a socket's memory bandwidth at most, and pass "
+            f"then of what they pass alone: {each}."
+        )
+    if placement.machines and not only_ways(workload):
+        used = given_away(workload, placement)
+        parts = ", ".join(f"{part:.0%} of the {name}" for name, part in used.items())
+        told.append(f"Given away on these servers: {parts}.")
+    return told
+
+
+def given_away(workload: Workload, placement: Placement) -> dict[str, float]:
+    """Of what all sockets of the machines that are used have for functions, by its name."""
+    slos = {slo.name: slo for slo in workload.slos}
+    splits: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for machine in placement.machines:
+        for instance in machine.instances:
+            splits[instance.slo, instance.at].append(instance.ways)
+    cores = ways = memory = 0
+    for (name, _), split in splits.items():
+        task = task_of(slos[name], workload.servers, workload.margin, workload.memory)
+        for size in task.sizes(tuple(split)):
+            cores, ways, memory = cores + size.cores, ways + size.ways, memory + size.memory
+    have = Counter[str]()
+    servers = {server.name: server for server in workload.servers}
+    for machine in placement.machines:
+        server = servers[machine.server]
+        room = room_of(server, workload.memory).size
+        for name, of in zip(("cores", "ways", "memory"), room, strict=True):
+            have[name] += of * server.sockets
+    given = {"cores": cores / have["cores"], "ways": ways / have["ways"]}
+    if workload.memory is not None:
+        given["memory bandwidth for functions"] = memory / have["memory"]
+    return given
 
 
 def summary(placement: Placement, method: str) -> str:
