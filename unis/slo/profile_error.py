@@ -1,0 +1,86 @@
+"""Whether promises hold where the profiles that they were placed by are off.
+
+Profiles are measured and interpolated (ResQ, section 5.2: to 1 %). So what an instance truly passes
+is drawn for each, within some points of throughput of what is stated, and is then held against the
+traffic that the placement gives it.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from unis.slo.placement import Placement
+from unis.slo.profile import Profile, Slo, Workload
+
+POINTS = 0.015  # of what it passes alone
+_NOISE = 1e-9
+
+# Mpps of an instance with so many ways that has the memory to itself.
+Passes = Callable[[Profile, int], float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a placement under errors."""
+
+    promises: int  # that are placed
+    instances: int
+    broken: int  # promises of which an instance is late, or is given more than it passes
+    highest_load: float  # of any instance
+    closest: float  # p95 by what is promised, the highest of any instance
+
+
+def stated(profile: Profile, ways: int) -> float:
+    """By the profile."""
+    return profile.solo_mpps * profile.share(ways)
+
+
+def with_errors(
+    workload: Workload,
+    placement: Placement,
+    *,
+    points: float = POINTS,
+    seed: int | None = None,
+    passes: Passes = stated,
+) -> Outcome:
+    """What becomes of the promises where each instance is off by up to so many points.
+
+    `seed`: of the draws, evenly from -`points` to +`points`; None: all of them pass as many points
+    less. `passes`: what is true but for the error.
+    """
+    chance = None if seed is None else random.Random(seed)  # noqa: S311  no secret
+    slos = {slo.name: slo for slo in workload.slos}
+    splits: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for machine in placement.machines:
+        for instance in machine.instances:
+            splits[instance.slo, instance.at].append(instance.ways)
+    broken, highest, closest = 0, 0.0, 0.0
+    for (name, _), split in splits.items():
+        slo = slos[name]
+        loads = []
+        for ways in split:
+            error = -points if chance is None else chance.uniform(-points, points)
+            loads.append(_load(slo, split, ways, passes, error, workload.memory))
+        late = [_p95_us(slo, load, workload.memory) / slo.p95_us for load in loads]
+        highest, closest = max(highest, *loads), max(closest, *late)
+        broken += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
+    return Outcome(len(splits), sum(map(len, splits.values())), broken, highest, closest)
+
+
+def _load(
+    slo: Slo, split: list[int], ways: int, passes: Passes, error: float, memory: float | None
+) -> float:
+    """Of an instance: it is given its part of the promise by what is stated."""
+    given = slo.mpps * stated(slo.profile, ways) / sum(stated(slo.profile, of) for of in split)
+    alone = max(_NOISE, passes(slo.profile, ways) + error * slo.profile.solo_mpps)
+    return given / (alone * _slowed(slo.profile, memory))
+
+
+def _p95_us(slo: Slo, load: float, memory: float | None) -> float:
+    # Right at a load that was measured, sums of floating point numbers may lie beyond it.
+    return slo.profile.p95_at(load - _NOISE) / _slowed(slo.profile, memory)
+
+
+def _slowed(profile: Profile, memory: float | None) -> float:
+    return 1.0 if memory is None else profile.share_at(memory) or _NOISE
