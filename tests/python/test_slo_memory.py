@@ -55,6 +55,18 @@ def test_what_one_instance_would_move_too_much_for_is_split() -> None:
     assert not greedy(workload).refused
 
 
+def test_a_split_that_the_relaxed_program_does_without_is_found() -> None:
+    """Half of 1+1, which moves too much, and half of 2+2, too wide, look as good as 2+1."""
+    profile = Profile(
+        "nf", 0.5, (0.3,), FLAT, gbps_by_ways=(1.2, 0.0), by_memory=((0.4, 0.6), (0.9, 0.6))
+    )
+    server = Server("a", 9, 3, 3, 3, memory_gbps=2.0)
+    workload = Workload("w", (Slo("s", profile, 0.13, 25.0),), (server,), 0.0, 0.5)
+    placed = exact(workload)
+    assert len(placed.machines) == placed.bound == 1
+    assert not [*problems(workload, placed)]
+
+
 def test_what_is_not_known_of_memory_is_not_assumed() -> None:
     servers = (Server("a", 9, 9, 18, memory_gbps=10.0),)
 

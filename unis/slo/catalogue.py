@@ -56,16 +56,25 @@ class Catalogue:
 
         Where that is a mixture it only stands for splits that are not listed.
         """
-        flat = np.zeros(self._demand.ways.size)
-        for ways, at in self._at.items():
-            flat[at] = known.of(ways, self._memory[ways])
-        sums = flat.reshape(self._demand.ways.shape).sum(axis=1)
+        sums = self._sums(known)
         best = int(sums.argmin())
         listed = float(sums[best]), self._demand.split(best)
         if self._demand.listed == self._demand.most:
             return listed
         price, mixture = unlisted(self._demand, known)
         return (price, mixture) if price < listed[0] else listed
+
+    def cheap(self, known: Worth, count: int) -> list[Split]:
+        """So many that are listed, the cheapest first."""
+        return [self._demand.split(row) for row in self._sums(known).argsort(kind="stable")[:count]]
+
+    def _sums(self, known: Worth) -> Floats:
+        """What each split is worth."""
+        flat = np.zeros(self._demand.ways.size)
+        for ways, at in self._at.items():
+            flat[at] = known.of(ways, self._memory[ways])
+        sums: Floats = flat.reshape(self._demand.ways.shape).sum(axis=1)
+        return sums
 
 
 def unlisted(demand: Demand, known: Worth, between: int = _LEVELS) -> tuple[float, Mixture]:

@@ -20,13 +20,15 @@ from unis.slo.master import Master, Prices
 from unis.slo.packing import Packed, all_parts, largest_part, lightest, packed
 from unis.slo.placement import Machine, NoRoomError, Placement
 from unis.slo.profile import Server, Workload
-from unis.slo.sizes import Problem, problem_of
+from unis.slo.sizes import Problem, Size, problem_of
 from unis.slo.splits import Split
 
 _EPSILON = 1e-6  # of a machine
 _CHEAPER = _EPSILON / 10  # than a socket is: a content that is worth as much changes nothing
 _RELAXED = 0.6  # of the time
 _COLUMNS = 12  # contents of a socket at once
+_MORE = 3  # times that more is added where the bound is not met
+_CHEAP = 24  # splits of a promise then
 _LOOK = 10  # turns between two looks at the bound
 _LOOKS = 48  # at contents that may fit
 
@@ -53,28 +55,84 @@ def by_sockets(workload: Workload, seconds: float, gap: float) -> Placement:
     problem, refused = problem_of(workload)
     if not problem.demands:
         return Placement((), refused, 0, time.monotonic() - began)
-    master = Master(problem.demands, problem.servers)
-    tried = _starts(problem)
-    for start in tried:
-        _add(master, problem, start)
-    lowest = _relaxed(master, problem, began + seconds * _RELAXED)
-    bound = max(0, math.ceil(lowest - _EPSILON))
-    if bound > sum(server.count for server in problem.servers):
+    search = _Search(problem, gap)
+    search.relax(began + seconds * _RELAXED, enough=True)
+    if search.bound > sum(server.count for server in problem.servers):
         most = max(demand.most for demand in problem.demands)
         told = f"whatever is placed where, each split into {most} instances at most"
         raise NoRoomError(f"the servers cannot hold these promises, {told}")
-    tried += _rounded(master, problem)
-    for end in tried:
-        _add(master, problem, end)
-    found = [machines for of in tried if (machines := of.machines(problem)) is not None]
-    found = [machines for machines in found if _enough(machines, problem.servers)]
-    if not found or min(map(len, found)) > bound * (1 + gap):
-        whole = master.whole(began + seconds - time.monotonic(), float(bound), gap)
-        found += [whole] if whole is not None else []
-    if not found:
+    search.whole(began + seconds)
+    for _ in range(_MORE):
+        left = began + seconds - time.monotonic()
+        if search.done or left <= 0:
+            break
+        search.add_cheap()
+        search.relax(time.monotonic() + left * _RELAXED, enough=False)
+        search.whole(began + seconds)
+    if search.best is None:
         late = time.monotonic() > began + seconds
         raise NoRoomError("no placement was found" + (f" within {seconds:g} s" if late else ""))
-    return Placement(min(found, key=len), refused, bound, time.monotonic() - began)
+    return Placement(search.best, refused, search.bound, time.monotonic() - began)
+
+
+class _Search:
+    """A program that grows, the best placement so far, and what none is below."""
+
+    def __init__(self, problem: Problem, gap: float) -> None:
+        self._problem, self._gap = problem, gap
+        self._master = Master(problem.demands, problem.servers)
+        self._catalogues = [Catalogue(demand) for demand in problem.demands]
+        self.best: list[Machine] | None = None
+        self.bound = 0
+        for start in _starts(problem):
+            self._tried(start)
+
+    @property
+    def done(self) -> bool:
+        """Whether what is found is good enough."""
+        return self.best is not None and len(self.best) <= self.bound * (1 + self._gap)
+
+    def relax(self, until: float, *, enough: bool) -> None:
+        """`enough`: only until the bound cannot rise."""
+        lowest = _relaxed(self._master, self._problem, self._catalogues, until, enough=enough)
+        self.bound = max(self.bound, math.ceil(lowest - _EPSILON))
+
+    def whole(self, until: float) -> None:
+        """Looks for placements with what there is."""
+        for end in _rounded(self._master, self._problem):
+            self._tried(end)
+        if not self.done:
+            left = until - time.monotonic()
+            self._found(self._master.whole(left, float(self.bound), self._gap))
+
+    def add_cheap(self) -> None:
+        """Splits that cost little, which the program did without; each on one socket too."""
+        prices = self._master.relaxed(1.0)
+        if prices is None:
+            return
+        known = _worths(self._master, self._problem, prices)
+        for at, (of, demand) in enumerate(
+            zip(self._catalogues, self._problem.demands, strict=True)
+        ):
+            for split in of.cheap(known[demand.task.cores], _CHEAP):
+                if self._master.split(at, split):
+                    self._together(demand.task.sizes(split))
+
+    def _together(self, sizes: Sequence[Size]) -> None:
+        content = tuple(sorted(self._master.size(size) for size in sizes))
+        for server, room in enumerate(self._problem.rooms):
+            if holds(sizes, room):
+                self._master.content(server, content)
+
+    def _tried(self, packed: Packed) -> None:
+        _add(self._master, self._problem, packed)
+        self._found(packed.machines(self._problem))
+
+    def _found(self, machines: list[Machine] | None) -> None:
+        if machines is None or not _enough(machines, self._problem.servers):
+            return
+        if self.best is None or len(machines) < len(self.best):
+            self.best = machines
 
 
 def _enough(placed: Sequence[Machine], servers: Sequence[Server]) -> bool:
@@ -140,19 +198,25 @@ def _add(master: Master, problem: Problem, start: Packed) -> None:
 # ---------------------------------------------------------------------- the relaxed program
 
 
-def _relaxed(master: Master, problem: Problem, until: float) -> float:
-    """Adds what the program wants, until nothing makes it better; what no placement is below."""
-    catalogues = [Catalogue(demand) for demand in problem.demands]
+def _relaxed(
+    master: Master,
+    problem: Problem,
+    catalogues: Sequence[Catalogue],
+    until: float,
+    *,
+    enough: bool,
+) -> float:
+    """Adds what the program wants, until nothing makes it better; what no placement is below.
+
+    `enough`: or until the bound, rounded up, cannot rise.
+    """
     lowest = 0.0
     for turn in count():
         prices = master.relaxed(max(0.1, until - time.monotonic()))
         if prices is None:
             break
         last = time.monotonic() > until
-        known = {
-            cores: Worth(master.sizes, prices.sizes, cores)
-            for cores in {demand.task.cores for demand in problem.demands}
-        }
+        known = _worths(master, problem, prices)
         cheapest = [
             of.cheapest(known[demand.task.cores])
             for of, demand in zip(catalogues, problem.demands, strict=True)
@@ -162,7 +226,7 @@ def _relaxed(master: Master, problem: Problem, until: float) -> float:
             worth, added = _contents(master, problem, prices, until)
             more = more or added
             lowest = max(lowest, _bound(problem, [price for price, _ in cheapest], worth))
-            if math.ceil(lowest - _EPSILON) >= math.ceil(prices.machines - _EPSILON):
+            if enough and math.ceil(lowest - _EPSILON) >= math.ceil(prices.machines - _EPSILON):
                 break
         for at, (price, split) in enumerate(cheapest):
             if price < prices.promises[at] - _CHEAPER:
@@ -170,6 +234,12 @@ def _relaxed(master: Master, problem: Problem, until: float) -> float:
         if last or not more:
             break
     return lowest
+
+
+def _worths(master: Master, problem: Problem, prices: Prices) -> dict[int, Worth]:
+    """By the cores of an instance."""
+    every = {demand.task.cores for demand in problem.demands}
+    return {cores: Worth(master.sizes, prices.sizes, cores) for cores in every}
 
 
 def _quick_contents(master: Master, problem: Problem, prices: Prices) -> bool:

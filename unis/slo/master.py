@@ -64,7 +64,7 @@ class Master:
             solver.addRow(float(len(demand.slos)), float(len(demand.slos)), 0, _INT, _FLOAT)
         for _ in servers:  # row: sockets
             solver.addRow(0.0, np.inf, 0, _INT, _FLOAT)
-        self._columns = 0
+        self._most: list[float] = []  # of each column
         self._values: list[float] = []  # of the last relaxed solution
         for at in range(len(demands)):
             self._column(every + _LEFT_OUT, np.inf, {at: 1.0})
@@ -149,7 +149,8 @@ class Master:
         Good enough where it is near `bound`, of which no placement needs fewer, by a part of `gap`.
         """
         solver = self._solver
-        for column in (*range(len(self._demands)), *self._mixtures.values()):
+        barred = [*range(len(self._demands)), *self._mixtures.values()]
+        for column in barred:
             solver.changeColBounds(column, 0.0, 0.0)
         whole = [
             *range(len(self._demands), len(self._demands) + len(self._servers)),
@@ -163,19 +164,24 @@ class Master:
         solver.setOptionValue("mip_abs_gap", 1.0 - _EPSILON)
         solver.setOptionValue("objective_target", bound * (1 + gap) + _EPSILON)
         solver.run()
-        if not solver.getInfo().primal_solution_status:
-            return None
+        found = solver.getInfo().primal_solution_status != 0
         values = solver.getSolution().col_value
-        for column in whole:  # which places hold what takes less: a flow, whole by itself
-            value = float(round(values[column]))
+        for column in whole:
             solver.changeColIntegrality(column, highspy.HighsVarType.kContinuous)
-            solver.changeColBounds(column, value, value)
-        self._limit(seconds)
         solver.setOptionValue("objective_target", -np.inf)
-        solver.run()
-        if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        return self._machines([round(value) for value in solver.getSolution().col_value])
+        machines = None
+        if found:  # which places hold what takes less: a flow, whole by itself
+            for column in whole:
+                value = float(round(values[column]))
+                solver.changeColBounds(column, value, value)
+            self._limit(seconds)
+            solver.run()
+            if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+                flow = solver.getSolution().col_value
+                machines = self._machines([round(value) for value in flow])
+        for column in barred + whole:
+            solver.changeColBounds(column, 0.0, self._most[column])
+        return machines
 
     def _machines(self, values: Sequence[int]) -> list[Machine]:
         sockets: list[int] = []  # of which kind of server
@@ -218,8 +224,8 @@ class Master:
         self._solver.addCol(
             cost, 0.0, most, len(rows), np.array([*rows], np.int32), np.array([*rows.values()])
         )
-        self._columns += 1
-        return self._columns - 1
+        self._most.append(most)
+        return len(self._most) - 1
 
     def _limit(self, seconds: float) -> None:
         # HiGHS counts from when a solver was made.
