@@ -1,6 +1,7 @@
 """Promises asked of a cluster: its book, requests from files, and the commands."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,21 @@ def test_servers_are_freed_where_it_is_worth_it(tmp_path: Path) -> None:
     assert "2 servers" in run("cluster", "show", cluster).stdout
     assert "1 servers are free" in run("cluster", "repack", cluster).stdout
     assert "on 1 servers" in run("cluster", "show", cluster).stdout
+
+
+@pytest.mark.parametrize("more", ["sockets: 2", "memory_gbps: 20"])
+def test_what_admission_does_not_know_is_refused(tmp_path: Path, more: str) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER.replace("count: 2", f"count: 2, {more}"))
+    told = run("admit", cluster, written(tmp_path, "w.yaml", ASKED))
+    assert told.exit_code == 2
+    assert "admission knows ways and cores only" in told.output
+
+
+def test_a_function_of_two_cores_is_not_tried(tmp_path: Path) -> None:
+    nf = replace(PROFILES["firewall"], cores=2)
+    refused = a_cluster(tmp_path).reserve(Slo("s", nf, 0.3, 100.0))
+    assert isinstance(refused, Refusal)
+    assert not refused.tried
 
 
 def test_a_profile_that_has_got_worse_is_seen(tmp_path: Path) -> None:

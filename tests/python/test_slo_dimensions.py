@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.resq import large_workload, names, paper_workload
+from unis.bench.resq import WORKLOADS, large_workload, paper_workload
 from unis.bench.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
 from unis.slo.catalogue import Worth, unlisted
 from unis.slo.dimensions import by_sockets, only_ways
@@ -242,7 +242,7 @@ def test_what_is_not_listed_is_not_cheaper_than_is_told(
 
 
 @pytest.mark.parametrize("sockets", [1, 2, 3])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_both_methods_agree_where_machines_see_only_ways(name: str, sockets: int) -> None:
     workload = paper_workload(name)
     workload = replace(workload, servers=(replace(workload.servers[0], sockets=sockets),))

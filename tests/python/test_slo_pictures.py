@@ -14,7 +14,7 @@ from unis.bench.resq_baselines import PAPER, models
 from unis.cli.app import app
 from unis.report.colours import of_functions
 from unis.report.drawings import drawing
-from unis.report.promises import Admission, Answers, Placed, Resq, Scale, Shared
+from unis.report.promises import Admission, Answers, Placed, Resq, Scale, Shared, Sockets
 from unis.report.resq import METHODS, broken_promises, resq_page
 from unis.report.servers import picture
 from unis.slo.exact import exact
@@ -117,6 +117,7 @@ def resq_results() -> Resq:
     placement = {
         name: Placed(
             promises=200, greedy=45, exact=35, bound=35, seconds=0.1, greedy_seconds=0.1, wrong=0,
+            off=0,
             predictor=116, predictor_named=150, predictor_second=101, dynamic=45,
             dynamic_headroom=45, dynamic_violated=0, agnostic=23, agnostic_shared_violated=99.5,
             agnostic_split_violated=100, agnostic_shared_short=85.5, agnostic_split_short=50,
@@ -127,13 +128,14 @@ def resq_results() -> Resq:
     of = Shared(exact=23, shared=15, bound=None, wrong=0, seconds=1, fewer=0.35, simulated=200,
                 late_or_short=0, closest=0.77)  # fmt: skip
     scale = Scale(slos=1, servers=1, machines=1, bound=1, seconds=1.0, gap=0.0, wrong=0)
+    sockets = Sockets(promises=1, greedy=2, exact=1, bound=1, seconds=0.1, wrong=0)
     one_by_one = Admission(workloads=1, promises=1, median=1.0, worst=1.0, wrong=0)
     answers = Answers(
         slos=1, servers=1, machines=1, median_ms=0.1, p99_ms=0.2, worst_ms=0.3, prices_ms=1.0
     )
     return Resq(
         placement=placement, models=models(), shared={"sensitive": of}, scale=scale,
-        admission=one_by_one, answers=answers,
+        admission=one_by_one, answers=answers, sockets={"a": sockets},
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unis import built
-from unis.bench.resq import names, paper_workload
+from unis.bench.resq import WORKLOADS, paper_workload
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.model import load
@@ -15,7 +15,7 @@ from unis.slo.profile_error import stated, with_errors
 MEMORY = built.clone() / "examples" / "slo" / "memory.yaml"
 
 
-@pytest.mark.parametrize("name", [*names(), "memory"])
+@pytest.mark.parametrize("name", [*WORKLOADS, "memory"])
 def test_a_point_and_a_half_breaks_no_promise(name: str) -> None:
     workload = load(MEMORY) if name == "memory" else paper_workload(name)
     for placed in (exact(workload), greedy(workload)):

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from unis.bench.admission import admission, answers
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
+from unis.bench.socket_workloads import evaluate_sockets
 from unis.report.promises import Placed, Resq, Scale, Shared
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
+from unis.slo.profile_error import with_errors
 from unis.slo.shared import SharedPlacement, shared
 from unis.slo.verify import problems, shared_problems
 
@@ -22,11 +24,13 @@ _COUNTS = {
     "sensitive": (SENSITIVE, 50), "insensitive": (INSENSITIVE, 66),
     "combination": (tuple(PROFILES), 22),
 }  # fmt: skip
+WORKLOADS = tuple(_COUNTS)
 _XEON = Server("xeon", 5000, cores=9, ways=18)
 _SLOS, _SERVERS = 20_000, 5_000
 _SEED = 1  # of the large workload
 _ARRIVALS = range(1000, 1050)  # seeds; the method was chosen by others
 _COME = 2000
+_DRAWS = 20  # of errors of profiles
 _SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
 
 
@@ -66,7 +70,7 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
     """All of it."""
     placement: dict[str, Placed] = {}
     exact_ones: dict[str, tuple[Workload, Placement]] = {}
-    for name in _COUNTS:
+    for name in WORKLOADS:
         report(f"placing {name}")
         workload = paper_workload(name)
         by_exact = exact(workload)
@@ -74,7 +78,7 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
         exact_ones[name] = workload, by_exact
     parts: dict[str, Shared] = {}
     shared_ones: dict[str, tuple[Workload, SharedPlacement]] = {}
-    for name in _COUNTS:
+    for name in WORKLOADS:
         for seed in _SEEDS:
             key = f"{name}, seed {seed}"
             report(f"sharing cores: {key}, placed and simulated")
@@ -83,12 +87,14 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
             parts[key] = _shared(workload, by_shared)
             shared_ones[key] = workload, by_shared
     report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
+    sockets = evaluate_sockets(report)
     scale = _scale()
     report(f"admitting promises one by one: {len(_ARRIVALS)} random workloads of {_COME:,}")
     one_by_one = admission(_ARRIVALS, _COME)
     report(f"admitting {_SLOS:,} promises one by one on {_SERVERS:,} servers")
     results = Resq(
-        placement=placement, models=models(), shared=parts, scale=scale, admission=one_by_one,
+        placement=placement, models=models(), shared=parts, sockets=sockets, scale=scale,
+        admission=one_by_one,
         answers=answers(Server("xeon", _SERVERS, cores=9, ways=18), _SLOS, _SEED),
     )  # fmt: skip
     return Evaluation(results, exact_ones, shared_ones)
@@ -104,8 +110,16 @@ def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
         seconds=by_exact.seconds,
         greedy_seconds=by_greedy.seconds,
         wrong=_wrong(workload, by_greedy) + _wrong(workload, by_exact),
+        off=max(_off(workload, by_greedy), _off(workload, by_exact)),
         paper=dict(PAPER[name]),
         **by_baselines(workload),
+    )
+
+
+def _off(workload: Workload, placement: Placement) -> int:
+    """Promises broken where every profile is off: by as much as can be, and by chance."""
+    return max(
+        with_errors(workload, placement, seed=seed).broken for seed in (None, *range(_DRAWS))
     )
 
 

@@ -36,10 +36,14 @@ def opened_cluster(file: Path, book: Path | None, *, kept: bool = True) -> Itera
     """Nobody else's while this lasts; then written, if `kept` and nothing was raised."""
     from unis.slo.book import Book, booked, opened
     from unis.slo.cluster import cluster_of
+    from unis.slo.dimensions import only_ways_and_cores
     from unis.slo.model import load_cluster
 
     path = book or file.with_suffix(".book.json")
-    cluster = cluster_of(load_cluster(file))
+    read = load_cluster(file)
+    if more := only_ways_and_cores(read.workload):
+        raise fail(f"{file}: admission knows ways and cores only, and here {more}")
+    cluster = cluster_of(read)
     try:
         with locked(file, os.O_RDONLY):
             if path.exists():

@@ -36,7 +36,7 @@ def resq(
     Example: unis bench resq -o build/resq
     """
     from unis.bench.resq import evaluate
-    from unis.report.resq import admission, broken_promises, kept, scale
+    from unis.report.resq import admission, broken_promises, kept, scale, sockets
 
     with errors_told():
         file, page = writable(output / "results.json"), writable(output / "report.html")
@@ -48,6 +48,7 @@ def resq(
     _print_shared(found.results)
     out.print(scale(found.results), markup=False)
     out.print(admission(found.results), markup=False)
+    out.print(sockets(found.results), markup=False)
     wrong = broken_promises(found.results)
     out.print(kept(wrong), style="green" if not wrong else "red")
     out.print(f"{file}\n{page}", markup=False, style="bold")

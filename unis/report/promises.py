@@ -13,6 +13,7 @@ class Placed(BaseModel):
     seconds: float  # of the exact method
     greedy_seconds: float
     wrong: int  # that the verifier found, of both; 0
+    off: int  # promises broken where profiles are off by 1.5 points, in the worst of all draws
     predictor: int  # as the authors' program reads the rule
     predictor_named: int  # each function under its own name
     predictor_second: int  # as the text reads
@@ -68,6 +69,17 @@ class Scale(BaseModel):
     wrong: int
 
 
+class Sockets(BaseModel):
+    """Machines for one workload."""
+
+    promises: int
+    greedy: int
+    exact: int
+    bound: int
+    seconds: float  # of the exact method
+    wrong: int  # that the verifier found, or was refused; 0
+
+
 class Admission(BaseModel):
     """Random workloads, each with machines and profiles of its own."""
 
@@ -97,6 +109,7 @@ class Resq(BaseModel):
     placement: dict[str, Placed]
     models: Models
     shared: dict[str, Shared]
+    sockets: dict[str, Sockets]  # cores, sockets and memory bandwidth, by workload
     scale: Scale
     admission: Admission
     answers: Answers

@@ -105,6 +105,9 @@ class Online:
         """Gives a promise, or says why not and what could be given instead. `count` is ignored."""
         if slo.name in self._kept:
             return Refusal(slo.name, f"{slo.name}: is promised already; release it first")
+        if slo.profile.cores != 1:
+            told = f"{slo.name}: {slo.profile.name} has {slo.profile.cores} cores"
+            return Refusal(slo.name, f"{told}; not tried: functions have one here", tried=False)
         try:
             kind = splits_of(slo, self.margin, most_ways(self.servers))
         except CannotBeKeptError as error:

@@ -56,7 +56,7 @@ class Row:
 def rows(workload: Workload, placement: Placement) -> list[Row]:
     """The kinds of a placement with a core for each function, the most frequent first."""
     functions = {slo.name: slo.profile.name for slo in workload.slos}
-    cores = {slo.name: int(getattr(slo.profile, "cores", 1)) for slo in workload.slos}
+    cores = {slo.name: slo.profile.cores for slo in workload.slos}
     kinds = Counter(
         (machine.server, tuple(sorted(on, key=_largest)))
         for machine in placement.machines
@@ -119,7 +119,7 @@ def _sockets(
     """(function, ways, cores) of what is on each socket that is used."""
     of: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
     for one in machine.instances:
-        socket = int(getattr(one, "socket", 0))
+        socket = one.socket
         of[socket].append((functions[one.slo], one.ways, cores[one.slo]))
     yield from of.values()
 
