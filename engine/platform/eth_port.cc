@@ -12,27 +12,42 @@
 namespace unis {
 namespace {
 
-constexpr std::uint16_t kDescriptors = 1024;
+// As long as the driver says that they are; one that does not say has them as it was asked.
+PortQueues Read(std::uint16_t port, PortQueues queues) {
+  rte_eth_rxq_info rx{};
+  rte_eth_txq_info tx{};
+  if (rte_eth_rx_queue_info_get(port, 0, &rx) == 0 && rx.nb_desc > 0) queues.rx = rx.nb_desc;
+  if (rte_eth_tx_queue_info_get(port, 0, &tx) == 0 && tx.nb_desc > 0) queues.tx = tx.nb_desc;
+  return queues;
+}
 
+// `queues` become what the device takes.
 absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* pool,
-                   std::uint16_t queues) {
+                   PortQueues& queues) {
   const auto fail = [&device](const char* step, int code) {
     return absl::InternalError(
         fmt::format("cannot {} port {}: {}", step, device, std::strerror(-code)));
   };
+  const auto refused = [&device](const char* way, std::uint16_t descriptors, int code) {
+    return absl::InternalError(
+        fmt::format("cannot give port {} a {} queue of {} descriptors: {}; `descriptors` in the "
+                    "chain file makes it longer or shorter",
+                    device, way, descriptors, std::strerror(-code)));
+  };
   const rte_eth_conf conf{};
-  std::uint16_t rx = kDescriptors, tx = kDescriptors;
-  if (int code = rte_eth_dev_configure(port, queues, queues, &conf)) return fail("configure", code);
-  if (int code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx))
+  if (int code = rte_eth_dev_configure(port, queues.pairs, queues.pairs, &conf))
+    return fail("configure", code);
+  if (int code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &queues.rx, &queues.tx))
     return fail("size the queues of", code);
   const int socket = rte_eth_dev_socket_id(port);
   const auto node = static_cast<unsigned>(socket < 0 ? 0 : socket);
-  for (std::uint16_t queue = 0; queue < queues; ++queue) {
-    if (int code = rte_eth_rx_queue_setup(port, queue, rx, node, nullptr, pool))
-      return fail("set up RX of", code);
-    if (int code = rte_eth_tx_queue_setup(port, queue, tx, node, nullptr))
-      return fail("set up TX of", code);
+  for (std::uint16_t queue = 0; queue < queues.pairs; ++queue) {
+    if (int code = rte_eth_rx_queue_setup(port, queue, queues.rx, node, nullptr, pool))
+      return refused("receive", queues.rx, code);
+    if (int code = rte_eth_tx_queue_setup(port, queue, queues.tx, node, nullptr))
+      return refused("send", queues.tx, code);
   }
+  queues = Read(port, queues);
   if (int code = rte_eth_dev_start(port)) return fail("start", code);
   (void)rte_eth_promiscuous_enable(port);  // not every virtual device can, or needs to
   return absl::OkStatus();
@@ -65,7 +80,7 @@ absl::StatusOr<std::uint64_t> NewPortOwner() {
 }
 
 absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool,
-                                      std::uint16_t queues) {
+                                      const PortQueues& wanted) {
   const std::string name = device.substr(0, device.find(','));
   std::uint16_t port = 0;
   if (rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0) {
@@ -81,9 +96,9 @@ absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* po
     rte_vdev_uninit(name.c_str());
     return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
   }
-  EthPort opened(port, queues);  // from now on closed also after an error
+  EthPort opened(port, wanted);  // from now on closed also after an error
   if (auto status = Own(port); !status.ok()) return status;
-  if (auto status = SetUp(port, device, pool, queues); !status.ok()) return status;
+  if (auto status = SetUp(port, device, pool, opened.queues_); !status.ok()) return status;
   return opened;
 }
 
@@ -107,15 +122,16 @@ bool EthPort::LinkUp() const {
 }
 
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
-  if (queues_ == 1) return rte_eth_rx_burst(port_, 0, packets, count);
+  if (queues_.pairs == 1) return rte_eth_rx_burst(port_, 0, packets, count);
   std::uint16_t received = 0;
-  for (std::uint16_t turn = 0; turn < queues_; ++turn) {
-    const auto queue = static_cast<std::uint16_t>((next_ + turn) % queues_);
+  for (std::uint16_t turn = 0; turn < queues_.pairs; ++turn) {
+    const auto queue = static_cast<std::uint16_t>((next_ + turn) % queues_.pairs);
     const auto left = static_cast<std::uint16_t>(count - received);
     received = static_cast<std::uint16_t>(received +
                                           rte_eth_rx_burst(port_, queue, packets + received, left));
   }
-  next_ = static_cast<std::uint16_t>((next_ + 1) % queues_);  // else the others might wait for ever
+  next_ = static_cast<std::uint16_t>((next_ + 1) %
+                                     queues_.pairs);  // else the others might wait for ever
   return received;
 }
 

@@ -14,18 +14,33 @@ namespace unis {
 // its processes share their ports, which only the primary can: an engine calls it before NFs start.
 absl::StatusOr<std::uint64_t> NewPortOwner();
 
+// Of a port, each way.
+struct PortQueues {
+  static constexpr std::uint16_t kLeast = 64;      // descriptors; with fewer some drivers refuse
+  static constexpr std::uint16_t kDefault = 1024;  // their own thresholds of freeing
+
+  std::uint16_t pairs = 1;
+  // Descriptors of each: packet buffers that wait for the device to fill them, and packets that
+  // wait to be sent or, sent, to be freed. That is all that the device may read or write.
+  std::uint16_t rx = kDefault, tx = kDefault;
+
+  bool operator==(const PortQueues&) const = default;
+};
+
 class EthPort {
  public:
   // `device` as for EAL's --vdev or -a, for example "net_pcap0,rx_pcap=in.pcap" or "0000:03:00.0".
   // The port is owned, in the sense of rte_eth_dev_owner_set, so that NFs of the same DPDK group,
-  // which probe it too, do not take it for one of theirs. `queues` each way.
+  // which probe it too, do not take it for one of theirs. Queues are as near to `wanted` as the
+  // device allows: queues() says how long they are.
   static absl::StatusOr<EthPort> Open(const std::string& device, rte_mempool* pool,
-                                      std::uint16_t queues = 1);
+                                      const PortQueues& wanted = {});
   ~EthPort();
   EthPort(EthPort&& other) noexcept;
   EthPort& operator=(EthPort&&) = delete;
 
   std::uint16_t id() const noexcept { return port_; }
+  const PortQueues& queues() const noexcept { return queues_; }
   bool LinkUp() const;
   // From all queues; one thread.
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
@@ -36,10 +51,10 @@ class EthPort {
 
  private:
   static constexpr std::uint16_t kClosed = 0xffff;
-  EthPort(std::uint16_t port, std::uint16_t queues) : port_(port), queues_(queues) {}
+  EthPort(std::uint16_t port, const PortQueues& queues) : port_(port), queues_(queues) {}
 
   std::uint16_t port_;
-  std::uint16_t queues_;
+  PortQueues queues_;
   mutable std::uint16_t next_ = 0;  // the queue that is asked first
 };
 

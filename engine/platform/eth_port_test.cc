@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <rte_ethdev.h>
+#include <unistd.h>
 
 #include <array>
 #include <string>
 
+#include "engine/base/machine_for_test.h"
+#include "engine/platform/limited_port_for_test.h"
 #include "engine/platform/memory_for_test.h"
 
 namespace unis {
@@ -62,6 +65,57 @@ TEST_F(EthPortTest, MovesWithoutClosing) {
   rte_mbuf* packet = nullptr;
   EXPECT_EQ(moved.Receive(&packet, 1), 1);
   rte_pktmbuf_free(packet);
+}
+
+// What DMA can fill is what is posted, and what is posted is what was asked for.
+TEST_F(EthPortTest, HoldsAsManyBuffersAsItHasDescriptorsToReceive) {
+  // A tap of the kernel, whose driver posts buffers as that of a NIC does.
+  UNIS_NEED_ROOT();
+  UNIS_NEED(access("/dev/net/tun", R_OK | W_OK) == 0, "this test needs /dev/net/tun");
+  for (const std::uint16_t descriptors : {64, 256, 512}) {
+    const auto port = EthPort::Open("net_tap_held,iface=unis_held", memory_->pool(),
+                                    {.rx = descriptors, .tx = PortQueues::kLeast});
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_EQ(port->queues(), (PortQueues{.rx = descriptors, .tx = PortQueues::kLeast}));
+    EXPECT_EQ(memory_->InUse(), descriptors);
+  }
+}
+
+// net_null and net_ring have no limits and do not say what they took.
+TEST_F(EthPortTest, HasQueuesAsAskedWhereTheDeviceDoesNotSay) {
+  for (const std::string device : {"net_null_asked", "net_ring_asked"}) {
+    const PortQueues asked{.rx = 64, .tx = 32768};
+    const auto port = EthPort::Open(device, memory_->pool(), asked);
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_EQ(port->queues(), asked);
+  }
+}
+
+TEST_F(EthPortTest, HasQueuesWithinTheLimitsOfItsDevice) {
+  unis_add_limited_driver();
+  struct Case {
+    PortQueues asked, has;
+  };
+  for (const auto& [asked, has] :
+       {Case{{.rx = 256, .tx = 128}, {.rx = 256, .tx = 128}},
+        Case{{.rx = 64, .tx = 64}, {.rx = LIMITED_LEAST, .tx = LIMITED_LEAST}},
+        Case{{.rx = 200, .tx = 129}, {.rx = 224, .tx = 160}},
+        Case{{}, {.rx = LIMITED_MOST, .tx = LIMITED_MOST_TO_SEND}}}) {
+    const auto port = EthPort::Open("net_limited", memory_->pool(), asked);
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_EQ(port->queues(), has) << "asked " << asked.rx << " and " << asked.tx;
+    EXPECT_EQ(memory_->InUse(), has.rx);
+  }
+}
+
+TEST_F(EthPortTest, SaysHowLongAQueueWasThatItCouldNotHave) {
+  unis_add_limited_driver();
+  const auto small = rte_pktmbuf_pool_create("small", 127, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, 0);
+  const auto status = EthPort::Open("net_limited", small, {.rx = 256}).status();
+  EXPECT_NE(status.message().find("a receive queue of 256 descriptors"), std::string::npos)
+      << status;
+  EXPECT_EQ(rte_eth_dev_count_total(), 0);
+  rte_mempool_free(small);
 }
 
 TEST_F(EthPortTest, SaysWhatIsWrongWithADevice) {

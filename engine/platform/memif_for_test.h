@@ -63,7 +63,8 @@ class MemifTest : public MemoryTest {
   // What a program has: DPDK's own driver.
   absl::StatusOr<EthPort> OpenProgram(const MemifConfig& config) const {
     return EthPort::Open(config.Device("net_memif_program_" + config.name, MemifRole::kClient),
-                         memory_->pool(), static_cast<std::uint16_t>(config.shape.queues));
+                         memory_->pool(),
+                         {.pairs = static_cast<std::uint16_t>(config.shape.queues)});
   }
   static bool Locate(Memif& memif, pid_t pid = getpid()) {
     auto region = memif.Find(pid);

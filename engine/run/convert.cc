@@ -32,6 +32,27 @@ Rate RateOf(const v1::TrafficConfig& traffic) {
           .arrivals = poisson ? Arrivals::kPoisson : Arrivals::kConstant};
 }
 
+std::vector<PlatformPort> PortsOf(const v1::TrafficConfig& traffic) {
+  constexpr PortQueues kUnused{.rx = PortQueues::kLeast, .tx = PortQueues::kLeast};
+  std::vector<PlatformPort> ports;
+  if (traffic.has_port()) {
+    PlatformPort& port = ports.emplace_back(traffic.port().device(), kUnused);
+    port.is_source = true;
+    port.queues.rx = traffic.port().has_descriptors()
+                         ? static_cast<std::uint16_t>(traffic.port().descriptors())
+                         : PortQueues::kDefault;
+  }
+  if (traffic.sink_device().empty()) return ports;
+  if (ports.empty() || ports.front().device != traffic.sink_device())
+    ports.emplace_back(traffic.sink_device(), kUnused);
+  PlatformPort& port = ports.back();
+  port.is_sink = true;
+  port.queues.tx = traffic.has_sink_descriptors()
+                       ? static_cast<std::uint16_t>(traffic.sink_descriptors())
+                       : PortQueues::kDefault;
+  return ports;
+}
+
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic) {
   SyntheticTraffic result;
   result.size = traffic.size();
@@ -88,6 +109,8 @@ absl::Status Validate(const v1::TrafficConfig& traffic) {
   if (traffic.has_port() && traffic.arrivals() != v1::ARRIVALS_UNSPECIFIED)
     return absl::InvalidArgumentError(
         "the packets of a port come when they come; give no arrivals");
+  if (traffic.has_sink_descriptors() && traffic.sink_device().empty())
+    return absl::InvalidArgumentError("a sink that is no port has no descriptors; leave them out");
   if (traffic.arrivals() == v1::ARRIVALS_POISSON && traffic.pps() <= 0 && traffic.bps() <= 0)
     return absl::InvalidArgumentError(
         "without a rate packets are sent whenever there is room: give one with arrivals poisson");

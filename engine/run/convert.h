@@ -3,11 +3,13 @@
 
 #include <absl/status/statusor.h>
 
+#include <string>
 #include <vector>
 
 #include "engine/contract/from_proto.h"
 #include "engine/controller/task_controller.h"
 #include "engine/platform/arrival_schedule.h"
+#include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
 #include "engine/scheduler/policy.h"
 #include "engine/scheduler/scheduler.h"
@@ -19,6 +21,15 @@ FlowMatch FromProto(const v1::FlowMatch& match);
 std::vector<FlowMatch> FromProto(const google::protobuf::RepeatedPtrField<v1::FlowMatch>& matches);
 SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic);
 Rate RateOf(const v1::TrafficConfig& traffic);
+
+// A port that the platform opens as source, as sink or as both.
+struct PlatformPort {
+  std::string device;
+  PortQueues queues;  // of a way that is not used, as short as can be
+  bool is_source = false, is_sink = false;
+};
+std::vector<PlatformPort> PortsOf(const v1::TrafficConfig& traffic);
+
 absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind);
 absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy);
 

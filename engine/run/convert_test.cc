@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "engine/contract/check_limits.h"
+
 namespace unis {
 namespace {
 
@@ -159,6 +161,49 @@ TEST(ConvertTest, ARateIsConstantUnlessItIsToBePoisson) {
   EXPECT_EQ(RateOf(traffic).arrivals, Arrivals::kPoisson);
 }
 
+TEST(ConvertTest, PortsHaveDescriptorsForTheWaysThatAreUsed) {
+  v1::TrafficConfig traffic;
+  traffic.mutable_synthetic();
+  EXPECT_TRUE(PortsOf(traffic).empty());
+
+  traffic.mutable_port()->set_device("net_null0");
+  traffic.mutable_port()->set_descriptors(256);
+  auto ports = PortsOf(traffic);
+  ASSERT_EQ(ports.size(), 1U);
+  EXPECT_TRUE(ports[0].is_source && !ports[0].is_sink);
+  EXPECT_EQ(ports[0].queues, (PortQueues{.rx = 256, .tx = PortQueues::kLeast}));
+
+  traffic.set_sink_device("net_null0");  // the same
+  ports = PortsOf(traffic);
+  ASSERT_EQ(ports.size(), 1U);
+  EXPECT_TRUE(ports[0].is_source && ports[0].is_sink);
+  EXPECT_EQ(ports[0].queues, (PortQueues{.rx = 256, .tx = PortQueues::kDefault}));
+
+  traffic.set_sink_device("net_null1");
+  traffic.set_sink_descriptors(128);
+  ports = PortsOf(traffic);
+  ASSERT_EQ(ports.size(), 2U);
+  EXPECT_EQ(ports[0].queues, (PortQueues{.rx = 256, .tx = PortQueues::kLeast}));
+  EXPECT_EQ(ports[1].device, "net_null1");
+  EXPECT_TRUE(!ports[1].is_source && ports[1].is_sink);
+  EXPECT_EQ(ports[1].queues, (PortQueues{.rx = PortQueues::kLeast, .tx = 128}));
+}
+
+// The contract's bounds of a queue are those of the engine.
+TEST(ConvertTest, DescriptorsAreWithinWhatAPortCanBeAsked) {
+  v1::TrafficConfig traffic;
+  for (const unsigned wrong : {1U, PortQueues::kLeast / 2U, 65536U, 1000U}) {
+    traffic.mutable_port()->set_device("net_null0");
+    traffic.mutable_port()->set_descriptors(wrong);
+    EXPECT_FALSE(CheckLimits(traffic).ok()) << wrong;
+    traffic.mutable_port()->set_descriptors(PortQueues::kLeast);
+    EXPECT_TRUE(CheckLimits(traffic).ok());
+    traffic.set_sink_descriptors(wrong);
+    EXPECT_FALSE(CheckLimits(traffic).ok()) << wrong;
+    traffic.clear_sink_descriptors();
+  }
+}
+
 TEST(ValidateTest, SaysWhatIsWrong) {
   const std::map<std::string, std::function<void(v1::TrafficConfig&)>> mistakes = {
       {"no traffic source", [](auto& t) { t.Clear(); }},
@@ -177,6 +222,7 @@ TEST(ValidateTest, SaysWhatIsWrong) {
          t.mutable_port()->set_device("net_null0");
          t.set_arrivals(v1::ARRIVALS_POISSON);
        }},
+      {"no descriptors", [](auto& t) { t.set_sink_descriptors(256); }},
       {"without a rate", [](auto& t) { t.set_arrivals(v1::ARRIVALS_POISSON); }},
       {"frame size 63", [](auto& t) { t.mutable_synthetic()->set_size(63); }},
       {"frame size 1519", [](auto& t) { t.mutable_synthetic()->set_size(1519); }},

@@ -17,13 +17,15 @@
 namespace unis {
 namespace {
 
-// Every ring may be full, every function may hold a few bursts, every lcore's cache may fill, and
-// the estimator or a port may need as much again as a ring.
+// Every ring may be full, every function may hold a few bursts, every lcore's cache may fill, a
+// port holds what its queues can, and the estimator may need as much again as a ring.
 std::uint32_t PacketsFor(const v1::DeployRequest& config) {
   std::uint64_t packets = 4 * kPoolCache + 4096;
   for (const auto& link : config.links())
     packets += link.kind() == v1::LINK_RING ? link.slots() : 2 * kBurst;
   packets += static_cast<std::uint64_t>(config.functions_size()) * (4 * kBurst + 2 * kPoolCache);
+  for (const PlatformPort& port : PortsOf(config.traffic()))
+    packets += port.queues.rx + port.queues.tx;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(packets, UINT32_MAX));
 }
 
@@ -53,12 +55,19 @@ void KeepOnly(std::map<std::string, std::unique_ptr<T>>& there,
   std::erase_if(there, [&](const auto& entry) { return !names.contains(entry.first); });
 }
 
-absl::Status OpenPort(const std::string& device, const PacketMemory& memory,
-                      std::shared_ptr<EthPort>& port) {
-  auto opened = EthPort::Open(device, memory.pool());
+absl::StatusOr<std::shared_ptr<EthPort>> OpenPort(const PlatformPort& wanted,
+                                                  const PacketMemory& memory) {
+  auto opened = EthPort::Open(wanted.device, memory.pool(), wanted.queues);
   if (!opened.ok()) return opened.status();
-  port = std::make_shared<EthPort>(*std::move(opened));
-  return absl::OkStatus();
+  const PortQueues& asked = wanted.queues;
+  const PortQueues& has = opened->queues();
+  spdlog::info("port {}: {} descriptors to receive, {} to send", wanted.device, has.rx, has.tx);
+  if (has.rx > asked.rx || has.tx > asked.tx)
+    spdlog::warn(
+        "port {} takes no queues as short as {} and {} descriptors: more packets can be "
+        "under way than were asked for",
+        wanted.device, asked.rx, asked.tx);
+  return std::make_shared<EthPort>(*std::move(opened));
 }
 
 }  // namespace
@@ -122,15 +131,11 @@ Deployment::~Deployment() {
 
 absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
   const std::uint32_t before = InUse();
-  const std::string& source = traffic.port().device();
-  const std::string& sink = traffic.sink_device();
-  if (traffic.has_port()) {
-    if (auto status = OpenPort(source, memory(), source_port_); !status.ok()) return status;
-  }
-  if (!sink.empty() && traffic.has_port() && sink == source) {
-    sink_port_ = source_port_;
-  } else if (!sink.empty()) {
-    if (auto status = OpenPort(sink, memory(), sink_port_); !status.ok()) return status;
+  for (const PlatformPort& wanted : PortsOf(traffic)) {
+    auto port = OpenPort(wanted, memory());
+    if (!port.ok()) return port.status();
+    if (wanted.is_source) source_port_ = *port;
+    if (wanted.is_sink) sink_port_ = *port;
   }
   kept_ = InUse() - before;
   return absl::OkStatus();

@@ -124,6 +124,9 @@ class Deployment {
   // far as those may have had them.
   void WriteOff();
 
+  // Those of source and sink: the same, where one is both; null: none.
+  const EthPort* source_port() const { return source_port_.get(); }
+  const EthPort* sink_port() const { return sink_port_.get(); }
   // mbufs that are not under way though they are in use: kept by ports of the platform since they
   // were opened, or written off.
   std::uint32_t kept() const { return kept_; }

@@ -3,10 +3,12 @@
 #include <rte_ethdev.h>
 
 #include <array>
+#include <map>
 
 #include "engine/base/proc.h"
 #include "engine/base/random.h"
 #include "engine/controller/kernel_setting.h"
+#include "engine/run/deployment.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -168,6 +170,48 @@ TEST_F(RunApplyTest, FunctionsHaveTheirOwnTimeSliceUnderTheFairPoliciesAlone) {
   ASSERT_TRUE(run_->Apply(request).ok());
   run_->Release();
   all_have(base, SCHED_OTHER);
+}
+
+// Descriptors are as asked, told with the statistics, and stay while the run lives.
+TEST_F(RunApplyTest, TheQueuesOfPortsAreAsLongAsAskedAndStaySo) {
+  auto request = Chain({"a"});
+  request.mutable_traffic()->mutable_port()->set_device("net_null_in");
+  request.mutable_traffic()->mutable_port()->set_descriptors(256);
+  request.mutable_traffic()->set_sink_device("net_null_out");
+  request.mutable_traffic()->set_sink_descriptors(128);
+  const auto status = run_->Deploy(request);
+  ASSERT_TRUE(status.ok()) << status;
+  const v1::Stats stats = Stats();
+  ASSERT_EQ(stats.devices_size(), 2);
+  EXPECT_EQ(stats.devices(0).device(), "net_null_in");
+  EXPECT_EQ(stats.devices(0).rx_descriptors(), 256U);
+  EXPECT_EQ(stats.devices(1).device(), "net_null_out");
+  EXPECT_EQ(stats.devices(1).tx_descriptors(), 128U);
+  EXPECT_TRUE(run_->Apply(request).ok());
+
+  auto longer = request;
+  longer.mutable_traffic()->mutable_port()->set_descriptors(512);
+  EXPECT_TRUE(Says(run_->Apply(longer), "source and sink stay"));
+  longer = request;
+  longer.mutable_traffic()->set_sink_descriptors(256);
+  EXPECT_TRUE(Says(run_->Apply(longer), "source and sink stay"));
+}
+
+// Each descriptor may hold a packet buffer, so there are as many more of them.
+TEST_F(RunApplyTest, LongerQueuesHaveMorePacketBuffers) {
+  std::map<std::uint32_t, std::uint64_t> size;
+  for (const std::uint32_t descriptors : {64U, 8192U}) {
+    auto request = Chain({"a"});
+    request.mutable_traffic()->mutable_port()->set_device("net_null_both");
+    request.mutable_traffic()->mutable_port()->set_descriptors(descriptors);
+    request.mutable_traffic()->set_sink_device("net_null_both");
+    request.mutable_traffic()->set_sink_descriptors(descriptors);
+    auto deployment =
+        Deployment::Create(request, {.cpus = {LastCpu()}, .service_lcores = {kPlatformLcore}});
+    ASSERT_TRUE(deployment.ok()) << deployment.status();
+    size[descriptors] = (*deployment)->memory().size();
+  }
+  EXPECT_GE(size[8192], size[64] + 2 * (8192 - 64));
 }
 
 // Only the proof that a process is dead makes its ports free for the next.

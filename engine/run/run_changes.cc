@@ -44,7 +44,9 @@ bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
 bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
   return one.source_case() == other.source_case() &&
          MessageDifferencer::Equals(one.port(), other.port()) &&
-         one.sink_device() == other.sink_device();
+         one.sink_device() == other.sink_device() &&
+         one.has_sink_descriptors() == other.has_sink_descriptors() &&
+         one.sink_descriptors() == other.sink_descriptors();
 }
 
 }  // namespace

@@ -147,6 +147,20 @@ void FillComponents(const RunView& run, v1::Stats& stats) {
   }
 }
 
+void FillDevices(const Deployment& deployment, v1::Stats& stats) {
+  const v1::TrafficConfig& traffic = deployment.config().traffic();
+  const auto add = [&stats](const std::string& device, const EthPort& port) {
+    auto& out = *stats.add_devices();
+    out.set_device(device);
+    out.set_rx_descriptors(port.queues().rx);
+    out.set_tx_descriptors(port.queues().tx);
+  };
+  const EthPort* const source = deployment.source_port();
+  const EthPort* const sink = deployment.sink_port();
+  if (source != nullptr) add(traffic.port().device(), *source);
+  if (sink != nullptr && sink != source) add(traffic.sink_device(), *sink);
+}
+
 }  // namespace
 
 void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
@@ -158,6 +172,7 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
   FillFunctions(run, stats.policy() == v1::POLICY_UNIS, stats);
   FillCores(run, stats);
   FillComponents(run, stats);
+  FillDevices(run.deployment, stats);
   if (!run.deployment.chains().empty()) *stats.mutable_account() = TakeAccount(run.deployment);
   if (run.deployment.foreign()) return;
   stats.set_mempool_size(run.deployment.memory().size());
