@@ -1,17 +1,10 @@
-"""What users see of cache isolation: `unis cache`, `unis doctor`, and NICs in `unis config`."""
+"""What users see of cache isolation: `unis cache` and `unis doctor`."""
 
 import json
-import re
 from pathlib import Path
-
-import pytest
 
 from tests.python.commands import json_of, run
 from tests.python.isolating import AMD, PAPER, RICH, tree_of
-from tests.python.planned import EIGHT_CPUS, places, small
-from unis import built
-from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile
 from unis.isolate.apply import apply
 from unis.isolate.emulated_machine import EmulatedMachine, like
 from unis.isolate.geometry import LastLevelCache
@@ -21,11 +14,6 @@ from unis.isolate.look import Found, look
 from unis.isolate.plan import plan
 from unis.isolate.sight import see
 from unis.isolate.wants import Want
-from unis.plan import dma
-from unis.plan.dma import IoCache
-from unis.plan.model import Plan
-from unis.plan.planner import make_plan
-from unis.plan.rings import Known
 from unis.runtime.directory import emulated_resctrl
 from unis.runtime.doctor import caches
 from unis.runtime.doctor.finding import Level
@@ -123,56 +111,3 @@ def test_doctor_tells_which_ways_dma_fills() -> None:
     told = caches.dma(found_of(CacheInfo(), assumed, caches=cache))
     assert (told.level, told.mend) == (Level.NOTE, "modprobe msr")
     assert caches.dma(found_of(CacheInfo())).found == "nothing is known"
-
-
-# --------------------------------------------------------------- unis config
-
-NIC = {"kind": "port", "device": "0000:03:00.0"}
-FILE = small(traffic={"source": NIC, "sink": NIC})
-
-
-def planned(io: IoCache | None, file: dict[str, object] = FILE) -> Plan:
-    chain = LoadedChain(Path("/somewhere/chain.yaml"), ChainFile.model_validate(file))
-    return make_plan(chain, EIGHT_CPUS, (), places, known=Known(io=io))
-
-
-def test_queues_of_nics_are_held_against_the_ways_for_io() -> None:
-    of = planned(IoCache(2 << 20, "DMA fills two ways"))
-    assert of.dma
-    assert (of.dma.fits, of.dma.best, of.dma.leaky) == (1310, 512, True)
-    (note,) = (note for note in of.notes if note.startswith("NICs"))
-    assert "1310 frames of 1518 B, and 2048 can be under way" in note
-    assert "queues of 512 descriptors would fit, not of 1024" in note
-    assert json.loads(json.dumps(of.as_dict()))["dma"]["ports"] == ["0000:03:00.0"]
-
-
-def test_queues_that_fit_need_no_note() -> None:
-    of = planned(IoCache(64 << 20, "DMA fills two ways"))
-    assert of.dma
-    assert (of.dma.leaky, of.notes) == (False, ())
-
-
-@pytest.mark.parametrize("io", [None, IoCache(0, "no ways for DMA are known")])
-def test_where_the_ways_are_not_known_nothing_is_claimed(io: IoCache | None) -> None:
-    of = planned(io)
-    assert of.dma
-    assert (of.dma.fits, of.dma.leaky) == (None, False)
-    assert of.dma.why.endswith("not bounded")
-
-
-def test_without_nics_there_is_nothing_to_say() -> None:
-    assert planned(IoCache(1, ""), small()).dma is None
-
-
-def test_config_tells_of_nics(tmp_path: Path) -> None:
-    file = tmp_path / "nic.yaml"
-    file.write_text(json.dumps(FILE))
-    code, text = run("config", file)
-    assert code == 0, text
-    assert "NICs 0000:03:00.0: queues of 1024 descriptors" in text
-
-
-def test_the_engine_s_queues_are_as_long_as_the_plan_thinks() -> None:
-    source = (built.clone() / "engine" / "platform" / "eth_port.cc").read_text()
-    (said,) = re.findall(r"kDescriptors = (\d+);", source)
-    assert int(said) == dma.QUEUE_DESCRIPTORS

@@ -22,6 +22,7 @@ from unis.chain.values import (
     Cost,
     CostSource,
     Cpu,
+    Descriptors,
     Destination,
     Gamma,
     Ipv4Prefix,
@@ -78,6 +79,9 @@ class PortSource(Part):
     kind: Literal["port"]
     device: str = Field(min_length=1)
     """EAL device string, as `net_pcap0,rx_pcap=FILE`, `net_tap0` or the PCI address of a NIC."""
+    descriptors: Descriptors | None = None
+    """Of its receive queue, a power of two; absent: 1024, of a NIC fewer where the cache ways that
+    DMA fills hold no more."""
 
 
 class MeasureSink(Part):
@@ -92,6 +96,8 @@ class PortSink(Part):
     kind: Literal["port"]
     device: str = Field(min_length=1)
     """EAL device string."""
+    descriptors: Descriptors | None = None
+    """Of its send queue, likewise."""
 
 
 class Traffic(Part):

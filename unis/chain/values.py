@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from unis.chain import defaults
 from unis.chain.problem import wrong
 from unis.engine import names
-from unis.engine.limits import bounds, is_power_of_two, limit
+from unis.engine.limits import Limit, bounds, is_power_of_two, limit
 
 INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
 _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
@@ -155,17 +155,26 @@ def _user(value: object) -> object:
 
 
 _SLOTS = limit("LinkConfig.slots")
+_DESCRIPTORS = limit("PortTraffic.descriptors")
 
 
-def _slots(value: object) -> object:
-    least, most = int(_SLOTS.min or 1), int(_SLOTS.max or 1 << 20)
+def _power_of_two(value: object, bound: Limit, what: str) -> object:
+    least, most = int(bound.min or 1), int(bound.max or 1 << 20)
     if not _is_int(value):
-        raise wrong(f"`{value}` is no number of slots; give a power of two from {least} to {most}")
+        raise wrong(f"`{value}` is no number of {what}; give a power of two from {least} to {most}")
     number = int(value)  # type: ignore[call-overload]
     if not least <= number <= most or not is_power_of_two(number):
         near = max(least, min(most, 1 << max(number.bit_length() - 1, 0)))
-        raise wrong(f"{number} slots: it is a power of two from {least} to {most}, as {near}")
+        raise wrong(f"{number} {what}: it is a power of two from {least} to {most}, as {near}")
     return value
+
+
+def _slots(value: object) -> object:
+    return _power_of_two(value, _SLOTS, "slots")
+
+
+def _descriptors(value: object) -> object:
+    return _power_of_two(value, _DESCRIPTORS, "descriptors")
 
 
 def _ring(value: object) -> object:
@@ -264,6 +273,11 @@ Slots = Annotated[
     int,
     BeforeValidator(_slots),
     WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
+]
+Descriptors = Annotated[
+    int,
+    BeforeValidator(_descriptors),
+    WithJsonSchema({"type": "integer", "minimum": _DESCRIPTORS.min, "maximum": _DESCRIPTORS.max}),
 ]
 Ring = Annotated[
     int | Literal["auto"],

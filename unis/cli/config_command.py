@@ -57,8 +57,10 @@ def _print(plan: Plan) -> None:
             out.print(told, markup=False, soft_wrap=True)
     out.print(f"\nγ {plan.gamma.value:g}: {plan.gamma.why}", markup=False, soft_wrap=True)
     if plan.dma:
-        told = f"NICs {', '.join(plan.dma.ports)}: queues of {plan.dma.descriptors} descriptors"
-        out.print(f"{told}; {plan.dma.why}", markup=False, soft_wrap=True)
+        ways = ((plan.dma.rx, "receive"), (plan.dma.tx, "send"))
+        queues = " and ".join(f"{count} to {way}" for count, way in ways if count)
+        told = f"NICs {', '.join(plan.dma.ports)}: descriptors {queues}; {plan.dma.why}"
+        out.print(told, markup=False, soft_wrap=True)
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"

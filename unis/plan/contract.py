@@ -15,6 +15,7 @@ from unis.chain.model import (
     Traffic,
 )
 from unis.engine import names
+from unis.plan.dma import DmaChoice
 from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
@@ -62,8 +63,12 @@ def flow_match(match: Match) -> engine_pb2.FlowMatch:
     return result
 
 
-def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConfig:
-    """Source, rate, arrivals and sink; the path of a capture is made absolute."""
+def traffic_config(
+    traffic: Traffic, directory: Path, dma: DmaChoice | None = None
+) -> traffic_pb2.TrafficConfig:
+    """Source, rate, arrivals and sink; the path of a capture is made absolute. `dma` says how long
+    queues of NICs are.
+    """
     config = traffic_pb2.TrafficConfig(pps=traffic.pps, bps=traffic.bps)
     match traffic.source:
         case SyntheticSource(size=str(mix), flows=flows):
@@ -74,10 +79,14 @@ def traffic_config(traffic: Traffic, directory: Path) -> traffic_pb2.TrafficConf
             config.synthetic.flows = flows
         case PcapSource(file=file):
             config.replay.file = str((directory / file).resolve())
-        case PortSource(device=device):
+        case PortSource(device=device, descriptors=stated):
             config.port.device = device
+            if length := (dma.rx if dma else None) or stated:
+                config.port.descriptors = length
     if not isinstance(traffic.source, PortSource):
         config.arrivals = names.arrivals_kind(traffic.arrivals)
     if isinstance(traffic.sink, PortSink):
         config.sink_device = traffic.sink.device
+        if length := (dma.tx if dma else None) or traffic.sink.descriptors:
+            config.sink_descriptors = length
     return config

@@ -225,7 +225,7 @@ def _fields(old: BaseModel, new: BaseModel) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {part}" for key, part in value.items())
+        return ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
     return "none" if value is None else str(value)
 
 

@@ -53,3 +53,4 @@ class OtherRun:
     name: str
     cpus: frozenset[int]  # of its functions
     platform_cpus: frozenset[int]
+    nic_buffers: int = 0  # packets that its NICs can have under way

@@ -19,10 +19,12 @@ _ROOM_MB = 128
 _LEAST_MB = 256  # which suffices for chains of the usual size
 
 
-def engine_mb(wires: Iterable[LinkPlan], functions: Sequence[FunctionPlan]) -> int:
-    """The engine's part."""
+def engine_mb(
+    wires: Iterable[LinkPlan], functions: Sequence[FunctionPlan], port_packets: int = 0
+) -> int:
+    """The engine's part; source and sink hold `port_packets` in queues of ports."""
     wires = list(wires)
-    packets = _PACKETS + _PACKETS_OF_FUNCTION * len(functions)
+    packets = _PACKETS + _PACKETS_OF_FUNCTION * len(functions) + port_packets
     packets += sum(links.KINDS[link.kind].packets(link) for link in wires)
     taken = packets * _SPARE * _BUFFER_BYTES
     taken += sum(links.KINDS[link.kind].memory_bytes(link) for link in wires)

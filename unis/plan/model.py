@@ -230,7 +230,7 @@ class Plan:
             links=[link.message() for link in self.links],
             functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
             chains=[chain.message() for chain in self.chains],
-            traffic=traffic_config(self.traffic, self.directory),
+            traffic=traffic_config(self.traffic, self.directory, self.dma),
             scheduler=scheduler_settings(self.scheduler, self.gamma.value),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
             fair_slice_ns=fair_slice_ns(self.scheduler),

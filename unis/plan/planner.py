@@ -86,7 +86,7 @@ def make_plan(
     numbers = Numbers(len(platform), chain.file, there)
     plan = _Planner(chain, wired, rings, gamma, here, platform, numbers).plan(notes, measured)
     if known:
-        plan = _with_dma(plan, known)
+        plan = _with_dma(plan, known, there)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -120,17 +120,34 @@ def _ports(traffic: Traffic) -> list[PortSource | PortSink]:
     return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
 
 
-def _with_dma(plan: Plan, known: Known) -> Plan:
+def _with_dma(plan: Plan, known: Known, there: Plan | None) -> Plan:
     slots = sum(link.slots for link in plan.links if link.kind == "ring")
-    chosen = dma.choice(plan.engine.pci, slots, known.io)
+    stated = {
+        "rx" if isinstance(end, PortSource) else "tx": end.descriptors
+        for end in _ports(plan.traffic)
+        if _nic(end)
+    }
+    kept = there.dma if there else None
+    chosen = dma.choice(plan.engine.pci, stated, slots, known.io, kept)
     notes = [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
     return replace(plan, dma=chosen, notes=(*plan.notes, *notes))
 
 
+def _port_packets(traffic: Traffic) -> int:
+    """What queues of source and sink hold at most, with the short ones of ways not used."""
+    lengths = [end.descriptors or dma.QUEUE_DESCRIPTORS for end in _ports(traffic)]
+    return sum(length + dma.LEAST_DESCRIPTORS for length in lengths)
+
+
+def _nic(end: PortSource | PortSink) -> str:
+    """Its PCI address; empty for devices of other kinds, which have no DMA of their own."""
+    address = end.device.partition(",")[0]
+    return address if _PCI_ADDRESS.fullmatch(address) else ""
+
+
 def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
     """The NICs among source and sink, which DPDK must be let probe."""
-    addresses = [end.device.partition(",")[0] for end in _ports(traffic)]
-    return tuple(dict.fromkeys(filter(_PCI_ADDRESS.fullmatch, addresses)))
+    return tuple(dict.fromkeys(filter(None, map(_nic, _ports(traffic)))))
 
 
 class _Planner:
@@ -158,7 +175,8 @@ class _Planner:
 
     def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
         functions = tuple(map(self._function, self._file.functions))
-        memory_mb = memory.engine_mb(self._wired.links.values(), functions)
+        packets = _port_packets(self._file.traffic)
+        memory_mb = memory.engine_mb(self._wired.links.values(), functions, packets)
         return Plan(
             name=self._file.name,
             chain_file=self._chain.path.resolve(),

@@ -54,6 +54,7 @@ def claim(
             controller=options.controller,
             attached=plan.foreign,
             joined=plan.engine.joins,
+            nic_buffers=plan.dma.buffers if plan.dma else 0,
             goals_ns=plan.goals_ns,
         )
         _put_away_failed(directory, report)

@@ -1,11 +1,12 @@
 """A plan for this machine as it is now, with the runs that are on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
 from unis.chain.problem import ChainFileError
+from unis.isolate.look import Found
 from unis.isolate.look import look as look_at_caches
 from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
@@ -41,7 +42,7 @@ def plan_chain(
     try:
         plan = make_plan(chain, machine, beside, places, there)
         # What a cost is kept under is in the plan, whatever its rings.
-        known = _known(plan)
+        known = _known(plan, beside)
         plan = make_plan(chain, machine, beside, places, there, known)
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
@@ -49,17 +50,24 @@ def plan_chain(
         raise
 
 
-def _known(plan: Plan) -> Known:
+def _known(plan: Plan, beside: Sequence[OtherRun]) -> Known:
     costs = {name: cost.ns for name, cost in known_costs(plan).items()}
-    io = _io_cache(plan.platform_cpus[0]) if plan.engine.pci else None
+    io = io_cache(look_at_caches(), plan.platform_cpus[0], beside) if plan.engine.pci else None
     return Known(costs, known_switch_ns(plan.controller), last_level_cache(), io)
 
 
-def _io_cache(cpu: int) -> IoCache | None:
-    """What DMA has of the last-level cache of a CPU: the engine's, near which NICs should be."""
-    found = look_at_caches()
+def io_cache(found: Found, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
+    """What DMA has of the last-level cache of a CPU, the engine's, near which NICs should be, and
+    what the runs `beside` whose engines have the same cache can fill of it.
+    """
     domain = found.domain_of(cpu)
-    return None if domain is None else IoCache(found.io.bytes_of(domain), found.io.told)
+    if domain is None:
+        return None
+    near = [run for run in beside if run.platform_cpus]
+    taken = sum(
+        run.nic_buffers for run in near if found.domain_of(min(run.platform_cpus)) == domain
+    )
+    return IoCache(found.io.bytes_of(domain), found.io.told, taken)
 
 
 def _beside(name: str) -> tuple[list[OtherRun], list[str]]:
@@ -92,7 +100,9 @@ def _fits(chain: LoadedChain, machine: Machine, known: Known | None) -> bool:
 def others() -> list[OtherRun]:
     """The runs that are there already, around whose CPUs one plans."""
     return [
-        OtherRun(state.name, frozenset(state.cpus), frozenset(state.platform_cpus))
+        OtherRun(
+            state.name, frozenset(state.cpus), frozenset(state.platform_cpus), state.nic_buffers
+        )
         for _, state in all_runs()
         if state.live()
     ]

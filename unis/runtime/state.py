@@ -60,6 +60,7 @@ class RunState:
     reason: str = ""
     problems: list[str] = field(default_factory=list)  # what could not be undone
     failures: int = 0  # runs till it, the first by a death, whose launcher brings them up again
+    nic_buffers: int = 0  # packets that its NICs can have under way
     goals_ns: dict[str, float] = field(default_factory=dict)  # on p95 latency, by chain
     leaf: str | None = None  # cgroup v2, below its mount
     guard: ProcessId | None = None
