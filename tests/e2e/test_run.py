@@ -135,11 +135,13 @@ def test_a_port_is_source_and_sink(machine: Machine) -> None:
     out = machine.directory / "out.pcap"
     device = f"net_pcap0,rx_pcap={CAPTURE},tx_pcap={out}"
     traffic = {
-        "source": {"kind": "port", "device": device},
-        "sink": {"kind": "port", "device": device},
+        "source": {"kind": "port", "device": device, "descriptors": 256},
+        "sink": {"kind": "port", "device": device, "descriptors": 128},
     }
     machine.up(machine.chain_file({"a": macswap(), "b": macswap()}, traffic=traffic))
     machine.wait_for(lambda: delivered(machine.ps()) > 0, "the port delivers")
+    (queues,) = machine.ps()["stats"]["devices"]
+    assert (queues["rx_descriptors"], queues["tx_descriptors"]) == (256, 128)
     machine.down()
     assert out.stat().st_size > 24  # more than a header
 

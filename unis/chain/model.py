@@ -10,6 +10,7 @@ from pydantic import Field
 
 from unis.chain import defaults
 from unis.chain.goals import Goals
+from unis.chain.lengths import Descriptors, Ring, Slots
 from unis.chain.part import Part
 from unis.chain.values import (
     EGRESS,
@@ -22,7 +23,6 @@ from unis.chain.values import (
     Cost,
     CostSource,
     Cpu,
-    Descriptors,
     Destination,
     Gamma,
     Ipv4Prefix,
@@ -37,10 +37,8 @@ from unis.chain.values import (
     Quota,
     Rate,
     Restart,
-    Ring,
     Said,
     Size,
-    Slots,
     User,
     Variable,
     YieldEvery,

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from unis.chain import defaults
 from unis.chain.problem import wrong
 from unis.engine import names
-from unis.engine.limits import Limit, bounds, is_power_of_two, limit
+from unis.engine.limits import bounds, limit
 
 INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
 _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
@@ -154,33 +154,6 @@ def _user(value: object) -> object:
     raise wrong(f"`{value}` is no name of a user; write one that `getent passwd` shows")
 
 
-_SLOTS = limit("LinkConfig.slots")
-_DESCRIPTORS = limit("PortTraffic.descriptors")
-
-
-def _power_of_two(value: object, bound: Limit, what: str) -> object:
-    least, most = int(bound.min or 1), int(bound.max or 1 << 20)
-    if not _is_int(value):
-        raise wrong(f"`{value}` is no number of {what}; give a power of two from {least} to {most}")
-    number = int(value)  # type: ignore[call-overload]
-    if not least <= number <= most or not is_power_of_two(number):
-        near = max(least, min(most, 1 << max(number.bit_length() - 1, 0)))
-        raise wrong(f"{number} {what}: it is a power of two from {least} to {most}, as {near}")
-    return value
-
-
-def _slots(value: object) -> object:
-    return _power_of_two(value, _SLOTS, "slots")
-
-
-def _descriptors(value: object) -> object:
-    return _power_of_two(value, _DESCRIPTORS, "descriptors")
-
-
-def _ring(value: object) -> object:
-    return value if value == "auto" else _slots(value)
-
-
 def _lead(value: object) -> object:
     most = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
     if value == "auto" or (_is_number(value) and 0 <= value <= most):  # type: ignore[operator]
@@ -268,28 +241,6 @@ Variable = Annotated[
     str,
     AfterValidator(_variable),
     _text_schema(_VARIABLE.pattern),
-]
-Slots = Annotated[
-    int,
-    BeforeValidator(_slots),
-    WithJsonSchema({"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max}),
-]
-Descriptors = Annotated[
-    int,
-    BeforeValidator(_descriptors),
-    WithJsonSchema({"type": "integer", "minimum": _DESCRIPTORS.min, "maximum": _DESCRIPTORS.max}),
-]
-Ring = Annotated[
-    int | Literal["auto"],
-    BeforeValidator(_ring),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": _SLOTS.min, "maximum": _SLOTS.max},
-                {"const": "auto"},
-            ]
-        }
-    ),
 ]
 Said = Annotated[
     str,
