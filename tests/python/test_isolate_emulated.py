@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.python.isolating import AMD, CDP, PAPER, RICH, WAY, picture, tree_of
+from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
 from unis.isolate.emulated import EmulatedTree, emulates
-from unis.isolate.emulated_files import cpu_list, cpu_mask, parse_cpu_list, parse_cpu_mask
+from unis.isolate.emulated_files import cpu_mask, parse_cpu_mask
 from unis.isolate.emulated_machine import (
     Cache,
     EmulatedMachine,
@@ -252,7 +253,7 @@ def test_cpus_have_one_class(tmp_path: Path) -> None:
 def test_masks_of_cpus() -> None:
     assert cpu_mask({0, 33}, 63) == "00000002,00000001"
     assert parse_cpu_mask("00000002,00000001\n") == {0, 33}
-    assert cpu_list({0, 1, 2, 5}) == "0-2,5"
+    assert format_cpu_list({0, 1, 2, 5}) == "0-2,5"
     assert parse_cpu_list("0-2,5\n") == {0, 1, 2, 5}
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.python.planned import EIGHT_CPUS, planned, small, told
-from unis.plan.machine import Machine, OtherRun, format_cpu_list, parse_cpu_list
+from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
+from unis.plan.machine import Machine, OtherRun
 
 
 @given(st.integers(2, 64), st.data())

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from unis.isolate.emulated_files import Files, parse_cpu_list, parse_cpu_mask
+from unis.isolate.cpu_lists import parse_cpu_list
+from unis.isolate.emulated_files import Files, parse_cpu_mask
 from unis.isolate.emulated_machine import Counters, EmulatedMachine, ProcThreads, Threads
 from unis.isolate.emulated_rules import Rules, place_of
 from unis.isolate.emulated_state import Fault, RefusedError, TreeData

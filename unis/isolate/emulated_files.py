@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterable
 
+from unis.isolate.cpu_lists import format_cpu_list
 from unis.isolate.emulated_machine import Counters, EmulatedMachine, Question, Threads
 from unis.isolate.emulated_rules import Place, Rules, place_of
 from unis.isolate.emulated_state import EXCLUSIVE, RefusedError, TreeData
@@ -40,7 +41,7 @@ class Files:
             case ("cpus",):
                 return cpu_mask(self._cpus(at), max(self._machine.all_cpus, default=0)) + "\n"
             case ("cpus_list",):
-                return cpu_list(self._cpus(at)) + "\n"
+                return format_cpu_list(self._cpus(at)) + "\n"
             case (name,) if not at.monitor and name in ("schemata", "size", "mode"):
                 return self._control(at.group, name)
         raise RefusedError(errno.ENOENT)
@@ -212,27 +213,6 @@ class Files:
             case "max_threshold_occupancy":
                 return f"{self._data.max_threshold}\n"
         raise RefusedError(errno.ENOENT)
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """{0, 1, 2, 5} as `0-2,5`."""
-    parts: list[str] = []
-    run: list[int] = []
-    for cpu in [*sorted(cpus), -1]:
-        if run and cpu != run[-1] + 1:
-            parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
-            run = []
-        run.append(cpu)
-    return ",".join(parts)
-
-
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """The reverse; ValueError."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, dash, last = part.partition("-")
-        cpus.update(range(int(first), int(last if dash else first) + 1))
-    return frozenset(cpus)
 
 
 def cpu_mask(cpus: Iterable[int], highest: int) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
-from unis.plan.machine import Machine, OtherRun, format_cpu_list
+from unis.isolate.cpu_lists import format_cpu_list
+from unis.plan.machine import Machine, OtherRun
 
 _PLATFORM_PARTS = 3  # of the engine, that poll: source, sink, scheduler
 
