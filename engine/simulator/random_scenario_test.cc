@@ -93,6 +93,7 @@ Scenario Draw(std::uint64_t seed) {
     scenario.scheduler.handover = true;
     scenario.scheduler.quota = dice.OneIn(2) ? 0 : dice.Between(1, 3'000);
   }
+  scenario.scheduler.online_cost = !dice.OneIn(4);  // as chains have it by default
   return scenario;
 }
 
