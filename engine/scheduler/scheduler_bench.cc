@@ -22,7 +22,9 @@ struct LineController final : ProcessController {
   std::optional<Turn> TurnOn(CoreIndex) noexcept override {
     return Turn{.task = next = (next + 1) % tasks, .begun = true};
   }
+  void AskToPassOn(TaskIndex) noexcept override { ++asked; }
   TaskIndex tasks = 1, next = 0;
+  std::uint64_t asked = 0;
 };
 
 struct PlainMonitor final : InterfaceMonitor {
@@ -58,15 +60,15 @@ class Fixture {
   }
 
   void Run(benchmark::State& state) { Run(state, controller_, settings_.interval); }
-  void RunLine(benchmark::State& state) {
+  void RunLine(benchmark::State& state, Nanoseconds look) {
     settings_.handover = settings_.online_cost = true;
     line_.tasks = static_cast<TaskIndex>(tasks_.set.tasks.size());
-    Run(state, line_, kLook);
+    Run(state, line_, look);
+    state.counters["asked/tick"] =
+        static_cast<double>(line_.asked) / static_cast<double>(state.iterations());
   }
 
  private:
-  static constexpr Nanoseconds kLook = 50'000;
-
   void Run(benchmark::State& state, ProcessController& controller, Nanoseconds step) {
     Costs costs(tasks_.costs);
     CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_, controller,
@@ -111,7 +113,14 @@ void BM_TickThatSwitchesEveryCore(benchmark::State& state) {
 void BM_TickThatFindsNoWork(benchmark::State& state) { Fixture(state, 1e9, 0, false).Run(state); }
 
 // A look every 50 µs at tasks that hand the CPU over.
-void BM_LookAtALine(benchmark::State& state) { Fixture(state, 100, kPlenty, false).RunLine(state); }
+void BM_LookAtALine(benchmark::State& state) {
+  Fixture(state, 100, kPlenty, false).RunLine(state, 50'000);
+}
+
+// A look every 5 µs, as long as every egress is full, at whom is asked to leave each time.
+void BM_WatchOfAFullEgress(benchmark::State& state) {
+  Fixture(state, 100, kCapacity, false).RunLine(state, 5'000);
+}
 
 void BM_TickOfTwoPathsThatFindsNoWork(benchmark::State& state) {
   Fixture(state, 1e9, 0, false, 2).Run(state);
@@ -133,6 +142,9 @@ BENCHMARK(BM_TickThatFindsNoWork)
     ->Complexity(benchmark::oN);
 BENCHMARK(BM_TickThatFindsNoWork)->ArgNames({"cores", "tasks"})->ArgsProduct(kSizes);
 BENCHMARK(BM_LookAtALine)->ArgNames({"cores", "tasks"})->ArgsProduct({{1}, kTasks});
+BENCHMARK(BM_WatchOfAFullEgress)  // one that is alone is not asked
+    ->ArgNames({"cores", "tasks"})
+    ->ArgsProduct({{1}, {2, 4, 8, 16, 32, 64}});
 BENCHMARK(BM_TickOfTwoPathsThatFindsNoWork)
     ->ArgNames({"cores", "tasks"})
     ->ArgsProduct({{1}, kTasks})
