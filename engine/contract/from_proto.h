@@ -2,12 +2,14 @@
 // checked.
 #pragma once
 
+#include <cmath>
+
 #include "engine/scheduler/scheduler.h"
 #include "unis/v1/common.pb.h"
 
 namespace unis {
 
-// A lead that is absent is 0.
+// A lead that is absent is 0, until LeadBy.
 inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   SchedulerSettings settings;
   settings.gamma = proto.gamma();
@@ -22,6 +24,21 @@ inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   settings.quota = proto.quota();
   if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
+}
+
+// What a switch was measured to take, from the decision, ns.
+struct SwitchCosts {
+  double until_stopped = 0;  // of the current task
+  double until_running = 0;  // of the next one
+};
+
+// A switch that is to begin as early as it must (a lead that is absent): so that the current task
+// has stopped when its work is done.
+inline void LeadBy(const SwitchCosts& costs, const v1::SchedulerSettings& proto,
+                   SchedulerSettings& settings) {
+  if (proto.has_lead_ns()) return;
+  settings.lead = std::llround(costs.until_stopped);
+  settings.switch_time = std::llround(costs.until_running);
 }
 
 }  // namespace unis

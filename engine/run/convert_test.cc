@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/contract/check_limits.h"
+#include "engine/controller/fair_slice.h"
 
 namespace unis {
 namespace {
@@ -187,6 +188,27 @@ TEST(ConvertTest, PortsHaveDescriptorsForTheWaysThatAreUsed) {
   EXPECT_EQ(ports[1].device, "net_null1");
   EXPECT_TRUE(!ports[1].is_source && ports[1].is_sink);
   EXPECT_EQ(ports[1].queues, (PortQueues{.rx = PortQueues::kLeast, .tx = 128}));
+}
+
+TEST(ConvertTest, ALeadThatIsAbsentIsAsLongAsASwitchTakes) {
+  v1::SchedulerSettings proto;
+  SchedulerSettings settings = FromProto(proto);
+  LeadBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
+  EXPECT_EQ(settings.lead, 5000);
+  EXPECT_EQ(settings.switch_time, 11000);
+  proto.set_lead_ns(0);
+  settings = FromProto(proto);
+  LeadBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
+  EXPECT_EQ(settings.lead, 0);
+  EXPECT_EQ(settings.switch_time, std::nullopt);
+}
+
+// The longest slice of its own that a thread may have stands in the contract, and where the engine
+// and a guard read slices of threads: neither reads the contract.
+TEST(ConvertTest, TheLongestFairSliceIsTheContracts) {
+  const auto* field = v1::DeployRequest::descriptor()->FindFieldByName("fair_slice_ns");
+  const auto& limit = field->options().GetExtension(v1::limit);
+  EXPECT_EQ(limit.max(), static_cast<double>(kLongestFairSlice.count()));
 }
 
 // The contract's bounds of a queue are those of the engine.

@@ -169,10 +169,9 @@ absl::Status Run::MeasureLead() {
 SchedulerSettings Run::Settings(const v1::SchedulerSettings& wanted) const {
   SchedulerSettings settings = FromProto(wanted);
   settings.lazy = true;
-  if (!wanted.has_lead_ns()) {
-    settings.lead = static_cast<Nanoseconds>(switch_cost_->until_preempted_ns);
-    settings.switch_time = static_cast<Nanoseconds>(switch_cost_->until_running_ns);
-  }
+  LeadBy({.until_stopped = switch_cost_->until_preempted_ns,
+          .until_running = switch_cost_->until_running_ns},
+         wanted, settings);
   return settings;
 }
 

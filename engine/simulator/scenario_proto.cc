@@ -233,10 +233,9 @@ SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec&
   settings.idle_after = 0;
   settings.handover = scenario.handover();
   settings.lazy = !settings.handover;
-  if (scenario.scheduler().has_lead_ns()) return settings;
-  // As the engine does: the time until the current task stops.
-  settings.lead = std::llround(std::max(0.0, machine.switch_ns - machine.kernel_switch_ns));
-  settings.switch_time = std::llround(machine.scheduled_switch_ns.value_or(machine.switch_ns));
+  LeadBy({.until_stopped = std::max(0.0, machine.switch_ns - machine.kernel_switch_ns),
+          .until_running = machine.scheduled_switch_ns.value_or(machine.switch_ns)},
+         scenario.scheduler(), settings);
   return settings;
 }
 

@@ -9,6 +9,7 @@ import pytest
 from tests.needs import need_real_time
 from tests.python.spinning import SPIN, identity, process
 from tests.python.test_guard import Entry, scheduling, write_held
+from unis.engine.limits import limit
 from unis.runtime import held
 from unis.runtime.held import HeldFile, HeldThread
 
@@ -42,3 +43,12 @@ def test_a_slice_that_nobody_can_have_is_none(tmp_path: Path) -> None:
     with process(SPIN) as nf:
         file = write_held(tmp_path / "held", Entry(identity(nf), slice_ns=2_000_000_000))
         assert the_thread(file).slice_ns == 0
+
+
+def test_the_longest_slice_is_the_contract_s(tmp_path: Path) -> None:
+    """A guard reads no contract."""
+    most = int(limit("DeployRequest.fair_slice_ns").max or 0)
+    with process(SPIN) as nf:
+        for slice_ns, read in ((most, most), (most + 1, 0)):
+            file = write_held(tmp_path / "held", Entry(identity(nf), slice_ns=slice_ns))
+            assert the_thread(file).slice_ns == read
