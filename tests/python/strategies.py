@@ -35,7 +35,10 @@ SOURCES = st.one_of(
     ),
     st.just({"kind": "pcap", "file": "capture.pcap"}),
 )
-PORT_TRAFFIC = st.just({"source": {"kind": "port", "device": "net_tap0"}})
+_DESCRIPTORS = maybe(descriptors=st.sampled_from([64, 512, 32768]))
+_DEVICES = st.sampled_from(["net_tap0", "0000:03:00.0"])
+PORTS = merged(st.fixed_dictionaries({"kind": st.just("port"), "device": _DEVICES}), _DESCRIPTORS)
+PORT_TRAFFIC = st.fixed_dictionaries({"source": PORTS})
 RATES = st.one_of(
     st.just("max"),
     st.builds(
@@ -45,7 +48,7 @@ RATES = st.one_of(
         st.sampled_from(["pps", "bps"]),
     ),
 )
-_SINKS = st.sampled_from([{"kind": "measure"}, {"kind": "port", "device": "net_tap1"}])
+_SINKS = st.one_of(st.just({"kind": "measure"}), PORTS)
 _LIMITED = RATES.filter(lambda rate: rate != "max")
 TRAFFIC = st.one_of(
     maybe(source=SOURCES, rate=RATES, sink=_SINKS),
