@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.python.isolating import PAPER, THREADS, WAY, picture
 from unis.agent.agent import Agent, Event, Settings
 from unis.agent.duties import Duties, Reserved, duties
-from unis.agent.notes import Notes, NotesFile
+from unis.agent.notes import Notes, NotesFile, Standing
 from unis.agent.watch import Look
 from unis.errors import UnisError
 from unis.isolate.bitmask import is_contiguous
@@ -222,7 +222,12 @@ def test_a_reserved_promise_that_is_broken_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mpps", "lost", "broken"),
-    [(0.9, 0.1, True), (0.9, 0.01, False), (1.1, 0.3, False)],  # what is beyond the promise may go
+    [
+        (0.9, 0.1, True),
+        (0.9, 0.01, False),
+        (1.1, 0.3, False),
+        (0.0, 1.0, True),
+    ],  # what is beyond the promise may go
 )
 def test_a_reserved_promise_of_throughput(
     tmp_path: Path, mpps: float, lost: float, broken: bool
@@ -230,7 +235,8 @@ def test_a_reserved_promise_of_throughput(
     class Lossy(Functions):
         def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
             return {
-                name: replace(of, mpps=mpps, lost=lost) for name, of in super().look(chains).items()
+                name: replace(of, mpps=mpps, lost=lost, p95_us=of.p95_us if mpps else None)
+                for name, of in super().look(chains).items()
             }
 
     server = Server(tmp_path, Lossy({"fw": 2.0}, TIDS))
@@ -425,6 +431,54 @@ def test_notes_that_cannot_be_read_are_told(tmp_path: Path, text: str) -> None:
         NotesFile(tmp_path).read()
 
 
+def test_ways_are_those_that_were_told_and_stay_after_a_restart(tmp_path: Path) -> None:
+    server = Server(tmp_path, Functions(NEEDS, TIDS))
+    told = {"fw": Reserved(3, 100.0, None, 9), "nat": Reserved(5, 100.0, None, 2)}
+    server.agent().tick(Duties(told, {"lpm": 100.0}, 2))
+    classes = server.classes()
+    assert (classes["unis-fw"], classes["unis-nat"]) == (0b111 << 9, 0b11111 << 2)
+    # What comes before it by name does not move the one on demand.
+    server.agent().tick(Duties({**told, "aaa": Reserved(1, 100.0, None)}, {"lpm": 100.0}, 2))
+    assert {**server.classes(), "unis-aaa": 0} == {**classes, "unis-aaa": 0}
+
+
+def test_those_on_demand_give_classes_back_that_others_need(tmp_path: Path) -> None:
+    server = Server(tmp_path, Functions({"ids": 9.0, "lpm": 0.5, "vpn": 2.0}, TIDS))
+    promised = {"ids": 1000.0, "lpm": 100.0, "vpn": 100.0}
+    agent = server.agent()
+    for _ in range(8):
+        agent.tick(Duties({}, promised, 6))
+    assert len(server.classes()) == 3
+    for number in range(12):
+        server.tree.make(f"theirs{number}")
+    wanted = Duties({"fw": Reserved(2, 100.0, None), "nat": Reserved(2, 100.0, None)}, promised, 6)
+    for _ in range(3):
+        assert server.agent().tick(wanted).problem == ""
+    assert {"unis-fw", "unis-nat"} <= {*server.classes()}
+
+
+def test_one_good_look_mends_nothing() -> None:
+    standing = Standing()
+    seen = []
+    for bad in (True, True, True, False, True, False, False, False):
+        standing = standing.after(bad=bad, patience=3)
+        seen.append(standing.broken)
+    assert seen == [False, False, True, True, True, True, True, False]
+
+
+def test_threads_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    functions = Functions(NEEDS, TIDS)
+    server = Server(tmp_path, functions)
+    agent = server.agent()
+    for at in range(6):
+        functions.threads["fw"] = 120 + at
+        agent.tick(Duties(RESERVED))
+        server.tree.write("tasks", f"{120 + at}\n")  # it leaves, as one that ends does
+    record = NotesFile(tmp_path).read().record
+    assert record
+    assert len(record.before.seats) <= 4
+
+
 def test_duties_are_those_of_one_server() -> None:
     def at(number: int, ways: int, first: int) -> InstanceEntry:
         return InstanceEntry(server="a", number=number, ways=ways, first=first)
@@ -434,11 +488,14 @@ def test_duties_are_those_of_one_server() -> None:
     late = OnDemandEntry(function="y", p95_us=70.0, server="a", number=1)
     book = Book(reserved={"two": two, "other": other}, on_demand={"late": late})
     here = duties(book, "a", 0, 2)
-    assert here.reserved == {"two": Reserved(3, 50.0, None), "two..2": Reserved(1, 50.0, None)}
+    assert here.reserved == {
+        "two": Reserved(3, 50.0, None, 0),
+        "two..2": Reserved(1, 50.0, None, 3),
+    }
     assert here.on_demand == {}
     assert here.chains == {"two": "two", "two..2": "two-2"}
     there = duties(book, "a", 1, 2)
-    assert there.reserved == {"other": Reserved(4, 60.0, 1.0)}
+    assert there.reserved == {"other": Reserved(4, 60.0, 1.0, 0)}
     assert there.p95_us == {"other": 60.0, "late": 70.0}
 
 

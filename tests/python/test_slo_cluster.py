@@ -177,6 +177,58 @@ def test_servers_are_freed_where_it_is_worth_it(tmp_path: Path) -> None:
     assert "on 1 servers" in run("cluster", "show", cluster).stdout
 
 
+def test_what_cannot_be_kept_any_more_can_be_released(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER)
+    assert run("admit", cluster, written(tmp_path, "w.yaml", ASKED)).exit_code == 0
+    written(tmp_path, "c.yaml", CLUSTER.replace("{count: 2", "{count: 1"))
+    book = json.loads((tmp_path / "c.book.json").read_text())
+    book["reserved"]["s-0"]["instances"][0]["number"] = 1
+    (tmp_path / "c.book.json").write_text(json.dumps(book))
+    assert "which there is not" in run("cluster", "show", cluster).output
+    assert run("cluster", "release", cluster, "s-0").exit_code == 0
+    assert "1 reserved promises" in run("cluster", "show", cluster).stdout
+
+
+def test_servers_with_other_caches_are_learned_anew(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER)
+    asked = written(tmp_path, "w.yaml", ASKED)
+    assert run("admit", cluster, asked).exit_code == 0
+    written(tmp_path, "c.yaml", CLUSTER.replace("ways: 6", "ways: 9"))
+    assert run("admit", cluster, written(tmp_path, "w.yaml", ASKED.replace("  s:", "  t:"))
+               ).exit_code == 0  # fmt: skip
+
+
+def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER.replace("count: 2", "count: 4"))
+    report = tmp_path / "report.jsonl"
+    chain = (EXAMPLES / "edge.yaml").read_text()
+    begins, _, rest = chain.partition("reserved: {")
+    chain = f"{begins}on-demand: {{p95_latency: 1ms}}{rest.partition('}')[2]}"
+    assert run("admit", cluster, written(tmp_path, "edge.yaml", chain)).exit_code == 0
+
+    def asks(server: str, promise: str, time: float) -> None:
+        event = {"time": time, "server": server, "kind": "more-instances", "promise": promise}
+        with report.open("a") as stream:
+            stream.write(json.dumps(event) + "\n")
+
+    assert "cannot read" in run("cluster", "heed", cluster, report).output
+    asks("a:0", "office.edge", 200.0)
+    assert "office.edge..2" in run("cluster", "heed", cluster, report).stdout
+    asks("a:1", "office.watched", 199.0)  # its clock is behind
+    assert "office.watched..2" in run("cluster", "heed", cluster, report).stdout
+    assert "No agent asks" in run("cluster", "heed", cluster, report).stdout
+    asks("a:0", "office.edge", 300.0)  # every other server has one: tried again when there is room
+    for _ in range(2):
+        told = run("cluster", "heed", cluster, report)
+        assert told.exit_code == 1
+        assert "no server without an instance" in told.output
+    # All instances of a promise go with it.
+    assert run("cluster", "release", cluster, "office.edge").exit_code == 0
+    assert "office.edge" not in run("cluster", "show", cluster).stdout
+    report.write_text('{"time": 1e999, "server": "a:0", "kind": "kept", "promise": "x"}\n')
+    assert "is of no time" in run("cluster", "heed", cluster, report).output
+
+
 @pytest.mark.parametrize("more", ["sockets: 2", "memory_gbps: 20"])
 def test_what_admission_does_not_know_is_refused(tmp_path: Path, more: str) -> None:
     cluster = written(tmp_path, "c.yaml", CLUSTER.replace("count: 2", f"count: 2, {more}"))

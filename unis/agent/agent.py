@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 
 from unis.agent.duties import Duties
 from unis.agent.fair import Seen, Shares, begin, divided
-from unis.agent.notes import Notes, NotesFile, OnDemandState
+from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
 from unis.agent.watch import Look, Watch
 from unis.errors import UnisError
 from unis.isolate.apply import apply, undo
+from unis.isolate.bitmask import mask_of
 from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import IoWays
-from unis.isolate.plan import Plan, plan
-from unis.isolate.record import Record, strangers
-from unis.isolate.tree import Tree, TreeError, inside
+from unis.isolate.plan import ClassPlan, Plan, plan, taken_by_others
+from unis.isolate.record import Record, read_group, strangers
+from unis.isolate.tree import Tree, TreeError, control_groups, inside
 from unis.isolate.wants import GROUP_PREFIX, Want
 
 ON_DEMAND = "on-demand"  # the class of those who share
@@ -66,11 +67,12 @@ class Agent:
         io: IoWays,
         tell: Callable[[Event], None],
         settings: Settings | None = None,
+        server: str = "",
     ) -> None:
         self._tree = tree
         self._watch = watch
         self._file = notes
-        self._notes = notes.read()
+        self._notes = replace(notes.read(), server=server)
         self._io = io
         self._tell = tell
         self._settings = settings or Settings()
@@ -110,12 +112,11 @@ class Agent:
 
     def _judge(self, duties: Duties, looks: Mapping[str, Look]) -> None:
         """Which promises are broken, and for how many looks in a row."""
-        broken = dict(self._notes.broken)
+        broken = dict(self._notes.standing)
         for name, p95_us in duties.p95_us.items():
             look = looks.get(name)
-            if look is None or look.p95_us is None:
-                continue  # no packet: nothing is broken, nor mended
-            before = broken.get(name, 0)
+            if look is None or (look.p95_us is None and look.lost <= self._settings.lost):
+                continue  # no packet came: nothing is broken, nor mended
             reserved = duties.reserved.get(name)
             short = bool(
                 reserved
@@ -123,22 +124,19 @@ class Agent:
                 and look.lost > self._settings.lost
                 and (look.mpps or 0.0) < reserved.mpps
             )
-            if look.p95_us > p95_us or short:
-                broken[name] = max(1, before + 1)
-                if broken[name] == self._settings.patience:
-                    self._tell(Event("broken", name, _told(name, look, p95_us, short=short)))
-            elif before > 0:
-                # Kept again: counted downwards from below, so that one good look is not enough.
-                broken[name] = -1 if before >= self._settings.patience else 0
-            elif before < 0:
-                broken[name] = before - 1
-                if -broken[name] >= self._settings.patience:
-                    broken[name] = 0
-                    self._tell(Event("kept", name, f"{name} is kept again"))
-        self._keep(replace(self._notes, broken={of: n for of, n in broken.items() if n}))
+            bad = short or look.p95_us is None or look.p95_us > p95_us
+            was = broken.get(name, Standing())
+            now = was.after(bad=bad, patience=self._settings.patience)
+            broken[name] = now
+            if now.broken and not was.broken:
+                self._tell(Event("broken", name, _told(name, look, p95_us, short=short)))
+            elif was.broken and not now.broken:
+                self._tell(Event("kept", name, f"{name} is kept again"))
+        left = {name: of for name, of in broken.items() if name in duties.p95_us and of.matters}
+        self._keep(replace(self._notes, standing=left))
 
     def _is_broken(self, name: str) -> bool:
-        return self._notes.broken.get(name, 0) >= self._settings.patience
+        return self._notes.standing.get(name, Standing()).broken
 
     def _occupied(self, info: CacheInfo, of: Plan) -> dict[str, float]:
         """Ways of the last-level cache, by function; none where it is not counted."""
@@ -171,12 +169,17 @@ class Agent:
         classes: int,
     ) -> None:
         state = self._notes.on_demand
-        told = tuple(name for name in state.told if self._notes.broken.get(name))
+        told = tuple(name for name in state.told if self._is_broken(name))
         state = replace(state, looks=state.looks + 1, told=told)
         broken = [name for name in sorted(duties.on_demand) if self._is_broken(name)]
         fresh = [name for name in broken if name not in told]
         ways = duties.leased_ways if duties.on_demand else 0
-        if state.shares.members != frozenset(duties.on_demand) or state.shares.ways != ways:
+        there = state.shares
+        if (
+            there.members != frozenset(duties.on_demand)
+            or there.ways != ways
+            or len(there.classes) > classes  # others have come to need some
+        ):
             state = OnDemandState(begin([*duties.on_demand], ways), told=told)
         elif state.looks < self._settings.settle or not broken:
             pass
@@ -204,9 +207,9 @@ class Agent:
         self._keep(replace(self._notes, on_demand=state))
 
     def _classes_left(self, info: CacheInfo, duties: Duties) -> int:
-        """For functions on demand, besides everybody's, those reserved, and strangers'."""
-        others = 1 + len(duties.reserved) + len(strangers(self._tree, self._ours()))
-        return max(1, info.num_closids - others)
+        """For functions on demand, besides everybody's, I/O's, those reserved, and strangers'."""
+        others = taken_by_others(info, strangers(self._tree, self._ours()))
+        return max(1, info.num_closids - len(others) - len(duties.reserved))
 
     def _ours(self) -> set[str]:
         return {*self._notes.record.made} if self._notes.record else set()
@@ -219,12 +222,25 @@ class Agent:
         made = plan(
             wants, info, self._io, default_ways=0,
             strangers=strangers(self._tree, {*ours, *(GROUP_PREFIX + name for name in wants)}),
-            there=self._plan,
+            there=self._preferred(duties, info),
         )  # fmt: skip
         threads = {name: look.threads for name, look in looks.items() if name in made.places}
         applied = apply(made, self._tree, self._keep_record, self._notes.record, threads)
         self._keep_record(applied.record)
         return made
+
+    def _preferred(self, duties: Duties, info: CacheInfo) -> Plan:
+        """The ways that the book tells; those on demand stay where they are."""
+        there = {*control_groups(self._tree)} & self._ours()
+        classes = {name: read_group(self._tree, name).schemata for name in there}
+        for name, of in duties.reserved.items():
+            if of.first is not None:
+                mask = mask_of(of.first, of.ways)
+                classes[GROUP_PREFIX + name] = {
+                    cache.name: dict.fromkeys(cache.domains, mask) for cache in info.of_level("L3")
+                }
+        found = tuple(ClassPlan(name, (), of, False, ()) for name, of in classes.items())
+        return Plan(found, {}, {}, self._io)
 
     def _keep_record(self, record: Record) -> None:
         self._keep(self._notes.with_record(record))
@@ -250,15 +266,14 @@ def _misses_much(look: Look | None, much: float) -> bool:
 
 
 def _told(name: str, look: Look, p95_us: float, *, short: bool) -> str:
+    if look.p95_us is None or short:
+        return (
+            f"{name} is broken: it passes {look.mpps or 0:.3g} Mpps, and {look.lost:.1%} of what "
+            "comes is lost before it"
+        )
     late = f"95 % of its packets take {look.p95_us:.0f} µs of {p95_us:g} µs promised"
-    if not short:
-        return f"{name} is broken: {late}"
-    return (
-        f"{name} is broken: it passes {look.mpps:.3g} Mpps, and {look.lost:.1%} of what comes is "
-        "lost before it"
-    )
+    return f"{name} is broken: {late}"
 
 
 def _classes_told(shares: Shares) -> str:
-
     return "; ".join(f"{', '.join(one.members)}: {one.ways} ways" for one in shares.classes)

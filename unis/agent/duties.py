@@ -15,6 +15,7 @@ class Reserved:
     ways: int
     p95_us: float
     mpps: float | None  # None: one of several instances, of which each passes a part
+    first: int | None = None  # of its ways, the lowest, as was told when it was admitted
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def duties(book: Book, server: str, number: int, leased_ways: int) -> Duties:
             if (instance.server, instance.number) == (server, number):
                 seen[name] += 1
                 called = f"{name}{MORE}{seen[name]}" if seen[name] > 1 else name
-                reserved[called] = Reserved(instance.ways, of.p95_us, whole)
+                reserved[called] = Reserved(instance.ways, of.p95_us, whole, instance.first)
     on_demand = {
         name: of.p95_us
         for name, of in book.on_demand.items()

@@ -14,6 +14,27 @@ _FILE = "agent.json"
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Whether a promise is broken, and for how many looks in a row it was otherwise."""
+
+    broken: bool = False
+    other: int = 0
+
+    @property
+    def matters(self) -> bool:
+        """Else it is as one that was never looked at."""
+        return self.broken or self.other > 0
+
+    def after(self, *, bad: bool, patience: int) -> Self:
+        """One look more: it takes `patience` in a row to be broken, or kept again."""
+        if bad == self.broken:
+            return replace(self, other=0)
+        if self.other + 1 >= patience:
+            return replace(self, broken=bad, other=0)
+        return replace(self, other=self.other + 1)
+
+
+@dataclass(frozen=True)
 class OnDemandState:
     """How far functions on demand were divided."""
 
@@ -29,7 +50,8 @@ class Notes:
 
     record: Record | None = None  # of the tree, for undoing
     on_demand: OnDemandState = field(default_factory=OnDemandState)
-    broken: dict[str, int] = field(default_factory=dict)  # looks in a row, by promise
+    standing: dict[str, Standing] = field(default_factory=dict)  # of promises
+    server: str = ""  # whose agent wrote it, as xeon:0
 
     def with_record(self, record: Record) -> Self:
         """After a change of the tree was noted."""
@@ -79,7 +101,11 @@ def _parse(data: dict[str, Any]) -> Notes:
             bool(of["done"]),
             tuple(map(str, of["told"])),
         ),
-        broken={str(name): int(count) for name, count in data["broken"].items()},
+        standing={
+            str(name): Standing(bool(of["broken"]), int(of["other"]))
+            for name, of in data["standing"].items()
+        },
+        server=str(data["server"]),
     )
 
 

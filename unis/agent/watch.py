@@ -104,7 +104,8 @@ class RunWatch:
     def _misses(self, name: str, threads: frozenset[int]) -> int | None:
         """Since these threads were there; None where nothing counts them."""
         known = self._counters.get(name)
-        if known is None or known[0] != threads:
+        fresh = known is None or known[0] != threads
+        if fresh:
             if known:
                 known[1].close()
             stack = contextlib.ExitStack()
@@ -113,7 +114,9 @@ class RunWatch:
                 numbered = {str(tid): tid for tid in sorted(threads)}
                 counters = stack.enter_context(counting(numbered, [CACHE_MISSES]))
             known = self._counters[name] = (threads, stack, counters)
-        return sum(of[0] for of in known[2].read().values()) if known[2] else None
+        if fresh and (before := self._before.get(name)):
+            before.misses = None  # those were of other threads
+        return sum(of[0] for of in known[2].read().values()) if known and known[2] else None
 
     def _forget(self, name: str) -> None:
         self._before.pop(name, None)

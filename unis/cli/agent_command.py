@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.cluster_files import BookOption, FileArgument
-from unis.cli.terminal import err, errors_told, fail, out, say
+from unis.cli.cluster_files import BookOption, FileArgument, book_of, short
+from unis.cli.terminal import err, errors_told, fail, out, say, writable
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from unis.agent.agent import Event, Status
     from unis.agent.duties import Duties
+    from unis.isolate.info import CacheInfo
+    from unis.isolate.io_ways import IoWays
 
 _STYLES = {"broken": "yellow", "more-instances": "yellow", "failed": "red", "kept": "green"}
 
@@ -60,6 +62,7 @@ def agent(
     from unis.agent.notes import NotesFile
     from unis.agent.watch import RunWatch
     from unis.cli.trees import tree_of_this_machine
+    from unis.isolate.info import read_info
     from unis.runtime.directory import agent_folder
     from unis.runtime.errors import InterruptedRunError
     from unis.runtime.interrupts import interrupts
@@ -68,12 +71,20 @@ def agent(
     kind, number = _server(server)
     with errors_told():
         duties = _Duties(cluster, book, kind, number)
+        if report:
+            writable(report).touch()
         tree, io = tree_of_this_machine(emulated=emulated)
-        folder = agent_folder(f"{kind}-{number}")
+        folder = agent_folder(emulated=emulated)
         with locked(folder, os.O_RDONLY, seconds=0), interrupts() as switch:
+            notes = NotesFile(folder)
+            if (before := notes.read().server) not in ("", server):
+                raise fail(
+                    f"this machine is {before} to the agent that set its classes: end that with "
+                    f"`unis agent {cluster} {before} --release`", EXIT_FAILED,
+                )  # fmt: skip
             teller = _Teller(server, report)
             watch = RunWatch()
-            of = Agent(tree, watch, NotesFile(folder), io, teller)
+            of = Agent(tree, watch, notes, io, teller, server=server)
             if release:
                 problems = of.release()
                 for sentence in problems:
@@ -84,6 +95,7 @@ def agent(
                 return
             say(f"{tree.label}: no hardware obeys it" if tree.emulated else tree.label)
             say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
+            _see_that_it_is_this_server(read_info(tree), io, duties)
             status = None
             count = 0
             try:
@@ -105,9 +117,21 @@ def agent(
 
 def _server(text: str) -> tuple[str, int]:
     kind, colon, number = text.rpartition(":")
-    if not colon or not number.isdigit():
+    if not colon or not (number.isascii() and number.isdecimal()):
         raise typer.BadParameter("is a kind and a number, as xeon:0", param_hint="SERVER")
     return kind, int(number)
+
+
+def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _Duties) -> None:
+    """A word where the file says more ways than there are."""
+    for cache in info.of_level("L3")[:1]:
+        for_io = max((mask.bit_count() for mask in io.masks.values()), default=0)
+        if duties.ways > cache.ways - for_io:
+            err.print(
+                f"the file says {duties.ways} ways for functions, and this machine has "
+                f"{cache.ways - for_io}: promises beyond those cannot be kept",
+                markup=False, style="yellow", soft_wrap=True,
+            )  # fmt: skip
 
 
 class _Duties:
@@ -121,25 +145,28 @@ class _Duties:
         if kind not in servers or number >= servers[kind].count:
             known = ", ".join(f"{of.name}:0 to {of.count - 1}" for of in servers.values())
             raise fail(f"{file} has no server {kind}:{number}; there are {known}")
-        self._path = book or file.with_suffix(".book.json")
+        self._path = book_of(file, book)
         self._at = kind, number
         self._leased = cluster.leases.get(kind, (0, 0))[1]
+        self.ways = servers[kind].ways
+        if not self._path.exists():
+            raise fail(f"there is no {self._path}: nothing is promised yet (`unis admit`)")
         self._text: str | None = None
         self._now: Duties | None = None
 
     def now(self) -> Duties:
         """UnisError where the book could never be read."""
-        from unis.agent.duties import Duties, duties
+        from unis.agent.duties import duties
         from unis.slo.book import Book
 
         try:
-            text = self._path.read_text() if self._path.exists() else ""
+            text = self._path.read_text()
             if self._now is None or text != self._text:
-                read = Book.model_validate_json(text) if text else None
-                self._now = duties(read, *self._at, self._leased) if read else Duties()
+                self._now = duties(Book.model_validate_json(text), *self._at, self._leased)
                 self._text = text
         except (OSError, ValueError) as error:
-            told = f"{self._path} cannot be read: {str(error).splitlines()[0]}"
+            why = error.strerror if isinstance(error, OSError) else short(error)
+            told = f"{self._path} cannot be read: {why}"
             if self._now is None:
                 raise fail(told, EXIT_FAILED) from None
             if self._text != told:
@@ -178,7 +205,7 @@ def _print(status: Status) -> None:
         look = status.looks.get(name)
         used = status.occupied.get(name)
         table.add_row(
-            name, str(len(look.threads) if look else 0),
+            name, str(len(look.threads)) if look else "not running",
             f"{look.p95_us:.0f}" if look and look.p95_us is not None else "–",
             f"{look.mpps:.3g}" if look and look.mpps is not None else "–",
             f"{used:.1f}" if used is not None else "–", place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -17,10 +17,13 @@ from unis.runtime.files import write_atomically
 from unis.runtime.lock import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from unis.slo.book import Book
     from unis.slo.cluster import Cluster
     from unis.slo.online import Where
+
+T = TypeVar("T")
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="CLUSTER", help="Servers and profiles: docs/slo.md.")
@@ -32,25 +35,31 @@ BookOption = Annotated[
 
 
 @contextmanager
-def opened_cluster(file: Path, book: Path | None, *, kept: bool = True) -> Iterator[Cluster]:
-    """Nobody else's while this lasts; then written, if `kept` and nothing was raised."""
+def opened_cluster(
+    file: Path, book: Path | None, *, kept: bool = True, but: Sequence[str] = ()
+) -> Iterator[Cluster]:
+    """Nobody else's while this lasts; then written, if `kept` and nothing was raised.
+
+    `but`: what was promised by these names is not opened.
+    """
     from unis.slo.book import Book, booked, opened
     from unis.slo.cluster import cluster_of
     from unis.slo.dimensions import only_ways_and_cores
     from unis.slo.model import load_cluster
 
-    path = book or file.with_suffix(".book.json")
-    read = load_cluster(file)
-    if more := only_ways_and_cores(read.workload):
-        raise fail(f"{file}: admission knows ways and cores only, and here {more}")
-    cluster = cluster_of(read)
+    load_cluster(file)  # what is wrong with it is told before anything is made
+    path = book_of(file, book)
     try:
-        with locked(file, os.O_RDONLY):
+        with locked(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT):
+            read = load_cluster(file)
+            if more := only_ways_and_cores(read.workload):
+                raise fail(f"{file}: admission knows ways and cores only, and here {more}")
+            cluster = cluster_of(read)
             if path.exists():
                 try:
-                    opened(Book.model_validate_json(path.read_text()), cluster)
+                    opened(_without(Book.model_validate_json(path.read_text()), but), cluster)
                 except ValueError as error:
-                    raise fail(f"{path}: {_short(error)}", EXIT_FAILED) from None
+                    raise fail(f"{path}: {short(error)}", EXIT_FAILED) from None
             yield cluster
             if kept:
                 write_atomically(path, booked(cluster).model_dump_json() + "\n", 0o644)
@@ -58,12 +67,46 @@ def opened_cluster(file: Path, book: Path | None, *, kept: bool = True) -> Itera
         raise fail(str(error), EXIT_FAILED) from None
 
 
-def _short(error: ValueError) -> str:
+def book_of(file: Path, book: Path | None) -> Path:
+    """Where what is promised in a cluster is kept."""
+    return book or file.with_suffix(".book.json")
+
+
+def names_in(path: Path) -> set[str]:
+    """What is promised by a book."""
+    from unis.slo.book import Book
+
+    if not path.exists():
+        return set()
+    book = Book.model_validate_json(path.read_text())
+    return {*book.reserved, *book.on_demand}
+
+
+def _without(book: Book, names: Sequence[str]) -> Book:
+    """Also further instances of these."""
+
+    def left(entries: Mapping[str, T]) -> dict[str, T]:
+        from unis.slo.cluster import MORE
+
+        return {
+            name: of for name, of in entries.items()
+            if name not in names and name.partition(MORE)[0] not in names
+        }  # fmt: skip
+
+    if not names:
+        return book
+    return book.model_copy(
+        update={"reserved": left(book.reserved), "on_demand": left(book.on_demand)}
+    )
+
+
+def short(error: ValueError) -> str:
+    """Why a book cannot be used."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "all of it"
         return f"is no book of a cluster: {where}: {first['msg']}"
-    return f"{error}; release it, or mend CLUSTER"
+    return f"{error}; release it (`unis cluster release`), or mend CLUSTER"
 
 
 def told(where: Where) -> str:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told
+from unis.cli.cluster_files import (
+    BookOption,
+    FileArgument,
+    book_of,
+    names_in,
+    opened_cluster,
+    told,
+)
 from unis.cli.terminal import err, errors_told, fail, out
 from unis.errors import EXIT_FAILED
 
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from unis.slo.repack import Repack
 
 _SHOWN = 20
+_LATEST = 1e11  # seconds since 1970
 
 cluster = typer.Typer(
     no_args_is_help=True,
@@ -70,12 +78,11 @@ def release(
 
     Example: unis cluster release examples/slo/cluster.yaml edge.vpn
     """
-    with errors_told(), opened_cluster(file, book) as of:
-        unknown = [name for name in names if not of.release(name)]
-        if unknown:
+    with errors_told(), opened_cluster(file, book, but=names) as of:
+        known = names_in(book_of(file, book))
+        if unknown := [name for name in names if name not in known]:
             raise fail(f"nothing is promised as {', '.join(unknown)}; nothing was released")
-        if of.online.due:
-            of.online.learn()
+        of.online.learn()
     out.print(f"released: {', '.join(names)}", markup=False)
 
 
@@ -95,9 +102,16 @@ def heed(
     from unis.slo.placement import Refusal
 
     with errors_told(), opened_cluster(file, book) as of:
-        asked = [event for event in _events(report) if event.time > of.heeded]
-        given = [of.another(event.promise) for event in asked if event.kind == "more-instances"]
-        of.heeded = max((event.time for event in asked), default=of.heeded)
+        asked = [
+            event
+            for event in _events(report)
+            if event.kind == "more-instances" and event.time > of.heeded.get(event.key, 0.0)
+        ]
+        given = []
+        for event in asked:
+            given.append(of.another(event.promise))
+            if not isinstance(given[-1], Refusal):  # what was refused is tried again
+                of.heeded[event.key] = event.time
     for one in given:
         if isinstance(one, Refusal):
             err.print(f"refused: {one.why}", markup=False, style="red", soft_wrap=True)
@@ -114,14 +128,31 @@ class _Event:
     time: float
     kind: str
     promise: str
+    server: str
+
+    @property
+    def key(self) -> str:
+        """Who asks for what."""
+        return f"{self.server} {self.promise}"
 
 
 def _events(report: Path) -> list[_Event]:
     try:
-        lines = [json.loads(line) for line in report.read_text().splitlines() if line.strip()]
-        return [_Event(float(of["time"]), of["kind"], of["promise"]) for of in lines]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise fail(f"{report} is no report of an agent: {error!r}") from None
+        lines = report.read_text().splitlines()
+    except OSError as error:
+        raise fail(f"cannot read {report}: {error.strerror}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            of = json.loads(line)
+            found.append(
+                _Event(float(of["time"]), str(of["kind"]), str(of["promise"]), str(of["server"]))
+            )
+        except (ValueError, KeyError, TypeError):
+            raise fail(f"{report}:{number} is no line of an agent's report") from None
+        if not 0 < found[-1].time < _LATEST:
+            raise fail(f"{report}:{number} is of no time")
+    return found
 
 
 @cluster.command()
@@ -129,7 +160,8 @@ def repack(
     file: FileArgument,
     book: BookOption = None,
     threshold: Annotated[
-        float, typer.Option(help="Percent of the servers in use that must become free.")
+        float,
+        typer.Option(min=0, max=100, help="Percent of the servers in use that must become free."),
     ] = 5.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done.")

@@ -162,7 +162,8 @@ def _noted(plan: Plan, record: Record, now: TreeState, seats: Collection[int]) -
         made=tuple(sorted(made)),
         before=TreeState(
             groups=groups,
-            seats=homes | dict(before.seats),
+            # Of threads that are gone nothing is kept: another may have their number by now.
+            seats=homes | {tid: at for tid, at in before.seats.items() if tid in now.seats},
             io_alloc={**(now.io_alloc if plan.io_alloc else {}), **before.io_alloc},
         ),
     )

@@ -305,12 +305,20 @@ def _limits(
     return found
 
 
-def _count_classes(
-    info: CacheInfo, classes: Sequence[Demand], strangers: Sequence[Stranger], io: bool
-) -> None:
+def taken_by_others(
+    info: CacheInfo, strangers: Sequence[Stranger], *, io: bool = False
+) -> list[str]:
+    """Whose classes of service there are besides functions'; `io`: I/O is to get one."""
     others = ["everybody else's", *(f"the group {one.name}'s" for one in strangers)]
     if io or any(cache.io_alloc == IO_ALLOC_ENABLED for cache in info.caches.values()):
         others.append("I/O's")
+    return others
+
+
+def _count_classes(
+    info: CacheInfo, classes: Sequence[Demand], strangers: Sequence[Stranger], io: bool
+) -> None:
+    others = taken_by_others(info, strangers, io=io)
     if classes and len(classes) + len(others) > info.num_closids:
         left = max(0, info.num_closids - len(others))
         raise PlanError(

@@ -67,7 +67,12 @@ def ways_of_cpu(tree: Tree, io: IoWays, cpu: int, domain: int) -> Iterator[CpuWa
     if _GROUP in control_groups(tree):
         raise LaunchError(
             f"{tree.label} has a group {_GROUP}: another profile is measured, or was killed; "
-            "where none is, remove it (rmdir)"
+            "where none is, remove it (rmdir) and give the root's `schemata` all ways again"
+        )
+    if others := control_groups(tree):
+        raise LaunchError(
+            f"{tree.label} has classes of others ({', '.join(others[:3])}), whose functions would "
+            "fill the ways that are measured: end them (`unis agent … --release`)"
         )
     before = tree.read("schemata")
     tree.make(_GROUP)

@@ -105,7 +105,7 @@ class Answers(BaseModel):
 class Resq(BaseModel):
     """results.json."""
 
-    schema_version: int = 3
+    schema_version: int = 4
     placement: dict[str, Placed]
     models: Models
     shared: dict[str, Shared]

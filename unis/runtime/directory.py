@@ -139,11 +139,14 @@ def emulated_resctrl() -> Path:
     return base_directory() / "resctrl"
 
 
-def agent_folder(name: str) -> Path:
-    """Where the agent of a server keeps its notes, made if need be. LaunchError: it is not ours."""
-    path = base_directory() / "agents" / name
-    for folder, mode in ((path.parents[1], 0o755), (path.parent, 0o755), (path, 0o700)):
-        own_directory(folder, mode)
+def agent_folder(*, emulated: bool) -> Path:
+    """Where a server's agent keeps its notes, made if need be: one of each kind of resctrl.
+
+    LaunchError: it is not ours.
+    """
+    path = base_directory() / ("agent-emulated" if emulated else "agent")
+    own_directory(path.parent, 0o755)
+    own_directory(path, 0o700)
     return path
 
 

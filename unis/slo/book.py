@@ -9,7 +9,7 @@ from unis.slo.cluster import Cluster, OnDemand
 from unis.slo.online import Key, Learned
 from unis.slo.placement import Instance
 from unis.slo.prices import prices_of
-from unis.slo.profile import Slo
+from unis.slo.profile import Slo, most_ways
 from unis.slo.splits import CannotBeKeptError, Split
 
 
@@ -60,7 +60,8 @@ class Book(_Part):
     reserved: dict[str, ReservedEntry] = Field(default={})
     on_demand: dict[str, OnDemandEntry] = Field(default={})
     learned: LearnedEntry = LearnedEntry()
-    heeded: float = 0.0  # seconds since 1970: agents' reports until then were acted on
+    # By server and promise, seconds since 1970: what its agent told until then was acted on.
+    heeded: dict[str, float] = Field(default={})
 
 
 def booked(cluster: Cluster) -> Book:
@@ -96,7 +97,7 @@ def booked(cluster: Cluster) -> Book:
             since=tuple((kind, tuple(counts.items())) for kind, counts in learned.since.items()),
             changes=learned.changes,
         ),
-        heeded=cluster.heeded,
+        heeded=dict(cluster.heeded),
     )
 
 
@@ -106,12 +107,16 @@ def opened(book: Book, cluster: Cluster) -> None:
         cluster.online.restore(_kept(book, cluster))
     except CannotBeKeptError as error:
         raise ValueError(f"what is promised cannot be kept any more: {error}") from None
+    counts = {server.name: server.count for server in cluster.servers}
     for name, of in book.on_demand.items():
-        if of.server not in {server.name for server in cluster.servers}:
-            raise ValueError(f"{name} is on {of.server} {of.number}, which there is not")
+        count = counts.get(of.server, 0)
+        if of.number >= count or of.server not in cluster.leases:
+            raise ValueError(f"{name} is on {of.server} {of.number}, where nothing is leased")
         cluster.on_demand[name] = OnDemand(name, of.function, of.p95_us, of.server, of.number)
-    cluster.heeded = book.heeded
+    cluster.heeded = dict(book.heeded)
     learned = book.learned
+    if len(learned.of_ways) != most_ways(cluster.online.servers):
+        return  # of other servers
     most = max(server.places for server in cluster.online.servers)
     cluster.online.learned = Learned(
         prices_of(

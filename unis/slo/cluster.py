@@ -38,7 +38,7 @@ class Cluster:
     leases: Mapping[str, tuple[int, int]]  # cores and ways on demand
     online: Online
     on_demand: dict[str, OnDemand] = field(default_factory=dict)
-    heeded: float = 0.0  # seconds since 1970: agents' reports until then were acted on
+    heeded: dict[str, float] = field(default_factory=dict)  # as in the book
 
     def reserve(self, slo: Slo) -> Admitted | Refusal:
         """A promise of throughput within a latency."""
@@ -93,7 +93,11 @@ class Cluster:
 
     def release(self, name: str) -> bool:
         """False: nothing is promised by that name."""
-        return self.on_demand.pop(name, None) is not None or self.online.release(name)
+        if self.on_demand.pop(name, None) is None:
+            return self.online.release(name)
+        for more in [of for of in self.on_demand if of.partition(MORE)[0] == name]:
+            del self.on_demand[more]
+        return True
 
     def problems(self) -> Iterator[str]:
         """What is not kept by where it is: a profile has changed, say."""

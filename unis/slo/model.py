@@ -81,6 +81,10 @@ class SloPart(_Part):
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
 
+# As groups of resctrl can be called.
+_Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,57}$")]
+
+
 class WorkloadFile(_Part):
     """All of it."""
 
@@ -88,7 +92,7 @@ class WorkloadFile(_Part):
     name: Annotated[str, Field(min_length=1)]
     servers: Annotated[dict[str, ServerPart], Field(min_length=1)]
     functions: dict[str, ProfilePart] = {}
-    slos: dict[str, SloPart] = {}
+    slos: dict[_Name, SloPart] = {}
     # Points of load that isolation leaves uncertain (ResQ, appendix A).
     margin_percent: Annotated[float, Field(ge=0, lt=100)] = 3.0
     # Of the memory's bandwidth of a socket: all that functions use. Where servers have memory_gbps

@@ -2,7 +2,7 @@
 
 ResQ admits by first fit (section 5.3.1) and comes within 19 % of the best. Here an instance goes
 where the least is lost of what the room could have been used for (`prices`), by prices that are
-made anew whenever the promises have changed by a tenth: between requests, so that none waits.
+made anew whenever 2 % of the promises have changed: between requests, so that none waits.
 """
 
 import math
@@ -297,7 +297,7 @@ class Online:
             return f"{slo.name}: no server has room for an instance of {slo.profile.name}"
         return (
             f"{slo.name}: no servers have room for {slo.mpps:.3g} Mpps; the nearest that can be "
-            f"kept is {low:.3g} Mpps within {slo.p95_us:g} µs"
+            f"kept is {_rounded_down(low):.3g} Mpps within {slo.p95_us:g} µs"
         )
 
     def _would_fit(self, slo: Slo) -> bool:
@@ -307,6 +307,12 @@ class Online:
                 self._take_back(placed, slo.name)
                 return True
         return False
+
+
+def _rounded_down(of: float) -> float:
+    """To three digits."""
+    step = 10.0 ** (math.floor(math.log10(of)) - 2)
+    return math.floor(of / step) * step
 
 
 def _gap(machine: Machine, ways: int, wanted: int) -> int | None:
