@@ -81,7 +81,11 @@ def test_more_references_take_more(profile: Profile, some: float, more: float) -
 def test_the_model_beside_the_papers_worst_neighbours() -> None:
     """Nothing is chosen by these: all but Snort's are met within three points (docs/slo.md)."""
     for name, of in resq_baselines.models().worst_neighbours.items():
-        assert of.here == pytest.approx(of.paper, abs=12 if name == "snort" else 3), name
+        if name == "snort":  # missed, by as much as the page says
+            assert of.paper == 17.5
+            assert of.here == pytest.approx(28.9, abs=0.1)
+        else:
+            assert of.here == pytest.approx(of.paper, abs=3), name
 
 
 # ---------------------------------------------------------------------- promises
@@ -137,6 +141,14 @@ def test_the_predictor_needs_what_the_paper_says_within_a_tenth(
     """As the authors' program reads its rule; a miss may take a tenth more."""
     servers = predictor.first_fit(paper_workload(name), Reading.PROGRAM, penalty_us)
     assert len(servers) == pytest.approx(PAPER[name]["predictor"], rel=0.1)
+
+
+def test_where_the_predictor_is_further_off() -> None:
+    """The page says so: a miss of 30 ns, and the other readings of its rule."""
+    sensitive = paper_workload("sensitive")
+    assert len(predictor.first_fit(sensitive, Reading.PROGRAM, 0.030)) == 113
+    assert len(predictor.first_fit(sensitive, Reading.NAMED, PENALTY_US)) == 150
+    assert len(predictor.first_fit(sensitive, Reading.SECOND, PENALTY_US)) == 101
 
 
 def test_under_their_own_names_none_is_said_to_fall_short() -> None:

@@ -1,4 +1,4 @@
-"""The agent of one server (ResQ, section 5.3): applies classes, watches, divides, tells.
+"""The agent of one server (ResQ, section 5.3.1): applies classes, watches, divides, tells.
 
 Each `tick` brings the tree to what is wanted, whatever happened to it, so a write that was refused,
 a group that vanished, or an agent that was killed is mended by the next. What must survive is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +71,7 @@ def plan(
     try:
         placement = first_fit(workload) if greedy else exact.exact(workload)
     except exact.NoRoomError as error:
-        raise fail(f"{file}: {error}", EXIT_FAILED) from None
+        raise fail(f"{file}: {error}{_would_do(workload)}", EXIT_FAILED) from None
     _see_that_it_holds(verify.problems(workload, placement))
     told = summary(placement, "first fit" if greedy else "exact")
     if as_json:
@@ -85,6 +85,21 @@ def plan(
     if report is not None:
         _write_page(report, workload, placement, told)
     _tell_refused(placement.refused)
+
+
+def _would_do(workload: Workload) -> str:
+    """How many servers would, if there were as many of each kind as one likes."""
+    from unis.slo import exact
+    from unis.slo.splits import MOST_INSTANCES
+
+    many = sum(slo.count for slo in workload.slos) * MOST_INSTANCES
+    servers = tuple(replace(server, count=many) for server in workload.servers)
+    try:
+        found = exact.exact(replace(workload, servers=servers), gap=0.01)
+    except exact.NoRoomError:
+        return ""
+    there = sum(server.count for server in workload.servers)
+    return f"; {len(found.machines):,} would do, and there are {there:,}"
 
 
 def _see_that_it_holds(problems: Iterable[str]) -> None:
