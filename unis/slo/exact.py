@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import highspy
-import numpy as np
 
 from unis.slo.dimensions import by_sockets, only_ways
+from unis.slo.linear import LinearProgram
 from unis.slo.patterns import Pattern, patterns
 from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
 from unis.slo.placement import NoRoomError as NoRoomError
@@ -89,54 +89,25 @@ def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap:
     """How many machines of each pattern, and promises with each split. Raises NoRoomError."""
     columns = _columns(kinds, servers)
     ways = most_ways(servers)
-    rows = ways + len(servers) + len(kinds)  # places; servers; promises
-    lower = np.concatenate(
-        [np.zeros(ways), np.full(len(servers), -np.inf), [len(kind.slos) for kind in kinds]]
+    promises = [float(len(kind.slos)) for kind in kinds]
+    there = [float(server.count) if server.sockets == 1 else 0.0 for server in servers]
+    program = LinearProgram(  # rows: places; servers; promises
+        [0.0] * ways + [-math.inf] * len(servers) + promises,
+        [math.inf] * ways + there + promises,
     )
-    upper = np.concatenate(
-        [
-            np.full(ways, np.inf),
-            [server.count if server.sockets == 1 else 0 for server in servers],
-            [len(kind.slos) for kind in kinds],
-        ]
-    )
-    starts, indices, values, cost = [0], [], [], []
     for at, pattern in columns.machines:
-        cost.append(1.0 if servers[at].sockets == 1 else 0.0)
-        column = {ways + at: 1.0, **at_least(pattern, 1)}
-        indices += [*column]
-        values += [*column.values()]
-        starts.append(len(indices))
+        cost = 1.0 if servers[at].sockets == 1 else 0.0
+        program.add(cost, {ways + at: 1.0, **at_least(pattern, 1)})
     for at, split in columns.splits:
-        cost.append(0.0)
-        column = {ways + len(servers) + at: 1.0, **at_least(split, -1)}
-        indices += [*column]
-        values += [*column.values()]
-        starts.append(len(indices))
-    most = [np.inf] * len(cost)
+        program.add(0.0, {ways + len(servers) + at: 1.0, **at_least(split, -1)})
     for at, server in enumerate(servers):
         if server.sockets > 1:  # a column of its own: servers, for so many sockets each
-            cost.append(1.0)
-            indices.append(ways + at)
-            values.append(-float(server.sockets))
-            starts.append(len(indices))
-            most.append(server.count)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(cost), rows
-    lp.col_cost_ = np.array(cost)
-    lp.col_lower_ = np.zeros(len(cost))
-    lp.col_upper_ = np.array(most)
-    lp.row_lower_, lp.row_upper_ = lower, upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.array(starts)
-    lp.a_matrix_.index_ = np.array(indices)
-    lp.a_matrix_.value_ = np.array(values)
-    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(cost)
+            program.add(1.0, {ways + at: -float(server.sockets)}, server.count)
     solver = highspy.Highs()
     solver.silent()
     solver.setOptionValue("time_limit", seconds)
     solver.setOptionValue("mip_rel_gap", gap)
-    solver.passModel(lp)
+    solver.passModel(program.highs(whole=True))
     solver.run()
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
