@@ -74,6 +74,9 @@ Result<DpiRule> ParseDpiRule(std::string_view text) {
                     "no flags",
                     rule.id)};
   }
+  if (text.find('\0') != std::string_view::npos) {  // Hyperscan would end the pattern there
+    return Error{fmt::format("the pattern of rule {} has a NUL byte; write it as \\x00", rule.id)};
+  }
   rule.pattern = text;
   return rule;
 }

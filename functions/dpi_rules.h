@@ -4,8 +4,9 @@
 //
 // ID: 1 to 4294967295, once. ACTION: alert, drop or forward. FLAGS: `-`, or letters of i (case does
 // not matter), s (. matches a line's end too), m (^ and $ match at lines' ends). PATTERN: all the
-// rest of the line, a regular expression as Hyperscan knows it, over bytes; \xHH is one. A line
-// that begins with # is a comment: in a pattern # is a byte like others.
+// rest of the line, a regular expression as Hyperscan knows it, over bytes; \xHH is one, and
+// the only way to write a NUL. A line that begins with # is a comment: in a pattern # is a byte
+// like others.
 #pragma once
 
 #include <cstdint>

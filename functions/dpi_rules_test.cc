@@ -34,6 +34,9 @@ TEST(DpiRules, SaysWhatIsWrong) {
             "rule 1 has no pattern; a rule is ID ACTION FLAGS PATTERN, with - for "
             "no flags");
   EXPECT_EQ(ErrorOf("1 drop ix a"), "bad flags 'ix': must be - or letters of i, s and m");
+  EXPECT_EQ(ErrorOf(std::string_view("1 drop - a\0b", 12)),
+            "the pattern of rule 1 has a NUL byte; write it as \\x00");
+  EXPECT_EQ(ErrorOf("1 drop - a\\x00b"), "");
 }
 
 TEST(DpiRules, AFileIsReadLineByLine) {
