@@ -141,7 +141,7 @@ OutboundAssociation::Outcome OutboundAssociation::Protect(rte_mbuf* packet, GcmC
   cipher.Encrypt(state_->crypto.key,
                  {outer + aead.data.offset, aead.data.length, operation.nonce.salt, aead.aad.data,
                   state_->aad_length, aead.digest.data});
-  rte_ipsec_pkt_process(&state_->session, &packet, 1);
+  if (rte_ipsec_pkt_process(&state_->session, &packet, 1) != 1) return Outcome::kNoRoom;
   return Outcome::kSealed;
 }
 
@@ -155,6 +155,8 @@ OutboundAssociation::Outcome OutboundAssociation::Seal(rte_mbuf* packet, std::ui
 
   const std::uint64_t offload = packet->tx_offload;  // librte_ipsec has its own idea of it
   packet->tx_offload = 0;
+  // What a NIC said of it; librte_ipsec takes it for a failure of the encryption.
+  packet->ol_flags &= ~RTE_MBUF_F_RX_SEC_OFFLOAD_FAILED;
   const Outcome outcome = Protect(packet, cipher);
   packet->tx_offload = offload;
   if (outcome != Outcome::kSealed) return outcome;

@@ -22,7 +22,7 @@ class OutboundAssociation {
  public:
   enum class Outcome : std::uint8_t {
     kSealed,
-    kNoRoom,     // in the packet's buffer
+    kNoRoom,     // in the packet's buffer, or else librte_ipsec does not take it
     kExhausted,  // its sequence numbers: a new key is due
   };
   // In front of the packet: the outer IPv4 header, ESP's and the initialisation vector.
@@ -35,7 +35,7 @@ class OutboundAssociation {
   // `first_nonce`: initialisation vectors count from there, apart from the sequence numbers. They
   // must never come twice under one key (RFC 4106, section 2), and a key in a file outlives the
   // process: so whoever creates it passes the time in nanoseconds, which no process counts faster
-  // than. `sequence`: the last sequence number that was used.
+  // than. `sequence`: the first sequence number to be used; 0 and 1: 1.
   static Result<OutboundAssociation> Create(const AssociationConfig& config,
                                             const GcmCipher& cipher, std::uint64_t first_nonce,
                                             std::uint64_t sequence = 0);

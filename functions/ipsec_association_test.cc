@@ -63,6 +63,23 @@ TEST_F(AssociationTest, SequenceNumbersAndVectorsCountApart) {
   }
 }
 
+TEST_F(AssociationTest, SequenceNumbersBeginAtOne) {
+  for (const std::uint64_t sequence : {0u, 1u}) {
+    OutboundAssociation association = Create(false, sequence);
+    const auto packet = Make(Ipv4Frame(kUdp, Bytes(30)));
+    ASSERT_EQ(association.Seal(packet.get(), kEtherHeader, *cipher_), kSealed);
+    EXPECT_EQ(LoadBe32(Frame(packet.get()) + kEspAt + 4), 1U);
+  }
+}
+
+TEST_F(AssociationTest, WhatANicFailedToDecryptIsSealed) {
+  OutboundAssociation association = Create(false, 1);
+  const auto packet = Make(Ipv4Frame(kUdp, Bytes(30)));
+  packet->ol_flags |= RTE_MBUF_F_RX_SEC_OFFLOAD | RTE_MBUF_F_RX_SEC_OFFLOAD_FAILED;
+  EXPECT_EQ(association.Seal(packet.get(), kEtherHeader, *cipher_), kSealed);
+  EXPECT_EQ(packet->ol_flags & RTE_MBUF_F_RX_SEC_OFFLOAD_FAILED, 0U);
+}
+
 // RFC 4303, section 3.3.3: they must not begin again.
 TEST_F(AssociationTest, TheLastSequenceNumberIsTheEnd) {
   const Bytes frame = Ipv4Frame(kUdp, Bytes(30));
