@@ -28,16 +28,16 @@ class Ipsec {
   };
   static constexpr std::string_view kName = "ipsec";
   static constexpr std::string_view kAbout =
-      "Encrypts IPv4 packets into ESP tunnels (RFC 4303, AES-GCM as in RFC 4106), the way out of "
-      "a\n"
-      "gateway. The longest prefix of the policy that holds the destination decides: protect puts\n"
-      "the packet, without the frame's padding, into a tunnel; bypass passes it as it is; discard\n"
-      "drops it. What no prefix holds, and what is not IPv4, gets the default. MAC addresses and\n"
-      "VLAN tags stay. The outer header has DSCP, ECN and the DF bit of the inner one, TTL 64; "
-      "the\n"
-      "inner packet stays as it is. No IKE: keys are in the file, sequence numbers begin at 1 "
-      "with\n"
-      "each start, so the other end has to begin anew too.\n"
+      "Encrypts IPv4 packets into ESP tunnels (RFC 4303, AES-GCM as in RFC 4106), the way out of\n"
+      "a gateway. The longest prefix of the policy that holds the destination decides: protect\n"
+      "puts the packet, without the frame's padding, into a tunnel; bypass passes it as it is;\n"
+      "discard drops it. What no prefix holds, and what is not IPv4, gets the default. MAC\n"
+      "addresses and VLAN tags stay. The outer header has DSCP, ECN and the DF bit of the inner\n"
+      "one, TTL 64; the inner packet stays as it is. No IKE: keys are in the file, sequence\n"
+      "numbers begin at 1 with each start, so the other end has to begin anew too.\n"
+      "Initialisation vectors (IVs) count from the clock's nanoseconds at the start, and one that\n"
+      "comes twice under a key gives its packets away: have a key in one running program only,\n"
+      "and new keys when the clock was set back, which repeats IVs.\n"
       "Drops and counts: headers or packet cut off; what would be longer than --mtu or than its\n"
       "buffer, or came in several; what comes after the last sequence number.";
   static constexpr std::string_view kExample =

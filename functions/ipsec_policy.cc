@@ -13,16 +13,30 @@ namespace unis::functions {
 namespace {
 
 constexpr std::uint64_t kFirstSpi = 256;  // those below are reserved (RFC 4303, section 2.1)
-constexpr std::size_t kProtectWords = 7;
+constexpr std::size_t kAlgorithmAt = 5, kKeyAt = 6, kProtectWords = 7;
+constexpr std::size_t kLongestOtherWord = std::string_view("255.255.255.255/32").size();
 constexpr std::uint32_t kSyntheticFrom = 0xc0000201, kSyntheticTo = 0xc6336401;
 
 Result<std::uint32_t> KeyLengthOf(std::string_view algorithm) {
   if (algorithm == "aes-128-gcm") return 16u;
   if (algorithm == "aes-256-gcm") return 32u;
-  return Error{fmt::format("bad algorithm '{}': must be aes-128-gcm or aes-256-gcm", algorithm)};
+  return Error{"bad algorithm: must be aes-128-gcm or aes-256-gcm"};
 }
 
-// The error does not quote it: errors end up in logs.
+// Errors end up in logs, so none quotes a key, nor what stands where a key or, of two words that
+// were swapped, the algorithm should. Other words are quoted, and none of them is so long as a key.
+Failure RefuseMisplacedKey(std::span<const std::string_view> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool may_be_long = words.front() == "protect" && (i == kAlgorithmAt || i == kKeyAt);
+    if (may_be_long || words[i].size() <= kLongestOtherWord) continue;
+    return Error{fmt::format(
+        "word {} is too long; a line is protect PREFIX SPI FROM TO ALGORITHM KEY [esn], "
+        "bypass PREFIX or discard PREFIX",
+        i + 1)};
+  }
+  return std::nullopt;
+}
+
 Result<AssociationKey> ParseKey(std::string_view algorithm, std::string_view word) {
   const auto length = KeyLengthOf(algorithm);
   if (!length) return length.error();
@@ -50,7 +64,7 @@ Result<AssociationConfig> ParseAssociation(std::span<const std::string_view> wor
   if (!from) return from.error();
   const auto to = ParseIpv4(words[4], "tunnel destination");
   if (!to) return to.error();
-  const auto key = ParseKey(words[5], words[6]);
+  const auto key = ParseKey(words[kAlgorithmAt], words[kKeyAt]);
   if (!key) return key.error();
   const bool extended = words.size() > kProtectWords;
   if (extended && words.back() != "esn") {
@@ -80,14 +94,23 @@ class Seen {
     const auto* association = std::get_if<AssociationConfig>(&line.action);
     if (association == nullptr) return std::nullopt;
     const auto [spi, new_spi] = spis_.emplace(std::pair(association->to, association->spi), number);
-    if (new_spi) return std::nullopt;
-    return Error{fmt::format("SPI {} to {} is already in line {}", association->spi,
-                             FormatIpv4(association->to), spi->second)};
+    if (!new_spi) {
+      return Error{fmt::format("SPI {} to {} is already in line {}", association->spi,
+                               FormatIpv4(association->to), spi->second)};
+    }
+    // Initialisation vectors of all lines begin at the same time, and GCM must not meet one twice
+    // under a key (RFC 4106, section 2). Another salt would do, but a key is for one association.
+    const AssociationKey& key = association->key;
+    const auto [known, new_key] = keys_.emplace(std::pair(key.key_length, key.key), number);
+    if (new_key) return std::nullopt;
+    return Error{fmt::format("the key is already in line {}; each association needs its own",
+                             known->second)};
   }
 
  private:
   std::map<std::pair<std::uint32_t, std::uint8_t>, unsigned> prefixes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> spis_;
+  std::map<std::pair<std::uint32_t, decltype(AssociationKey::key)>, unsigned> keys_;
 };
 
 }  // namespace
@@ -99,6 +122,7 @@ Result<Bypassed> ParseBypassed(std::string_view word) {
 }
 
 Result<PolicyLine> ParsePolicyLine(std::span<const std::string_view> words) {
+  if (const Failure misplaced = RefuseMisplacedKey(words)) return *misplaced;
   const bool protect = words.front() == "protect";
   const auto other = protect ? Bypassed::kDiscard : ParseBypassed(words.front());
   if (!other) {

@@ -7,7 +7,7 @@
 //
 // PREFIX: A.B.C.D[/LENGTH]. SPI: 256 to 4294967295, once with each TO. FROM, TO: the tunnel's ends.
 // ALGORITHM: aes-128-gcm or aes-256-gcm. KEY: hexadecimal, the key of AES and the salt of 4 bytes
-// (RFC 4106), 20 or 36 bytes. esn: sequence numbers of 64 bits.
+// (RFC 4106), 20 or 36 bytes; the key in one line only. esn: sequence numbers of 64 bits.
 #pragma once
 
 #include <array>

@@ -54,7 +54,7 @@ TEST(IpsecPolicy, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf(head + "255 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
             "bad SPI '255': must be a whole number from 256 to 4294967295");
   EXPECT_EQ(ErrorOf(head + "256 1.2.3.4 5.6.7.8 aes-128-cbc " + key),
-            "bad algorithm 'aes-128-cbc': must be aes-128-gcm or aes-256-gcm");
+            "bad algorithm: must be aes-128-gcm or aes-256-gcm");
   EXPECT_EQ(ErrorOf(head + "256 1.2.3.4 5.6.7.8 aes-128-gcm " + key + " ens"),
             "bad word 'ens': behind the key may stand esn");
 }
@@ -65,6 +65,49 @@ TEST(IpsecPolicy, NoErrorQuotesAKey) {
     EXPECT_EQ(ErrorOf("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
               "bad key: aes-128-gcm takes 40 hexadecimal digits, 16 bytes of key and 4 of salt");
   }
+}
+
+TEST(IpsecPolicy, NoErrorQuotesAKeyInAnotherPlace) {
+  const std::string line =
+      "protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 aes-128-gcm " + std::string(kKey);
+  const auto right = Words(line);
+  for (std::size_t place = 0; place + 1 < right.size(); ++place) {
+    std::string swapped, inserted;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      const std::size_t from = i == place ? right.size() - 1 : i + 1 == right.size() ? place : i;
+      swapped += std::string(right[from]) + " ";
+      if (i == place) inserted += std::string(kKey) + " ";
+      inserted += std::string(right[i]) + " ";
+    }
+    for (const std::string& wrong : {swapped, inserted}) {
+      EXPECT_NE(ErrorOf(wrong), "") << wrong;
+      EXPECT_EQ(ErrorOf(wrong).find(kKey), std::string::npos) << ErrorOf(wrong);
+    }
+  }
+  for (const std::string& wrong : {line + " " + std::string(kKey), "bypass " + std::string(kKey)}) {
+    EXPECT_NE(ErrorOf(wrong), "") << wrong;
+    EXPECT_EQ(ErrorOf(wrong).find(kKey), std::string::npos) << ErrorOf(wrong);
+  }
+  EXPECT_EQ(ErrorOf("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 secret aes-128-gcm"),
+            "bad algorithm: must be aes-128-gcm or aes-256-gcm");
+}
+
+// The same key would meet the same initialisation vectors.
+TEST(IpsecPolicy, NoKeyTwiceInAFile) {
+  const std::string file = testing::TempDir() + "ipsec_keys.policy";
+  const std::string key(kKey), digits = key.substr(0, 32);
+  const auto second = [&](const std::string& algorithm, const std::string& other) {
+    std::ofstream(file) << "protect 10.0.0.1 256 1.2.3.4 5.6.7.8 aes-128-gcm " + key +
+                               "\n\nprotect 10.0.0.2 257 1.2.3.4 5.6.7.9 " + algorithm + other;
+    const auto policy = ReadPolicy(file);
+    return policy ? "" : policy.error().message;
+  };
+  const std::string refusal =
+      file + ":3: the key is already in line 1; each association needs its own";
+  EXPECT_EQ(second("aes-128-gcm ", key), refusal);
+  EXPECT_EQ(second("aes-128-gcm ", digits + "00000001"), refusal) << "another salt";
+  EXPECT_EQ(second("aes-128-gcm ", std::string(key).replace(0, 1, "f")), "");
+  EXPECT_EQ(second("aes-256-gcm ", digits + std::string(32, '0') + "deadbeef"), "");
 }
 
 TEST(IpsecPolicy, NothingTwiceInAFile) {
