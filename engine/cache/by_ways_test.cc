@@ -66,7 +66,12 @@ TEST(ByWaysTest, AgreesWithALastLevelOfEachNumberOfWays) {
             core.Access(reference.line, reference.store, [&](Line line) { llc.WriteBack(line); });
         if (level == Core::Level::kBelow) misses += !llc.Access(reference.line, false);
       }
+      // The packet's arrival: the driver's store.
+      core.Access(kBuffers, true, [&](Line line) { llc.WriteBack(line); });
+      llc.Access(kBuffers, false);
       EXPECT_EQ(counts.misses[ways - 1], misses) << "seed " << seed << ", ways " << ways;
+      EXPECT_EQ(counts.written_back[ways - 1], llc.written_back())
+          << "seed " << seed << ", ways " << ways;
     }
     EXPECT_EQ(counts.references, counts.l1_hits + counts.l2_hits + counts.llc_references);
   }
@@ -164,6 +169,21 @@ TEST(NeighboursTest, OneAloneMissesAsWithSoManyWays) {
     EXPECT_EQ(played[0].packets, 4000u);
     EXPECT_EQ(played[0].misses, counts.misses[ways - 1]) << ways << " ways";
   }
+}
+
+TEST(NeighboursTest, TheDeviceMayWriteIntoAll64Ways) {
+  RecordingWriter writer;
+  for (int packet = 0; packet < 100; ++packet) {
+    writer.Arrival(kBuffers, 4, 1);
+    writer.Load(kBuffers + 4);
+    writer.BurstEnd(1, 1, 1);
+  }
+  const auto recording = Made(writer);
+  const Neighbour alone{&recording, 1.0, 1};
+  Machine machine{{64, 2}, {64, 4}, {64, 64}, 64};
+  EXPECT_EQ(PlayNeighbours({&alone, 1}, machine, 10, 50)[0].misses, 0u);
+  machine.io_ways = 0;
+  EXPECT_EQ(PlayNeighbours({&alone, 1}, machine, 10, 50)[0].misses, 50u);
 }
 
 TEST(NeighboursTest, MasksOfTheirOwnIsolateAndSharedOnesDoNot) {

@@ -12,6 +12,11 @@ namespace {
 // that what the recorder left out stays left out rightly; odd pages, so that sets are mixed.
 constexpr Line kApart = 0x9E3779B1u * Line{64};
 
+// The `ways` highest of a cache's; up to 64.
+std::uint64_t HighestWays(std::uint32_t ways, std::uint32_t of) {
+  return ways == 0 ? 0 : ~std::uint64_t{0} >> (64 - ways) << (of - ways);
+}
+
 class Player {
  public:
   Player(const Neighbour& neighbour, const Machine& machine, Line offset, std::uint64_t warm_up)
@@ -57,9 +62,7 @@ class Player {
       counts_.misses += found == Found::kNowhere;
       return;
     }
-    const std::uint64_t io = machine_.io_ways == 0 ? 0
-                                                   : ((std::uint64_t{1} << machine_.io_ways) - 1)
-                                                         << (machine_.llc.ways - machine_.io_ways);
+    const std::uint64_t io = HighestWays(machine_.io_ways, machine_.llc.ways);
     for (std::uint64_t i = 0; i < event.frame_lines; ++i) {
       const Line written = line + event.frame_at + i;
       core_.Invalidate(written);
