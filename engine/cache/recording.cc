@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic = {'U', 'N', 'I', 'S', 'R', 'E', 'F', '1'};
 constexpr int kLongestVarint = 10;  // bytes
+// Of a frame of 65535 bytes, the most that an mbuf can hold, with the lines at both its ends.
+constexpr std::uint64_t kMostFrameLines = 65535 / 64 + 2;
 
 // Whether a varint begins and ends before `end`; moves past it.
 bool Skip(const std::vector<std::uint8_t>& bytes, std::size_t& at) {
@@ -49,10 +51,13 @@ std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> 
     bool whole = Skip(recording.bytes_, at);
     if (kind >= 2) whole = whole && Skip(recording.bytes_, at) && Skip(recording.bytes_, at);
     if (!whole) return "ends in the middle of a record: was the recorder killed?";
-    ended = kind == 3;
-    arrived += kind == 2;
+    const Event event = recording.Next(place);
+    if (event.frame_lines > kMostFrameLines) return "has a frame of more lines than a packet has.";
+    ended = event.kind == Event::Kind::kBurstEnd;
+    arrived += event.kind == Event::Kind::kArrival;
     if (!ended) continue;
-    const std::uint64_t burst = recording.Varint(place) >> 2;
+    const std::uint64_t burst = event.packets;
+    if (burst == 0) return "has a burst without packets.";  // of which a player would never tire
     if (burst != arrived) return "has a burst of other packets than have arrived.";
     packets += burst;
     arrived = 0;

@@ -2,11 +2,20 @@
 // packets, without those that no LRU cache of kFilterSets sets or more could tell from the one
 // before.
 //
-// A file is "UNISREF1" and records, each a varint (LEB128) whose low two bits are the kind. A line
-// is told as its difference to the line of the record before, folded to be positive (zigzag).
-//   0 load, 1 store   the line
-//   2 arrival         the line of an mbuf; two varints: lines from it to the frame, lines of the
-//   frame 3 end of a burst  packets; two varints: instructions, references before any was left out
+// A file is the eight bytes "UNISREF1" and then records, the last of which ends a burst. A record
+// begins with a varint (LEB128): its low two bits are the kind, those above them a value. Of kinds
+// 2 and 3 two more varints follow.
+//
+//   kind               value            first varint                second varint
+//   0 load             the line
+//   1 store            the line
+//   2 arrival          an mbuf's line   lines from it to the frame  lines of the frame, up to 1025
+//   3 end of a burst   packets, over 0  instructions                references
+//
+// A line is an address divided by 64. It is told as its difference to the line of the record before
+// that has one (at first: to 0), folded to be positive (zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3,
+// ...). References are counted before any is left out. A burst has as many packets as have arrived
+// since the one before.
 #pragma once
 
 #include <cstddef>

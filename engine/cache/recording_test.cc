@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "engine/cache/by_ways.h"
 
 namespace unis::cache {
 namespace {
@@ -85,7 +88,27 @@ TEST(RecordingTest, NoBytesLeadAstray) {
       packets += recording->Next(place).packets;
     }
     EXPECT_EQ(packets, recording->packets());
+    const Machine machine{{64, 2}, {64, 4}, {128, 8}, 2};
+    EXPECT_EQ(ProfileByWays(*recording, machine, 0).packets, packets);
   }
+}
+
+TEST(RecordingTest, RefusesWhatWouldNotEnd) {
+  const auto refusal = [](std::uint64_t frame_lines) {
+    RecordingWriter writer;
+    writer.Arrival(1000, 4, frame_lines);
+    writer.BurstEnd(1, 1000, 300);
+    return Refusal(writer.bytes());
+  };
+  EXPECT_EQ(refusal(1025), "");
+  EXPECT_EQ(refusal(1026), "has a frame of more lines than a packet has.");
+  EXPECT_EQ(refusal(std::numeric_limits<std::uint64_t>::max()), refusal(1026));
+
+  RecordingWriter writer;
+  writer.Arrival(1000, 4, 1);
+  writer.BurstEnd(1, 1000, 300);
+  writer.BurstEnd(0, 0, 0);
+  EXPECT_EQ(Refusal(writer.bytes()), "has a burst without packets.");
 }
 
 TEST(RecordingTest, NamesAFileThatIsNotThere) {
