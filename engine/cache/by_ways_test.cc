@@ -52,6 +52,13 @@ TEST(ByWaysTest, AgreesWithALastLevelOfEachNumberOfWays) {
     for (int i = 0; i < 20'000; ++i) {
       const Reference reference{dice() % 3000, dice() % 3 == 0};
       references.push_back(reference);
+    }
+    // A line that was thrown out counts as written back when it falls below all ways: so others
+    // push out what the core has, and then what the last level has.
+    for (Line line = 0; line < 2 * kMachine.llc.sets * kMachine.llc.ways; ++line) {
+      references.push_back({(1 << 20) + line, false});
+    }
+    for (const Reference& reference : references) {
       reference.store ? writer.Store(reference.line) : writer.Load(reference.line);
     }
     writer.Arrival(kBuffers, 0, 0);
