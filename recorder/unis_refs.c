@@ -137,13 +137,19 @@ static void Arrive(Packet* packet, Addr mbuf) {
   // A buffer that does not follow its mbuf (external memory) keeps its own addresses.
   if (buffer_end > packet->end && buffer_end - mbuf < kLongestPacket) packet->end = buffer_end;
   if (lines_per_buffer == 0) lines_per_buffer = ((packet->end - mbuf) >> kLineBits) + 1;
+  if (((packet->end - 1) >> kLineBits) - (mbuf >> kLineBits) >= lines_per_buffer) {
+    Fail(
+        "a packet's buffer is larger than the first one's, and would overlap the next; have all "
+        "packets in buffers of one size");
+  }
   packet->line = kFirstBufferLine + (arrivals++ % (ULong)option_buffers) * lines_per_buffer;
 
   const Addr data = MbufBufferAddress(mbuf) + MbufDataOffset(mbuf);
   const ULong length = MbufDataLength(mbuf);
-  const ULong first = (data >> kLineBits) - (mbuf >> kLineBits);
-  const ULong lines =
-      length == 0 ? 0 : ((data + length - 1) >> kLineBits) - (data >> kLineBits) + 1;
+  // What lies elsewhere has not been given the lines of a buffer, which the device could write.
+  const Bool inside = length > 0 && data >= packet->begin && data + length <= packet->end;
+  const ULong first = inside ? (data >> kLineBits) - (mbuf >> kLineBits) : 0;
+  const ULong lines = inside ? ((data + length - 1) >> kLineBits) - (data >> kLineBits) + 1 : 0;
   MakeRoom();
   PutLine(kArrival, packet->line);
   PutVarint(first);
