@@ -93,6 +93,34 @@ TEST(RecordingTest, NoBytesLeadAstray) {
   }
 }
 
+TEST(RecordingTest, NoChangedByteLeadsAstray) {
+  int read = 0;
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    std::mt19937_64 dice(seed);
+    RecordingWriter writer;
+    for (int burst = 0; burst < 3; ++burst) {
+      writer.Arrival(dice() % 5000, dice() % 40, dice() % 30);
+      writer.Load(dice() >> (6 + dice() % 58));
+      writer.Store(dice() % 5000);
+      writer.BurstEnd(1, dice() % 1000, dice() % 1000);
+    }
+    std::vector<std::uint8_t> bytes = writer.bytes();
+    for (int changes = 0; changes < 2; ++changes) {
+      bytes[8 + dice() % (bytes.size() - 8)] = static_cast<std::uint8_t>(dice());
+    }
+    const auto place = static_cast<std::ptrdiff_t>(8 + dice() % (bytes.size() - 8));
+    bytes.insert(bytes.begin() + place, dice() % 10, 0xff);  // a varint becomes large
+    const auto parsed = Recording::Parse(bytes);
+    const auto* recording = std::get_if<Recording>(&parsed);
+    if (recording == nullptr) continue;
+    ++read;
+    const ByWays counts = ProfileByWays(*recording, {{64, 2}, {64, 4}, {128, 8}, 2}, 0);
+    EXPECT_EQ(counts.packets, recording->packets());
+    EXPECT_LE(counts.device_lines, counts.packets * 1025);
+  }
+  EXPECT_GT(read, 100);
+}
+
 TEST(RecordingTest, RefusesWhatWouldNotEnd) {
   const auto refusal = [](std::uint64_t frame_lines) {
     RecordingWriter writer;
