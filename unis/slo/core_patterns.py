@@ -1,0 +1,205 @@
+"""What a core may have on it: parts of promises, priced.
+
+Promises are cut into eighths at the finest. A part of one with so many ways is an *atom*; a set of
+atoms of different promises on which all keep their promises is a *pattern*. Which patterns are worth
+more than they cost is asked again and again, at other prices (`core_cover.py`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unis.slo.cores import Wish, budget_us
+from unis.slo.polling import added_us
+
+CUTS = 4  # the finest part of a promise is 1 of so many
+MOST_PARTS = 6  # of a core, that are looked for
+_STEPS = 240  # of a core
+_BASES = 12  # of as many parts each, that are completed
+_COMPLETED = 3  # ways to complete one
+_LEAST_GAIN = 1e-3  # of a core, by a way more
+_EPSILON = 1e-9
+_NEVER = -1e9
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Pattern = tuple[int, ...]  # atoms, ascending
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a core, a way, a class of service cost and promises are worth."""
+
+    core: float
+    way: float
+    klass: float
+    packets: Floats  # of each promise
+    presence: Floats  # of each: one whole instance, or two or more
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Side by side, ordered by promise and then by what they take of a core."""
+
+    wish: Ints
+    cuts: Ints  # of CUTS, of the promise
+    ways: Ints
+    share: Floats  # of a core
+    load: Floats  # of it
+    work_us: Floats  # on a packet
+    budget_us: Floats  # that a shared core may add
+
+    def __len__(self) -> int:
+        return len(self.wish)
+
+    def worth(self, prices: Prices) -> Floats:
+        """Of each, less its ways and its class; a class that may be shared counts nothing."""
+        return np.asarray(
+            prices.packets[self.wish] * self.cuts / CUTS
+            + prices.presence[self.wish] * presence(self.cuts)
+            - prices.way * self.ways
+            - prices.klass * (self.ways > 1),
+            dtype=np.float64,
+        )
+
+
+def presence(cuts: Ints) -> Floats:
+    """1 of a whole promise, half of a part: who is cut has two parts at least."""
+    return np.where(cuts == CUTS, 1.0, 0.5)
+
+
+def atoms_of(wishes: Sequence[Wish]) -> Atoms:
+    """All that keep within the limit of their promise alone."""
+    rows = sorted(
+        (at, share, cuts, ways)
+        for at, wish in enumerate(wishes)
+        for cuts in range(1, CUTS + 1)
+        for ways, share in _shares(wish, cuts)
+    )
+    of = [wishes[at] for at, *_ in rows]
+    share = np.array([row[1] for row in rows])
+    cuts = np.array([row[2] for row in rows], dtype=np.int64)
+    load = share * [wish.limit for wish in of]
+    return Atoms(
+        np.array([row[0] for row in rows], dtype=np.int64),
+        cuts,
+        np.array([row[3] for row in rows], dtype=np.int64),
+        share,
+        load,
+        load / (cuts / CUTS * [wish.mpps for wish in of]),
+        np.array([budget_us(wish.slo) for wish in of]),
+    )
+
+
+def _shares(wish: Wish, cuts: int) -> Iterator[tuple[int, float]]:
+    """With ways of which each brings something, and with all."""
+    before = float("inf")
+    for ways, whole in enumerate(wish.shares, 1):
+        share = whole * cuts / CUTS
+        brings = share < before - _LEAST_GAIN or ways == len(wish.shares)
+        if share <= 1 + _EPSILON and brings:
+            before = share
+            yield ways, share
+
+
+def patterns(atoms: Atoms, prices: Prices, switch_us: float) -> dict[Pattern, float]:
+    """Patterns that are worth more than they cost, and by how much; not all there are.
+
+    All but one atom of each are the best for a load, whatever their latencies; the last is the best
+    of all with which everybody is in time.
+    """
+    worth = atoms.worth(prices)
+    found: dict[Pattern, float] = {}
+    for base in [(), *_bases(atoms, worth)]:
+        gain = _completed(atoms, worth, base, switch_us) - prices.core
+        for last in np.argsort(-gain)[:_COMPLETED]:
+            if gain[last] > _EPSILON:
+                found[tuple(sorted((*base, int(last))))] = float(gain[last])
+    return found
+
+
+def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> Floats:
+    """What the base is worth with each atom more; far below 0 where that cannot be."""
+    with_each = worth + sum(float(worth[at]) for at in base)
+    fits = holds_with_each(atoms, base, switch_us)
+    return np.where(fits, with_each, _NEVER)
+
+
+def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np.bool_]:
+    """Whether all keep their promises on a core with the base and one atom more, by atom."""
+    of = list(base)
+    load = atoms.load + atoms.load[of].sum()
+    fits = atoms.share + atoms.share[of].sum() <= 1 + _EPSILON
+    fits &= ~np.isin(atoms.wish, atoms.wish[of])
+    at = np.nonzero(fits)[0]
+    own, us = atoms.load[at], atoms.work_us[at]
+    squares = own**2 + (atoms.load[of] ** 2).sum()
+    work = own * us + (atoms.load[of] * atoms.work_us[of]).sum()
+    longest = np.maximum(us, atoms.work_us[of].max() if of else 0.0)
+    count = len(of) + 1
+
+    def added(own: Floats, us: Floats) -> Floats:
+        return added_us(own, us, load[at], squares, work, longest, count, switch_us)
+
+    in_time = added(own, us) <= atoms.budget_us[at]
+    for one in of:
+        late = added(np.full(len(at), atoms.load[one]), np.full(len(at), atoms.work_us[one]))
+        in_time &= late <= atoms.budget_us[one]
+    fits[at] = in_time
+    return fits
+
+
+def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:
+    """The sets of 1, 2, … atoms that are worth most, by how much of the core they take."""
+    # Best worth with exactly so many atoms (row), within so many steps (column).
+    best = np.full((MOST_PARTS, _STEPS + 1), _NEVER)
+    best[0] = 0.0
+    chosen: list[tuple[dict[int, int], Ints]] = []
+    for options in _by_wish(atoms, worth):
+        after = best.copy()
+        choice = np.full(best.shape, -1, dtype=np.int64)
+        for atom, size in options.items():
+            more = best[:-1, : _STEPS + 1 - size] + worth[atom]
+            better = more > after[1:, size:] + _EPSILON
+            after[1:, size:][better] = more[better]
+            choice[1:, size:][better] = atom
+        best = after
+        chosen.append((options, choice))
+    for count in range(1, MOST_PARTS):
+        worths, firsts = np.unique(best[count], return_index=True)
+        firsts = firsts[worths > 0]
+        for step in firsts[:: max(1, len(firsts) // _BASES)]:
+            yield _traced(chosen, count, int(step))
+
+
+def _by_wish(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
+    """For each promise its atoms that are worth more than all that take less, and their steps."""
+    within = np.nonzero(worth > _EPSILON)[0]
+    sizes = np.ceil(np.minimum(1.0, atoms.share[within]) * _STEPS - _EPSILON).astype(int).tolist()
+    options: dict[int, int] = {}
+    wish, highest = -1, 0.0
+    for atom, of, size, value in zip(
+        within.tolist(), atoms.wish[within].tolist(), sizes, worth[within].tolist(), strict=True
+    ):
+        if of != wish:
+            if options:
+                yield options
+            options, wish, highest = {}, of, 0.0
+        if value > highest:
+            options[atom] = size
+            highest = value
+    if options:
+        yield options
+
+
+def _traced(chosen: Sequence[tuple[Mapping[int, int], Ints]], count: int, step: int) -> Pattern:
+    found: list[int] = []
+    for options, choice in reversed(chosen):
+        atom = int(choice[count, step])
+        if atom >= 0:
+            found.append(atom)
+            count -= 1
+            step -= options[atom]
+    return tuple(sorted(found))

@@ -1,0 +1,73 @@
+"""Machines as one pool of cores and ways, promises as what can be cut up: ways for each.
+
+A promise takes of the pool, with w ways, w of them and a part of a core. Whatever is placed, a
+machine has no more than all of its ways and cores, so no placement takes fewer machines than this.
+"""
+
+from collections.abc import Sequence
+
+import highspy
+import numpy as np
+
+from unis.slo.cores import Wish
+from unis.slo.profile import Server
+
+_EPSILON = 1e-9
+
+
+def pooled(
+    wishes: Sequence[Wish], server: Server, full: float = 1.0
+) -> tuple[float, list[int]]:
+    """Machines, and ways for each where cores get that full."""
+    kinds: dict[tuple[float, ...], list[int]] = {}
+    for at, wish in enumerate(wishes):
+        kinds.setdefault(wish.shares, []).append(at)
+    columns = [
+        (kind, ways) for kind, shares in enumerate(kinds) for ways in range(1, len(shares) + 1)
+    ]
+    found = _solved([*kinds], [len(of) for of in kinds.values()], columns, server, full)
+    chosen = [1] * len(wishes)
+    left = {kind: list(of) for kind, of in enumerate(kinds.values())}
+    for (kind, ways), count in zip(columns, found[1:], strict=True):
+        for _ in range(round(count)):
+            if left[kind]:
+                chosen[left[kind].pop()] = ways
+    for kind, rest in left.items():
+        most = max(
+            (ways for (at, ways), count in zip(columns, found[1:], strict=True)
+             if at == kind and count > _EPSILON), default=1,
+        )  # fmt: skip
+        for at in rest:
+            chosen[at] = most
+    return found[0], chosen
+
+
+def _solved(
+    shares: Sequence[tuple[float, ...]],
+    counts: Sequence[int],
+    columns: Sequence[tuple[int, int]],
+    server: Server,
+    full: float,
+) -> list[float]:
+    """Machines, then how many of each kind have so many ways."""
+    # Rows: ways, cores, then each kind.
+    starts, rows, values = [0, 2], [0, 1], [float(server.ways), full * server.places]
+    for kind, ways in columns:
+        rows += [0, 1, 2 + kind]
+        values += [-float(ways), -shares[kind][ways - 1], 1.0]
+        starts.append(len(rows))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(columns) + 1, 2 + len(shares)
+    lp.col_cost_ = np.array([1.0] + [0.0] * len(columns))
+    lp.col_lower_, lp.col_upper_ = np.zeros(len(columns) + 1), np.full(len(columns) + 1, np.inf)
+    lp.row_lower_ = np.array([0.0, 0.0, *counts], dtype=np.float64)
+    lp.row_upper_ = np.array([np.inf, np.inf, *counts], dtype=np.float64)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.array(starts)
+    lp.a_matrix_.index_ = np.array(rows)
+    lp.a_matrix_.value_ = np.array(values)
+    solver = highspy.Highs()
+    solver.silent()
+    solver.passModel(lp)
+    solver.run()
+    return [float(of) for of in solver.getSolution().col_value]
