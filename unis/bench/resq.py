@@ -16,7 +16,8 @@ from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.profile_error import with_errors
 from unis.slo.shared import SharedPlacement, shared
-from unis.slo.verify import problems, shared_problems
+from unis.slo.verify import problems
+from unis.slo.verify_shared import shared_problems
 
 _P95_US = 100.0
 _PART = 0.9  # of what a function passes alone

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import err, errors_told, fail, out, writable
+from unis.cli.terminal import err, errors_told, fail, out, say, writable
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from unis.runtime.files import write_atomically
 
@@ -171,10 +171,10 @@ def _ways(row: Row, letters: Mapping[str, str]) -> str:
 def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
     from unis.slo.picture import rows_of_shared
     from unis.slo.shared import shared
-    from unis.slo.verify import shared_problems
+    from unis.slo.verify_shared import shared_problems
 
     with errors_told():
-        placement = shared(workload)
+        placement = shared(workload, report=say)
     _see_that_it_holds(shared_problems(workload, placement))
     told = _summary_of_shared(placement)
     if as_json:
@@ -190,7 +190,7 @@ def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
 def _summary_of_shared(placement: SharedPlacement) -> str:
     count = len(placement.machines)
     if placement.bound is None:
-        told = "fewer may do, for promises are cut into equal instances"
+        told = "fewer may do, for so many promises are looked at in groups"
     elif count == placement.bound:
         told = "by its model no placement needs fewer"
     else:

@@ -1,9 +1,9 @@
 """A number of machines that no placement on shared cores goes below.
 
 A relaxed program as in `core_cover.py`, over all that a core could have if latencies did not count
-but for the load that they allow: promises may be cut anywhere, not into eighths. Of the best cores
-for given prices all promises but one are whole then, and that one fills the core up: a linear program
-with one row. So they are found exactly, by dynamic programming, what they take rounded down.
+but for the load that they allow, and promises were cut anywhere. Of the best cores for given prices
+all promises but one are whole then, and that one fills the core up: a linear program with one row.
+So they are found exactly, by dynamic programming; what promises take of a core is rounded down.
 
 Whatever the prices: if no core is worth more than `best` beyond its ways and classes, the cores,
 ways and classes of all machines together are worth as much as all promises. So each round gives a

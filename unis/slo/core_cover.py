@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from unis.slo.core_bound import KnownCore
 from unis.slo.core_patterns import (
     CUTS,
     Atoms,
@@ -19,11 +20,11 @@ from unis.slo.core_patterns import (
     Prices,
     atoms_of,
     holds_with_each,
+    pairs,
     patterns,
     presence,
 )
-from unis.slo.core_bound import KnownCore
-from unis.slo.cores import Core, Wish, holds
+from unis.slo.cores import Core, Wish, holds, trimmed
 from unis.slo.profile import Server, Slo
 
 _ROUNDS = 120
@@ -41,7 +42,7 @@ class Covered:
     """Cores for all wishes."""
 
     cores: list[Core]  # none, where too many were looked at to find any
-    known: list[KnownCore]  # good ones
+    known: Sequence[KnownCore]  # good ones
 
 
 def covered(
@@ -54,7 +55,7 @@ def covered(
     whole: bool,
     report: Callable[[str], None],
 ) -> Covered:
-    """Cores for all, beginning with those of `start`.
+    """Cores for all, beginning with those of `start`; may be none.
 
     `whole`: these are all cores, so what matters is the number of machines, rounded up.
     """
@@ -72,6 +73,7 @@ def covered(
             break
         if not program.add(patterns(atoms, prices, switch_us)):
             break
+    program.add(pairs(atoms, prices, switch_us))
     chosen = program.in_whole_numbers(math.ceil(value - _EPSILON) if whole else 0.0)
     cores = _cores(atoms, wishes, chosen, margin, switch_us)
     known = [
@@ -82,11 +84,12 @@ def covered(
 
 
 class _Program:
-    """Rows: cores, ways and classes that machines have, then each promise. HiGHS keeps its basis."""
+    """Rows: cores, ways and classes of machines, then each promise. HiGHS keeps its basis."""
 
     def __init__(self, atoms: Atoms, wishes: int, server: Server) -> None:
         self.patterns: dict[Pattern, None] = {}
         self._atoms = atoms
+        self._server = server
         self._solver = highspy.Highs()
         self._solver.silent()
         self._solver.addVar(0.0, highspy.kHighsInf)
@@ -94,30 +97,34 @@ class _Program:
         for has in (server.places, server.ways, server.classes - 1):
             self._solver.addRow(0.0, highspy.kHighsInf, 1, np.array([0]), np.array([float(has)]))
         none, nothing = np.array([], dtype=np.int32), np.array([], dtype=np.float64)
-        # All its packets; and one instance, or two at least: without that, seven eighths for the price
-        # of seven would do.
+        # All its packets; and one instance, or two at least. Without that three quarters would seem
+        # to do for three quarters of the price, as the last one needs no way.
         for _ in range(2 * wishes):
             self._solver.addRow(1.0, highspy.kHighsInf, 0, none, nothing)
         self._wishes = wishes
 
     def add(self, found: Iterable[Pattern]) -> int:
         """How many of them are new."""
-        new = [pattern for pattern in dict.fromkeys(found) if pattern not in self.patterns]
-        for pattern in new:
-            self.patterns[pattern] = None
+        before = len(self.patterns)
+        for pattern in found:
             of = list(pattern)
             ways = self._atoms.ways[of]
             more = int((ways > 1).sum())
+            classes = more + (more < len(of))
+            fits = ways.sum() <= self._server.ways and classes < self._server.classes
+            if pattern in self.patterns or not fits:
+                continue
+            self.patterns[pattern] = None
             packets = _FIRST_WISH + self._atoms.wish[of]
             rows = [_CORES, _WAYS, _CLASSES, *packets, *(packets + self._wishes)]
-            values = [-1.0, -float(ways.sum()), -float(more + (more < len(of)))]
+            values = [-1.0, -float(ways.sum()), -float(classes)]
             cuts = self._atoms.cuts[of]
             values += [*(cuts / CUTS), *presence(cuts)]
             self._solver.addCol(
                 0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32),
                 np.array(values),
             )  # fmt: skip
-        return len(new)
+        return len(self.patterns) - before
 
     def relaxed(self) -> tuple[float, Prices]:
         """Machines, and what a thing more of each would save."""
@@ -191,5 +198,5 @@ def _cores(
         if parts and not holds(parts, slos, margin, switch_us):
             raise AssertionError("a core with less on it than its pattern does not hold")
         if parts:
-            cores.append(Core(parts))
+            cores.append(Core(trimmed(parts, slos, margin, switch_us)))
     return cores

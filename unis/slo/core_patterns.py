@@ -1,8 +1,8 @@
 """What a core may have on it: parts of promises, priced.
 
-Promises are cut into eighths at the finest. A part of one with so many ways is an *atom*; a set of
-atoms of different promises on which all keep their promises is a *pattern*. Which patterns are worth
-more than they cost is asked again and again, at other prices (`core_cover.py`).
+Promises are cut into quarters at the finest. A part of one with so many ways is an *atom*; a set of
+atoms of different promises, all of which are kept on a core, is a *pattern*. Which patterns are
+worth more than they cost is asked again and again, at other prices (`core_cover.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +19,8 @@ MOST_PARTS = 6  # of a core, that are looked for
 _STEPS = 240  # of a core
 _BASES = 12  # of as many parts each, that are completed
 _COMPLETED = 3  # ways to complete one
+_NEARLY = 0.05  # less than what they cost
+_PAIRS = 20  # with each
 _LEAST_GAIN = 1e-3  # of a core, by a way more
 _EPSILON = 1e-9
 _NEVER = -1e9
@@ -120,6 +122,23 @@ def patterns(atoms: Atoms, prices: Prices, switch_us: float) -> dict[Pattern, fl
     return found
 
 
+def pairs(atoms: Atoms, prices: Prices, switch_us: float) -> Iterator[Pattern]:
+    """Of a whole promise and a part of another, that are nearly worth what they cost.
+
+    Whole numbers of cores need some that cores which could be cut do not.
+    """
+    worth = atoms.worth(prices)
+    least = prices.core * (1 - _NEARLY)
+    for one in np.nonzero(atoms.cuts == CUTS)[0].tolist():
+        if worth[one] + worth.max(initial=0.0) < least:
+            continue
+        gain = _completed(atoms, worth, (one,), switch_us)
+        for last in np.argsort(-gain, kind="stable")[:_PAIRS]:
+            if gain[last] < least:
+                break
+            yield tuple(sorted((one, int(last))))
+
+
 def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> Floats:
     """What the base is worth with each atom more; far below 0 where that cannot be."""
     with_each = worth + sum(float(worth[at]) for at in base)
@@ -148,7 +167,7 @@ def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np
         late = added(np.full(len(at), atoms.load[one]), np.full(len(at), atoms.work_us[one]))
         in_time &= late <= atoms.budget_us[one]
     fits[at] = in_time
-    return fits
+    return np.asarray(fits, dtype=np.bool_)
 
 
 def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:

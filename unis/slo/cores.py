@@ -82,7 +82,7 @@ def load_limit(slo: Slo, margin: float) -> float:
 
 
 def budget_us(slo: Slo) -> float:
-    """That a shared core may add to a packet alone: its work is in what was measured at low load."""
+    """That a shared core may add to a packet; its work is in what was measured at low load."""
     return slo.p95_us - slo.profile.latency_us[0][1] + 1 / slo.profile.solo_mpps
 
 

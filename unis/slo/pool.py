@@ -15,9 +15,7 @@ from unis.slo.profile import Server
 _EPSILON = 1e-9
 
 
-def pooled(
-    wishes: Sequence[Wish], server: Server, full: float = 1.0
-) -> tuple[float, list[int]]:
+def pooled(wishes: Sequence[Wish], server: Server, full: float = 1.0) -> tuple[float, list[int]]:
     """Machines, and ways for each where cores get that full."""
     kinds: dict[tuple[float, ...], list[int]] = {}
     for at, wish in enumerate(wishes):

@@ -1,9 +1,10 @@
 """Promises onto shared cores: a promise that needs a fifth of a core takes a fifth.
 
 Functions of a core pass the CPU on in turn, each when it has no packets left, and packets come at
-random: how late that makes them is `polling.py`'s. No core has more load than the profile of each
-function on it allows for its latency. A promise may be cut, as packets of a flow are kept together:
-into as many instances as it needs cores, and into eighths where that fills cores.
+random: how late that makes them is `polling.py`'s. Each takes of the core its load by the load that
+its profile allows it on one of its own, together no more than one core. So none has more load, of
+what the others leave it, than its profile allows. A promise may be cut, its flows divided between
+instances: into as many as it needs cores, and into quarters where that fills cores.
 
 First fit gives a first placement; where it takes more machines than the bound, cores are looked for
 together (`core_cover.py`), some hundred promises at a time.
@@ -11,11 +12,12 @@ together (`core_cover.py`), some hundred promises at a time.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from unis.errors import UnisError
 from unis.slo.core_bound import least_machines
-from unis.slo.core_cover import covered
+from unis.slo.core_cover import Covered, covered
 from unis.slo.cores import (
     Core,
     Part,
@@ -31,11 +33,32 @@ from unis.slo.pool import pooled
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.shared_machines import machines_for
 
+__all__ = ["SharedPlacement", "shared"]
+
 _TOGETHER = 240  # promises whose cores are looked for at the same time
 # Cores are never quite full: the emptier they are taken to be, the more ways, which make loads
 # smaller, are worth.
 _FULLNESS = (1.0, 0.92, 0.84, 0.76)
 _EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is the same for all promises."""
+
+    server: Server
+    slos: dict[str, Slo]  # by name
+    margin: float
+    switch_us: float
+    report: Callable[[str], None]
+
+    def machines(self, cores: Iterable[Core]) -> list[SharedMachine]:
+        """That they take."""
+        return machines_for([*cores], self.server, self.slos)
+
+    def holds(self, parts: Sequence[Part]) -> bool:
+        """Whether one core keeps these promises."""
+        return holds(parts, self.slos, self.margin, self.switch_us)
 
 
 def shared(
@@ -53,11 +76,17 @@ def shared(
     if switch_us <= 0:
         raise ValueError("passing a core on takes longer than 0 µs")
     (server,) = workload.servers
+    if server.places < 1:
+        raise UnisError(
+            f"servers {server.name} have no class of service, or no core, for functions"
+        )
     every, refused = wishes(workload, server, switch_us)
     if not every:
         return SharedPlacement((), refused, 0, time.monotonic() - began)
     slos = {slo.name: slo for slo in workload.slos}
-    machines, bound = _placed(every, workload, server, switch_us, report)
+    task = _Task(server, slos, workload.margin, switch_us, report)
+    groups = math.ceil(len(every) / _TOGETHER)
+    machines, bound = _together(task, every) if groups == 1 else _apart(task, every, groups)
     if len(machines) > server.count:
         least = f"; none takes fewer than {bound}" if bound else ""
         raise UnisError(
@@ -65,65 +94,60 @@ def shared(
             f"{server.count}{least}",
             bad_input=False,
         )
-    placed = [
-        SharedMachine(machine.server, [Core(_by_name(core, slos)) for core in machine.cores])
-        for machine in machines
-    ]
-    return SharedPlacement(placed, refused, bound, time.monotonic() - began)
+    return SharedPlacement(machines, refused, bound, time.monotonic() - began)
 
 
-def _by_name(core: Core, slos: Mapping[str, Slo]) -> list[Part]:
-    order = {name: at for at, name in enumerate(slos)}
-    return sorted(core.parts, key=lambda part: (order[part.slo], part.at))
-
-
-def _placed(
-    every: Sequence[Wish],
-    workload: Workload,
-    server: Server,
-    switch_us: float,
-    report: Callable[[str], None],
-) -> tuple[list[SharedMachine], int | None]:
-    slos = {slo.name: slo for slo in workload.slos}
-    groups = max(1, math.ceil(len(every) / _TOGETHER))
-    cut = len(every) > len({(wish.slo.name, wish.at) for wish in every})
+def _together(task: _Task, every: Sequence[Wish]) -> tuple[list[SharedMachine], int]:
+    """Machines, and how many no placement goes below."""
+    starts = [_first_fit(task, every, full) for full in _FULLNESS]
+    best = min((task.machines(cores) for cores in starts), key=len)
     # A promise in several instances might be cut otherwise than into equal ones.
-    bound = None if cut else math.ceil(pooled(every, server)[0] - _EPSILON)
-    by_fullness: list[list[Core]] = [[] for _ in _FULLNESS]
-    looked_for: list[Core] = []
-    for group in range(groups):
-        of = every[group::groups]
-        starts = [_first_fit(of, workload, server, switch_us, full) for full in _FULLNESS]
-        for cores, start in zip(by_fullness, starts, strict=True):
-            cores += start
-        if group == 0 and groups == 1:
-            best = min((machines_for(cores, server, slos) for cores in starts), key=len)
-            if len(best) == bound:
-                return best, bound
-        found = covered(
-            of, server, workload.margin, switch_us, starts, whole=groups == 1, report=report
-        )
-        looked_for += found.cores
-        if groups == 1:
-            enough = len(machines_for(found.cores, server, slos)) - 1 if found.cores else math.inf
-            proven = least_machines(of, server, found.known, enough)
-            bound = max(bound or 0, math.ceil(proven - _EPSILON))
-    every_way = [*by_fullness, looked_for] if looked_for else by_fullness
-    return min((machines_for(cores, server, slos) for cores in every_way), key=len), bound
+    cut = len(every) > len({(wish.slo.name, wish.at) for wish in every})
+    bound = 1 if cut else _whole(pooled(every, task.server)[0])
+    if len(best) == bound:
+        return best, bound
+    found = _covered(task, every, starts, whole=True)
+    if found.cores:
+        best = min(best, task.machines(found.cores), key=len)
+    if len(best) > bound:
+        enough = len(best) - 1
+        bound = max(bound, _whole(least_machines(every, task.server, found.known, enough)))
+    return best, bound
 
 
-def _first_fit(
-    every: Sequence[Wish], workload: Workload, server: Server, switch_us: float, full: float
-) -> list[Core]:
+def _apart(
+    task: _Task, every: Sequence[Wish], groups: int
+) -> tuple[list[SharedMachine], int | None]:
+    """The same where there are too many: each group has its own cores, and machines have of all."""
+    cores: list[Core] = []
+    for number in range(groups):
+        task.report(f"promises, group {number + 1} of {groups}")
+        of = every[number::groups]
+        starts = [_first_fit(task, of, full) for full in _FULLNESS]
+        found = _covered(task, of, starts, whole=False)
+        cores += found.cores or min(starts, key=lambda start: len(task.machines(start)))
+    cut = len(every) > len({(wish.slo.name, wish.at) for wish in every})
+    return task.machines(cores), None if cut else _whole(pooled(every, task.server)[0])
+
+
+def _whole(machines: float) -> int:
+    return math.ceil(machines - _EPSILON)
+
+
+def _covered(
+    task: _Task, every: Sequence[Wish], starts: Sequence[Sequence[Core]], *, whole: bool
+) -> Covered:
+    return covered(
+        every, task.server, task.margin, task.switch_us, starts, whole=whole, report=task.report
+    )
+
+
+def _first_fit(task: _Task, every: Sequence[Wish], full: float) -> list[Core]:
     """Onto cores, the largest load first, each where least is left."""
-    slos = {slo.name: slo for slo in workload.slos}
+    server = task.server
     _, ways = pooled(every, server, full)
     parts = [
-        next(
-            part
-            for at in range(of, len(wish.shares) + 1)
-            if holds([part := wish.part(at)], slos, workload.margin, switch_us)
-        )
+        next(part for at in range(of, len(wish.shares) + 1) if task.holds([part := wish.part(at)]))
         for wish, of in zip(every, ways, strict=True)
     ]
     # Ways of one core, so that no machine is lopsided.
@@ -135,10 +159,10 @@ def _first_fit(
             for core in cores
             if core.ways + part.ways <= max(most, part.ways)
             and Core([*core.parts, part]).classes < server.classes
-            and holds([*core.parts, part], slos, workload.margin, switch_us)
+            and task.holds([*core.parts, part])
         ]
         if fits:
             max(fits, key=lambda core: core.load).parts.append(part)
         else:
             cores.append(Core([part]))
-    return [Core(trimmed(core.parts, slos, workload.margin, switch_us)) for core in cores]
+    return [Core(trimmed(core.parts, task.slos, task.margin, task.switch_us)) for core in cores]

@@ -1,10 +1,10 @@
 """Cores onto machines, and classes of service for the functions on them.
 
-A function whose throughput counts on two ways or more has a class of its own: only then does it find
-again what it left in the cache, whoever of its core ran since. Functions of one core that count on
-one way each, the least that there is, have one each too while there are classes; where there are too
-few, those of a core share a class with as many ways as they are, the cores first whose functions
-lose least of what they pass with all ways. A class for each or one for the core takes as many ways.
+A function whose throughput counts on two ways or more has a class of its own: only then does it
+find again what it left in the cache, whoever of its core ran since. Functions of one core that
+count on one way each, the least that there is, have their own too while there are classes. Where
+there are too few, those of a core share one, with as many ways as they are, first on the cores
+whose functions pass least more with all ways. Either takes as many ways: none is better by that.
 """
 
 from collections import Counter, defaultdict

@@ -1,0 +1,126 @@
+"""Whether a placement on shared cores keeps what was asked for: by its own arithmetic.
+
+Shares no code with the planner. Of what each core is late it knows less than the planner, but that
+for certain: the law that the mean waits of all its functions together obey.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from unis.slo.cores import Core, Part, SharedMachine, SharedPlacement
+from unis.slo.polling import SWITCH_US
+from unis.slo.profile import Profile, Server, Slo, Workload
+
+_TOLERANCE = 1e-6  # of a throughput, or of a load
+
+
+def shared_problems(
+    workload: Workload, placement: SharedPlacement, switch_us: float = SWITCH_US
+) -> Iterator[str]:
+    """A sentence for each thing that is wrong; none: it is right."""
+    kinds = {server.name: server for server in workload.servers}
+    slos = {slo.name: slo for slo in workload.slos}
+    passed: dict[tuple[str, int], float] = {}
+    for number, machine in enumerate(placement.machines):
+        where = f"machine {number} ({machine.server})"
+        if machine.server not in kinds:
+            yield f"{where}: there is no such server"
+            continue
+        yield from _of_classes(where, machine, kinds[machine.server])
+        for core in machine.cores:
+            unknown = [part.slo for part in core.parts if part.slo not in slos]
+            if unknown:
+                yield f"{where}: nobody asked for {', '.join(unknown)}"
+                continue
+            yield from _of_core(where, core, slos, switch_us)
+            for part in core.parts:
+                key = (part.slo, part.at)
+                passed[key] = passed.get(key, 0.0) + part.mpps
+    for name, server in kinds.items():
+        used = sum(machine.server == name for machine in placement.machines)
+        if used > server.count:
+            yield f"{used} servers {name} of {server.count}"
+    refused = {refusal.slo for refusal in placement.refused}
+    for slo in workload.slos:
+        for at in range(slo.count):
+            got = passed.get((slo.name, at), 0.0)
+            if slo.name not in refused and got < slo.mpps * (1 - _TOLERANCE):
+                yield f"{slo.name}, number {at}: {got:.4g} Mpps of {slo.mpps:.4g} promised"
+
+
+def _of_classes(where: str, machine: SharedMachine, server: Server) -> Iterator[str]:
+    """Cores, classes of service and their ways."""
+    if len(machine.cores) > server.cores:
+        yield f"{where}: {len(machine.cores)} cores of {server.cores}"
+    taken = 0
+    classes = 0
+    for core in machine.cores:
+        by_mask: dict[int, list[Part]] = {}
+        for part in core.parts:
+            by_mask.setdefault(part.mask, []).append(part)
+        for mask, parts in by_mask.items():
+            classes += 1
+            names = ", ".join(part.slo for part in parts)
+            bits = f"{mask:b}"
+            if mask <= 0 or bits.rstrip("0") != "1" * mask.bit_count():
+                yield f"{where}: {names} has {bits}, not neighbouring ways"
+            if mask & taken:
+                yield f"{where}: {names} shares ways with another class"
+            taken |= mask
+            if len(parts) > 1 and any(part.ways > 1 for part in parts):
+                yield f"{where}: {names} share a class, and count on more than one way each"
+            if mask.bit_count() < sum(part.ways for part in parts):
+                yield f"{where}: {names} has {mask.bit_count()} ways, and counts on more"
+    if taken.bit_length() > server.ways:
+        yield f"{where}: {taken.bit_length()} ways of {server.ways}"
+    if classes >= server.classes:
+        yield f"{where}: {classes} classes of service besides everybody else's"
+
+
+def _of_core(where: str, core: Core, slos: Mapping[str, Slo], switch_us: float) -> Iterator[str]:
+    """Loads, and how late."""
+    profiles = [slos[part.slo].profile for part in core.parts]
+    costs = [_cost(profile, part.ways) for profile, part in zip(profiles, core.parts, strict=True)]
+    loads = [part.mpps * cost for part, cost in zip(core.parts, costs, strict=True)]
+    total = sum(loads)
+    if total >= 1:
+        yield f"{where}: a core with a load of {total:.2f}"
+        return
+    for part, profile, load in zip(core.parts, profiles, loads, strict=True):
+        left = 1 - (total - load)  # by the others
+        if load > left * _limit(profile, slos[part.slo].p95_us) + _TOLERANCE:
+            yield f"{where}: {part.slo} has a load of {load / left:.2f} of what others leave it"
+    # By load, packets wait no longer in the mean than 95 % of them may take beyond the least.
+    allowed = [slos[of.slo].p95_us - p.latency_us[0][1]
+               for of, p in zip(core.parts, profiles, strict=True)]  # fmt: skip
+    waits = _weighted_waits(loads, costs, switch_us)
+    if waits > sum(load * us for load, us in zip(loads, allowed, strict=True)):
+        names = ", ".join(part.slo for part in core.parts)
+        yield f"{where}: {names} wait longer in the mean than 95 % may"
+
+
+def _weighted_waits(loads: Sequence[float], costs: Sequence[float], switch_us: float) -> float:
+    """Σ ρi Wi: as one queue, the round that is left, and who has to wait for a round."""
+    total = sum(loads)
+    queue = total * sum(load * cost for load, cost in zip(loads, costs, strict=True))
+    if len(loads) == 1:
+        return queue / (2 * (1 - total))
+    passing = len(loads) * switch_us
+    others = total * total - sum(load * load for load in loads)
+    return total * passing / 2 + (queue + passing * others) / (2 * (1 - total))
+
+
+def _cost(profile: Profile, ways: int) -> float:
+    """µs a packet."""
+    return 1 / (profile.solo_mpps * profile.by_ways[min(ways, len(profile.by_ways)) - 1])
+
+
+def _limit(profile: Profile, p95_us: float) -> float:
+    """The highest load that keeps a latency: the first piece of the curve that goes beyond."""
+    load, us = 0.0, profile.latency_us[0][1]
+    if us > p95_us:
+        return 0.0
+    for next_load, next_us in profile.latency_us:
+        if next_us > p95_us:
+            return load + (next_load - load) * (p95_us - us) / (next_us - us)
+        load, us = next_load, next_us
+    return load
