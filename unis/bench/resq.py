@@ -9,13 +9,14 @@ from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
 from unis.bench.socket_workloads import evaluate_sockets
 from unis.report.promises import Placed, Resq, Scale, Shared
+from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.profile_error import with_errors
-from unis.slo.shared import SharedPlacement, shared
+from unis.slo.shared import shared
 from unis.slo.verify import problems
 from unis.slo.verify_shared import shared_problems
 

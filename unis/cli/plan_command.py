@@ -17,10 +17,10 @@ from unis.runtime.files import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from unis.slo.cores import SharedPlacement
     from unis.slo.picture import Row
     from unis.slo.placement import Placement, Refusal
     from unis.slo.profile import Workload
-    from unis.slo.shared import SharedPlacement
 
 _SHOWN = 16  # kinds of machines
 _PROMISES = 40  # rows of promises

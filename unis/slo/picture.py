@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from unis.slo.cores import SharedMachine, SharedPlacement
 from unis.slo.placement import Machine, Placement
 from unis.slo.profile import Workload
-from unis.slo.shared import SharedMachine, SharedPlacement
 
 
 @dataclass(frozen=True)

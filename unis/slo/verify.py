@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from unis.slo.placement import Instance, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
-from unis.slo.shared import SharedPlacement
 
 _TOLERANCE = 1e-6  # of a throughput
 
@@ -115,45 +114,6 @@ def _speed(profile: Profile, memory: float) -> float:
         if less <= memory <= more:
             return low if less == more else high - (high - low) * (memory - less) / (more - less)
     return 0.0
-
-
-def shared_problems(workload: Workload, placement: SharedPlacement) -> Iterator[str]:
-    """The same where functions share cores: what each core has, gives away, and how late it is."""
-    kinds = {server.name: server for server in workload.servers}
-    slos = {slo.name: slo for slo in workload.slos}
-    passed: dict[tuple[str, int], float] = {}
-    for number, machine in enumerate(placement.machines):
-        where = f"machine {number} ({machine.server})"
-        server = kinds[machine.server]
-        if len(machine.cores) > min(server.cores, server.classes - 1):
-            yield f"{where}: {len(machine.cores)} cores"
-        if sum(part.ways for core in machine.cores for part in core.parts) > server.ways:
-            yield f"{where}: more than its {server.ways} ways"
-        for core in machine.cores:
-            of = [(part, slos[part.slo]) for part in core.parts]
-            costs = {}  # µs a packet
-            for part, slo in of:
-                by_ways = slo.profile.by_ways
-                alone = slo.profile.solo_mpps * by_ways[min(part.ways, len(by_ways)) - 1]
-                costs[id(part)] = 1 / alone
-            load = sum(part.mpps * costs[id(part)] for part, _ in of)
-            for part, slo in of:
-                passed[slo.name, part.at] = passed.get((slo.name, part.at), 0.0) + part.mpps
-                if load > _load(slo.profile, slo.p95_us) + _TOLERANCE:
-                    yield f"{where}: {slo.name} on a core with a load of {load:.2f}"
-                queue = sum(other.mpps * costs[id(other)] ** 2 for other, _ in of)
-                if load >= 1 or _latency(slo.profile, 0.0) + queue / (2 * (1 - load)) > slo.p95_us:
-                    yield f"{where}: {slo.name} waits for longer in the mean than 95 % may"
-    for name, server in kinds.items():
-        used = sum(machine.server == name for machine in placement.machines)
-        if used > server.count:
-            yield f"{used} servers {name} of {server.count}"
-    refused = {refusal.slo for refusal in placement.refused}
-    for slo in workload.slos:
-        for at in range(slo.count):
-            got = passed.get((slo.name, at), 0.0)
-            if slo.name not in refused and got < slo.mpps * (1 - _TOLERANCE):
-                yield f"{slo.name}, number {at}: {got:.4g} Mpps of {slo.mpps:.4g} promised"
 
 
 def _load(profile: Profile, p95_us: float) -> float:
