@@ -77,6 +77,10 @@ def test_shared_cores_are_drawn_with_their_loads() -> None:
     drawn = sorted(round(used.load or 0, 2) for row in found for used in row.used * row.count)
     loads = sorted(round(core.load, 2) for of in placed.machines for core in of.cores)
     assert drawn == pytest.approx(loads, abs=0.011)
+    # A block for each class of service, as wide as its mask.
+    widths = sorted(block.width for row in found for block in row.blocks * row.count)
+    masks = [{part.mask for core in of.cores for part in core.parts} for of in placed.machines]
+    assert widths == sorted(mask.bit_count() for of in masks for mask in of)
 
 
 def boxes(svg: str) -> list[tuple[float, float, float]]:

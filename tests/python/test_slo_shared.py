@@ -225,5 +225,13 @@ def test_servers_of_several_kinds_or_too_few_are_told() -> None:
         shared(replace(workload, servers=(replace(server, count=3),)))
     with pytest.raises(UnisError, match="no class of service"):
         shared(replace(workload, servers=(replace(server, classes=1),)))
+    with pytest.raises(UnisError, match="of one socket only"):
+        shared(replace(workload, servers=(replace(server, sockets=2),)))
+    moving = replace(workload, servers=(replace(server, memory_gbps=40.0),), memory=0.5)
+    with pytest.raises(UnisError, match="memory bandwidth is not looked at"):
+        shared(moving)
+    many = replace(workload.slos[0], profile=replace(workload.slos[0].profile, cores=2))
+    with pytest.raises(UnisError, match="a function of 2 cores, and such share none"):
+        shared(replace(workload, slos=(many,)))
     with pytest.raises(ValueError, match="longer than 0"):
         shared(workload, switch_us=0.0)

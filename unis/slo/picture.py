@@ -80,7 +80,8 @@ def rows_of_shared(workload: Workload, placement: SharedPlacement) -> list[Row]:
     return [
         Row(
             name, count, servers[name].ways, servers[name].cores,
-            _laid(ways for ways, _ in cores), tuple(Used(loads) for _, loads in cores),
+            _laid(of for classes, _ in cores for of in classes),
+            tuple(Used(loads) for _, loads in cores),
         )
         for (name, cores), count in kinds.most_common()
     ]  # fmt: skip
@@ -110,6 +111,7 @@ def functions_of(rows_of: Iterable[Row]) -> list[str]:
 
 
 _Functions = tuple[tuple[str, int], ...]  # ways of each
+_Classes = tuple[_Functions, ...]  # of a core
 _Loads = tuple[tuple[str, float | None], ...]
 
 
@@ -126,21 +128,29 @@ def _sockets(
 
 def _cores(
     machine: SharedMachine, functions: Mapping[str, str]
-) -> tuple[tuple[_Functions, _Loads], ...]:
+) -> tuple[tuple[_Classes, _Loads], ...]:
     found = []
     for core in machine.cores:
-        ways: Counter[str] = Counter()
+        classes: dict[int, Counter[str]] = defaultdict(Counter)  # by mask
         loads: dict[str, float] = defaultdict(float)
         for part in core.parts:
-            ways[functions[part.slo]] += part.ways
+            classes[part.mask][functions[part.slo]] += part.ways
             loads[functions[part.slo]] += part.load
         found.append(
             (
-                tuple(sorted(ways.items())),
+                tuple(sorted((tuple(sorted(of.items())) for of in classes.values()), key=_widest)),
                 tuple((name, round(load, 4)) for name, load in sorted(loads.items())),
             )
         )
-    return tuple(sorted(found, key=lambda of: (-sum(ways for _, ways in of[0]), repr(of))))
+    return tuple(sorted(found, key=lambda of: (sum(map(_width, of[0])), repr(of)), reverse=True))
+
+
+def _width(of: _Functions) -> int:
+    return sum(ways for _, ways in of)
+
+
+def _widest(of: _Functions) -> tuple[int, _Functions]:
+    return -_width(of), of
 
 
 def _laid(classes: Iterable[_Functions]) -> tuple[Block, ...]:

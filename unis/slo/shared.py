@@ -76,10 +76,7 @@ def shared(
     if switch_us <= 0:
         raise ValueError("passing a core on takes longer than 0 µs")
     (server,) = workload.servers
-    if server.places < 1:
-        raise UnisError(
-            f"servers {server.name} have no class of service, or no core, for functions"
-        )
+    _see_that_it_is_modelled(workload, server)
     every, refused = wishes(workload, server, switch_us)
     if not every:
         return SharedPlacement((), refused, 0, time.monotonic() - began)
@@ -95,6 +92,27 @@ def shared(
             bad_input=False,
         )
     return SharedPlacement(machines, refused, bound, time.monotonic() - began)
+
+
+def _see_that_it_is_modelled(workload: Workload, server: Server) -> None:
+    """UnisError where it is not."""
+    if server.places < 1:
+        raise UnisError(
+            f"servers {server.name} have no class of service, or no core, for functions"
+        )
+    if server.sockets > 1:
+        raise UnisError(
+            f"cores are shared on servers of one socket only: write {server.name} as so many more "
+            "servers of one"
+        )
+    if workload.memory is not None:
+        raise UnisError("where cores are shared memory bandwidth is not looked at: leave it out")
+    for slo in workload.slos:
+        if slo.profile.cores > 1:
+            raise UnisError(
+                f"{slo.name}: {slo.profile.name} is a function of {slo.profile.cores} cores, and "
+                "such share none: plan it without shared cores"
+            )
 
 
 def _together(task: _Task, every: Sequence[Wish]) -> tuple[list[SharedMachine], int]:
