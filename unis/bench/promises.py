@@ -164,7 +164,7 @@ def _block(settings: Settings, machine: Machine, report: Callable[[str], None]) 
     found = {}
     for name, cost in functions.items():
         report(f"{name}, {cost} cycles a packet, alone on the core")
-        make = partial(_chain, {name: cost}, max(machine.cpus))
+        make = partial(chain_of, {name: cost}, max(machine.cpus))
         look = partial(_profiled, name=name, seconds=settings.window)
         options = Options(start=False, use_cache=False)
         found[name] = brought_up(make, machine, options, report, look)
@@ -177,14 +177,14 @@ def _block(settings: Settings, machine: Machine, report: Callable[[str], None]) 
     report(f"both on one core: {told}")
     rates = {name: slo.mpps for name, slo in promised.items()}
     with tempfile.TemporaryDirectory(prefix="unis-promises-") as folder:
-        make = partial(_chain, functions, max(machine.cpus), rates, Path(folder) / "mixed.pcap")
+        make = partial(chain_of, functions, max(machine.cpus), rates, Path(folder) / "mixed.pcap")
         seen = brought_up(
             make, machine, Options(use_cache=False), report,
             partial(_together, settings),
         )  # fmt: skip
     disturbed = sum(not of.counts for of in seen)
     promises = [
-        _kept(promised[name], part, calm(seen))
+        kept(promised[name], part, calm(seen))
         for name, part in zip(functions, settings.parts, strict=True)
     ]
     return Block(
@@ -274,7 +274,8 @@ def _profile(of: FunctionProfile) -> Profile:
     return Profile(of.name, of.solo_mpps, (1.0,), curve, "measured just before")
 
 
-def _kept(slo: Slo, part: float, found: list[Window]) -> Kept:
+def kept(slo: Slo, part: float, found: Sequence[Window]) -> Kept:
+    """What windows of its chain say of a promise, which is a part of what the function passes."""
     chain = _CHAIN.format(slo.name)
     late = p95s(found, chain)
     ratios = [
@@ -304,7 +305,7 @@ def _kept(slo: Slo, part: float, found: list[Window]) -> Kept:
 _CHAIN = "of-{}"
 
 
-def _chain(
+def chain_of(
     functions: Mapping[str, str],
     cpu: int,
     mpps: Mapping[str, float] | None = None,
