@@ -14,19 +14,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from unis.slo.cores import Wish
+from unis.slo.machine_program import FIRST, MachineProgram
 from unis.slo.profile import Server
 
 _ROUNDS = 150
 _STILL, _HARDLY = 25, 0.004  # machines in so many rounds: no more is to be had
 _STEPS = 1000  # of a core
 _EPSILON = 1e-7
-_MACHINES = 0  # the column
-_CORES, _WAYS, _CLASSES, _FIRST = 0, 1, 2, 3  # rows
 
 Floats = NDArray[np.float64]
 KnownCore = Sequence[tuple[int, float, int]]  # of which wish, how much of it, with how many ways
@@ -50,16 +48,18 @@ def least_machines(
 ) -> float:
     """Machines. What is above `enough` is not looked for; `known` are good cores to begin with."""
     promises, number = _promises(wishes)
-    master = _Master(len(promises), server)
+    program = MachineProgram(server, len(promises))
     for at, shares in enumerate(promises):
-        master.add({at: (min(1.0, 1 / float(shares[-1])), len(shares))})
-    for core in known:
-        master.add(_summed((number[wish], part, ways) for wish, part, ways in core))
+        _add(program, {at: (min(1.0, 1 / float(shares[-1])), len(shares))})
+    for good in known:
+        _add(program, _summed((number[wish], part, ways) for wish, part, ways in good))
     highest = 0.0
     values: list[float] = []
     for _ in range(_ROUNDS):
-        value, prices = master.solved()
+        value, price = program.relaxed()
         values.append(value)
+        core, way, klass, *_ = price.tolist()
+        prices = _Prices(core, way, klass, price[FIRST:])
         worth, parts = _best_core(promises, prices)
         machine = server.places * worth + server.ways * prices.way
         machine += (server.classes - 1) * prices.klass
@@ -68,7 +68,7 @@ def least_machines(
             break
         if len(values) > _STILL and values[-_STILL] - value < _HARDLY:
             break
-        master.add(parts)
+        _add(program, parts)
     return highest
 
 
@@ -93,37 +93,11 @@ def _summed(parts: Iterable[tuple[tuple[int, int], float, int]]) -> dict[int, tu
     return found
 
 
-class _Master:
-    """The relaxed program over the cores that are known."""
-
-    def __init__(self, promises: int, server: Server) -> None:
-        self._solver = highspy.Highs()
-        self._solver.silent()
-        self._solver.addVar(0.0, highspy.kHighsInf)
-        self._solver.changeColCost(_MACHINES, 1.0)
-        for has in (server.places, server.ways, server.classes - 1):
-            self._solver.addRow(0.0, highspy.kHighsInf, 1, np.array([0]), np.array([float(has)]))
-        none, nothing = np.array([], dtype=np.int32), np.array([], dtype=np.float64)
-        for _ in range(promises):
-            self._solver.addRow(1.0, highspy.kHighsInf, 0, none, nothing)
-
-    def add(self, parts: Mapping[int, tuple[float, int]]) -> None:
-        ways = [of for _, of in parts.values()]
-        rows = [_CORES, _WAYS, _CLASSES, *(_FIRST + at for at in parts)]
-        values = [-1.0, -float(sum(ways)), -float(sum(of > 1 for of in ways))]
-        values += [part for part, _ in parts.values()]
-        self._solver.addCol(
-            0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32),
-            np.array(values),
-        )  # fmt: skip
-
-    def solved(self) -> tuple[float, _Prices]:
-        self._solver.run()
-        solution = self._solver.getSolution()
-        price = np.maximum(0.0, np.array(solution.row_dual))
-        return float(solution.col_value[_MACHINES]), _Prices(
-            float(price[_CORES]), float(price[_WAYS]), float(price[_CLASSES]), price[_FIRST:]
-        )
+def _add(program: MachineProgram, parts: Mapping[int, tuple[float, int]]) -> None:
+    """A core with so much of each promise, with so many ways."""
+    ways = [of for _, of in parts.values()]
+    done = [part for part, _ in parts.values()]
+    program.add(sum(ways), sum(of > 1 for of in ways), [FIRST + at for at in parts], done)
 
 
 def _best_core(

@@ -2,7 +2,7 @@
 
 Variables are how many cores have each pattern; a relaxed program over those that are known tells
 prices, and what is worth more at these joins them, till nothing is found. Then the same in whole
-numbers. Machines count by what they have in all: cores, ways, classes of service.
+numbers (`machine_program.py`).
 """
 
 import math
@@ -25,6 +25,7 @@ from unis.slo.core_patterns import (
     presence,
 )
 from unis.slo.cores import Core, Wish, holds, trimmed
+from unis.slo.machine_program import FIRST, MachineProgram
 from unis.slo.profile import Server, Slo
 
 _ROUNDS = 120
@@ -33,8 +34,6 @@ _GAP = 1e-3  # in machines, where whole ones are not what matters
 _NODES = 4000
 _SECONDS = 20.0  # for whole numbers, where nodes take that long
 _EPSILON = 1e-7
-_MACHINES = 0  # the column
-_CORES, _WAYS, _CLASSES, _FIRST_WISH = 0, 1, 2, 3  # rows
 
 
 @dataclass(frozen=True)
@@ -84,24 +83,16 @@ def covered(
 
 
 class _Program:
-    """Rows: cores, ways and classes of machines, then each promise. HiGHS keeps its basis."""
+    """The relaxed program over the patterns that are known, and then in whole numbers."""
 
     def __init__(self, atoms: Atoms, wishes: int, server: Server) -> None:
         self.patterns: dict[Pattern, None] = {}
         self._atoms = atoms
         self._server = server
-        self._solver = highspy.Highs()
-        self._solver.silent()
-        self._solver.addVar(0.0, highspy.kHighsInf)
-        self._solver.changeColCost(_MACHINES, 1.0)
-        for has in (server.places, server.ways, server.classes - 1):
-            self._solver.addRow(0.0, highspy.kHighsInf, 1, np.array([0]), np.array([float(has)]))
-        none, nothing = np.array([], dtype=np.int32), np.array([], dtype=np.float64)
-        # All its packets; and one instance, or two at least. Without that three quarters would seem
-        # to do for three quarters of the price, as the last one needs no way.
-        for _ in range(2 * wishes):
-            self._solver.addRow(1.0, highspy.kHighsInf, 0, none, nothing)
         self._wishes = wishes
+        # Of each promise all its packets; and one instance, or two at least. Without that three
+        # quarters would seem to do for three quarters of the price, as the last one needs no way.
+        self._program = MachineProgram(server, 2 * wishes)
 
     def add(self, found: Iterable[Pattern]) -> int:
         """How many of them are new."""
@@ -115,29 +106,23 @@ class _Program:
             if pattern in self.patterns or not fits:
                 continue
             self.patterns[pattern] = None
-            packets = _FIRST_WISH + self._atoms.wish[of]
-            rows = [_CORES, _WAYS, _CLASSES, *packets, *(packets + self._wishes)]
-            values = [-1.0, -float(ways.sum()), -float(classes)]
+            packets = FIRST + self._atoms.wish[of]
             cuts = self._atoms.cuts[of]
-            values += [*(cuts / CUTS), *presence(cuts)]
-            self._solver.addCol(
-                0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32),
-                np.array(values),
+            self._program.add(
+                int(ways.sum()), classes, [*packets, *(packets + self._wishes)],
+                [*(cuts / CUTS), *presence(cuts)],
             )  # fmt: skip
         return len(self.patterns) - before
 
     def relaxed(self) -> tuple[float, Prices]:
         """Machines, and what a thing more of each would save."""
-        self._solver.run()
-        solution = self._solver.getSolution()
-        price = np.maximum(0.0, np.array(solution.row_dual))
+        value, price = self._program.relaxed()
         core, way, klass, *_ = price.tolist()
-        prices = Prices(core, way, klass, *np.split(price[_FIRST_WISH:], 2))
-        return float(solution.col_value[_MACHINES]), prices
+        return value, Prices(core, way, klass, *np.split(price[FIRST:], 2))
 
     def in_whole_numbers(self, enough: float) -> list[Pattern]:
         """A pattern for each core. With no more than `enough` machines none fewer is looked for."""
-        solver = self._solver
+        solver = self._program.solver
         for column in range(1, len(self.patterns) + 1):
             solver.changeColIntegrality(column, highspy.HighsVarType.kInteger)
         solver.setOptionValue("objective_target", enough + _EPSILON)

@@ -12,6 +12,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from unis.slo.linear import LinearProgram
 from unis.slo.sizes import Room, Size
 
 Content = tuple[int, ...]  # indices of sizes, growing
@@ -155,22 +156,14 @@ def proven(
     else:  # parts of it, so that numbers are of one order
         takes[:, 3] /= have[3]
         have[3] = 1.0
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(chosen), len(have)
-    lp.col_cost_ = -np.array([values[at] for at in chosen])
-    lp.col_lower_ = np.zeros(len(chosen))
-    lp.col_upper_ = np.full(len(chosen), float(room.places))
-    lp.row_lower_, lp.row_upper_ = np.full(len(have), -np.inf), have
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.arange(len(chosen) + 1) * len(have)
-    lp.a_matrix_.index_ = np.tile(np.arange(len(have)), len(chosen))
-    lp.a_matrix_.value_ = takes.ravel()
-    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(chosen)
+    program = LinearProgram([-np.inf] * len(have), [*have])
+    for at, take in zip(chosen, takes, strict=True):
+        program.add(-values[at], dict(enumerate(take)), room.places)
     solver = highspy.Highs()
     solver.silent()
     solver.setOptionValue("time_limit", seconds)
     solver.setOptionValue("mip_rel_gap", 1e-7)
-    solver.passModel(lp)
+    solver.passModel(program.highs(whole=True))
     solver.run()
     info = solver.getInfo()
     if not info.primal_solution_status:

@@ -12,9 +12,8 @@ import numpy as np
 class Solved:
     """The best there is of a program without whole numbers."""
 
-    objective: float
     values: Sequence[float]  # of each column
-    duals: Sequence[float]  # of each row: by so much the objective grows with its bounds
+    duals: Sequence[float]  # of each row: by so much the cost of all grows with its bounds
 
 
 @dataclass
@@ -62,6 +61,4 @@ class LinearProgram:
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         found = solver.getSolution()
-        return Solved(
-            solver.getInfo().objective_function_value, [*found.col_value], [*found.row_dual]
-        )
+        return Solved([*found.col_value], [*found.row_dual])

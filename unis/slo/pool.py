@@ -4,12 +4,11 @@ A promise takes of the pool, with w ways, w of them and a part of a core. Whatev
 machine has no more than all of its ways and cores, so no placement takes fewer machines than this.
 """
 
+import math
 from collections.abc import Sequence
 
-import highspy
-import numpy as np
-
 from unis.slo.cores import Wish
+from unis.slo.linear import LinearProgram
 from unis.slo.profile import Server
 
 _EPSILON = 1e-9
@@ -49,23 +48,11 @@ def _solved(
 ) -> list[float]:
     """Machines, then how many of each kind have so many ways."""
     # Rows: ways, cores, then each kind.
-    starts, rows, values = [0, 2], [0, 1], [float(server.ways), full * server.places]
+    program = LinearProgram([0.0, 0.0, *counts], [math.inf, math.inf, *counts])
+    program.add(1.0, {0: float(server.ways), 1: full * server.places})
     for kind, ways in columns:
-        rows += [0, 1, 2 + kind]
-        values += [-float(ways), -shares[kind][ways - 1], 1.0]
-        starts.append(len(rows))
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(columns) + 1, 2 + len(shares)
-    lp.col_cost_ = np.array([1.0] + [0.0] * len(columns))
-    lp.col_lower_, lp.col_upper_ = np.zeros(len(columns) + 1), np.full(len(columns) + 1, np.inf)
-    lp.row_lower_ = np.array([0.0, 0.0, *counts], dtype=np.float64)
-    lp.row_upper_ = np.array([np.inf, np.inf, *counts], dtype=np.float64)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.array(starts)
-    lp.a_matrix_.index_ = np.array(rows)
-    lp.a_matrix_.value_ = np.array(values)
-    solver = highspy.Highs()
-    solver.silent()
-    solver.passModel(lp)
-    solver.run()
-    return [float(of) for of in solver.getSolution().col_value]
+        program.add(0.0, {0: -float(ways), 1: -shares[kind][ways - 1], 2 + kind: 1.0})
+    solved = program.solve()
+    if solved is None:
+        raise AssertionError("so many machines as one likes hold all of it")
+    return [*solved.values]

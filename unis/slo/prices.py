@@ -72,8 +72,9 @@ def prices(
         for pattern in patterns(free, places):
             program.add(0.0, {row: 1.0, **at_least(pattern, 1)})
     columns = [(kind, split) for kind in kinds for split in kind]
-    for kind, split in columns:
-        program.add(0.0, {ways + kinds.index(kind): 1.0, **at_least(split, -1)})
+    for row, kind in enumerate(kinds, ways):
+        for split in kind:
+            program.add(0.0, {row: 1.0, **at_least(split, -1)})
     solved = program.solve()
     if solved is None:
         return NONE
