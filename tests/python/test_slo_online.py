@@ -11,7 +11,7 @@ from unis.bench.admission import admission, admit_all, random_arrivals
 from unis.slo.online import Admitted, Online
 from unis.slo.placement import Instance, Placement, Refusal
 from unis.slo.prices import Kind, prices
-from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.profile import Profile, Server, Slo
 from unis.slo.repack import Repack, choose, emptied, packed
 from unis.slo.verify import problems
 
@@ -22,8 +22,7 @@ PLENTY = Server("plenty", 100, cores=4, ways=8)
 
 
 def wrong_with(online: Online) -> list[str]:
-    workload = Workload("now", tuple(online.slos), tuple(online.servers), online.margin)
-    return [*problems(workload, Placement([*online.machines.values()]))]
+    return [*problems(online.workload, Placement([*online.machines.values()]))]
 
 
 def layout(online: Online) -> dict[tuple[str, int], set[Instance]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unis.bench.admission import admission, answers
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
-from unis.bench.socket_workloads import evaluate_sockets
+from unis.bench.socket_workloads import evaluate_sockets, wrong
 from unis.report.promises import Placed, Resq, Scale, Shared
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
@@ -17,7 +17,6 @@ from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.profile_error import with_errors
 from unis.slo.shared import shared
-from unis.slo.verify import problems
 from unis.slo.verify_shared import shared_problems
 
 _P95_US = 100.0
@@ -111,7 +110,7 @@ def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
         bound=by_exact.bound or 0,
         seconds=by_exact.seconds,
         greedy_seconds=by_greedy.seconds,
-        wrong=_wrong(workload, by_greedy) + _wrong(workload, by_exact),
+        wrong=wrong(workload, by_greedy) + wrong(workload, by_exact),
         off=max(_off(workload, by_greedy), _off(workload, by_exact)),
         paper=dict(PAPER[name]),
         **by_baselines(workload),
@@ -135,24 +134,19 @@ def _scale() -> Scale:
         bound=placed.bound or 0,
         seconds=placed.seconds,
         gap=placed.gap or 0.0,
-        wrong=_wrong(workload, placed),
+        wrong=wrong(workload, placed),
     )
-
-
-def _wrong(workload: Workload, placement: Placement) -> int:
-    """What the verifier finds, and what was refused, for all can be kept."""
-    return len([*problems(workload, placement)]) + len(placement.refused)
 
 
 def _shared(workload: Workload, parts: SharedPlacement) -> Shared:
     whole = exact(workload)
-    wrong = len([*shared_problems(workload, parts)]) + len(parts.refused)
+    of_parts = len([*shared_problems(workload, parts)]) + len(parts.refused)
     kept = simulated(workload, parts)
     return Shared(
         exact=len(whole.machines),
         shared=len(parts.machines),
         bound=parts.bound,
-        wrong=wrong + _wrong(workload, whole),
+        wrong=of_parts + wrong(workload, whole),
         seconds=parts.seconds,
         fewer=1 - len(parts.machines) / len(whole.machines),
         simulated=len(kept),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from unis.report.promises import Sockets
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
+from unis.slo.placement import Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.verify import problems
 
@@ -67,6 +68,11 @@ def evaluate_sockets(
     return found
 
 
+def wrong(workload: Workload, placement: Placement) -> int:
+    """What the verifier finds, and what was refused, for all can be kept."""
+    return len([*problems(workload, placement)]) + len(placement.refused)
+
+
 def evaluated(workload: Workload, seconds: float) -> Sockets:
     """Both methods, and what the verifier finds."""
     by_greedy, by_exact = greedy(workload), exact(workload, seconds=seconds)
@@ -76,5 +82,5 @@ def evaluated(workload: Workload, seconds: float) -> Sockets:
         exact=len(by_exact.machines),
         bound=by_exact.bound or 0,
         seconds=by_exact.seconds,
-        wrong=sum(len([*problems(workload, of)]) + len(of.refused) for of in (by_greedy, by_exact)),
+        wrong=wrong(workload, by_greedy) + wrong(workload, by_exact),
     )

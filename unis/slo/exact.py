@@ -44,7 +44,12 @@ class Cover:
 
     machines: Mapping[tuple[str, Pattern], int]  # or sockets, where a server has several
     splits: Mapping[tuple[int, Split], int]  # by kind
-    bound: float  # machines
+    bound: float  # machines, perhaps not whole; not finite where none was proven
+
+    @property
+    def fewest(self) -> int:
+        """Machines that no placement goes below."""
+        return max(0, math.ceil(self.bound - _EPSILON)) if math.isfinite(self.bound) else 0
 
 
 def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) -> Placement:
@@ -66,8 +71,7 @@ def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) ->
             ((machine.server, machine.instances) for machine in machines),
             {server.name: server.sockets for server in workload.servers},
         )
-    bound = max(0, math.ceil(cover.bound - _EPSILON)) if math.isfinite(cover.bound) else 0
-    return Placement(machines, refused, bound, time.monotonic() - began)
+    return Placement(machines, refused, cover.fewest, time.monotonic() - began)
 
 
 def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:

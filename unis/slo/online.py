@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from unis.slo.placement import Instance, Machine, Refusal
 from unis.slo.prices import NONE, Kind, Prices, Room, prices
-from unis.slo.profile import Server, Slo, most_ways
+from unis.slo.profile import Server, Slo, Workload, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
 _CHANGED = 0.02  # of the promises, before prices are made anew
@@ -89,6 +89,11 @@ class Online:
     def slos(self) -> list[Slo]:
         """What is promised."""
         return [kept.slo for kept in self._kept.values()]
+
+    @property
+    def workload(self) -> Workload:
+        """The same with the servers."""
+        return Workload("now", tuple(self.slos), tuple(self.servers), self.margin)
 
     @property
     def due(self) -> bool:

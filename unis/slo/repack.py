@@ -7,7 +7,6 @@ whose machines are matched with those that run so that as much as can be stays w
 """
 
 import heapq
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +14,11 @@ from dataclasses import dataclass
 from unis.slo.exact import filled, kinds_of, solve
 from unis.slo.online import Key, Online
 from unis.slo.placement import Instance, Machine
-from unis.slo.profile import Server, Workload
+from unis.slo.profile import Server
 from unis.slo.splits import Split
 
 THRESHOLD = 0.05  # of the machines that are used: as many must be freed
 _SECONDS = 10.0  # for the exact plan
-_EPSILON = 1e-6
 
 Part = tuple[str, int]  # an instance: its promise and ways
 
@@ -151,7 +149,7 @@ def _ways(parts: Sequence[Part]) -> int:
 
 
 def _by_plan(online: Online) -> tuple[Repack, int]:
-    workload = Workload("now", tuple(online.slos), tuple(online.servers), online.margin)
+    workload = online.workload
     if not workload.slos:
         return Repack("exact", 0, {}, ()), 0
     kinds, _ = kinds_of(workload)
@@ -161,7 +159,7 @@ def _by_plan(online: Online) -> tuple[Repack, int]:
     for at, kind in enumerate(kinds):
         counts = Counter({split: count for (of, split), count in cover.splits.items() if of == at})
         splits |= dict(_kept_splits([name for name, _ in kind.slos], online, counts))
-    return _matched(online, machines, splits), max(0, math.ceil(cover.bound - _EPSILON))
+    return _matched(online, machines, splits), cover.fewest
 
 
 def _kept_splits(
