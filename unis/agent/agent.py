@@ -20,11 +20,11 @@ from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import IoWays
 from unis.isolate.plan import ClassPlan, Plan, plan, taken_by_others
 from unis.isolate.record import Record, read_group, strangers
-from unis.isolate.tree import Tree, TreeError, control_groups, inside
+from unis.isolate.sight import occupancy
+from unis.isolate.tree import Tree, TreeError, control_groups
 from unis.isolate.wants import GROUP_PREFIX, Want
 
 ON_DEMAND = "on-demand"  # the class of those who share
-_OCCUPANCY = "llc_occupancy"
 
 
 @dataclass(frozen=True)
@@ -140,23 +140,20 @@ class Agent:
 
     def _occupied(self, info: CacheInfo, of: Plan) -> dict[str, float]:
         """Ways of the last-level cache, by function; none where it is not counted."""
-        if info.monitoring is None or _OCCUPANCY not in info.monitoring.features:
-            return {}
         caches = info.of_level("L3")
         way_bytes = caches[0].way_bytes if caches else {}
         found: dict[str, float] = {}
         for name, place in of.places.items():
-            try:
-                counts = [
-                    int(self._tree.read(inside(place, f"mon_data/mon_L3_{domain:02}/{_OCCUPANCY}")))
-                    / way_bytes[domain]
-                    for domain in info.monitoring.domains
-                    if way_bytes.get(domain)
-                ]
-            except (TreeError, ValueError):  # gone, or "Unavailable"
+            if not place:
                 continue
-            if place and counts:
-                found[name] = max(counts)
+            try:
+                counted = occupancy(self._tree, info, place)
+            except TreeError:  # gone
+                continue
+            known = [(size, way_bytes[at]) for at, size in counted.items() if way_bytes.get(at)]
+            held = [size / way for size, way in known if size is not None]
+            if held and len(held) == len(known):
+                found[name] = max(held)
         return found
 
     # ------------------------------------------------------------------ dividing

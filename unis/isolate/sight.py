@@ -100,7 +100,7 @@ def _class(tree: Tree, info: CacheInfo, name: str) -> ClassSeen:
         state = GroupState({}, monitors=tuple(monitor_groups(tree, name)))
     paths = {one: inside(name, f"{MON_GROUPS}/{one}") for one in state.monitors}
     parts = [
-        Part(one, len(tasks(tree, path)), _occupancy(tree, info, path))
+        Part(one, len(tasks(tree, path)), occupancy(tree, info, path))
         for one, path in paths.items()
     ]
     return ClassSeen(
@@ -108,12 +108,13 @@ def _class(tree: Tree, info: CacheInfo, name: str) -> ClassSeen:
         mode=state.mode,
         schemata=state.schemata,
         threads=len(tasks(tree, name)),
-        occupancy=_occupancy(tree, info, name),
+        occupancy=occupancy(tree, info, name),
         parts=tuple(parts),
     )
 
 
-def _occupancy(tree: Tree, info: CacheInfo, group: str) -> dict[int, int | None]:
+def occupancy(tree: Tree, info: CacheInfo, group: str) -> dict[int, int | None]:
+    """Bytes of L3 that a group has, by cache ID; None: unavailable. Empty: nobody counts."""
     if info.monitoring is None or OCCUPANCY not in info.monitoring.features:
         return {}
     found: dict[int, int | None] = {}

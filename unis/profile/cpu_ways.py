@@ -8,9 +8,10 @@ or one that it shares.
 import contextlib
 from collections.abc import Iterator
 
-from unis.isolate.bitmask import format_hex, mask_of, runs
+from unis.isolate.bitmask import mask_of, runs
 from unis.isolate.info import CacheResource, read_info
 from unis.isolate.io_ways import IoWays
+from unis.isolate.schemata import format_lines, parse
 from unis.isolate.tree import Tree, TreeError, control_groups, inside
 from unis.runtime.errors import LaunchError
 
@@ -38,21 +39,13 @@ class CpuWays:
         if rest.bit_count() < least:
             rest = self._io or mask_of(self._first + ways - least, least)
         # Narrower first, so that both never have what one is to have alone.
-        now = self._tree.read(inside(_GROUP, "schemata"))
-        grows = ways > self._has(now)
+        now = parse(self._tree.read(inside(_GROUP, "schemata")))[self._caches[0].name]
+        grows = ways > now[self._domain].bit_count()
         order = (("", rest), (_GROUP, mask)) if grows else ((_GROUP, mask), ("", rest))
         for group, of in order:
             for cache in self._caches:
-                line = f"{cache.name}:{self._domain}={format_hex(of)}\n"
+                line = format_lines({cache.name: {self._domain: of}})
                 self._tree.write(inside(group, "schemata"), line)
-
-    def _has(self, schemata: str) -> int:
-        for line in schemata.splitlines():
-            name, _, values = line.strip().partition(":")
-            if name == self._caches[0].name:
-                masks = dict(of.split("=") for of in values.split(";"))
-                return int(masks[str(self._domain)], 16).bit_count()
-        return 0
 
 
 @contextlib.contextmanager
@@ -74,16 +67,14 @@ def ways_of_cpu(tree: Tree, io: IoWays, cpu: int, domain: int) -> Iterator[CpuWa
             f"{tree.label} has classes of others ({', '.join(others[:3])}), whose functions would "
             "fill the ways that are measured: end them (`unis agent … --release`)"
         )
-    before = tree.read("schemata")
+    before = parse(tree.read("schemata"))
     tree.make(_GROUP)
     try:
         tree.write(inside(_GROUP, "cpus_list"), f"{cpu}\n")
         yield CpuWays(tree, caches, domain, io.masks.get(domain, 0))
     finally:
-        names = {cache.name for cache in caches}
-        for line in before.splitlines():
-            if line.strip().partition(":")[0] in names:
-                with contextlib.suppress(TreeError):
-                    tree.write("schemata", line.strip() + "\n")
+        for cache in caches:
+            with contextlib.suppress(TreeError):
+                tree.write("schemata", format_lines({cache.name: before[cache.name]}))
         with contextlib.suppress(TreeError):
             tree.remove(_GROUP)
