@@ -53,6 +53,15 @@ def a_cluster(tmp_path: Path) -> Cluster:
     return cluster_of(load_cluster(written(tmp_path, "c.yaml", CLUSTER)))
 
 
+def without(tmp_path: Path, cluster: Cluster, name: str) -> Cluster:
+    """Released, as by the command."""
+    book = booked(cluster)
+    assert name in book.names
+    again = a_cluster(tmp_path)
+    opened(book.without([name]), again)
+    return again
+
+
 # ---------------------------------------------------------------------- requests
 
 
@@ -92,8 +101,7 @@ def test_what_is_leased_on_demand_is_not_reserved(tmp_path: Path) -> None:
     on_demand = [cluster.demand(f"d{at}", "anything", 50.0) for at in range(3)]
     assert [of.number for of in on_demand if isinstance(of, OnDemand)] == [0, 1]
     assert isinstance(on_demand[2], Refusal)
-    assert cluster.release("d0")
-    again = cluster.demand("d3", "anything", 50.0)
+    again = without(tmp_path, cluster, "d0").demand("d3", "anything", 50.0)
     assert isinstance(again, OnDemand)
     assert again.number == 0
 
@@ -107,7 +115,7 @@ def test_another_instance_is_on_another_server(tmp_path: Path) -> None:
     assert isinstance(full, Refusal)
     assert "no server without an instance" in full.why
     assert isinstance(cluster.another("none"), Refusal)
-    assert cluster.release("d..2")
+    assert [*without(tmp_path, cluster, "d..2").on_demand] == ["d"]
 
 
 def test_a_name_stands_for_one_promise(tmp_path: Path) -> None:

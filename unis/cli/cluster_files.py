@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -17,13 +17,10 @@ from unis.runtime.files import write_atomically
 from unis.runtime.lock import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from unis.slo.book import Book
     from unis.slo.cluster import Cluster
     from unis.slo.online import Where
-
-T = TypeVar("T")
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="CLUSTER", help="Servers and profiles: docs/slo.md.")
@@ -40,7 +37,7 @@ def opened_cluster(
 ) -> Iterator[Cluster]:
     """Nobody else's while this lasts; then written, if `kept` and nothing was raised.
 
-    `but`: what was promised by these names is not opened.
+    `but`: what was promised by these names is not opened; exits where there is no such.
     """
     from unis.slo.book import Book, booked, opened
     from unis.slo.cluster import cluster_of
@@ -55,11 +52,13 @@ def opened_cluster(
             if more := only_ways_and_cores(read.workload):
                 raise fail(f"{file}: admission knows ways and cores only, and here {more}")
             cluster = cluster_of(read)
-            if path.exists():
-                try:
-                    opened(_without(Book.model_validate_json(path.read_text()), but), cluster)
-                except ValueError as error:
-                    raise fail(f"{path}: {short(error)}", EXIT_FAILED) from None
+            try:
+                held = Book.model_validate_json(path.read_text()) if path.exists() else Book()
+                if unknown := [name for name in but if name not in held.names]:
+                    raise fail(f"nothing is promised as {', '.join(unknown)}; nothing was released")
+                opened(held.without(but), cluster)
+            except ValueError as error:
+                raise fail(f"{path}: {short(error)}", EXIT_FAILED) from None
             yield cluster
             if kept:
                 write_atomically(path, booked(cluster).model_dump_json() + "\n", 0o644)
@@ -70,34 +69,6 @@ def opened_cluster(
 def book_of(file: Path, book: Path | None) -> Path:
     """Where what is promised in a cluster is kept."""
     return book or file.with_suffix(".book.json")
-
-
-def names_in(path: Path) -> set[str]:
-    """What is promised by a book."""
-    from unis.slo.book import Book
-
-    if not path.exists():
-        return set()
-    book = Book.model_validate_json(path.read_text())
-    return {*book.reserved, *book.on_demand}
-
-
-def _without(book: Book, names: Sequence[str]) -> Book:
-    """Also further instances of these."""
-
-    def left(entries: Mapping[str, T]) -> dict[str, T]:
-        from unis.slo.cluster import MORE
-
-        return {
-            name: of for name, of in entries.items()
-            if name not in names and name.partition(MORE)[0] not in names
-        }  # fmt: skip
-
-    if not names:
-        return book
-    return book.model_copy(
-        update={"reserved": left(book.reserved), "on_demand": left(book.on_demand)}
-    )
 
 
 def short(error: ValueError) -> str:

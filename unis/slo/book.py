@@ -1,16 +1,18 @@
 """What is promised in a cluster, as a file: read and written whole, by one at a time."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from unis.slo.cluster import Cluster, OnDemand
+from unis.slo.cluster import MORE, Cluster, OnDemand
 from unis.slo.online import Key, Learned
 from unis.slo.placement import Instance
 from unis.slo.prices import prices_of
 from unis.slo.profile import Slo, most_ways
 from unis.slo.splits import CannotBeKeptError, Split
+
+T = TypeVar("T")
 
 
 class _Part(BaseModel):
@@ -62,6 +64,25 @@ class Book(_Part):
     learned: LearnedEntry = LearnedEntry()
     # By server and promise, seconds since 1970: what its agent told until then was acted on.
     heeded: dict[str, float] = Field(default={})
+
+    @property
+    def names(self) -> set[str]:
+        """Of all that is promised."""
+        return {*self.reserved, *self.on_demand}
+
+    def without(self, names: Collection[str]) -> Self:
+        """Also without further instances of these."""
+
+        def left(entries: Mapping[str, T]) -> dict[str, T]:
+            return {
+                name: of
+                for name, of in entries.items()
+                if name not in names and name.partition(MORE)[0] not in names
+            }
+
+        return self.model_copy(
+            update={"reserved": left(self.reserved), "on_demand": left(self.on_demand)}
+        )
 
 
 def booked(cluster: Cluster) -> Book:

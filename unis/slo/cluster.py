@@ -12,7 +12,7 @@ from itertools import count
 from unis.slo.model import ClusterFile
 from unis.slo.online import Admitted, Key, Online
 from unis.slo.placement import Placement, Refusal
-from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.profile import Profile, Server, Slo
 from unis.slo.verify import problems
 
 MORE = ".."  # between the name of a promise and the number of its second, third, … instance
@@ -91,20 +91,10 @@ class Cluster:
                     return at
         return None
 
-    def release(self, name: str) -> bool:
-        """False: nothing is promised by that name."""
-        if self.on_demand.pop(name, None) is None:
-            return self.online.release(name)
-        for more in [of for of in self.on_demand if of.partition(MORE)[0] == name]:
-            del self.on_demand[more]
-        return True
-
     def problems(self) -> Iterator[str]:
         """What is not kept by where it is: a profile has changed, say."""
-        workload = Workload(
-            "now", tuple(self.online.slos), tuple(self.online.servers), self.online.margin
-        )
-        yield from problems(workload, Placement([*self.online.machines.values()]))
+        placement = Placement([*self.online.machines.values()])
+        yield from problems(self.online.workload, placement)
 
 
 def cluster_of(file: ClusterFile) -> Cluster:
