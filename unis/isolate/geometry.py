@@ -31,7 +31,7 @@ def last_level_caches(root: Path = _CPUS) -> dict[int, LastLevelCache]:
         try:
             if (folder / "level").read_text().strip() != _LEVEL:
                 continue
-            size, ways = _bytes(folder / "size"), _number(folder / "ways_of_associativity")
+            size, ways = bytes_of(folder / "size"), _number(folder / "ways_of_associativity")
             ident = _number(folder / "id")
         except (OSError, ValueError):
             continue
@@ -52,6 +52,7 @@ def _number(file: Path) -> int:
     return int(file.read_text())
 
 
-def _bytes(file: Path) -> int:
+def bytes_of(file: Path) -> int:
+    """As sysfs writes a size: 33792K. OSError, ValueError where it tells none."""
     text = file.read_text().strip()
     return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)

@@ -15,6 +15,7 @@ from unis.chain import defaults
 from unis.chain.model import NS_PER_US, ChainFile
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
+from unis.isolate.geometry import bytes_of
 from unis.plan.delay import Delays
 from unis.plan.dma import IoCache
 from unis.plan.gamma import GammaChoice, gamma_of
@@ -303,11 +304,6 @@ def last_level_cache(root: Path = _CACHE) -> int | None:
 
 def _bytes(file: Path) -> int:
     try:
-        text = file.read_text().strip()
-        units: Iterable[tuple[str, int]] = (("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30))
-        for unit, factor in units:
-            if text.endswith(unit):
-                return int(text[:-1]) * factor
-        return int(text)
+        return bytes_of(file)
     except (OSError, ValueError):
         return 0

@@ -79,12 +79,6 @@ def _largest(instance: tuple[str, int]) -> tuple[int, str]:
     return -ways, name
 
 
-def cores_of(workload: Workload, content: Content) -> int:
-    """That are given away on a socket."""
-    by_name = {slo.name: slo.profile.cores for slo in workload.slos}
-    return sum(by_name[name] for name, _ in content)
-
-
 def costs(workload: Workload, placement: Placement) -> list[str]:
     """What memory bandwidth costs each function, and what there is too little of, in sentences."""
     told: list[str] = []

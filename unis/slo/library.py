@@ -54,11 +54,6 @@ PERCENT_BY_MEMORY: Mapping[str, Mapping[float, float]] = {
     "snort": {0: 100.0, 33: 97.7, 65: 92.5, 91: 83.0},
     "suricata": {0: 100.0, 65: 97.5, 91: 94.4},
 }
-# How fast memory is accessed, %, by the part of its bandwidth in use, %: Fig. 3, a straight line up
-# to 90 %. A function that did nothing but wait for memory would pass so much.
-PERCENT_OF_MEMORY_SPEED: Mapping[float, float] = {
-    0: 100.0, 20: 92.5, 40: 86.0, 60: 80.0, 80: 73.5, 90: 67.0,
-}  # fmt: skip
 
 
 def _profile(name: str) -> Profile:
