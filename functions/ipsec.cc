@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint32_t kMostSynthetic = 1u << 20;
 constexpr std::uint32_t kLeastMtu = 68;  // RFC 791
-constexpr std::uint32_t kTotalLengthAt = 2;
 
 std::uint64_t NanosecondsNow() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -125,8 +124,8 @@ Ipsec::Order Ipsec::Decide(rte_mbuf* packet) const {
   if (found == kToDiscard) return {kDiscard};
   if (found == kToBypass) return {kBypass};
   if (found == PrefixMap::kNone) return {otherwise_ == Bypassed::kBypass ? kBypass : kDiscard};
-  const std::uint32_t inner = LoadBe16(frame + headers.l3 + kTotalLengthAt);
-  if (headers.l3 + inner > packet->pkt_len) return {kMalformed};
+  if (IsCut(packet, headers)) return {kMalformed};
+  const std::uint32_t inner = Ipv4Length(frame, headers);
   const std::uint32_t outer =
       OutboundAssociation::kHeadBytes + inner + OutboundAssociation::TailBytes(inner);
   if (packet->nb_segs > 1 || outer > mtu_) return {kTooBig};

@@ -16,10 +16,8 @@
 namespace unis::functions {
 namespace {
 
-constexpr std::uint8_t kOuterTtl = 64, kIpInIp = 4, kEspProtocol = 50;
-constexpr std::uint32_t kIpv4FragmentAt = 6;
+constexpr std::uint8_t kOuterTtl = 64, kIpInIp = 4;
 constexpr std::uint16_t kDontFragment = 0x4000;
-constexpr std::uint32_t kEspHeader = 8, kVector = 8, kTagBytes = 16;
 constexpr std::uint32_t kAad = 8, kAadExtended = 12;  // bytes: SPI and sequence number
 constexpr std::size_t kLongestL2 = kEtherHeader + kMaxVlanTags * kVlanTag;
 
@@ -45,7 +43,7 @@ std::array<std::uint8_t, kIpv4MinHeader> OuterHeader(const AssociationConfig& co
   std::array<std::uint8_t, kIpv4MinHeader> header{};
   header[0] = 0x45;
   header[kIpv4TtlAt] = kOuterTtl;
-  header[9] = kEspProtocol;
+  header[kIpv4ProtocolAt] = kEsp;
   StoreBe32(&header[kIpv4SourceAt], config.from);
   StoreBe32(&header[kIpv4DestinationAt], config.to);
   return header;

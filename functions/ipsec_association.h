@@ -12,11 +12,14 @@
 #include <cstdlib>
 #include <memory>
 
+#include "functions/common/headers.h"
 #include "functions/common/result.h"
 #include "functions/ipsec_cipher.h"
 #include "functions/ipsec_policy.h"
 
 namespace unis::functions {
+
+inline constexpr std::uint32_t kEspHeader = 8, kVector = 8;  // bytes; RFC 4303 and 4106
 
 class OutboundAssociation {
  public:
@@ -26,10 +29,10 @@ class OutboundAssociation {
     kExhausted,  // its sequence numbers: a new key is due
   };
   // In front of the packet: the outer IPv4 header, ESP's and the initialisation vector.
-  static constexpr std::uint32_t kHeadBytes = 20 + 8 + 8;
+  static constexpr std::uint32_t kHeadBytes = kIpv4MinHeader + kEspHeader + kVector;
   // Bytes that a packet of `inner` bytes gets behind it: padding, its length, next header, tag.
   static constexpr std::uint32_t TailBytes(std::uint32_t inner) {
-    return (4 - (inner + 2) % 4) % 4 + 2 + 16;
+    return (4 - (inner + 2) % 4) % 4 + 2 + kTagBytes;
   }
 
   // `first_nonce`: initialisation vectors count from there, apart from the sequence numbers. They

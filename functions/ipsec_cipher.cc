@@ -5,7 +5,6 @@
 namespace unis::functions {
 namespace {
 
-constexpr std::uint64_t kTag = 16;  // bytes
 constexpr std::uint32_t kAes128 = 16;
 
 }  // namespace
@@ -34,7 +33,7 @@ void GcmCipher::Expand(const AssociationKey& from, GcmKey& to) const {
 void GcmCipher::Encrypt(const GcmKey& key, const GcmMessage& message) {
   const auto encrypt = key.length == kAes128 ? manager_->gcm128_enc : manager_->gcm256_enc;
   encrypt(&key.data, &context_, message.data, message.data, message.length, message.nonce,
-          message.aad, message.aad_length, message.tag, kTag);
+          message.aad, message.aad_length, message.tag, kTagBytes);
 }
 
 }  // namespace unis::functions

@@ -25,6 +25,8 @@ struct GcmKey {
   std::uint32_t length;           // bytes of AES: 16 or 32
 };
 
+inline constexpr std::uint32_t kTagBytes = 16;
+
 // One message, encrypted where it lies.
 struct GcmMessage {
   std::uint8_t* data;
@@ -32,7 +34,7 @@ struct GcmMessage {
   const std::uint8_t* nonce;  // 12 bytes
   const std::uint8_t* aad;    // authenticated and not encrypted
   std::uint64_t aad_length;
-  std::uint8_t* tag;  // 16 bytes are written there
+  std::uint8_t* tag;  // kTagBytes are written there
 };
 
 class GcmCipher {

@@ -10,15 +10,7 @@
 namespace unis::functions {
 namespace {
 
-constexpr std::uint8_t kEsp = 50, kAh = 51;
-constexpr std::uint32_t kIpv4LengthAt = 2, kIpv4ProtocolAt = 9;
 constexpr std::size_t kLongestPayload = 65535;  // bytes
-
-// The frame ends before the packet: what is cut off cannot be put back.
-bool IsCut(const rte_mbuf* packet, const Headers& headers) {
-  const std::uint8_t* const frame = rte_pktmbuf_mtod(packet, const std::uint8_t*);
-  return headers.l3 + std::uint32_t{LoadBe16(frame + headers.l3 + kIpv4LengthAt)} > packet->pkt_len;
-}
 
 }  // namespace
 

@@ -18,14 +18,15 @@ inline constexpr std::uint16_t kEtherQinQ = 0x88a8;  // IEEE 802.1ad
 inline constexpr std::uint32_t kEtherHeader = 14;    // bytes, as are the others
 inline constexpr std::uint32_t kVlanTag = 4;
 inline constexpr std::uint32_t kIpv4MinHeader = 20;
-inline constexpr std::uint32_t kIpv4TtlAt = 8, kIpv4ChecksumAt = 10, kIpv4SourceAt = 12,
+inline constexpr std::uint32_t kIpv4LengthAt = 2, kIpv4FragmentAt = 6, kIpv4TtlAt = 8,
+                               kIpv4ProtocolAt = 9, kIpv4ChecksumAt = 10, kIpv4SourceAt = 12,
                                kIpv4DestinationAt = 16;
 inline constexpr std::uint32_t kIpv6Header = 40;
 inline constexpr int kMaxVlanTags = 2;
 inline constexpr int kMaxIpv6Extensions = 8;  // a chain of any length would let a packet stall us
 
-inline constexpr std::uint8_t kIcmp = 1, kTcp = 6, kUdp = 17, kDccp = 33, kIcmp6 = 58, kSctp = 132,
-                              kUdpLite = 136;
+inline constexpr std::uint8_t kIcmp = 1, kTcp = 6, kUdp = 17, kDccp = 33, kEsp = 50, kAh = 51,
+                              kIcmp6 = 58, kSctp = 132, kUdpLite = 136;
 
 enum class Network : std::uint8_t {
   kOther,      // neither IPv4 nor IPv6
@@ -64,13 +65,13 @@ inline void ParseIpv4(const std::uint8_t* frame, std::uint32_t length, Headers& 
   const std::uint32_t l3 = headers.l3;
   if (length < l3 + kIpv4MinHeader) return;
   const std::uint32_t header = (frame[l3] & 0xfu) * 4;
-  const std::uint32_t total = LoadBe16(frame + l3 + 2);
+  const std::uint32_t total = LoadBe16(frame + l3 + kIpv4LengthAt);
   if (frame[l3] >> 4 != 4 || header < kIpv4MinHeader || total < header || length < l3 + header) {
     return;
   }
   headers.network = Network::kIpv4;
-  headers.protocol = frame[l3 + 9];
-  const std::uint16_t fragment = LoadBe16(frame + l3 + 6);
+  headers.protocol = frame[l3 + kIpv4ProtocolAt];
+  const std::uint16_t fragment = LoadBe16(frame + l3 + kIpv4FragmentAt);
   headers.fragment = (fragment & 0x3fff) != 0;  // more fragments, or an offset
   headers.later_fragment = (fragment & 0x1fff) != 0;
   headers.l4 = static_cast<std::uint16_t>(l3 + header);
@@ -106,6 +107,17 @@ inline Headers ParseHeaders(const std::uint8_t* frame, std::uint32_t length) {
 // 128 bytes there.
 inline Headers ParseHeaders(const rte_mbuf* packet) {
   return ParseHeaders(rte_pktmbuf_mtod(packet, const std::uint8_t*), packet->data_len);
+}
+
+// Bytes of an IPv4 packet, as its header says.
+inline std::uint32_t Ipv4Length(const std::uint8_t* frame, const Headers& headers) {
+  return LoadBe16(frame + headers.l3 + kIpv4LengthAt);
+}
+
+// The frame ends before the IPv4 packet in it: what is cut off cannot be put back.
+inline bool IsCut(const rte_mbuf* packet, const Headers& headers) {
+  const std::uint8_t* const frame = rte_pktmbuf_mtod(packet, const std::uint8_t*);
+  return headers.l3 + Ipv4Length(frame, headers) > packet->pkt_len;
 }
 
 inline std::uint8_t* Frame(rte_mbuf* packet) { return rte_pktmbuf_mtod(packet, std::uint8_t*); }
