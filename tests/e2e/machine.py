@@ -45,6 +45,7 @@ class Machine:
         self.directory = directory
         self.name = f"test{os.getpid()}"
         self._throttle = _THROTTLE.read_text()
+        self._before = leaves()  # those of runs that were killed before, or that go on
 
     def unis(self, *words: str, code: int = 0) -> str:
         """The output of a command that must end with `code`."""
@@ -158,7 +159,7 @@ class Machine:
         folder = run_directory(self.name).path
         left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *folder.glob("*.sock")]
         left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
-        left += leaves()
+        left += [leaf for leaf in leaves() if leaf not in self._before]
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
         left += ports_directory().glob(self.name)
         left += kernel_settings.ledger().glob("*")

@@ -25,6 +25,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.calls = folder / "calls"
+        self._before = leaves()  # those of runs that were killed before, or that go on
         self.environment = {
             **os.environ,
             "UNIS_BUILD": str(folder / "build"),
@@ -97,9 +98,10 @@ class Place:
         return found
 
     def left(self) -> list[str]:
-        """Processes and cgroups of any run here, and what its programs load."""
+        """Processes of runs here, cgroups that came since, and what programs load."""
         copies = (self.folder / "run" / "ports").glob("*")
-        return [*self.processes().values(), *map(str, copies), *map(str, leaves())]
+        ours = (str(leaf) for leaf in leaves() if leaf not in self._before)
+        return [*self.processes().values(), *map(str, copies), *ours]
 
     def clear(self) -> None:
         """Ends what a test that failed has left: other tests look for cgroups too."""
