@@ -1,6 +1,7 @@
 #include "engine/run/measurement.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/contract/to_proto.h"
 #include "engine/run/account.h"
@@ -26,6 +27,25 @@ void FillGrown(const Counters& begin, const Counters& end, Map& grown) {
     const auto before = begin.find(name);
     if (before != begin.end()) grown[name] = Grown(before->second, count);
   }
+}
+
+// Each chain that was there at both moments, and the latency of all that are.
+void FillChains(const Snapshot& begin, const Snapshot& end, v1::MeasureReply& reply) {
+  LatencyHistogram all;
+  for (const auto& [name, now] : end.chains) {
+    LatencyHistogram latency = now.latency;
+    const auto before = begin.chains.find(name);
+    if (before != begin.chains.end()) {
+      latency.Subtract(before->second.latency);
+      v1::ChainWindow& chain = *reply.add_chains();
+      chain.set_name(name);
+      chain.set_offered(Grown(before->second.offered, now.offered));
+      chain.set_delivered(Grown(before->second.delivered, now.delivered));
+      *chain.mutable_latency() = ToProto(latency);
+    }
+    all.Merge(latency);
+  }
+  *reply.mutable_latency() = ToProto(all);
 }
 
 // Of the functions' CPUs and of the platform's.
@@ -58,11 +78,13 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
   }
   snapshot.turns = counts.switched_in;
   snapshot.switches = counts.Switches();
-  snapshot.latency = deployment.Latencies();
+  std::vector<LatencyHistogram> latencies = deployment.Latencies();
   snapshot.account = TakeAccount(deployment);
-  for (const auto& chain : deployment.chains()) {
-    snapshot.delivered[chain->name()] = chain->delivered.value();
-    snapshot.delivered_bytes += chain->delivered_bytes.value();
+  for (std::size_t i = 0; i < deployment.chains().size(); ++i) {
+    const Chain& chain = *deployment.chains()[i];
+    snapshot.chains[chain.name()] = {chain.offered.value(), chain.delivered.value(),
+                                     std::move(latencies[i])};
+    snapshot.delivered_bytes += chain.delivered_bytes.value();
   }
   snapshot.time = timer.Now();
   return snapshot;
@@ -76,16 +98,10 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
   reply.set_delivered_bytes(Grown(begin.delivered_bytes, end.delivered_bytes));
   reply.set_dropped(Grown(DroppedOf(begin.account), DroppedOf(end.account)));
   reply.set_switches(Grown(begin.switches, end.switches));
-  LatencyHistogram latency;
-  for (std::size_t i = 0; i < end.latency.size(); ++i) {
-    latency.Merge(end.latency[i]);
-    if (i < begin.latency.size()) latency.Subtract(begin.latency[i]);
-  }
-  *reply.mutable_latency() = ToProto(latency);
+  FillChains(begin, end, reply);
   FillGrown(begin.cpu_ns, end.cpu_ns, *reply.mutable_function_cpu_ns());
   FillGrown(begin.context_switches, end.context_switches,
             *reply.mutable_function_context_switches());
-  FillGrown(begin.delivered, end.delivered, *reply.mutable_chain_delivered());
   FillGrown(begin.turns, end.turns, *reply.mutable_function_turns());
   FillGrown(begin.packets, end.packets, *reply.mutable_function_packets());
   FillGrown(begin.stolen, end.stolen, *reply.mutable_stolen_ns());

@@ -24,8 +24,12 @@ struct Snapshot {
   v1::Account account;
   std::uint64_t delivered_bytes = 0;
   std::uint64_t switches = 0;
-  std::vector<LatencyHistogram> latency;                                          // per chain
-  std::map<std::string, std::uint64_t> delivered;                                 // by chain
+  struct OfChain {
+    std::uint64_t offered = 0;
+    std::uint64_t delivered = 0;
+    LatencyHistogram latency;
+  };
+  std::map<std::string, OfChain> chains;
   std::map<std::string, std::uint64_t> cpu_ns, turns, packets, context_switches;  // by function
   StolenNs stolen;
 };

@@ -1,4 +1,6 @@
 // Measurements that have a rate of their own.
+#include <numeric>
+
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -53,9 +55,20 @@ TEST_F(MeasureTest, AWindowTellsOfEachChainAndFunction) {
   const auto window = run_->Measure(At(0));
   ASSERT_TRUE(window.ok()) << window.status();
   // It goes on while it is read.
-  EXPECT_NEAR(static_cast<double>(window->chain_delivered().at("chain")),
-              static_cast<double>(window->delivered()),
-              0.1 * static_cast<double>(window->delivered()));
+  const auto near = [](std::uint64_t count, std::uint64_t all) {
+    EXPECT_NEAR(static_cast<double>(count), static_cast<double>(all),
+                0.1 * static_cast<double>(all));
+  };
+  const auto timed = [](const v1::LatencyHistogram& latency) {
+    return std::accumulate(latency.count().begin(), latency.count().end(), std::uint64_t{0});
+  };
+  ASSERT_EQ(window->chains_size(), 1);
+  const v1::ChainWindow& chain = window->chains(0);
+  EXPECT_EQ(chain.name(), "chain");
+  near(chain.delivered(), window->delivered());
+  near(chain.offered(), window->offered());
+  near(timed(chain.latency()), window->delivered());
+  EXPECT_EQ(chain.latency().DebugString(), window->latency().DebugString()) << "of one chain";
   for (const std::string name : {"a", "b"}) {
     EXPECT_GT(window->function_turns().at(name), 1U) << name;
     EXPECT_GT(window->function_packets().at(name), window->delivered() / 2) << name;

@@ -85,3 +85,20 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert 1_000 < costs["kernel_switch_ns"] < costs["switch_ns"] < 100_000
     assert 0.3 < costs["chain_factor"] < 5
     assert "calibrated on" in machine.unis(*simulate)
+
+
+def test_promises(machine: Machine, tmp_path: Path) -> None:
+    """Where others have the CPUs it is not told whether they hold; a core promised twice is."""
+    machine.unis(
+        "bench", "promises", "--blocks", "1", "--windows", "3", "--window", "0.05",
+        "-o", str(tmp_path),
+    )  # fmt: skip
+    result = json.loads((tmp_path / "results.json").read_text())
+    (block,) = result["blocks"]
+    assert result["kept"] is (True if block["counts"] else None)
+    assert block["load"] == pytest.approx(0.7)
+    assert [of["chain"] for of in block["promises"]] == ["of-macswap1", "of-macswap2"]
+    for of, profile, part in zip(block["promises"], block["profiles"], (0.3, 0.4), strict=True):
+        assert of["promised_mpps"] == pytest.approx(part * profile["solo_mpps"])
+        assert of["promised_p95_us"] == 100 >= of["least_p95_us"]
+        assert of["offered_mpps"]["median"] == pytest.approx(of["promised_mpps"], rel=0.1)

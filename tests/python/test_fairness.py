@@ -19,7 +19,10 @@ def chains(*delivered: tuple[int, int]) -> Rounds:
             "handover": pb.MeasureReply(
                 delivered=first + second,
                 window_ns=1_000_000,
-                chain_delivered={"chain2": second, "chain1": first},
+                chains=[
+                    pb.ChainWindow(name="chain2", delivered=second),
+                    pb.ChainWindow(name="chain1", delivered=first),
+                ],
             )
         }
         for first, second in delivered

@@ -11,7 +11,16 @@ from typer.testing import CliRunner
 from unis.bench import promises
 from unis.bench.mixed import write_mixed
 from unis.bench.promised import OfChain, Window, calm, p95s
-from unis.bench.promises import Block, FunctionProfile, Result, Settings, kept, planned, result
+from unis.bench.promises import (
+    Block,
+    FunctionProfile,
+    Result,
+    Settings,
+    kept,
+    least_us,
+    planned,
+    result,
+)  # fmt: skip
 from unis.cli.app import app
 from unis.errors import UnisError
 from unis.plan.machine import Machine
@@ -20,7 +29,7 @@ from unis.slo.cores import added_by_part
 from unis.slo.profile import Profile, Slo
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
-SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 1, 4, 0.1)
+SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 0.1)
 FAST = FunctionProfile(
     name="fast", solo_mpps=3.0, p95_us_by_load={0.1: 2.0, 0.5: 1.9, 0.8: 4.0, 0.9: 8.0},
     disturbed=0,
@@ -32,48 +41,60 @@ SLOW = FunctionProfile(
 SLO = Slo("fast", Profile("fast", 3.0, (1.0,), ((0.1, 2.0), (0.9, 8.0))), 0.9, 10.0)
 
 
-def seen(mpps: float, p95_us: float | None, disturbed: float = 0.0, offered: float = 0.9) -> Window:
-    return Window({"of-fast": OfChain(mpps, offered, p95_us)}, disturbed)
+def seen(
+    mpps: float, p95_us: float | None, disturbance: float = 0.0, offered: float = 0.9
+) -> Window:
+    return Window({"of-fast": OfChain(mpps, offered, p95_us)}, disturbance)
 
 
-def test_the_least_latencies_that_one_core_keeps_are_promised() -> None:
-    workload, placement = planned((FAST, SLOW), (0.3, 0.4), 1.0)
+def test_both_promises_are_placed_on_one_core() -> None:
+    workload, placement = planned((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
     ((core,),) = [machine.cores for machine in placement.machines]
     assert core.load == pytest.approx(0.7)
-    late = dict(zip((part.slo for part in core.parts), added_by_part(core.parts, 1.0), strict=True))
-    for slo in workload.slos:
-        least = slo.profile.latency_us[0][1] + late[slo.name]
-        assert slo.p95_us == pytest.approx(least, rel=0.051)
+    assert [slo.p95_us for slo in workload.slos] == [100.0, 100.0]
+    assert [slo.mpps for slo in workload.slos] == pytest.approx([0.9, 0.48])
     # A latency that falls by chance is none that the planner could read a load off.
     assert workload.slos[0].profile.latency_us[1] == (0.5, 2.0)
-    slower, _ = planned((FAST, SLOW), (0.3, 0.4), 2.0)
-    assert all(
-        one.p95_us > other.p95_us for one, other in zip(slower.slos, workload.slos, strict=True)
-    )
+
+
+def test_the_least_latencies_are_those_that_would_be_promised_just_so() -> None:
+    _, placement = planned((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
+    parts = placement.machines[0].cores[0].parts
+    late = dict(zip((part.slo for part in parts), added_by_part(parts, 1.0), strict=True))
+    least = least_us((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
+    for of, us in zip((FAST, SLOW), least, strict=True):
+        assert us == pytest.approx(of.p95_us_by_load[0.1] + late[of.name], rel=0.051)
+    planned((FAST, SLOW), (0.3, 0.4), max(least), 1.0)
+    with pytest.raises(UnisError, match="cannot be promised at 30% and 40%"):
+        planned((FAST, SLOW), (0.3, 0.4), 0.9 * min(least), 1.0)
+    slower = least_us((FAST, SLOW), (0.3, 0.4), 100.0, 2.0)
+    assert all(one > other for one, other in zip(slower, least, strict=True))
+    # It is never said to be more than what is promised.
+    assert least_us((FAST, SLOW), (0.3, 0.4), max(least) / 1.01, 1.0)[1] <= max(least) / 1.01
 
 
 def test_more_than_a_core_is_not_planned() -> None:
     with pytest.raises(UnisError, match="60% and 45% are more than a core"):
-        planned((FAST, SLOW), (0.6, 0.45), 1.0)
-    with pytest.raises(UnisError, match="no latency can be promised at 60% and 39%"):
-        planned((FAST, SLOW), (0.6, 0.39), 1.0)
+        planned((FAST, SLOW), (0.6, 0.45), 100.0, 1.0)
+    with pytest.raises(UnisError, match="100 µs cannot be promised at 60% and 39%"):
+        planned((FAST, SLOW), (0.6, 0.39), 100.0, 1.0)
 
 
 def test_a_promise_holds_by_the_median_of_its_windows() -> None:
-    found = kept(SLO, 0.3, [seen(0.9, 9.0), seen(0.89, 9.5), seen(0.9, 30.0)])
+    found = kept(SLO, 0.3, 9.2, [seen(0.9, 9.0), seen(0.89, 9.5), seen(0.9, 30.0)])
     assert found.kept
     assert (found.windows, found.windows_kept) == (3, 2)
     assert found.p95_ratio == pytest.approx(0.95)
-    assert not kept(SLO, 0.3, [seen(0.9, 9.0), seen(0.9, 10.1), seen(0.9, 30.0)]).kept
-    short = kept(SLO, 0.3, [seen(0.87, 9.0)])
+    assert not kept(SLO, 0.3, 9.2, [seen(0.9, 9.0), seen(0.9, 10.1), seen(0.9, 30.0)]).kept
+    short = kept(SLO, 0.3, 9.2, [seen(0.87, 9.0)])
     assert (short.kept, short.windows_kept) == (False, 0)
     # What did not come in a window could not be passed; what came beyond the promise need not be.
-    assert kept(SLO, 0.3, [seen(0.8, 9.0, offered=0.81)]).kept
-    assert kept(SLO, 0.3, [seen(0.9, 9.0, offered=1.1)]).kept
+    assert kept(SLO, 0.3, 9.2, [seen(0.8, 9.0, offered=0.81)]).kept
+    assert kept(SLO, 0.3, 9.2, [seen(0.9, 9.0, offered=1.1)]).kept
 
 
 def test_windows_that_others_disturbed_do_not_count_while_there_are_others() -> None:
-    good, bad = seen(0.9, 9.0), seen(0.5, 4000.0, disturbed=0.3)
+    good, bad = seen(0.9, 9.0), seen(0.5, 4000.0, disturbance=1.1)
     assert calm([good, bad, good, bad]) == [good, good]
     assert calm([good, bad, bad]) == [good, bad, bad]
     assert p95s([good, bad], "of-fast") == [9.0, 4000.0]
@@ -82,7 +103,7 @@ def test_windows_that_others_disturbed_do_not_count_while_there_are_others() -> 
 
 
 def block(*, counts: bool, holds: bool) -> Block:
-    of = kept(SLO, 0.3, [seen(0.9, 8.0 if holds else 12.0)])
+    of = kept(SLO, 0.3, 9.2, [seen(0.9, 8.0 if holds else 12.0)])
     return Block(
         profiles=[FAST, SLOW], yield_us=1.0, load=0.7, promises=[of, of], windows=4,
         disturbed=0 if counts else 4, counts=counts, kept=holds,
@@ -97,6 +118,8 @@ def test_blocks_that_do_not_count_decide_nothing() -> None:
         for blocks in ([yes, disturbed], [yes, no], [disturbed, disturbed])
     ]
     assert [of.kept for of in said] == [True, False, None]
+    assert "held for 2 of 2" in said[0].tightness
+    assert "held for 2 of 4" in said[1].tightness
     assert said[0].verdict.startswith("Both promises hold: p95 at most 80%")
     assert "do not hold: p95 at most 120%" in said[1].verdict
     assert "Too disturbed to tell" in said[2].verdict

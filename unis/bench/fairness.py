@@ -100,10 +100,7 @@ def measure(settings: Settings, machine: Machine, report: Callable[[str], None])
 
 def two_chains(arm: Arm, rounds: Rounds) -> TwoChains:
     """What the windows of an arm say of two chains."""
-    first, second = (
-        [window.chain_delivered[name] for window in _windows(rounds, arm)]
-        for name in sorted(rounds[0][str(arm)].chain_delivered)
-    )
+    first, second = zip(*map(_delivered, _windows(rounds, arm)), strict=True)
     return TwoChains(
         policy=arm.policy,
         controller=arm.controller,
@@ -115,6 +112,12 @@ def two_chains(arm: Arm, rounds: Rounds) -> TwoChains:
         windows=len(first),
         disturbed=Disturbance.of(_windows(rounds, arm)),
     )
+
+
+def _delivered(window: pb.MeasureReply) -> tuple[int, int]:
+    """Of the two chains, in the order of their names."""
+    first, second = sorted(window.chains, key=lambda chain: chain.name)
+    return first.delivered, second.delivered
 
 
 def many_functions(arm: Arm, rounds: Rounds, trace: pb.TraceReply) -> ManyFunctions:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from unis.engine.histogram import Latency
 from unis.errors import UnisError
 from unis.measure import waiting
-from unis.measure.disturbance import NOTICED, Disturbance
+from unis.measure.disturbance import Disturbance
 from unis.measure.windows import SETTLE_SECONDS, Arm, Span, measure
+from unis.profile.windows import disturbance
 from unis.runtime.run import Run
-from unis.v1 import common_pb2 as common
-from unis.v1 import engine_pb2 as pb
 
 
 @dataclass(frozen=True)
@@ -29,43 +28,36 @@ class OfChain:
 
 @dataclass(frozen=True)
 class Window:
-    """What came of each chain, by name, at the rate of the run; the settling is in it too."""
+    """What came of each chain, by name, at the rate of the run."""
 
     chains: dict[str, OfChain]
-    disturbed: float  # share of it, by others on the engine's CPU or by a hypervisor
+    disturbance: (
+        float  # by others on the engine's CPU or by a hypervisor; 1 is the most that counts
+    )
 
     @property
     def counts(self) -> bool:
-        """Hardly disturbed."""
-        return self.disturbed <= NOTICED
+        """Hardly disturbed, as windows behind a profile are."""
+        return self.disturbance <= 1
 
 
 def window(run: Run, arm: Arm, seconds: float) -> Window:
     """One of the run as it is."""
     run.check()
-    pid = run.unisd.process.pid if run.unisd else 0
-    ran, before = waiting.times(pid), run.client.stats(latency=True)
-    reply = measure(run.client, arm, Span(SETTLE_SECONDS, seconds), run.plan.controller)
-    after = run.client.stats(latency=True)
-    waited = waiting.waited(ran, waiting.times(pid))
-    pairs = zip(before.chains, after.chains, strict=True)
-    whole = after.time_ns - before.time_ns
-    return Window(
-        {new.name: _between(old, new, whole) for old, new in pairs},
-        max(waited, Disturbance.of([reply]).worst),
+    reply, waited = waiting.during(
+        run.unisd.process.pid if run.unisd else 0,
+        lambda: measure(run.client, arm, Span(SETTLE_SECONDS, seconds), run.plan.controller),
     )
-
-
-def _between(old: pb.ChainStats, new: pb.ChainStats, ns: int) -> OfChain:
-    counts = dict(zip(new.latency.value_ns, new.latency.count, strict=True))
-    for value, count in zip(old.latency.value_ns, old.latency.count, strict=True):
-        counts[value] -= count
-    left = {value: count for value, count in counts.items() if count}
-    latency = common.LatencyHistogram(value_ns=left.keys(), count=left.values())
-    return OfChain(
-        (new.delivered - old.delivered) / ns * 1e3,
-        (new.offered - old.offered) / ns * 1e3,
-        Latency([latency]).percentile_us(95),
+    return Window(
+        {
+            chain.name: OfChain(
+                chain.delivered / reply.window_ns * 1e3,
+                chain.offered / reply.window_ns * 1e3,
+                Latency([chain.latency]).percentile_us(95),
+            )
+            for chain in reply.chains
+        },
+        disturbance(waited, Disturbance.of([reply]).stolen),
     )
 
 

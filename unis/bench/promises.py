@@ -1,9 +1,10 @@
 """`unis bench promises`: two promises planned onto one core, and measured there.
 
 In each block two functions are profiled, each alone on the core: what it passes, and how late it is
-by load. The planner says the least latency that it would promise both on one core, at parts of what
-each passes alone. Then both are brought up there, each in a chain of its own with packets that come
-at random at the rate that was promised, and are held against it.
+by load. The planner places two promises, of parts of what each passes alone, on that one core, or
+refuses them; it is asked too for the least latency that it would have promised. Then both are
+brought up there, each in a chain of its own with packets that come at random at the rate that was
+promised, and are held against it.
 
 The cache is shared as it comes: two functions that need little of it need no classes of service.
 """
@@ -44,7 +45,7 @@ from unis.slo.verify_shared import shared_problems
 
 _ARM = Arm("unis", "handover")
 _LOADS = (0.1, 0.5, 0.8, 0.9)  # of what a function passes alone
-_ROUNDS = 3  # of a profile
+_ROUNDS = 5  # of a profile
 _FIRST_PORT = 5001
 _SWITCH_ROUNDS = 2000
 _STEPS, _STEP = 60, 1.05  # longer latencies that are tried, where the least is not promised
@@ -59,7 +60,7 @@ class FunctionProfile(BaseModel):
 
     name: str
     solo_mpps: float
-    p95_us_by_load: dict[float, float]  # as measured
+    p95_us_by_load: dict[float, float]  # the upper end of what was measured at each load
     disturbed: float  # share of the windows that count
 
 
@@ -70,6 +71,7 @@ class Kept(BaseModel):
     part: float  # of what the function passes alone
     promised_mpps: float
     promised_p95_us: float
+    least_p95_us: float  # that the planner would have promised
     mpps: Quartiles
     offered_mpps: Quartiles
     p95_us: Quartiles
@@ -100,6 +102,7 @@ class Result(BaseModel):
     machine: MachineSummary
     costs: tuple[str, str]  # of macswap, cycles a packet
     parts: tuple[float, float]
+    p95_us: float  # promised to both
     blocks: list[Block]
     left_out: int  # blocks in which the distance of the CPUs changed
     kept: bool | None  # in all blocks that count; None: none counts
@@ -115,6 +118,13 @@ class Result(BaseModel):
         told = f"p95 at most {late:.0%} of what was promised, throughput at least {short:.1%}"
         return f"Both promises {'hold' if self.kept else 'do not hold'}: {told}."
 
+    @property
+    def tightness(self) -> str:
+        """How near the least latencies that the planner would have promised were, a sentence."""
+        of = [one for block in self.blocks if block.counts for one in block.promises]
+        held = sum(one.p95_us.median <= one.least_p95_us for one in of)
+        return f"The least latency that would have been promised held for {held} of {len(of)}."
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -122,6 +132,7 @@ class Settings:
 
     costs: tuple[str, str]  # of macswap
     parts: tuple[float, float]  # of what each passes alone
+    p95_us: float  # promised to both
     blocks: int
     windows: int  # of both together, by block
     window: float  # seconds
@@ -153,6 +164,7 @@ def result(blocks: list[Block], left_out: int, settings: Settings, machine: Mach
         machine=this_machine(len(machine.cpus)),
         costs=settings.costs,
         parts=settings.parts,
+        p95_us=settings.p95_us,
         blocks=blocks,
         left_out=left_out,
         kept=all(block.kept for block in counting) if counting else None,
@@ -170,10 +182,11 @@ def _block(settings: Settings, machine: Machine, report: Callable[[str], None]) 
         found[name] = brought_up(make, machine, options, report, look)
     profiles = [of for of, _ in found.values()]
     yield_us = statistics.median(us for _, us in found.values())
-    workload, placement = planned(profiles, settings.parts, yield_us)
+    workload, placement = planned(profiles, settings.parts, settings.p95_us, yield_us)
+    least = least_us(profiles, settings.parts, settings.p95_us, yield_us)
     promised = {slo.name: slo for slo in workload.slos}
-    told = ", ".join(f"{of.name} {of.mpps:.3f} Mpps within {of.p95_us:.1f} µs"
-                     for of in promised.values())  # fmt: skip
+    told = ", ".join(f"{of.name} {of.mpps:.3f} Mpps within {of.p95_us:g} µs (least {us:.0f})"
+                     for of, us in zip(promised.values(), least, strict=True))  # fmt: skip
     report(f"both on one core: {told}")
     rates = {name: slo.mpps for name, slo in promised.items()}
     with tempfile.TemporaryDirectory(prefix="unis-promises-") as folder:
@@ -184,8 +197,8 @@ def _block(settings: Settings, machine: Machine, report: Callable[[str], None]) 
         )  # fmt: skip
     disturbed = sum(not of.counts for of in seen)
     promises = [
-        kept(promised[name], part, calm(seen))
-        for name, part in zip(functions, settings.parts, strict=True)
+        kept(promised[name], part, us, calm(seen))
+        for name, part, us in zip(functions, settings.parts, least, strict=True)
     ]
     return Block(
         profiles=profiles,
@@ -221,46 +234,68 @@ def _profiled(run: Run, name: str, seconds: float) -> tuple[FunctionProfile, flo
     return FunctionProfile(
         name=name,
         solo_mpps=solo.value,
-        p95_us_by_load={load: of.value for load, of in late.items()},
+        p95_us_by_load={load: of.value + of.spread for load, of in late.items()},
         disturbed=statistics.mean(of.disturbed for of in readings),
     ), yield_us
 
 
 def planned(
-    profiles: Sequence[FunctionProfile], parts: Sequence[float], yield_us: float
+    profiles: Sequence[FunctionProfile], parts: Sequence[float], p95_us: float, yield_us: float
 ) -> tuple[Workload, SharedPlacement]:
-    """Onto one core, each with the least latency that the planner promises there.
-
-    UnisError where it promises none.
-    """
-    server = Server("this machine", 1, cores=1, ways=len(profiles))
-    rates = [part * of.solo_mpps for of, part in zip(profiles, parts, strict=True)]
-    core = [
-        Part(of.name, 0, mpps, 1, part)
-        for of, mpps, part in zip(profiles, rates, parts, strict=True)
-    ]
-    curves = [_profile(of) for of in profiles]
-    added = added_by_part(core, yield_us)
+    """Onto one core, with that latency for each. UnisError where the planner refuses that."""
     if sum(parts) >= 1:
         raise UnisError(f"{_percent(parts)} are more than a core")
-    for step in range(_STEPS):
-        slos = tuple(
-            Slo(curve.name, curve, mpps, _STEP**step * (curve.latency_us[0][1] + us))
-            for curve, mpps, us in zip(curves, rates, added, strict=True)
+    found = _placed(profiles, parts, [p95_us] * len(parts), yield_us)
+    if found is None:
+        raise UnisError(
+            f"{p95_us:g} µs cannot be promised at {_percent(parts)} of what these functions pass "
+            "alone on this machine as it is now"
         )
-        workload = Workload("measured", slos, (server,))
-        try:
-            placement = shared(workload, yield_us)
-        except UnisError:  # they do not fit onto the one core
-            continue
-        if placement.refused:
-            continue
-        if wrong := [*shared_problems(workload, placement, yield_us)]:
-            raise UnisError("the plan does not hold: " + "; ".join(wrong), bad_input=False)
-        return workload, placement
-    raise UnisError(
-        f"no latency can be promised at {_percent(parts)} of what these functions pass alone"
+    return found
+
+
+def least_us(
+    profiles: Sequence[FunctionProfile], parts: Sequence[float], p95_us: float, yield_us: float
+) -> list[float]:
+    """For each the least latency, at the same distance from its own, that is promised to both.
+
+    `p95_us` is promised, and the most that is said.
+    """
+    core = [
+        Part(of.name, 0, part * of.solo_mpps, 1, part)
+        for of, part in zip(profiles, parts, strict=True)
+    ]
+    added = added_by_part(core, yield_us)
+    floor = [_profile(of).latency_us[0][1] + us for of, us in zip(profiles, added, strict=True)]
+    for step in range(_STEPS):
+        tried = [min(_STEP**step * us, p95_us) for us in floor]
+        if _placed(profiles, parts, tried, yield_us):
+            return tried
+    return [p95_us] * len(parts)
+
+
+def _placed(
+    profiles: Sequence[FunctionProfile],
+    parts: Sequence[float],
+    p95_us: Sequence[float],
+    yield_us: float,
+) -> tuple[Workload, SharedPlacement] | None:
+    """None: refused."""
+    server = Server("this machine", 1, cores=1, ways=len(profiles))
+    slos = tuple(
+        Slo(of.name, _profile(of), part * of.solo_mpps, us)
+        for of, part, us in zip(profiles, parts, p95_us, strict=True)
     )
+    workload = Workload("measured", slos, (server,))
+    try:
+        placement = shared(workload, yield_us)
+    except UnisError:  # they do not fit onto the one core
+        return None
+    if placement.refused:
+        return None
+    if wrong := [*shared_problems(workload, placement, yield_us)]:
+        raise UnisError("the plan does not hold: " + "; ".join(wrong), bad_input=False)
+    return workload, placement
 
 
 def _percent(parts: Sequence[float]) -> str:
@@ -274,8 +309,11 @@ def _profile(of: FunctionProfile) -> Profile:
     return Profile(of.name, of.solo_mpps, (1.0,), curve, "measured just before")
 
 
-def kept(slo: Slo, part: float, found: Sequence[Window]) -> Kept:
-    """What windows of its chain say of a promise, which is a part of what the function passes."""
+def kept(slo: Slo, part: float, least_p95_us: float, found: Sequence[Window]) -> Kept:
+    """What windows of its chain say of a promise, which is a part of what the function passes.
+
+    `least_p95_us`: that the planner would have promised.
+    """
     chain = _CHAIN.format(slo.name)
     late = p95s(found, chain)
     ratios = [
@@ -291,6 +329,7 @@ def kept(slo: Slo, part: float, found: Sequence[Window]) -> Kept:
         part=part,
         promised_mpps=slo.mpps,
         promised_p95_us=slo.p95_us,
+        least_p95_us=least_p95_us,
         mpps=Quartiles.of([window.chains[chain].mpps for window in found]),
         offered_mpps=Quartiles.of([window.chains[chain].offered_mpps for window in found]),
         p95_us=Quartiles.of(late),

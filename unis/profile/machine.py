@@ -45,10 +45,10 @@ class EngineLook:
 
     def _look(self, offered: Offered | None) -> Window:
         run, pid = self._run, self._run.unisd.process.pid if self._run.unisd else 0
-        before = waiting.times(pid)
         arm = Arm(run.plan.policy, offered=offered)
-        reply = measure(run.client, arm, self._span, run.plan.controller)
-        kept_off = waiting.waited(before, waiting.times(pid))
+        reply, kept_off = waiting.during(
+            pid, lambda: measure(run.client, arm, self._span, run.plan.controller)
+        )
         run.check()
         return Window(
             taken_mpps=reply.offered / reply.window_ns * 1e3,

@@ -23,6 +23,11 @@ _OFF = 0.02  # a load that turned out to be another, because the machine changed
 _PATIENCE = 3  # times as many windows, at most
 
 
+def disturbance(waited: float, stolen: float) -> float:
+    """Of a window, from the parts of its time: more than 1 is disturbed."""
+    return max(waited / _WAITED, stolen / _STOLEN)
+
+
 @dataclass(frozen=True)
 class Window:
     """What was seen for some tenths of a second."""
@@ -36,7 +41,7 @@ class Window:
     @property
     def disturbance(self) -> float:
         """More than 1 is disturbed."""
-        return max(self.waited / _WAITED, self.stolen / _STOLEN)
+        return disturbance(self.waited, self.stolen)
 
 
 class Look(Protocol):

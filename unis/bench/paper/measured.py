@@ -74,7 +74,7 @@ class Window(BaseModel):
             },
             cpu_share={name: ns / reply.window_ns for name, ns in reply.function_cpu_ns.items()},
             chain_mpps={
-                name: count / reply.window_ns * 1e3 for name, count in reply.chain_delivered.items()
+                chain.name: chain.delivered / reply.window_ns * 1e3 for chain in reply.chains
             },
             cache_misses=dict(cache_misses),
         )
