@@ -55,14 +55,14 @@ class RunPollersTest : public RunTest {
     sched_setaffinity(0, sizeof(last), &last);
   }
   void Tell(Word word) { ASSERT_EQ(write(words_[1], &word, 1), 1); }
-  // What unisd does all the time.
+  // What unisd does all the time. The other thread is nice: beside load it gets little of a CPU.
   bool EventuallyLooking(const std::function<bool()>& there) {
     return Eventually(
         [&] {
           run_->Look();
           return there();
         },
-        20s);
+        60s);
   }
   pid_t SpawnFirst() {
     rte_ring* from = rte_ring_lookup("chain.0");
