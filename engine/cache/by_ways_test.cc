@@ -174,8 +174,75 @@ TEST(NeighboursTest, OneAloneMissesAsWithSoManyWays) {
     const Neighbour alone{&recording, 1.0, (1u << ways) - 1};
     const auto played = PlayNeighbours({&alone, 1}, machine, 4000, 4000);
     EXPECT_EQ(played[0].packets, 4000u);
+    EXPECT_EQ(played[0].instructions, counts.instructions);
+    EXPECT_EQ(played[0].llc_references, counts.llc_references);
     EXPECT_EQ(played[0].misses, counts.misses[ways - 1]) << ways << " ways";
+    EXPECT_EQ(played[0].driver_misses, counts.driver_misses[ways - 1]) << ways << " ways";
+    EXPECT_EQ(played[0].occupancy, counts.occupancy[ways - 1]) << ways << " ways";
   }
+}
+
+// The device has ways besides those of the function, which occupies its own only. With 1024 buffers
+// these leak, and what the device wrote goes to memory.
+TEST(NeighboursTest, OneAloneWritesBackAsWithSoManyWays) {
+  for (const Line buffers : {16u, 1024u}) {
+    std::mt19937 dice(static_cast<std::uint32_t>(buffers));
+    RecordingWriter writer;
+    const std::uint64_t packets = 6000;
+    for (Line packet = 0; packet < packets; ++packet) {
+      writer.Arrival(kBuffers + packet % buffers * 37, 4, 1);
+      for (int i = 0; i < 4; ++i) {
+        const Line line = dice() % 1500;
+        dice() % 3 == 0 ? writer.Store(line) : writer.Load(line);
+      }
+      writer.BurstEnd(1, 100, 4);
+    }
+    // As in AgreesWithALastLevelOfEachNumberOfWays: a line thrown out counts when it is below all.
+    for (Line line = 0; line < 2 * kMachine.llc.sets * kMachine.llc.ways; ++line) {
+      writer.Load((1 << 20) + line);
+    }
+    writer.Arrival(kBuffers, 4, 1);
+    writer.BurstEnd(1, 1, 1);
+    const auto recording = Made(writer);
+    const ByWays counts = ProfileByWays(recording, kMachine, 0);
+    EXPECT_EQ(counts.device_spills > 0, buffers == 1024u);
+    for (std::uint32_t ways = 1; ways <= kMachine.llc.ways; ++ways) {
+      Machine machine = kMachine;
+      machine.llc.ways = ways + machine.io_ways;
+      const Neighbour alone{&recording, 1.0, (1u << ways) - 1};
+      const auto played = PlayNeighbours({&alone, 1}, machine, 0, packets + 1)[0];
+      EXPECT_EQ(played.misses, counts.misses[ways - 1]) << ways << " ways";
+      EXPECT_EQ(played.driver_misses, counts.driver_misses[ways - 1]) << ways << " ways";
+      EXPECT_EQ(played.written_back, counts.written_back[ways - 1] + counts.device_spills)
+          << ways << " ways, " << buffers << " buffers";
+      EXPECT_EQ(played.occupancy, counts.occupancy[ways - 1]) << ways << " ways";
+    }
+  }
+}
+
+// The one stores, slowly enough that its lines are dirty in the last level before they are pushed
+// out; the other only loads.
+TEST(NeighboursTest, SharedWaysAreOccupiedByWhoFillsThemAndTheOwnersLinesAreWrittenBack) {
+  RecordingWriter writer;
+  for (int packet = 0; packet < 8000; ++packet) {
+    writer.Arrival(kBuffers, 0, 0);
+    for (int i = 0; i < 4; ++i) writer.Store(static_cast<Line>(packet * 4 + i) % (5 * 128));
+    writer.BurstEnd(1, 100, 4);
+  }
+  const auto quiet = Made(writer);
+  std::mt19937 dice(1);
+  const auto loud = Packets(8000, 2, [&](int) { return Line{1 << 20} + dice() % (1 << 16); });
+  const Neighbour apart[] = {{&quiet, 1.0, 0x1f}, {&loud, 1.0, 0x20}};
+  const Neighbour shared[] = {{&quiet, 1.0, 0x3f}, {&loud, 1.0, 0x3f}};
+  const auto isolated = PlayNeighbours(apart, kMachine, 2000, 4000);
+  const auto mixed = PlayNeighbours(shared, kMachine, 2000, 4000);
+  EXPECT_EQ(isolated[0].written_back, 0u);
+  EXPECT_EQ(isolated[0].occupancy, 5u * 128);
+  EXPECT_EQ(isolated[1].occupancy, 1u * 128);
+  EXPECT_GT(mixed[0].written_back, 2 * mixed[0].packets);
+  EXPECT_LE(mixed[1].written_back, mixed[1].packets + 16);  // it stores into mbufs only
+  EXPECT_GT(mixed[1].occupancy, 128u);
+  EXPECT_EQ(mixed[0].occupancy + mixed[1].occupancy, 6u * 128);
 }
 
 TEST(NeighboursTest, TheDeviceMayWriteIntoAll64Ways) {

@@ -19,13 +19,14 @@ std::uint64_t HighestWays(std::uint32_t ways, std::uint32_t of) {
 
 class Player {
  public:
-  Player(const Neighbour& neighbour, const Machine& machine, Line offset, std::uint64_t warm_up)
+  Player(const Neighbour& neighbour, const Machine& machine, std::size_t number,
+         std::uint64_t warm_up)
       : neighbour_(neighbour),
         machine_(machine),
+        number_(number),
         core_(machine.l1, machine.l2),
         place_(neighbour.recording->begin()),
         again_(place_),
-        offset_(offset),
         warm_up_(std::min(warm_up, neighbour.recording->packets())) {}
 
   double due() const { return due_; }  // microseconds
@@ -45,6 +46,7 @@ class Player {
       const bool was_warm = warm();
       passed_ += event.packets;
       counts_.packets += event.packets;
+      counts_.instructions += event.instructions;
       due_ += static_cast<double>(event.packets) / neighbour_.mpps;
       if (!was_warm && warm() && !neighbour_.recording->AtEnd(place_)) again_ = place_;
       return;
@@ -55,7 +57,7 @@ class Player {
   enum class Found { kOwnCaches, kLastLevel, kNowhere };
 
   void Take(const Event& event, MaskedCache& llc) {
-    const Line line = event.line + offset_;
+    const Line line = event.line + number_ * kApart;
     if (event.kind != Event::Kind::kArrival) {
       const Found found = Access(line, event.kind == Event::Kind::kStore, llc);
       counts_.llc_references += found != Found::kOwnCaches;
@@ -69,23 +71,24 @@ class Player {
       if (io == 0) {
         llc.Invalidate(written);
       } else {
-        llc.Access(written, io);
+        llc.DeviceWrites(written, io, number_);
       }
     }
-    Access(line, true, llc);  // the port's
+    counts_.driver_misses += Access(line, true, llc) == Found::kNowhere;
   }
 
   Found Access(Line line, bool store, MaskedCache& llc) {
-    const auto level = core_.Access(line, store, [](Line) {});
+    const auto level =
+        core_.Access(line, store, [&](Line victim) { llc.WriteBack(victim, number_); });
     if (level != Core::Level::kBelow) return Found::kOwnCaches;
-    return llc.Access(line, neighbour_.mask) ? Found::kLastLevel : Found::kNowhere;
+    return llc.Access(line, neighbour_.mask, number_) ? Found::kLastLevel : Found::kNowhere;
   }
 
   const Neighbour& neighbour_;
   const Machine& machine_;
+  std::size_t number_;
   Core core_;
   Recording::Place place_, again_;
-  Line offset_;
   std::uint64_t warm_up_;
   double due_ = 0;
   std::uint64_t passed_ = 0;
@@ -97,10 +100,10 @@ class Player {
 std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbours,
                                             const Machine& machine, std::uint64_t warm_up,
                                             std::uint64_t packets) {
-  MaskedCache llc(machine.llc);
+  MaskedCache llc(machine.llc, neighbours.size());
   std::vector<Player> players;
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    players.emplace_back(neighbours[i], machine, i * kApart, warm_up);
+    players.emplace_back(neighbours[i], machine, i, warm_up);
   }
   const auto play_until = [&](auto&& done) {
     while (!std::ranges::all_of(players, done)) {
@@ -109,9 +112,15 @@ std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbour
   };
   play_until(&Player::warm);
   for (Player& player : players) player.Forget();
+  const auto before = llc.written_back();
   play_until([&](const Player& player) { return player.counts().packets >= packets; });
+  const auto occupancy = llc.Occupancy();
   std::vector<NeighbourCounts> counts;
-  for (const Player& player : players) counts.push_back(player.counts());
+  for (std::size_t i = 0; i < players.size(); ++i) {
+    counts.push_back(players[i].counts());
+    counts[i].written_back = llc.written_back()[i] - before[i];
+    counts[i].occupancy = occupancy[i];
+  }
   return counts;
 }
 

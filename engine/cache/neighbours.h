@@ -17,10 +17,15 @@ struct Neighbour {
   std::uint64_t mask;          // ways that it may fill
 };
 
+// As of ByWays, with the ways of the mask.
 struct NeighbourCounts {
   std::uint64_t packets = 0;
+  std::uint64_t instructions = 0;
   std::uint64_t llc_references = 0;
   std::uint64_t misses = 0;
+  std::uint64_t driver_misses = 0;
+  std::uint64_t written_back = 0;  // of its lines, whoever pushed them out; the device's among them
+  std::uint64_t occupancy = 0;     // lines that its core brought in, at the end
 };
 
 // Plays them side by side, burst by burst at their rates, until each has passed its first `warm_up`

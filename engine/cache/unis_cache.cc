@@ -30,7 +30,8 @@ touched while it worked on packets (recorded by unis-refs), and writes JSON.
 
   ways        one function: hits and misses with 1, 2, ... ways of the last-level cache for itself
   neighbours  several on cores of their own, at their rates, each filling the ways of its MASK
-              (hexadecimal; its highest ways are also the device's): misses of each
+              (hexadecimal; its highest ways are also the device's): misses of each, lines written
+              back (the device's too), and lines that its core has in the cache at the end
   latency     measured, not modelled: nanoseconds of a load that waits for the one before, in so many
               bytes
 
@@ -199,8 +200,12 @@ void Neighbours(const Options& options) {
   std::cout << "{\n  \"modelled\": true,\n  \"neighbours\": [";
   for (std::size_t i = 0; i < counts.size(); ++i) {
     std::cout << (i == 0 ? "\n" : ",\n") << "    {\"packets\": " << counts[i].packets
+              << ", \"instructions\": " << counts[i].instructions
               << ", \"llc_references\": " << counts[i].llc_references
-              << ", \"misses\": " << counts[i].misses << "}";
+              << ", \"misses\": " << counts[i].misses
+              << ", \"driver_misses\": " << counts[i].driver_misses
+              << ", \"written_back\": " << counts[i].written_back
+              << ", \"occupancy\": " << counts[i].occupancy << "}";
   }
   std::cout << "\n  ]\n}\n";
 }

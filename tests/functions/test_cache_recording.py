@@ -12,9 +12,10 @@ from tests.needs import need
 from unis.profile.cache_model import (
     CacheProfile,
     Neighbour,
+    PacketCost,
+    beside,
     cache_profile,
     measured_latency_ns,
-    misses_of_neighbours,
     share_by_ways,
 )
 from unis.profile.machine_caches import Caches, Level
@@ -68,12 +69,28 @@ def test_a_partition_isolates_and_a_shared_cache_does_not(recorded: dict[str, Re
         neighbours = [Neighbour(monitor, 1.0, mine)]
         if others is not None:
             neighbours += [Neighbour(monitor, 1.0, others)] * 2
-        return misses_of_neighbours(neighbours, CACHES, io_ways=2, packets=3000)[0]
+        return beside(neighbours, CACHES, io_ways=2, packets=3000)[0].misses
 
     alone = misses(0x01FF, None)
     # The port writes 1024 buffers' lines into the two highest ways, which are nobody's here.
     assert misses(0x01FF, 0x3E00) == pytest.approx(alone, abs=0.05)
     assert misses(0x3FFF, 0x3FFF) > misses(0x3FFF, None) + 0.3
+
+
+def test_one_alone_is_as_with_so_many_ways_to_itself(
+    recorded: dict[str, Recorded], profiles: dict[str, CacheProfile]
+) -> None:
+    """But for what the device has put into ways of its own, which here everybody hits in."""
+    profile = profiles["monitor"]
+    for ways in (1, 4, 9):
+        neighbour = Neighbour(recorded["monitor"], 1.0, (1 << ways) - 1)
+        (alone,) = beside([neighbour], CACHES, packets=profile.packets)
+        assert alone.instructions == pytest.approx(profile.instructions, rel=0.01)
+        assert alone.misses == pytest.approx(profile.misses_per_packet(ways), rel=0.03, abs=0.02)
+        assert 0.9 < alone.occupancy() / profile.occupancy(ways) <= 1.01
+        memory = profile.memory_bytes_per_packet(ways)
+        assert alone.memory_bytes_per_packet() == pytest.approx(memory, rel=0.05, abs=4)
+        assert PacketCost().ns_beside(alone) == pytest.approx(PacketCost().ns(profile, ways), 0.02)
 
 
 def test_a_recording_is_kept(recorded: dict[str, Recorded], tmp_path: Path) -> None:

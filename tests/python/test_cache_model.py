@@ -1,5 +1,6 @@
 """The cache model: geometry, costs, shares, and the program beneath it. No machine is needed."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.profile.cache_model import CacheProfile, PacketCost, share_by_ways
+from unis.profile.cache_model import Beside, CacheProfile, PacketCost, share_by_ways
 from unis.profile.machine_caches import PAPER, CacheError, Caches, Level, read_caches
 from unis.profile.references import Flows
 from unis.slo.profile import Profile
@@ -51,6 +52,19 @@ def test_a_packet_takes_its_hits_and_misses() -> None:
     assert cost.ns(profile, 2) == 110 + 6 * 20 / 2
     assert cost.ns(profile, 1) == 110 + (2 * 20 + 4 * 80) / 2
     assert share_by_ways(profile, cost) == (170 / 290, 1.0)
+
+
+def test_a_packet_beside_others_costs_as_one_with_such_misses() -> None:
+    profile = profile_of((4.0, 1.0), llc=6.0)
+    cost = PacketCost(port_ns=3)
+    among = Beside(
+        packets=10, instructions=400.0, llc_references=6.0, misses=4.0, port_misses=0.0,
+        written_back=2.0, occupancy_lines=7,
+    )  # fmt: skip
+    assert cost.ns_beside(among) == cost.ns(profile, 1)
+    assert cost.ns_beside(replace(among, port_misses=1.0)) > cost.ns(profile, 1)
+    assert among.memory_bytes_per_packet() == 64 * 6
+    assert among.occupancy() == 7 * 64
 
 
 def test_base_from_instructions() -> None:

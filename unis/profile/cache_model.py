@@ -7,7 +7,7 @@ tells what is left out.
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,27 @@ class CacheProfile:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What a packet costs a function in hits and misses beside its neighbours: a model."""
+
+    packets: int  # that were counted
+    instructions: float  # a packet, as are all below
+    llc_references: float  # what neither L1 nor L2 had
+    misses: float  # of those, to memory
+    port_misses: float  # of mbufs that the port writes
+    written_back: float  # lines, to memory, whoever pushed them out; the device's among them
+    occupancy_lines: int  # that its core brought in, at the end: what the device wrote is not
+
+    def occupancy(self) -> int:
+        """Bytes of the cache that it has."""
+        return self.occupancy_lines * LINE
+
+    def memory_bytes_per_packet(self) -> float:
+        """Read from and written to memory."""
+        return LINE * (self.misses + self.port_misses + self.written_back)
+
+
+@dataclass(frozen=True)
 class PacketCost:
     """What a packet takes: base_ns, or instructions at ipc and ghz, and port_ns; and for each hit
     and miss of the last level its latency, of which an out-of-order core that prefetches a burst
@@ -96,12 +117,21 @@ class PacketCost:
 
     def ns(self, profile: CacheProfile, ways: int) -> float:
         """Of one packet of `profile`."""
+        misses, port_misses = profile.misses_per_packet(ways), profile.port_misses[ways - 1]
+        return self._ns(profile.instructions, profile.llc_references, misses, port_misses)
+
+    def ns_beside(self, of: Beside) -> float:
+        """Of one packet of a function among its neighbours."""
+        return self._ns(of.instructions, of.llc_references, of.misses, of.port_misses)
+
+    def _ns(
+        self, instructions: float, llc_references: float, misses: float, port_misses: float
+    ) -> float:
         base = self.base_ns
         if base is None:
-            base = profile.instructions / (self.ipc * self.ghz)
-        misses = profile.misses_per_packet(ways) + profile.port_misses[ways - 1]
-        hits = max(0.0, profile.llc_references - profile.misses_per_packet(ways))
-        waiting = hits * self.llc_ns + misses * self.memory_ns
+            base = instructions / (self.ipc * self.ghz)
+        hits = max(0.0, llc_references - misses)
+        waiting = hits * self.llc_ns + (misses + port_misses) * self.memory_ns
         return base + self.port_ns + waiting / self.overlap
 
 
@@ -146,10 +176,10 @@ class Neighbour:
     mask: int
 
 
-def misses_of_neighbours(
+def beside(
     neighbours: Sequence[Neighbour], caches: Caches, *, io_ways: int = 2, packets: int = 100_000
-) -> tuple[float, ...]:
-    """Misses a packet of each, all of them side by side: a model, of LRU and masks as CAT's.
+) -> tuple[Beside, ...]:
+    """Each of them, all side by side, over `packets` at least: a model, of LRU and masks as CAT's.
 
     Rates are given; that misses slow some of them down is not in it.
     """
@@ -161,7 +191,17 @@ def misses_of_neighbours(
         "neighbours", *_geometry(caches, io_ways), "--warm-up", str(warm_up),
         "--packets", str(packets), *words,
     )  # fmt: skip
-    return tuple(of["misses"] / of["packets"] for of in told["neighbours"])
+    return tuple(map(_beside, told["neighbours"]))
+
+
+def _beside(told: Mapping[str, int]) -> Beside:
+    packets = told["packets"]
+    return Beside(
+        packets=packets, instructions=told["instructions"] / packets,
+        llc_references=told["llc_references"] / packets, misses=told["misses"] / packets,
+        port_misses=told["driver_misses"] / packets, written_back=told["written_back"] / packets,
+        occupancy_lines=told["occupancy"],
+    )  # fmt: skip
 
 
 def measured_latency_ns(bytes_in_use: int) -> float:
