@@ -220,6 +220,18 @@ def test_a_stranger_s_group_of_our_name_is_refused(tmp_path: Path) -> None:
     assert (picture(tree), kept.text) == (before, "")
 
 
+def test_a_group_that_was_there_and_that_somebody_removed_stays_away(tmp_path: Path) -> None:
+    tree, kept = tree_of(tmp_path), Kept()
+    tree.make("unis-fw")  # of somebody who has left
+    before = picture(tree)
+    apply(planned(tree, {"fw": Want(2)}), tree, kept)
+    assert picture(tree) != before
+    tree.remove("unis-fw")
+    assert undo(tree, kept.record) == []
+    tree.make("unis-fw")
+    assert picture(tree) == before
+
+
 def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     before = picture(tree)

@@ -86,17 +86,17 @@ def apply(
 
 
 def undo(tree: Tree, record: Record) -> list[str]:
-    """Puts back what `record` has; what could not be, as sentences. Can be done again."""
+    """Puts back what `record` has; what could not be, as sentences. Can be done again.
+
+    A group that was there before us and that somebody has removed meanwhile stays away.
+    """
     record = _of(tree, record)
     problems: list[str] = []
     try:
         there = control_groups(tree)
-        before = record.before.groups
-        groups = {name: of for name, of in before.items() if not name or name in there}
-        problems += [
-            f"the group {name} is gone, which was there before us"
-            for name in sorted({*before} - {*groups})
-        ]
+        groups = {
+            name: of for name, of in record.before.groups.items() if not name or name in there
+        }
         ours = [name for name in {*record.made, *groups} if name in there]
         seats = {tid: _home(record, tid, there) for tid in read_seats(tree, ours)}
         wanted = TreeState(groups, seats, record.before.io_alloc)
