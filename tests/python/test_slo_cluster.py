@@ -159,16 +159,34 @@ def test_promises_come_stay_and_go(tmp_path: Path) -> None:
     assert first.exit_code == 0
     answers = json.loads(first.stdout)
     assert [of["admitted"] for of in answers] == [True, True]
+    assert [of["promise"] for of in answers] == ["s-0", "s-1"]
     assert answers[0]["where"][0]["server"] == "a"
     again = run("admit", cluster, asked)
     assert again.exit_code == 1
     assert "promised already" in again.output
     assert "s-1" in run("cluster", "show", cluster).stdout
+    shown = json.loads(run("cluster", "show", cluster, "--json").stdout)
+    assert [(of["promise"], of["where"]) for of in shown["reserved"]] == [
+        (of["promise"], of["where"]) for of in answers
+    ]
+    servers = {(at["server"], at["number"]) for of in answers for at in of["where"]}
+    assert (shown["servers"], shown["not_kept"]) == (len(servers), [])
     # All or none of what is named.
     assert run("cluster", "release", cluster, "s-0", "none").exit_code == 2
     assert "2 reserved promises" in run("cluster", "show", cluster).stdout
     assert run("cluster", "release", cluster, "s-0").exit_code == 0
     assert "1 reserved promises" in run("cluster", "show", cluster).stdout
+
+
+def test_twenty_promises_are_shown_and_all_if_asked(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER.replace("{count: 2", "{count: 30"))
+    asked = written(tmp_path, "w.yaml", ASKED.replace("count: 2", "count: 22"))
+    assert run("admit", cluster, asked).exit_code == 0
+    few, every = run("cluster", "show", cluster), run("cluster", "show", cluster, "--all")
+    assert "and 2 more" in few.stdout
+    assert [f"s-{at} " in few.stdout for at in (19, 20)] == [True, False]
+    assert "more" not in every.stdout
+    assert all(f"s-{at} " in every.stdout for at in range(22))
 
 
 def test_servers_are_freed_where_it_is_worth_it(tmp_path: Path) -> None:

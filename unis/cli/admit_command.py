@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told
+from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told, where_data
 from unis.cli.terminal import err, errors_told, out
 from unis.errors import EXIT_FAILED
 
@@ -95,13 +95,22 @@ def _asked(cluster: Cluster, request: Slo | Demand) -> Admitted | OnDemand | Ref
 
 
 def _as_data(answer: _Answer) -> dict[str, Any]:
+    from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
 
-    return {
-        "admitted": not isinstance(answer.to, Refusal),
-        **asdict(answer.to),
-        "milliseconds": round(answer.ms, 3),
-    }
+    of = answer.to
+    data: dict[str, Any] = {"admitted": not isinstance(of, Refusal)}
+    if isinstance(of, Refusal):
+        data |= {"promise": of.slo, "why": of.why}
+    elif isinstance(of, Admitted):
+        data |= {
+            "promise": of.slo,
+            "where": [where_data(one) for one in of.where],
+            "shifted": [{"promise": one.instance.slo, **where_data(one)} for one in of.shifted],
+        }
+    else:
+        data |= {"promise": of.name, "where": [{"server": of.server, "number": of.number}]}
+    return {**data, "milliseconds": round(answer.ms, 3)}
 
 
 def _print(answer: _Answer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -85,3 +85,12 @@ def told(where: Where) -> str:
     of = where.instance
     ways = f"way {of.first}" if of.ways == 1 else f"ways {of.first}-{of.first + of.ways - 1}"
     return f"{where.server} {where.number}, {ways} (mask {of.mask:x})"
+
+
+def where_data(where: Where) -> dict[str, Any]:
+    """The same for programs."""
+    of = where.instance
+    return {
+        "server": where.server, "number": where.number, "socket": of.socket,
+        "ways": of.ways, "first": of.first, "mask": f"{of.mask:x}",
+    }  # fmt: skip

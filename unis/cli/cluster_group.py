@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told
+from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told, where_data
+from unis.cli.select import JsonOption
 from unis.cli.terminal import err, errors_told, fail, out
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
+    from unis.slo.cluster import Cluster
     from unis.slo.repack import Repack
 
 _SHOWN = 20
@@ -27,38 +29,74 @@ cluster = typer.Typer(
 
 
 @cluster.command()
-def show(file: FileArgument, book: BookOption = None) -> None:
+def show(
+    file: FileArgument,
+    book: BookOption = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help=f"Each promise; else {_SHOWN} of either kind.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Show what is promised, on which servers, with which ways.
 
     Says what is not kept any more where a profile in CLUSTER has changed since; exits with 1 then.
 
-    Example: unis cluster show examples/slo/cluster.yaml
+    Example: unis cluster show examples/slo/cluster.yaml --all
     """
     with errors_told(), opened_cluster(file, book, kept=False) as of:
-        table = table_of("", "promise", ("Mpps", "p95, µs"))
-        table.add_column("function")
-        table.add_column("where")
-        for slo in of.online.slos[:_SHOWN]:
-            where = "; ".join(map(told, of.online.where(slo.name)))
-            table.add_row(slo.name, f"{slo.mpps:.3g}", f"{slo.p95_us:g}", slo.profile.name, where)
-        left = max(0, len(of.online.slos) - _SHOWN)
-        for demand in [*of.on_demand.values()][:_SHOWN]:
-            where = f"{demand.server} {demand.number}, on demand"
-            table.add_row(demand.name, "", f"{demand.p95_us:g}", demand.function, where)
-        left += max(0, len(of.on_demand) - _SHOWN)
         wrong = [*of.problems()]
-    out.print(table)
-    if left:
-        out.print(f"and {left} more", markup=False)
-    out.print(
-        f"{len(of.online.slos)} reserved promises on {len(of.online.machines)} servers, "
-        f"{len(of.on_demand)} on demand.",
-        markup=False, style="bold",
-    )  # fmt: skip
-    for sentence in wrong:
-        err.print(f"not kept: {sentence}", markup=False, style="red", soft_wrap=True)
+        if as_json:
+            out.print_json(json.dumps(_promises(of, wrong)))
+        else:
+            _print_promises(of, None if everything else _SHOWN)
+    if not as_json:
+        for sentence in wrong:
+            err.print(f"not kept: {sentence}", markup=False, style="red", soft_wrap=True)
     if wrong:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _promises(of: Cluster, wrong: list[str]) -> dict[str, Any]:
+    return {
+        "reserved": [
+            {
+                "promise": slo.name, "function": slo.profile.name,
+                "mpps": slo.mpps, "p95_us": slo.p95_us,
+                "where": [where_data(one) for one in of.online.where(slo.name)],
+            }
+            for slo in of.online.slos
+        ],
+        "on_demand": [
+            {
+                "promise": one.name, "function": one.function, "p95_us": one.p95_us,
+                "where": [{"server": one.server, "number": one.number}],
+            }
+            for one in of.on_demand.values()
+        ],
+        "servers": len(of.online.machines),
+        "not_kept": wrong,
+    }  # fmt: skip
+
+
+def _print_promises(of: Cluster, most: int | None) -> None:
+    table = table_of("", "promise", ("Mpps", "p95, µs"))
+    table.add_column("function")
+    table.add_column("where")
+    reserved, on_demand = of.online.slos, [*of.on_demand.values()]
+    for slo in reserved[:most]:
+        where = "; ".join(map(told, of.online.where(slo.name)))
+        table.add_row(slo.name, f"{slo.mpps:.3g}", f"{slo.p95_us:g}", slo.profile.name, where)
+    for demand in on_demand[:most]:
+        where = f"{demand.server} {demand.number}, on demand"
+        table.add_row(demand.name, "", f"{demand.p95_us:g}", demand.function, where)
+    out.print(table)
+    if left := sum(len(each[most:]) for each in (reserved, on_demand)) if most else 0:
+        out.print(f"and {left} more (--all)", markup=False)
+    out.print(
+        f"{len(reserved)} reserved promises on {len(of.online.machines)} servers, "
+        f"{len(on_demand)} on demand.",
+        markup=False, style="bold",
+    )  # fmt: skip
 
 
 @cluster.command()
