@@ -14,7 +14,16 @@ from unis.bench.resq_baselines import PAPER, models
 from unis.cli.app import app
 from unis.report.colours import of_functions
 from unis.report.drawings import drawing
-from unis.report.promises import Admission, Answers, Placed, Resq, Scale, Shared, Sockets
+from unis.report.promises import (
+    Admission,
+    Answers,
+    InCaches,
+    Placed,
+    Resq,
+    Scale,
+    Shared,
+    Sockets,
+)
 from unis.report.resq import METHODS, broken_promises, resq_page
 from unis.report.servers import picture
 from unis.slo.exact import exact
@@ -133,13 +142,15 @@ def resq_results() -> Resq:
                 late_or_short=0, closest=0.77)  # fmt: skip
     scale = Scale(slos=1, servers=1, machines=1, bound=1, seconds=1.0, gap=0.0, wrong=0)
     sockets = Sockets(promises=1, greedy=2, exact=1, bound=1, seconds=0.1, wrong=0)
+    caches = InCaches(promises=100, servers=13, bound=13, played=6, wrong=0, furthest=0.0004,
+                      broken=0, packed_servers=12, packed_broken=35, packed_lost=0.138)  # fmt: skip
     one_by_one = Admission(workloads=1, promises=1, median=1.0, worst=1.0, wrong=0)
     answers = Answers(
         slos=1, servers=1, machines=1, median_ms=0.1, p99_ms=0.2, worst_ms=0.3, prices_ms=1.0
     )
     return Resq(
         placement=placement, models=models(), shared={"sensitive": of}, scale=scale,
-        admission=one_by_one, answers=answers, sockets={"a": sockets},
+        admission=one_by_one, answers=answers, sockets={"a": sockets}, caches=caches,
     )  # fmt: skip
 
 
@@ -155,10 +166,21 @@ def test_the_page_of_the_evaluation_is_whole_and_needs_nothing_else() -> None:
     assert "prefers-color-scheme: dark" in text
     for method in METHODS:
         assert method.label in page.text
-    for said in ("116", "128", "Every promise is kept", "32 ns", "sensitive: 3 servers"):
+    for said in (
+        "116",
+        "128",
+        "Every promise is kept",
+        "32 ns",
+        "sensitive: 3 servers",
+        "0.04 points less",
+        "35 promises are broken",
+    ):
         assert said in page.text
     results.shared["sensitive"].late_or_short = 2
     assert broken_promises(results) == 2
+    results.caches.broken = 1
+    assert broken_promises(results) == 3
+    results.caches.broken = 0
     assert "2 promises are not kept!" in Page(resq_page(results, {}, {})).text
 
 

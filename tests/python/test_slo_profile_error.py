@@ -9,6 +9,7 @@ from unis.bench.resq import WORKLOADS, paper_workload
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.model import load
+from unis.slo.placement import Instance, Machine
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.profile_error import stated, with_errors
 
@@ -45,8 +46,10 @@ def test_another_truth_than_the_profile() -> None:
     workload = paper_workload("sensitive")
     placed = exact(workload)
 
-    def tenth_less(profile: Profile, ways: int) -> float:
-        return 0.9 * stated(profile, ways)
+    profiles = {slo.name: slo.profile for slo in workload.slos}
+
+    def tenth_less(_: Machine, instance: Instance) -> float:
+        return 0.9 * stated(profiles[instance.slo], instance.ways)
 
     assert with_errors(workload, placed, passes=tenth_less).broken > 0
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from unis.bench.admission import admission, answers
+from unis.bench.modelled_caches import in_caches
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
 from unis.bench.socket_workloads import evaluate_sockets, wrong
@@ -87,15 +88,16 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
             by_shared = shared(workload)
             parts[key] = _shared(workload, by_shared)
             shared_ones[key] = workload, by_shared
-    report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
+    caches = in_caches(report)
     sockets = evaluate_sockets(report)
+    report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
     scale = _scale()
     report(f"admitting promises one by one: {len(_ARRIVALS)} random workloads of {_COME:,}")
     one_by_one = admission(_ARRIVALS, _COME)
     report(f"admitting {_SLOS:,} promises one by one on {_SERVERS:,} servers")
     results = Resq(
-        placement=placement, models=models(), shared=parts, sockets=sockets, scale=scale,
-        admission=one_by_one,
+        placement=placement, models=models(), shared=parts, sockets=sockets, caches=caches,
+        scale=scale, admission=one_by_one,
         answers=answers(Server("xeon", _SERVERS, cores=9, ways=18), _SLOS, _SEED),
     )  # fmt: skip
     return Evaluation(results, exact_ones, shared_ones)

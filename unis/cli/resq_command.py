@@ -29,14 +29,15 @@ def resq(
     arithmetic of its own; by the methods that the paper compares itself with (a predictor, elastic
     scaling, packing that knows of no contention); with parts of cores, each core simulated under
     UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those
-    that the paper prints; what it does not is assumed (docs/slo.md). Needs the simulator that `make
-    build` builds, no root and no server; two minutes. Writes results.json, and report.html with
-    pictures of the servers.
+    that the paper prints; what it does not is assumed (docs/slo.md). Besides, our own functions by
+    profiles of the cache model, all of a server played side by side in one modelled cache. Needs
+    what `make build` builds, no root and no server; three minutes. Writes results.json, and
+    report.html with pictures of the servers.
 
     Example: unis bench resq -o build/resq
     """
     from unis.bench.resq import evaluate
-    from unis.report.resq import admission, broken_promises, kept, scale, sockets
+    from unis.report.resq import admission, broken_promises, caches, kept, scale, sockets
 
     with errors_told():
         file, page = writable(output / "results.json"), writable(output / "report.html")
@@ -49,6 +50,7 @@ def resq(
     out.print(scale(found.results), markup=False)
     out.print(admission(found.results), markup=False)
     out.print(sockets(found.results), markup=False)
+    out.print(caches(found.results), markup=False)
     wrong = broken_promises(found.results)
     out.print(kept(wrong), style="green" if not wrong else "red")
     out.print(f"{file}\n{page}", markup=False, style="bold")

@@ -80,6 +80,21 @@ class Sockets(BaseModel):
     wrong: int  # that the verifier found, or was refused; 0
 
 
+class InCaches(BaseModel):
+    """Our functions, placed by profiles of the cache model and played in caches of it."""
+
+    promises: int
+    servers: int
+    bound: int
+    played: int  # servers that differ
+    wrong: int  # that the verifier found; 0
+    furthest: float  # of what it passes alone: the most that one passes less than by its profile
+    broken: int  # promises, in the worst of all draws of profiles that are off by 1.5 points
+    packed_servers: int  # one for each core in turn, and all fill all ways
+    packed_broken: int  # promises, with profiles that are right
+    packed_lost: float  # of what it passes alone: the most that one loses
+
+
 class Admission(BaseModel):
     """Random workloads, each with machines and profiles of its own."""
 
@@ -105,11 +120,12 @@ class Answers(BaseModel):
 class Resq(BaseModel):
     """results.json."""
 
-    schema_version: int = 4
+    schema_version: int = 5
     placement: dict[str, Placed]
     models: Models
     shared: dict[str, Shared]
     sockets: dict[str, Sockets]  # cores, sockets and memory bandwidth, by workload
+    caches: InCaches
     scale: Scale
     admission: Admission
     answers: Answers

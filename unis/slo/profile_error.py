@@ -7,17 +7,17 @@ traffic that the placement gives it.
 
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from unis.slo.placement import Placement
+from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Slo, Workload
 
 POINTS = 0.015  # of what it passes alone
 _NOISE = 1e-9
 
-# Mpps of an instance with so many ways that has the memory to itself.
-Passes = Callable[[Profile, int], float]
+# Mpps that an instance truly passes on its machine, with the memory to itself.
+Passes = Callable[[Machine, Instance], float]
 
 
 @dataclass(frozen=True)
@@ -42,39 +42,50 @@ def with_errors(
     *,
     points: float = POINTS,
     seed: int | None = None,
-    passes: Passes = stated,
+    passes: Passes | None = None,
 ) -> Outcome:
     """What becomes of the promises where each instance is off by up to so many points.
 
     `seed`: of the draws, evenly from -`points` to +`points`; None: all of them pass as many points
-    less. `passes`: what is true but for the error.
+    less. `passes`: what is true but for the error; None: what the profiles say.
     """
     chance = None if seed is None else random.Random(seed)  # noqa: S311  no secret
+    slos = {slo.name: slo for slo in workload.slos}
+    given = given_mpps(workload, placement)
+    loads_of: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for machine in placement.machines:
+        for instance in machine.instances:
+            profile = slos[instance.slo].profile
+            error = -points if chance is None else chance.uniform(-points, points)
+            true = passes(machine, instance) if passes else stated(profile, instance.ways)
+            alone = max(_NOISE, true + error * profile.solo_mpps)
+            promise = instance.slo, instance.at
+            load = given[promise][instance.ways] / (alone * _slowed(profile, workload.memory))
+            loads_of[promise].append(load)
+    broken, highest, closest = 0, 0.0, 0.0
+    for (name, _), loads in loads_of.items():
+        slo = slos[name]
+        late = [_p95_us(slo, load, workload.memory) / slo.p95_us for load in loads]
+        highest, closest = max(highest, *loads), max(closest, *late)
+        broken += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
+    return Outcome(len(loads_of), sum(map(len, loads_of.values())), broken, highest, closest)
+
+
+def given_mpps(
+    workload: Workload, placement: Placement
+) -> Mapping[tuple[str, int], Mapping[int, float]]:
+    """Of each promise, by the ways of an instance: its part of it, by what the profile says."""
     slos = {slo.name: slo for slo in workload.slos}
     splits: dict[tuple[str, int], list[int]] = defaultdict(list)
     for machine in placement.machines:
         for instance in machine.instances:
             splits[instance.slo, instance.at].append(instance.ways)
-    broken, highest, closest = 0, 0.0, 0.0
-    for (name, _), split in splits.items():
+    found = {}
+    for (name, at), split in splits.items():
         slo = slos[name]
-        loads = []
-        for ways in split:
-            error = -points if chance is None else chance.uniform(-points, points)
-            loads.append(_load(slo, split, ways, passes, error, workload.memory))
-        late = [_p95_us(slo, load, workload.memory) / slo.p95_us for load in loads]
-        highest, closest = max(highest, *loads), max(closest, *late)
-        broken += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
-    return Outcome(len(splits), sum(map(len, splits.values())), broken, highest, closest)
-
-
-def _load(
-    slo: Slo, split: list[int], ways: int, passes: Passes, error: float, memory: float | None
-) -> float:
-    """Of an instance: it is given its part of the promise by what is stated."""
-    given = slo.mpps * stated(slo.profile, ways) / sum(stated(slo.profile, of) for of in split)
-    alone = max(_NOISE, passes(slo.profile, ways) + error * slo.profile.solo_mpps)
-    return given / (alone * _slowed(slo.profile, memory))
+        each = slo.mpps / sum(stated(slo.profile, ways) for ways in split)
+        found[name, at] = {ways: each * stated(slo.profile, ways) for ways in split}
+    return found
 
 
 def _p95_us(slo: Slo, load: float, memory: float | None) -> float:
