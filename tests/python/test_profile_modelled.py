@@ -1,5 +1,6 @@
 """Throughput by ways of the cache model, for what it knows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,12 +30,12 @@ def one(tmp_path: Path, *args: str, **source: object) -> Plan:
 
 def test_chains_and_captures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="not chains"):
-        of.modelled(planned(small()), 16)
+        of.modelled(planned(small()), 16, PAPER, pytest.fail)
     plan = one(tmp_path)
     capture = {"kind": "pcap", "file": "x.pcap"}
     file = ChainFile.model_validate(small(traffic={"source": capture}))
     with pytest.raises(RecordingError, match="not captures"):
-        of.modelled(replace(plan, traffic=file.traffic), 16)
+        of.modelled(replace(plan, traffic=file.traffic), 16, PAPER, pytest.fail)
 
 
 def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +43,8 @@ def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "rules").write_text("allow * * * * *\n")
     asked: list[tuple[Subject, Flows]] = []
 
-    def record(subject: Subject, flows: Flows) -> Recorded:
+    def record(subject: Subject, flows: Flows, *, report: Callable[[str], None]) -> Recorded:
+        report("it is recorded")
         asked.append((subject, flows))
         return Recorded("sh", tmp_path / "refs", flows.total, flows.flows)
 
@@ -57,14 +59,16 @@ def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(of, "record", record)
     monkeypatch.setattr(of, "cache_profile", profiled)
-    monkeypatch.setattr(of, "read_caches", lambda: PAPER)
-    found = of.modelled(one(tmp_path, "--rules", "rules", "-v", flows=50_000), 18)
+    plan, said = one(tmp_path, "--rules", "rules", "-v", flows=50_000), list[str]()
+    found = of.modelled(plan, 18, PAPER, said.append)
     ((subject, flows),) = asked
     rules = (tmp_path / "rules").resolve()
     assert subject.program.name == "sh"
     assert subject.arguments == ("--rules", str(rules), "-v")
     assert subject.files == (rules,)
     assert flows == Flows(50_000, 150_000)
+    assert said == ["it is recorded"]
     assert len(found.shares) == 18
     assert list(found.shares) == sorted(found.shares)
     assert "cache of 20 ways simulated" in found.source
+    assert PAPER.name in found.source

@@ -1,31 +1,40 @@
 """Throughput by cache ways where nobody can set them: of the cache model (docs/cache-model.md)."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from unis.plan.model import FunctionPlan, Plan
 from unis.profile.cache_model import cache_profile, share_by_ways
-from unis.profile.machine_caches import read_caches
-from unis.profile.references import Flows, RecordingError, Subject, record
+from unis.profile.machine_caches import Caches
+from unis.profile.references import ENTRY, Flows, RecordingError, Subject, record
 from unis.profile.result import Modelled
 
 _PACKETS = 100_000  # recorded at least, and so many a flow
 _A_FLOW = 3
 
 
-def modelled(plan: Plan, ways: int) -> Modelled:
-    """Of that with the whole cache, with 1 to `ways`. UnisError where it cannot be modelled."""
+def modelled(plan: Plan, ways: int, caches: Caches, report: Callable[[str], None]) -> Modelled:
+    """Of that with the whole of `caches`, with 1 to `ways`. UnisError where it cannot be modelled.
+
+    A recording that has to be made first is reported.
+    """
     if len(plan.functions) != 1:
         raise RecordingError("the cache model knows single functions, not chains")
+    function = plan.functions[0]
     flows = getattr(plan.traffic.source, "flows", None)
     if flows is None:
-        raise RecordingError("the cache model knows synthetic traffic, not captures")
+        raise RecordingError("the cache model knows synthetic traffic, not captures or ports")
+    if function.is_command:
+        raise RecordingError(
+            f"the cache model knows programs that call {ENTRY} with packets, as ours do; "
+            f"`{function.name}` is a command of others"
+        )
     traffic = Flows(flows, max(_PACKETS, _A_FLOW * flows))
-    recorded = record(_subject(plan.functions[0]), traffic)
-    caches = read_caches()
+    recorded = record(_subject(function), traffic, report=report)
     shares = share_by_ways(cache_profile(recorded, caches))
     source = (
         f"cache of {caches.llc.ways} ways simulated on the references of the program to packets of "
-        f"64 B of {flows} flows, latencies assumed"
+        f"64 B of {flows} flows, caches of {caches.name}, latencies assumed"
     )
     return Modelled(shares[:ways], source)
 

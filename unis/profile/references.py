@@ -13,7 +13,7 @@ import re
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -91,15 +91,22 @@ class Recorded:
 
 
 def record(
-    subject: Subject, flows: Flows, *, folder: Path | None = None, buffers: int = BUFFERS
+    subject: Subject,
+    flows: Flows,
+    *,
+    folder: Path | None = None,
+    buffers: int = BUFFERS,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
-    """Of `folder`, by default the user's cache, or made anew: some seconds for 100,000 packets.
+    """Of `folder`, by default the user's cache, or made anew: some seconds for 100,000 packets,
+    which is reported.
 
     RecordingError where Valgrind is missing, the function fails, or drops what it should pass.
     """
     kept = folder or cache_directory() / "references"
     file = kept / f"{subject.name}-{_key(subject, flows, buffers)}.refs"
     if not file.is_file():
+        report(f"recording {subject.name} with {flows.total} packets, under Valgrind")
         try:
             kept.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=kept, prefix=".recording-") as work:

@@ -9,6 +9,7 @@ from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.profile.curve import Method
 from unis.profile.machine import EngineLook, OnMachine, Ways
+from unis.profile.machine_caches import read_caches
 from unis.profile.modelled import modelled
 from unis.profile.place import this_place
 from unis.profile.profiler import Step, Wish, measure, missing
@@ -77,7 +78,8 @@ class Session:
         """Throughput by ways, or why it cannot be modelled either."""
         report("throughput by ways: modelled, for nobody can set them here")
         try:
-            return modelled(plan_chain(self._of_kept().chain, self._machine), self._count)
+            plan = plan_chain(self._of_kept().chain, self._machine)
+            return modelled(plan, self._count, read_caches(), report)
         except UnisError as error:
             return str(error)
 
