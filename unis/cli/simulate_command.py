@@ -14,6 +14,7 @@ from rich.table import Table
 
 from unis.cli.numbers import between
 from unis.cli.select import ChainFileArgument, JsonOption
+from unis.cli.simulate_ways import CACHES, costs_with_ways, stated_ways
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
@@ -21,7 +22,10 @@ from unis.engine.limits import limit
 from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from unis.chain.load import LoadedChain
+    from unis.profile.what_if import CostWithWays
     from unis.runtime.costs import Cost
     from unis.simulate.run import Summary
     from unis.simulate.scenario import CostOf, MachineCosts
@@ -32,7 +36,6 @@ ASSUMED_COST_NS = 60.0
 _MOST_NS = limit("SimFunction.cost_ns").max or math.inf
 _MOST_US = 1e6
 _CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
-_ANY_CPU = frozenset(range(1024))  # the simulator has them all
 
 
 def _stated_costs(values: list[str]) -> dict[str, float]:
@@ -58,6 +61,14 @@ def _known_costs(chain: LoadedChain, stated: dict[str, float]) -> dict[str, Cost
         if (of_file := chain.file.function(name).cost_ns) is not None:
             costs[name] = of_file
     return {**costs, **stated}
+
+
+def _see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: str) -> None:
+    if unknown := [name for name in names if name not in chain.file.functions]:
+        raise typer.BadParameter(
+            f"there is no function `{unknown[0]}`: {', '.join(chain.file.functions)}",
+            param_hint=option,
+        )
 
 
 def _machine(*, calibrated: bool) -> MachineCosts:
@@ -97,13 +108,11 @@ def _stated_machine(
 
 def _measured(chain: LoadedChain) -> dict[str, Cost]:
     from unis.chain.problem import ChainFileError
-    from unis.plan.machine import Machine
-    from unis.plan.planner import make_plan
     from unis.runtime.costs import known_costs
-    from unis.runtime.planning import places
+    from unis.simulate.anywhere import plan_anywhere
 
     try:
-        return known_costs(make_plan(chain, Machine(_ANY_CPU), [], places))
+        return known_costs(plan_anywhere(chain))
     except ChainFileError:  # its programs need not be here
         return {}
 
@@ -137,6 +146,20 @@ def simulate(
     cost: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=NS", help="What a packet costs a function, ns."),
+    ] = None,
+    ways: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="A function with so many ways of the last-level cache to itself: modelled.",
+        ),
+    ] = None,
+    caches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(CACHES),
+            help="Of which machine: this, or the ResQ paper's Xeon (paper). Absent: this.",
+        ),
     ] = None,
     nfs: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many functions of each chain.")
@@ -183,7 +206,11 @@ def simulate(
     or --calibrated. Under unis every function can hand the CPU over,
     unless the controller is another; those without packets poll, they do not sleep.
 
-    Example: unis simulate examples/two-cores.yaml --seconds 0.5 --source-ns 30 --sink-ns 25
+    --ways asks what if a function had few ways of the last-level cache: its cost is taken as that
+    with all of it, and raised as the cache model says of its program at the file's number of flows
+    (first recorded, for seconds, under Valgrind). The answer says that it is modelled.
+
+    Examples: unis simulate examples/demo.yaml --source-ns 30  |  unis simulate x.yaml --ways nat=2
     """
     keep_off_functions()
     policies = [word.strip() for text in policy or names.COMPARED for word in text.split(",")]
@@ -194,6 +221,10 @@ def simulate(
         raise typer.BadParameter(
             f"{controller} is none of {', '.join(_CONTROLLERS)}", param_hint="--controller"
         )
+    if caches not in (None, *CACHES):
+        raise typer.BadParameter(f"{caches} is none of {', '.join(CACHES)}", param_hint="--caches")
+    if caches and not ways:
+        raise typer.BadParameter("it is said for --ways, which is absent", param_hint="--caches")
     from unis.chain.load import load
     from unis.simulate.run import Summary
     from unis.simulate.run import simulate as run_simulator
@@ -204,12 +235,12 @@ def simulate(
         if nfs is not None:
             chain = shortened(chain, nfs)
         stated = _stated_costs(cost or [])
-        if unknown := [name for name in stated if name not in chain.file.functions]:
-            raise typer.BadParameter(
-                f"there is no function `{unknown[0]}`: {', '.join(chain.file.functions)}",
-                param_hint="--cost",
-            )
+        few_ways = stated_ways(ways or [])
+        _see_that_they_are_there(stated, chain, "--cost")
+        _see_that_they_are_there(few_ways, chain, "--ways")
         costs = _assume_missing(chain, _known_costs(chain, stated))
+        modelled = costs_with_ways(chain, few_ways, costs, caches or CACHES[0])
+        costs |= {of.function: of.cost for of in modelled}
         machine = _stated_machine(
             _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
             source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
@@ -229,8 +260,10 @@ def simulate(
                 results.append(run_simulator(wanted))
     summaries = [Summary.of(result) for result in results]
     if as_json:
-        out.print_json(json.dumps([_as_json(summary) for summary in summaries]))
+        out.print_json(json.dumps([_as_json(summary, modelled) for summary in summaries]))
     else:
+        for told in modelled:
+            out.print(str(told), markup=False, soft_wrap=True)
         _print_simulated(summaries)
     if trace_file:
         first = results[0]
@@ -262,7 +295,7 @@ def _print_simulated(summaries: list[Summary]) -> None:
     out.print(table)
 
 
-def _as_json(summary: Summary) -> dict[str, Any]:
+def _as_json(summary: Summary, modelled: list[CostWithWays]) -> dict[str, Any]:
     return {
         "policy": summary.policy,
         "mpps": summary.mpps,
@@ -270,4 +303,5 @@ def _as_json(summary: Summary) -> dict[str, Any]:
         "dropped_per_second": summary.dropped_pps,
         "switches_per_second": summary.switches_per_second,
         "latency_us": summary.latency.percentiles_us([5, 50, 95, 99]),
+        "modelled_costs": {of.function: of.as_json() for of in modelled},
     }

@@ -1,0 +1,189 @@
+"""`unis simulate --ways`: what is refused, what shares make of costs; and all of it, recorded."""
+
+import json
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.needs import need
+from tests.python.commands import json_of, run
+from tests.python.planned import small
+from tests.python.test_cache_model import MISSES, profile_of
+from unis import built
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
+from unis.plan.alone import alone
+from unis.profile import machine_caches, modelled
+from unis.profile.machine_caches import PAPER, read_caches
+from unis.profile.references import Flows, Recorded, Subject
+from unis.profile.what_if import CostWithWays, cost_with_ways
+from unis.simulate.anywhere import plan_anywhere
+from unis.simulate.run import Summary, simulate
+from unis.simulate.scenario import CostOf, MachineCosts, scenario
+
+HEAD = "apiVersion: unis/v1\nname: x\ndefaults: {cpu: 1}\nchains: {c: {path: [a]}}\n"
+
+
+def a_file(folder: Path, function: str = "{program: sh}", source: str = "kind: synthetic") -> Path:
+    file = folder / "x.yaml"
+    file.write_text(f"{HEAD}functions: {{a: {function}}}\ntraffic: {{source: {{{source}}}}}\n")
+    return file
+
+
+def refused(file: Path, *words: str) -> str:
+    """The sentence, with neither the frame of an error nor the ends of its lines."""
+    code, text = run("simulate", file, "--policy", "unis", "--cost", "a=40", *words)
+    assert code == 2, text
+    assert "Traceback" not in text
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--ways", "b=2"], "--ways: there is no function `b`: a"),
+        (["--ways", "a"], "`a`: write NAME=N"),
+        (["--ways", "a=1.5"], "`a=1.5`: write NAME=N"),
+        (["--ways", "a=0"], "`a=0`: the last-level cache of Xeon E5-2695 v4 has 20 ways"),
+        (["--ways", "a=-1"], "which a function has 1 to 20"),
+        (["--ways", "a=21"], "which a function has 1 to 20"),
+    ],
+)
+def test_ways_that_cannot_be(tmp_path: Path, words: list[str], sentence: str) -> None:
+    assert sentence in refused(a_file(tmp_path), "--caches", "paper", *words)
+
+
+def test_caches_that_cannot_be(tmp_path: Path) -> None:
+    assert "mine is none of this, paper" in refused(
+        a_file(tmp_path), "--ways", "a=2", "--caches", "mine"
+    )
+    assert "--ways, which is absent" in refused(a_file(tmp_path), "--caches", "paper")
+
+
+def test_a_machine_that_tells_no_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_caches, "read_caches", lambda: read_caches(0, tmp_path))
+    text = refused(a_file(tmp_path), "--ways", "a=2")
+    assert "levels none" in text
+    assert "`--caches paper` takes those of Xeon E5-2695 v4" in text
+
+
+def test_what_the_model_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(file: Path) -> str:
+        return refused(file, "--ways", "a=2", "--caches", "paper")
+
+    (tmp_path / "x.pcap").write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff0000"))
+    assert "not captures or ports" in told(a_file(tmp_path, source="kind: pcap, file: x.pcap"))
+    assert "`a` is a command of others" in told(a_file(tmp_path, "{command: [sh, -x]}"))
+    assert "there is no program `nowhere`" in told(a_file(tmp_path, "{program: nowhere}"))
+    monkeypatch.setenv("VALGRIND_LIB", "/nowhere")
+    assert "Valgrind is missing" in told(a_file(tmp_path))
+
+
+def test_each_size_costs_more() -> None:
+    whole = {64: 100.0, 1518: 300.0}
+    of = CostWithWays("nat", 1, whole, 0.8, {64: 3, 1518: 1}, "a cache")
+    assert of.cost == {64: 125, 1518: 375}
+    assert str(of) == "cost of nat with 1 way: 187.5 ns instead of 150, modelled: a cache"
+    assert of.as_json() == {
+        "ways": 1, "ns": 187.5, "ns_with_whole_cache": 150, "source": "modelled: a cache",
+    }  # fmt: skip
+
+
+def not_recorded(subject: Subject, flows: Flows, **_: object) -> Recorded:
+    return Recorded(subject.name, subject.program, flows.total, flows.flows)
+
+
+@settings(max_examples=10)
+@given(misses=MISSES, cost=st.floats(20, 500) | st.fixed_dictionaries({64: st.floats(20, 500)}))
+def test_whatever_it_misses_fewer_ways_never_pass_more(
+    misses: tuple[float, ...], cost: CostOf
+) -> None:
+    """Of a chain whose second function has them."""
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(small()))
+    others: dict[str, CostOf] = {"fw": 50.0, "monitor": 70.0}
+    ways = sorted({1, 2, (len(misses) + 1) // 2, len(misses)} & {*range(1, len(misses) + 1)})
+
+    def passed(count: int) -> float:
+        of = cost_with_ways(plan_anywhere(alone(chain, "nat")), count, PAPER, cost, lambda _: None)
+        wanted = scenario(
+            chain, {**others, of.function: of.cost}, "cooperative", 0.02, MachineCosts()
+        )
+        return Summary.of(simulate(wanted)).mpps
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modelled, "record", not_recorded)
+        patch.setattr(modelled, "cache_profile", lambda *_: profile_of(misses))
+        mpps = [passed(count) for count in ways]
+    whole = simulate(scenario(chain, {**others, "nat": cost}, "cooperative", 0.02, MachineCosts()))
+    assert mpps[-1] == pytest.approx(Summary.of(whole).mpps)
+    # A burst more or less at either end of what is counted.
+    burst = 3 * 32 / 0.02 / 1e6
+    assert all(fewer <= more + burst for fewer, more in pairwise(mpps))
+
+
+# ------------------------------------------------------------------ recorded
+
+SIMULATE = ["simulate", "--policy", "cooperative", "--seconds", "0.1"]
+CACHES = ["--caches", "paper"]  # the same on every machine
+
+
+def need_valgrind() -> None:
+    need(shutil.which("valgrind") is not None, "needs valgrind: apt-get install valgrind")
+
+
+def chain_file(tmp_path: Path, program: str) -> str:
+    file = tmp_path / "chain.yaml"
+    file.write_text(
+        "apiVersion: unis/v1\nname: x\ndefaults: {cpu: 1}\n"
+        "traffic: {source: {kind: synthetic, size: 64, flows: 30000}}\n"
+        f"functions: {{f: {{program: {program}, cost_ns: 80}}}}\nchains: {{c: {{path: [f]}}}}\n"
+    )
+    return str(file)
+
+
+def test_fewer_ways_never_pass_more(tmp_path: Path) -> None:
+    """What 30,000 flows need of monitor, some 2 MB, is more than one way of the paper's cache."""
+    need_valgrind()
+    file = chain_file(tmp_path, "monitor")
+
+    def simulated(*words: str) -> Any:
+        (answer,) = json.loads(json_of(*SIMULATE, file, "--json", *words))
+        return answer
+
+    free = simulated()
+    assert free["modelled_costs"] == {}
+    by_ways = [simulated("--ways", f"f={ways}", *CACHES) for ways in (1, 2, 3, 20)]
+    costs = [answer["modelled_costs"]["f"] for answer in by_ways]
+    assert all(fewer["ns"] >= more["ns"] for fewer, more in pairwise(costs))
+    assert all(fewer["mpps"] <= more["mpps"] for fewer, more in pairwise(by_ways))
+    assert costs[0]["ns"] > 1.1 * costs[0]["ns_with_whole_cache"]
+    assert by_ways[0]["mpps"] < free["mpps"] / 1.1
+    assert by_ways[-1]["mpps"] == free["mpps"]
+    assert {cost["source"].partition(":")[0] for cost in costs} == {"modelled"}
+
+
+def test_what_is_modelled_says_so_and_is_recorded_once(tmp_path: Path) -> None:
+    need_valgrind()
+    file = chain_file(tmp_path, "macswap")
+    code, text = run(*SIMULATE, file, "--ways", "f=1", *CACHES)
+    assert code == 0
+    assert "recording macswap with 130000 packets, under Valgrind" in text
+    assert "cost of f with 1 way: 80 ns instead of 80, modelled: cache of 20 ways" in text
+    assert "30000 flows, caches of Xeon E5-2695 v4, latencies assumed" in text
+    assert "recording" not in run(*SIMULATE, file, "--ways", "f=2", *CACHES)[1]
+
+
+def test_a_program_without_symbols_is_refused(tmp_path: Path) -> None:
+    need_valgrind()
+    need(shutil.which("strip") is not None, "needs strip, of binutils")
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", stripped, built.reference_function("macswap")], check=True)
+    code, text = run(*SIMULATE, chain_file(tmp_path, str(stripped)), "--ways", "f=1", *CACHES)
+    assert code == 2
+    assert "stripped of its symbols" in text

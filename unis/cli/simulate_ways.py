@@ -1,0 +1,72 @@
+"""`unis simulate --ways`: functions with few ways of the last-level cache, by the cache model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from unis.cli.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unis.chain.load import LoadedChain
+    from unis.profile.machine_caches import Caches
+    from unis.profile.what_if import CostWithWays
+    from unis.simulate.scenario import CostOf
+
+CACHES = ("this", "paper")
+_HINT = "--ways"
+
+
+def stated_ways(values: list[str]) -> dict[str, int]:
+    """By function. BadParameter for what is no number."""
+    ways: dict[str, int] = {}
+    for value in values:
+        name, _, number_text = value.partition("=")
+        try:
+            ways[name] = int(number_text)
+        except ValueError:
+            raise typer.BadParameter(
+                f"`{value}`: write NAME=N, as nat=2", param_hint=_HINT
+            ) from None
+    return ways
+
+
+def costs_with_ways(
+    chain: LoadedChain, ways: Mapping[str, int], whole: Mapping[str, CostOf], caches: str
+) -> list[CostWithWays]:
+    """Of functions of `chain`, whose costs with the `whole` cache are known; `caches` names it."""
+    if not ways:
+        return []
+    from unis.plan.alone import alone
+    from unis.profile.what_if import cost_with_ways
+    from unis.simulate.anywhere import plan_anywhere
+
+    geometry = _geometry(caches)
+    there = geometry.llc.ways
+    for name, count in ways.items():
+        if not 1 <= count <= there:
+            raise typer.BadParameter(
+                f"`{name}={count}`: the last-level cache of {geometry.name} has {there} ways, of "
+                f"which a function has 1 to {there}",
+                param_hint=_HINT,
+            )
+    return [
+        cost_with_ways(plan_anywhere(alone(chain, name)), count, geometry, whole[name], say)
+        for name, count in ways.items()
+    ]
+
+
+def _geometry(caches: str) -> Caches:
+    from unis.profile.machine_caches import PAPER, CacheError, read_caches
+
+    if caches == "paper":
+        return PAPER
+    try:
+        return read_caches()
+    except CacheError as error:
+        raise CacheError(
+            f"{error}: `--caches paper` takes those of {PAPER.name}", bad_input=error.bad_input
+        ) from None
