@@ -10,6 +10,7 @@
 // Valgrind is under the GPL, version 2 or later, and so is the program that is linked with its
 // core; it is run as a process and is part of no other program of UNiS. This source is under UNiS's
 // licence.
+#include "engine/cache/recording_format.h"
 #include "pub_tool_basics.h"  // the others need it
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_guest.h"
@@ -27,18 +28,11 @@
 #include "recorder/mbuf_layout.h"
 
 enum {
-  kLineBits = 6,
-  // Of a cache with one way, which leaves out what every cache with LRU replacement and at least as
-  // many sets would hit without a change of its order (Puzak, 1985): such a line is its set's
-  // latest.
-  kFilterSets = 64,
   kMaxBurst = 512,
   kLongestPacket = 1 << 17,  // bytes of mbuf and buffer
   kBufferBytes = 1 << 16,
   kLongestRecord = 64,
 };
-
-typedef enum { kLoad = 0, kStore = 1, kArrival = 2, kBurstEnd = 3 } Kind;
 
 typedef struct {
   Addr begin, end;  // of the packet's mbuf and buffer, in bytes
@@ -46,7 +40,7 @@ typedef struct {
 } Packet;
 
 // What packets are given for addresses: far from what a process has.
-static const ULong kFirstBufferLine = 0x700000000000ULL >> kLineBits;
+static const ULong kFirstBufferLine = 0x700000000000ULL >> kUnisLineBits;
 
 static const HChar* option_out = NULL;
 static const HChar* option_entry = "*::Process(*";
@@ -68,8 +62,7 @@ static Packet packets[kMaxBurst];  // by address
 static ULong lines_per_buffer = 0;
 static ULong arrivals = 0;
 static ULong previous_line = 0;
-static ULong filter_line[kFilterSets];
-static Bool filter_dirty[kFilterSets];
+static unis_filter filter;
 
 static void Fail(const HChar* sentence) {
   VG_(umsg)("unis-refs: %s\n", sentence);
@@ -94,7 +87,7 @@ static void PutVarint(ULong value) {
   buffer[filled++] = (UChar)value;
 }
 
-static void PutLine(Kind kind, ULong line) {
+static void PutLine(enum unis_record kind, ULong line) {
   const Long step = (Long)(line - previous_line);
   previous_line = line;
   const ULong folded = ((ULong)step << 1) ^ (ULong)(step >> 63);
@@ -117,17 +110,14 @@ static ULong LineOf(Addr address) {
       high = middle;
     }
   }
-  if (low == burst.packets || address < packets[low].begin) return address >> kLineBits;
-  return packets[low].line + ((address >> kLineBits) - (packets[low].begin >> kLineBits));
+  if (low == burst.packets || address < packets[low].begin) return address >> kUnisLineBits;
+  return packets[low].line + ((address >> kUnisLineBits) - (packets[low].begin >> kUnisLineBits));
 }
 
 static void Touch(ULong line, Bool store) {
-  const UInt set = line % kFilterSets;
-  if (filter_line[set] == line && (filter_dirty[set] || !store)) return;
-  filter_dirty[set] = store || (filter_line[set] == line && filter_dirty[set]);
-  filter_line[set] = line;
+  if (unis_filter_hits(&filter, line, store)) return;
   MakeRoom();
-  PutLine(store ? kStore : kLoad, line);
+  PutLine(store ? kUnisStore : kUnisLoad, line);
 }
 
 static void Arrive(Packet* packet, Addr mbuf) {
@@ -136,8 +126,8 @@ static void Arrive(Packet* packet, Addr mbuf) {
   const Addr buffer_end = MbufBufferAddress(mbuf) + MbufBufferLength(mbuf);
   // A buffer that does not follow its mbuf (external memory) keeps its own addresses.
   if (buffer_end > packet->end && buffer_end - mbuf < kLongestPacket) packet->end = buffer_end;
-  if (lines_per_buffer == 0) lines_per_buffer = ((packet->end - mbuf) >> kLineBits) + 1;
-  if (((packet->end - 1) >> kLineBits) - (mbuf >> kLineBits) >= lines_per_buffer) {
+  if (lines_per_buffer == 0) lines_per_buffer = ((packet->end - mbuf) >> kUnisLineBits) + 1;
+  if (((packet->end - 1) >> kUnisLineBits) - (mbuf >> kUnisLineBits) >= lines_per_buffer) {
     Fail(
         "a packet's buffer is larger than the first one's, and would overlap the next; have all "
         "packets in buffers of one size");
@@ -148,19 +138,16 @@ static void Arrive(Packet* packet, Addr mbuf) {
   const ULong length = MbufDataLength(mbuf);
   // What lies elsewhere has not been given the lines of a buffer, which the device could write.
   const Bool inside = length > 0 && data >= packet->begin && data + length <= packet->end;
-  const ULong first = inside ? (data >> kLineBits) - (mbuf >> kLineBits) : 0;
-  const ULong lines = inside ? ((data + length - 1) >> kLineBits) - (data >> kLineBits) + 1 : 0;
+  const ULong first = inside ? (data >> kUnisLineBits) - (mbuf >> kUnisLineBits) : 0;
+  const ULong lines =
+      inside ? ((data + length - 1) >> kUnisLineBits) - (data >> kUnisLineBits) + 1 : 0;
   MakeRoom();
-  PutLine(kArrival, packet->line);
+  PutLine(kUnisArrival, packet->line);
   PutVarint(first);
   PutVarint(lines);
   // The driver has written the mbuf's first line; the device has written the data behind its back.
-  filter_line[packet->line % kFilterSets] = packet->line;
-  filter_dirty[packet->line % kFilterSets] = True;
-  for (ULong i = 0; i < lines; ++i) {
-    const ULong line = packet->line + first + i;
-    if (filter_line[line % kFilterSets] == line) filter_line[line % kFilterSets] = 0;
-  }
+  unis_filter_hits(&filter, packet->line, True);
+  for (ULong i = 0; i < lines; ++i) unis_filter_forget(&filter, packet->line + first + i);
 }
 
 static VG_REGPARM(3) void OnEntry(Addr stack, Addr mbufs, UWord count) {
@@ -185,7 +172,7 @@ static VG_REGPARM(1) void OnReturn(Addr stack) {
   if (!burst.active || stack <= burst.stack || burst.thread != VG_(get_running_tid)()) return;
   burst.active = False;
   MakeRoom();
-  PutVarint((ULong)burst.packets << 2 | kBurstEnd);
+  PutVarint((ULong)burst.packets << 2 | kUnisBurstEnd);
   PutVarint(burst.instructions);
   PutVarint(burst.references);
 }
@@ -194,7 +181,7 @@ static void Reference(Addr address, UWord size, Bool store) {
   ++burst.references;
   Touch(LineOf(address), store);
   const Addr last = address + size - 1;
-  if (last >> kLineBits != address >> kLineBits) Touch(LineOf(last), store);
+  if (last >> kUnisLineBits != address >> kUnisLineBits) Touch(LineOf(last), store);
 }
 
 static Bool Watched(void) { return burst.active && burst.thread == VG_(get_running_tid)(); }
@@ -357,12 +344,11 @@ static void PrintUsage(void) {
 static void PrintDebugUsage(void) { VG_(printf)("    (none)\n"); }
 
 static void AfterOptions(void) {
-  static const UChar kMagic[8] = {'U', 'N', 'I', 'S', 'R', 'E', 'F', '1'};
   if (option_out == NULL) Fail("--out=FILE is missing");
   out = VG_(fd_open)(option_out, VKI_O_CREAT | VKI_O_TRUNC | VKI_O_WRONLY, 0644);
   if (out < 0) Fail("the file that --out names cannot be written");
-  VG_(memcpy)(buffer, kMagic, sizeof kMagic);
-  filled = sizeof kMagic;
+  filled = sizeof UNIS_RECORDING_MAGIC - 1;
+  VG_(memcpy)(buffer, UNIS_RECORDING_MAGIC, filled);
 }
 
 static void AtEnd(Int exit_code) {

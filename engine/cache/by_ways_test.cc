@@ -84,14 +84,11 @@ TEST(ByWaysTest, AgreesWithALastLevelOfEachNumberOfWays) {
   }
 }
 
-// What the recorder leaves out: loads of a line that was its set's latest in a cache of kFilterSets
-// sets, and stores to it if one was there before.
 TEST(ByWaysTest, NothingIsLostByWhatTheRecorderLeavesOut) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 dice(seed);
     RecordingWriter whole, recorded;
-    Line latest[kFilterSets] = {};
-    bool dirty[kFilterSets] = {};
+    unis_filter filter = {};
     Line recent[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     int left_out = 0;
     for (int i = 0; i < 30'000; ++i) {
@@ -99,14 +96,10 @@ TEST(ByWaysTest, NothingIsLostByWhatTheRecorderLeavesOut) {
       if (dice() % 3 == 0) line = 1 + dice() % 4000;
       const bool store = dice() % 3 == 0;
       store ? whole.Store(line) : whole.Load(line);
-      const auto set = line % kFilterSets;
-      const bool again = latest[set] == line;
-      if (again && (dirty[set] || !store)) {
+      if (unis_filter_hits(&filter, line, store)) {
         ++left_out;
         continue;
       }
-      dirty[set] = store || (again && dirty[set]);
-      latest[set] = line;
       store ? recorded.Store(line) : recorded.Load(line);
     }
     EXPECT_GT(left_out, 1000);

@@ -1,15 +1,15 @@
 #include "engine/cache/recording.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 namespace unis::cache {
 namespace {
 
-constexpr std::array<std::uint8_t, 8> kMagic = {'U', 'N', 'I', 'S', 'R', 'E', 'F', '1'};
+constexpr std::string_view kMagic = UNIS_RECORDING_MAGIC;
 constexpr int kLongestVarint = 10;  // bytes
 // Of a frame of 65535 bytes, the most that an mbuf can hold, with the lines at both its ends.
 constexpr std::uint64_t kMostFrameLines = 65535 / 64 + 2;
@@ -40,7 +40,7 @@ std::variant<Recording, std::string> Recording::Read(const std::string& file) {
 
 std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> bytes) {
   if (bytes.size() < kMagic.size() || !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
-    return "is no recording: it does not begin with UNISREF1.";
+    return "is no recording: it does not begin with " UNIS_RECORDING_MAGIC ".";
   }
   std::uint64_t packets = 0, arrived = 0;
   bool ended = true;

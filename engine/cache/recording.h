@@ -25,13 +25,19 @@
 #include <vector>
 
 #include "engine/cache/private_cache.h"
+#include "engine/cache/recording_format.h"
 
 namespace unis::cache {
 
-inline constexpr std::uint32_t kFilterSets = 64;  // a geometry's sets are a multiple of it
+inline constexpr std::uint32_t kFilterSets = kUnisFilterSets;  // a geometry's are a multiple
 
 struct Event {
-  enum class Kind : std::uint8_t { kLoad, kStore, kArrival, kBurstEnd };
+  enum class Kind : std::uint8_t {
+    kLoad = kUnisLoad,
+    kStore = kUnisStore,
+    kArrival = kUnisArrival,
+    kBurstEnd = kUnisBurstEnd,
+  };
   Kind kind = Kind::kBurstEnd;
   Line line = 0;               // load, store; arrival: of the mbuf
   std::uint64_t frame_at = 0;  // arrival: lines behind the mbuf's

@@ -1,0 +1,36 @@
+// What a recording is made of, and what is left out of it. Plain C, for the recorder too, which has
+// no C library: see recording.h for the format.
+#pragma once
+
+#define UNIS_RECORDING_MAGIC "UNISREF1"
+
+enum {
+  kUnisLineBits = 6,
+  kUnisFilterSets = 64,
+};
+
+enum unis_record { kUnisLoad = 0, kUnisStore = 1, kUnisArrival = 2, kUnisBurstEnd = 3 };
+
+// A cache with one way. What it hits, every cache with LRU replacement and a multiple of its sets
+// would hit without a change of its order (Puzak, 1985): such a line is its set's latest. At first
+// all zero.
+typedef struct {
+  unsigned long long line[kUnisFilterSets];
+  unsigned char dirty[kUnisFilterSets];
+} unis_filter;
+
+// Takes note of a load or store; whether it may be left out.
+static inline int unis_filter_hits(unis_filter* filter, unsigned long long line, int store) {
+  const unsigned set = (unsigned)(line % kUnisFilterSets);
+  const int latest = filter->line[set] == line;
+  if (latest && (filter->dirty[set] || !store)) return 1;
+  filter->dirty[set] = (unsigned char)(store || (latest && filter->dirty[set]));
+  filter->line[set] = line;
+  return 0;
+}
+
+// Somebody else has written it behind the core's back.
+static inline void unis_filter_forget(unis_filter* filter, unsigned long long line) {
+  const unsigned set = (unsigned)(line % kUnisFilterSets);
+  if (filter->line[set] == line) filter->line[set] = 0;
+}
