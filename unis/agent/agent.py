@@ -170,6 +170,7 @@ class Agent:
         state = replace(state, looks=state.looks + 1, told=told)
         broken = [name for name in sorted(duties.on_demand) if self._is_broken(name)]
         fresh = [name for name in broken if name not in told]
+        pending = any(looks[name].pending for name in duties.on_demand if name in looks)
         ways = duties.leased_ways if duties.on_demand else 0
         there = state.shares
         if (
@@ -178,7 +179,7 @@ class Agent:
             or len(there.classes) > classes  # others have come to need some
         ):
             state = OnDemandState(begin([*duties.on_demand], ways), told=told)
-        elif state.looks < self._settings.settle or not broken:
+        elif state.looks < self._settings.settle or pending or not broken:
             pass
         elif state.done and fresh:
             state = OnDemandState(begin([*duties.on_demand], ways), told=told)

@@ -18,6 +18,16 @@ from unis.v1.common_pb2 import LatencyHistogram
 
 
 @dataclass(frozen=True)
+class Member:
+    """A function of a chain that runs."""
+
+    run: str
+    function: str
+    cpu: int
+    threads: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Look:
     """One chain, since it was last looked at."""
 
@@ -26,6 +36,8 @@ class Look:
     mpps: float | None = None
     lost: float = 0.0  # of the packets that came: dropped before it, for it did not take them
     misses_per_packet: float | None = None  # of the last-level cache; None: nothing counts them
+    members: tuple[Member, ...] = ()
+    pending: bool = False  # what it does to the cache is not known yet, and will be
 
 
 class Watch(Protocol):
@@ -68,7 +80,7 @@ class RunWatch:
                 stats = engine.stats(latency=True)
                 for of_chain in stats.chains:
                     if promise := wanted.get(of_chain.name):
-                        found[promise] = self._look(promise, of_chain, stats)
+                        found[promise] = self._look(state.name, promise, of_chain, stats)
         for name in {*self._before} - {*found}:
             self._forget(name)
         return found
@@ -78,9 +90,13 @@ class RunWatch:
         for name in [*self._before]:
             self._forget(name)
 
-    def _look(self, name: str, chain: pb.ChainStats, stats: pb.Stats) -> Look:
-        pids = [of.pid for of in stats.functions if of.name in chain.functions]
-        threads = frozenset(tid for pid in pids for tid in _threads(pid))
+    def _look(self, run: str, name: str, chain: pb.ChainStats, stats: pb.Stats) -> Look:
+        members = tuple(
+            Member(run, of.name, of.cpu, frozenset(_threads(of.pid)))
+            for of in stats.functions
+            if of.name in chain.functions
+        )
+        threads = frozenset(tid for of in members for tid in of.threads)
         now = _Before(
             dict(zip(chain.latency.value_ns, chain.latency.count, strict=True)),
             chain.delivered,
@@ -90,7 +106,7 @@ class RunWatch:
         )
         before, self._before[name] = self._before.get(name), now
         if before is None or now.delivered < before.delivered or now.time_ns <= before.time_ns:
-            return Look(threads)
+            return Look(threads, members=members)
         came = _difference(now.latency, before.latency)
         packets = now.delivered - before.delivered
         misses = None
@@ -99,7 +115,8 @@ class RunWatch:
         mpps = packets / (now.time_ns - before.time_ns) * 1000
         dropped = now.dropped - before.dropped
         lost = dropped / (packets + dropped) if dropped > 0 else 0.0
-        return Look(threads, Latency([came]).percentile_us(95), mpps, lost, misses)
+        p95_us = Latency([came]).percentile_us(95)
+        return Look(threads, p95_us, mpps, lost, misses, members)
 
     def _misses(self, name: str, threads: frozenset[int]) -> int | None:
         """Since these threads were there; None where nothing counts them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +18,10 @@ from unis.errors import EXIT_FAILED
 if TYPE_CHECKING:
     from unis.agent.agent import Event, Status
     from unis.agent.duties import Duties
+    from unis.agent.modelled import ModelledCounters
     from unis.isolate.info import CacheInfo
     from unis.isolate.io_ways import IoWays
+    from unis.isolate.tree import Tree
 
 _STYLES = {"broken": "yellow", "more-instances": "yellow", "failed": "red", "kept": "green"}
 
@@ -54,13 +56,15 @@ def agent(
 
     Classes stay when the agent ends or is killed; the next takes them over. --release takes them
     away. Needs root, and a CPU with cache allocation whose resctrl is mounted (`unis doctor`), or
-    --emulated: then everything but the cache is real.
+    --emulated: then everything but the cache is real; what functions have in it, miss and move to
+    memory is modelled.
 
     Example: unis agent examples/slo/cluster.yaml xeon:0
     """
     from unis.agent.agent import Agent
+    from unis.agent.modelled import ModelledWatch
     from unis.agent.notes import NotesFile
-    from unis.agent.watch import RunWatch
+    from unis.agent.watch import RunWatch, Watch
     from unis.cli.trees import tree_of_this_machine
     from unis.isolate.info import read_info
     from unis.runtime.directory import agent_folder
@@ -83,7 +87,12 @@ def agent(
                     f"`unis agent {cluster} {before} --release`", EXIT_FAILED,
                 )  # fmt: skip
             teller = _Teller(server, report)
-            watch = RunWatch()
+            runs = RunWatch()
+            watch: Watch = runs
+            counters = _counters(tree, io) if emulated and not release else None
+            if counters:
+                tree, io = tree_of_this_machine(emulated=True, counters=counters)
+                watch = ModelledWatch(runs, counters)
             of = Agent(tree, watch, notes, io, teller, server=server)
             if release:
                 problems = of.release()
@@ -108,11 +117,39 @@ def agent(
             except InterruptedRunError:
                 pass  # classes stay
             finally:
-                watch.close()
+                runs.close()
+                if counters:
+                    counters.close()
     if status:
-        _print(status)
+        _print(status, modelled=counters is not None)
     if status and status.problem:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _counters(tree: Tree, io: IoWays) -> ModelledCounters | None:
+    """Of the cache model, for a tree that no hardware counts for; None where it knows no caches."""
+    from unis.agent.modelled import Cache, ModelledCounters, record_member
+    from unis.isolate.info import read_info
+    from unis.isolate.look import look
+    from unis.profile.cache_model import IO_WAYS
+    from unis.profile.machine_caches import LINE, CacheError, Level, read_caches
+
+    info, found = read_info(tree), look()
+    level = next(iter(info.of_level("L3")), None)
+    way_bytes = next(iter(level.way_bytes.values()), 0) if level else 0
+    try:
+        if not (level and way_bytes and info.monitoring):
+            raise CacheError(f"{tree.label} tells no size of a way, or counts nothing")
+        caches = replace(read_caches(), llc=Level(way_bytes // LINE, level.ways))
+    except CacheError as error:
+        say(f"occupancy, memory bandwidth and misses are not known: {error}")
+        return None
+    say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
+    # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
+    for_io = max((mask.bit_count() for mask in io.masks.values()), default=IO_WAYS)
+    only = level.domains[0] if len(level.domains) == 1 else None
+    cache = Cache(caches, for_io, found.domain_of if only is None else lambda _: only)
+    return ModelledCounters(cache, record_member, say)
 
 
 def _server(text: str) -> tuple[str, int]:
@@ -194,12 +231,13 @@ class _Teller:
                 err.print(f"cannot write {self._report}: {error.strerror}", markup=False)
 
 
-def _print(status: Status) -> None:
+def _print(status: Status, *, modelled: bool) -> None:
     from unis.cli.bench_parts import table_of
 
     if status.plan is None:
         return
-    table = table_of("", "promise", ("threads", "p95, µs", "Mpps", "ways used"))
+    ways = "ways used (modelled)" if modelled else "ways used"
+    table = table_of("", "promise", ("threads", "p95, µs", "Mpps", ways))
     table.add_column("class")
     for name, place in status.plan.places.items():
         look = status.looks.get(name)

@@ -17,6 +17,7 @@ from unis.profile.machine_caches import LINE, Caches
 from unis.profile.references import Recorded
 
 LABEL = "modelled"
+IO_WAYS = 2  # that devices write packets into: DDIO's default
 _SECONDS = 600
 
 
@@ -143,7 +144,7 @@ def share_by_ways(profile: CacheProfile, cost: PacketCost | None = None) -> tupl
 
 
 def cache_profile(
-    recorded: Recorded, caches: Caches, *, io_ways: int = 2, warm_up: int | None = None
+    recorded: Recorded, caches: Caches, *, io_ways: int = IO_WAYS, warm_up: int | None = None
 ) -> CacheProfile:
     """Runs a recording through caches. The first `warm_up` packets fill them and are not counted:
     by default those that fill the function's tables, and half of the rest.
@@ -177,7 +178,11 @@ class Neighbour:
 
 
 def beside(
-    neighbours: Sequence[Neighbour], caches: Caches, *, io_ways: int = 2, packets: int = 100_000
+    neighbours: Sequence[Neighbour],
+    caches: Caches,
+    *,
+    io_ways: int = IO_WAYS,
+    packets: int = 100_000,
 ) -> tuple[Beside, ...]:
     """Each of them, all side by side, over `packets` at least: a model, of LRU and masks as CAT's.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from unis.plan.model import FunctionPlan, Plan
 from unis.profile.cache_model import cache_profile, share_by_ways
 from unis.profile.machine_caches import Caches
-from unis.profile.references import ENTRY, Flows, RecordingError, Subject, record
+from unis.profile.references import ENTRY, Flows, Recorded, RecordingError, Subject, record
 from unis.profile.result import Modelled
 
 _PACKETS = 100_000  # recorded at least, and so many a flow
@@ -20,7 +20,22 @@ def modelled(plan: Plan, ways: int, caches: Caches, report: Callable[[str], None
     """
     if len(plan.functions) != 1:
         raise RecordingError("the cache model knows single functions, not chains")
-    function = plan.functions[0]
+    recorded = record_function(plan, plan.functions[0], report)
+    shares = share_by_ways(cache_profile(recorded, caches))
+    source = (
+        f"cache of {caches.llc.ways} ways simulated on the references of the program to packets of "
+        f"64 B of {recorded.fill} flows, caches of {caches.name}, latencies assumed"
+    )
+    return Modelled(shares[:ways], source)
+
+
+def record_function(
+    plan: Plan, function: FunctionPlan, report: Callable[[str], None] = lambda _: None
+) -> Recorded:
+    """One of the plan's, with its arguments, on traffic of as many flows; kept, so recorded once.
+
+    A recording that has to be made is reported. RecordingError where it cannot be.
+    """
     flows = getattr(plan.traffic.source, "flows", None)
     if flows is None:
         raise RecordingError("the cache model knows synthetic traffic, not captures or ports")
@@ -29,14 +44,7 @@ def modelled(plan: Plan, ways: int, caches: Caches, report: Callable[[str], None
             f"the cache model knows programs that call {ENTRY} with packets, as ours do; "
             f"`{function.name}` is a command of others"
         )
-    traffic = Flows(flows, max(_PACKETS, _A_FLOW * flows))
-    recorded = record(_subject(function), traffic, report=report)
-    shares = share_by_ways(cache_profile(recorded, caches))
-    source = (
-        f"cache of {caches.llc.ways} ways simulated on the references of the program to packets of "
-        f"64 B of {flows} flows, caches of {caches.name}, latencies assumed"
-    )
-    return Modelled(shares[:ways], source)
+    return record(_subject(function), Flows(flows, max(_PACKETS, _A_FLOW * flows)), report=report)
 
 
 def _subject(function: FunctionPlan) -> Subject:

@@ -1,0 +1,501 @@
+"""What the model says of functions in an emulated cache: real recordings, made runs."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.needs import need
+from tests.python.commands import run, stale_run
+from tests.python.planned import planned, small
+from unis.agent import modelled, watch
+from unis.agent.agent import Agent, Event, Settings
+from unis.agent.duties import Duties
+from unis.agent.modelled import Cache, ModelledCounters, ModelledWatch, record_member
+from unis.agent.notes import NotesFile
+from unis.agent.watch import Look, Member, RunWatch
+from unis.isolate.emulated import EmulatedTree
+from unis.isolate.emulated_machine import Cache as EmulatedCache
+from unis.isolate.emulated_machine import EmulatedMachine, MadeThreads, Question
+from unis.isolate.io_ways import IoWays
+from unis.isolate.schemata import parse
+from unis.isolate.tree import control_groups
+from unis.profile import machine_caches
+from unis.profile.cache_model import beside
+from unis.profile.machine_caches import Caches, Level
+from unis.profile.reference_subjects import reference_subject
+from unis.profile.references import Flows, Recorded, RecordingError, record
+from unis.runtime.process import ProcessId
+from unis.v1 import engine_pb2 as pb
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "slo"
+CLUSTER = EXAMPLES / "cluster.yaml"
+# Small, so that few flows need many ways: 32 KB a way. 3000 flows of nat want 8 of them, 400 two;
+# macswap's 128 buffers stay in L2.
+CACHES = Caches("test", Level(64, 8), Level(64, 8), Level(512, 16))
+WAY = CACHES.llc.way_bytes
+FLOWS = {"large": 3000, "small": 400, "macswap": 400}
+PROGRAM = {"large": "nat", "small": "nat", "macswap": "macswap"}
+TIDS = {"large": 100, "small": 101, "macswap": 102}
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    need(shutil.which("valgrind") is not None, "needs valgrind: apt-get install valgrind")
+    folder = tmp_path_factory.mktemp("references")
+    found = {}
+    for name, count in FLOWS.items():
+        flows = Flows(count, packets=9000)
+        subject = reference_subject(PROGRAM[name], folder, flows)
+        found[name] = record(subject, flows, folder=folder, buffers=128)
+    return found
+
+
+class Worker(Executor):
+    """Does what it is asked at once, or when it is told to."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.asked: list[Callable[..., Any]] = []
+        self.waiting: list[Callable[[], None]] = []
+        self._at_once = at_once
+
+    def submit(self, of: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(of(*args, **kwargs))
+            except RecordingError as error:
+                future.set_exception(error)
+
+        self.asked.append(of)
+        self.waiting.append(work)
+        if self._at_once:
+            self.work()
+        return future
+
+    def work(self) -> None:
+        self.waiting.pop(0)()
+
+
+@dataclass
+class Made:
+    """Functions at some rates, and the counters of the cache that they are in."""
+
+    recordings: Mapping[str, Recorded]
+    mpps: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(TIDS, 1.0))
+    worker: Worker = field(default_factory=Worker)
+    told: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        cache = Cache(CACHES, 2, lambda cpu: cpu // 4)
+        self.counters = ModelledCounters(
+            cache, self.record, self.told.append, self.worker, lambda: self.now
+        )
+
+    def record(self, member: Member) -> Recorded:
+        if member.function not in self.recordings:
+            raise RecordingError(f"nobody knows {member.function}")
+        return self.recordings[member.function]
+
+    def look(self, names: list[str]) -> None:
+        members = map(member, names)
+        self.counters.seen(
+            [Look(of.threads, mpps=self.mpps[of.function], members=(of,)) for of in members]
+        )
+
+    def ask(
+        self, mask: int, names: list[str], event: str = "llc_occupancy", **of: Any
+    ) -> int | None:
+        tids = frozenset(TIDS[name] for name in names)
+        given = {"domain": 0, "group": "unis-a", **of}
+        return self.counters.read(Question(event, tasks=tids, mask=mask, **given))
+
+    def settled(self, mask: int, names: list[str]) -> int | None:
+        """Occupancy of a class once it is known."""
+        for _ in range(3):
+            self.look(names)
+            found = self.ask(mask, names)
+        return found
+
+    def misses(self, name: str) -> float:
+        found = self.counters.misses_per_packet([member(name)])
+        assert found is not None
+        return found
+
+    @property
+    def plays(self) -> int:
+        return self.worker.asked.count(beside)
+
+
+def member(name: str, cpu: int = 1) -> Member:
+    return Member("run", name, cpu, frozenset([TIDS[name]]))
+
+
+def test_fewer_ways_hold_less_and_miss_more(recordings: dict[str, Recorded]) -> None:
+    found = []
+    for ways in (2, 4, 12):
+        made = Made(recordings)
+        occupied = made.settled((1 << ways) - 1, ["large"])
+        assert occupied is not None
+        found.append((occupied / WAY, made.misses("large")))
+    assert [ways for ways, _ in found[:2]] == pytest.approx([2, 4], abs=0.1)
+    assert 7 < found[2][0] < 10, "what it wants"
+    assert all(less > more + 0.5 for (_, less), (_, more) in pairwise(found))
+
+
+def test_a_class_is_shared_by_all_in_it(recordings: dict[str, Recorded]) -> None:
+    """Each counted apart, in a MON group; who is alone in as many ways has more of them."""
+    made = Made(recordings)
+    both = ["large", "small"]
+    for _ in range(3):
+        made.look(both)
+        parts = [made.ask(0xF, [name], group=f"unis-a/mon_groups/{name}") for name in both]
+        whole = made.ask(0xF, both)
+    assert None not in (*parts, whole)
+    assert sum(map(int, filter(None, parts))) == whole
+    assert whole == pytest.approx(4 * WAY, rel=0.05)
+    alone = Made(recordings)
+    assert alone.settled(0xF, ["small"]) is not None
+    assert made.misses("small") > alone.misses("small") + 0.1
+
+
+def test_a_class_is_played_again_when_something_has_changed(
+    recordings: dict[str, Recorded],
+) -> None:
+    made = Made(recordings)
+    both = ["large", "small"]
+    made.settled(0xF, both)
+    assert made.plays == 1
+    made.mpps = {"large": 3.0, "small": 2.6}  # all are faster
+    made.settled(0xF, both)
+    assert made.plays == 1
+    misses = made.misses("small")
+    made.mpps["small"] = 0.5
+    made.settled(0xF, both)
+    assert made.plays == 2
+    assert made.misses("small") > misses
+    made.settled(0xFF, both)
+    made.settled(0xFF, ["large"])
+    assert made.plays == 4
+    assert made.worker.asked.count(made.record) == 2
+
+
+def test_who_passes_nothing_is_not_played(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    made.settled(0xF, ["large", "small"])
+    assert made.ask(0xF, ["large"])
+    made.mpps["large"] = 0.0
+    made.settled(0xF, ["large", "small"])
+    alone = Made(recordings)
+    assert made.ask(0xF, ["large"]) == 0
+    assert made.ask(0xF, ["small"]) == alone.settled(0xF, ["small"])
+
+
+def test_traffic_to_memory_is_counted_since_it_is_known(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    made.settled(0x3, ["large"])
+    before = made.ask(0x3, ["large"], "mbm_total_bytes")
+    assert before == 0, "no time has passed"
+    made.now = 2.0
+    (alone,) = beside([*made.counters._played["unis-a", 0].neighbours.values()], CACHES)
+    a_second = alone.memory_bytes_per_packet() * 1e6
+    found = made.ask(0x3, ["large"], "mbm_total_bytes")
+    assert found == pytest.approx(2 * a_second, rel=0.02)
+    assert made.ask(0x3, ["large"], "mbm_local_bytes") == found
+    made.mpps["large"] = 4.0
+    made.now = 3.0  # from now on
+    made.look(["large"])
+    made.now = 4.0
+    assert made.ask(0x3, ["large"], "mbm_total_bytes") == pytest.approx(7 * a_second, rel=0.02)
+
+
+def test_what_cannot_be_recorded_is_told_once_and_nobody_beside_it_is_known(
+    recordings: dict[str, Recorded],
+) -> None:
+    made = Made({name: of for name, of in recordings.items() if name != "large"})
+    for _ in range(4):
+        made.look(["large", "small", "macswap"])
+        assert made.ask(0xF, ["large", "small"]) is None
+        apart = made.ask(0xF0, ["macswap"], group="unis-b")
+    assert apart is not None
+    (sentence,) = made.told
+    assert "run.large cannot be modelled" in sentence
+    assert "nobody knows large" in sentence
+    assert not made.counters.pending([member("large")])
+    assert made.counters.misses_per_packet([member("small")]) is None
+
+
+def test_it_is_waited_for(recordings: dict[str, Recorded]) -> None:
+    """Nothing is known before the worker has been at it, and that is told."""
+    worker = Worker(at_once=False)
+    made = Made(recordings, worker=worker)
+    for _ in range(2):  # it is recorded, and played
+        assert made.settled(0xF, ["large"]) is None
+        assert made.counters.pending([member("large")])
+        assert len(worker.waiting) == 1
+        worker.work()
+    occupied = made.settled(0xF, ["large"])
+    assert occupied == pytest.approx(4 * WAY, rel=0.05)
+    assert not made.counters.pending([member("large")])
+    made.look(["large", "small"])  # nobody has asked about both yet
+    made.ask(0xF, ["large", "small"])
+    made.look(["large", "small"])
+    assert made.counters.pending([member("large")])
+    while worker.waiting:
+        worker.work()
+    made.settled(0xF, ["large", "small"])
+    while worker.waiting:
+        worker.work()
+    beside_small = made.settled(0xF, ["large", "small"])
+    assert not made.counters.pending([member("large")])
+    made.mpps["small"] = 0.5
+    made.look(["large", "small"])
+    assert not made.counters.pending([member("large")])
+    assert made.settled(0xF, ["large", "small"]) == beside_small
+    assert len(worker.waiting) == 1
+    assert not made.counters.pending([member("large")]), "or nobody would divide as rates change"
+    assert made.settled(0xFF, ["large", "small"]) == beside_small, "what is known"
+    assert made.counters.pending([member("large")])
+
+
+def test_a_rate_that_is_not_known_is_waited_for(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    made.mpps["large"] = None
+    assert made.settled(0xF, ["large"]) is None
+    assert made.counters.pending([member("large")])
+    assert made.plays == 0
+
+
+def test_threads_of_strangers_are_not_known(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    assert made.ask(0xF, []) == 0
+    made.settled(0xF, ["large", "small"])
+    made.look(["large"])
+    assert made.ask(0xF, ["large", "small"]) is None
+
+
+def test_functions_are_in_the_cache_of_their_cpu(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    for _ in range(3):
+        there = member("large", cpu=5)
+        made.counters.seen([Look(there.threads, mpps=1.0, members=(there,))])
+        found = [made.ask(0xF, ["large"], domain=domain) for domain in (0, 1)]
+    assert found[0] == 0
+    assert found[1] == pytest.approx(4 * WAY, rel=0.05)
+
+
+# ---------------------------------------------------------------------- the agent
+
+MACHINE = EmulatedMachine(l3=EmulatedCache(16, WAY, shareable=0xC000), rmids=64)
+DDIO = IoWays("ddio", "the two highest ways", {0: 0xC000}, {0: WAY})
+
+
+@dataclass
+class Runs:
+    """Runs whose packets are late by what they miss."""
+
+    mpps: Mapping[str, float]
+    counters: ModelledCounters | None = None
+
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        assert self.counters
+        found = {}
+        for name in chains:
+            of = member(name)
+            misses = self.counters.misses_per_packet([of]) or 0.0
+            found[name] = Look(of.threads, 80 + 100 * misses, self.mpps[name], members=(of,))
+        return found
+
+
+def test_the_agent_divides_by_what_is_modelled(
+    tmp_path: Path, recordings: dict[str, Recorded]
+) -> None:
+    """A nat of many flows crowds out one of few, which misses much and has a class of its own:
+    there its fair share holds what it needs. macswap needs nothing.
+    """
+    made = Made(recordings)
+    runs = Runs({"large": 1.0, "small": 0.1, "macswap": 0.5}, made.counters)
+    tree = EmulatedTree(tmp_path / "tree", MACHINE, MadeThreads(TIDS.values()), made.counters)
+    events: list[Event] = []
+    agent = Agent(
+        tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
+        Settings(settle=6, patience=2),  # latency here is of the model, which is some looks late
+    )  # fmt: skip
+    wanted = Duties({}, {"large": 1000.0, "small": 120.0, "macswap": 120.0}, 6)
+    looks = []
+    for _ in range(20):
+        status = agent.tick(wanted)
+        assert status.problem == ""
+        looks.append(status.looks["small"].misses_per_packet)
+    told = [(event.kind, event.promise) for event in events]
+    assert told == [("broken", "small"), ("divided", ""), ("kept", "small")]
+    classes = {
+        name: parse(tree.read(f"{name}/schemata"))["L3"][0].bit_count()
+        for name in control_groups(tree)
+    }
+    assert classes == {"unis-large": 3, "unis-small": 2, "unis-macswap": 1}
+    crowded = max(misses for misses in looks if misses is not None)
+    assert crowded > 0.5
+    assert looks[-1] is not None
+    assert looks[-1] < 0.2
+    assert status.occupied["large"] == pytest.approx(3, abs=0.1)
+    assert 1 < status.occupied["small"] <= 2
+    assert status.occupied["macswap"] < 0.5
+
+
+def test_nothing_is_divided_while_the_model_is_at_work(
+    tmp_path: Path, recordings: dict[str, Recorded]
+) -> None:
+    made = Made(recordings, worker=Worker(at_once=False))
+
+    class Late(Runs):
+        def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+            return {of: replace(look, p95_us=500.0) for of, look in super().look(chains).items()}
+
+    runs = Late({"large": 1.0, "small": 0.1}, made.counters)
+    tree = EmulatedTree(tmp_path / "tree", MACHINE, MadeThreads(TIDS.values()), made.counters)
+    events: list[Event] = []
+    agent = Agent(
+        tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
+        Settings(settle=2, patience=2),
+    )  # fmt: skip
+    for _ in range(10):
+        agent.tick(Duties({}, {"large": 100.0, "small": 100.0}, 4))
+    assert sorted(event.kind for event in events) == ["broken", "broken"]
+
+
+def test_misses_that_hardware_counts_are_those_that_are_told(
+    recordings: dict[str, Recorded],
+) -> None:
+    made = Made(recordings)
+    made.settled(0x3, ["large"])
+
+    class Counted(Runs):
+        def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+            return {
+                of: replace(look, misses_per_packet=7.0)
+                for of, look in super().look(chains).items()
+            }
+
+    for kind, misses in ((Runs, made.misses("large")), (Counted, 7.0)):
+        of_both = ModelledWatch(kind({"large": 1.0}, made.counters), made.counters)
+        assert of_both.look({"large": "run.large"})["large"].misses_per_packet == misses
+
+
+def test_the_command_says_that_it_is_modelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr(machine_caches, "read_caches", lambda: CACHES)
+    book = tmp_path / "book.json"
+    assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0
+    looks = ("--looks", "2", "--interval", "0.05")
+    code, said = run("agent", CLUSTER, "xeon:0", "--book", book, "--emulated", *looks)
+    assert code == 0, said
+    assert said.count("occupancy, memory bandwidth and misses are modelled") == 1
+    assert "ways used (modelled)" in said
+
+
+def test_a_tree_that_counts_nothing_has_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setattr(machine_caches, "read_caches", lambda: CACHES)
+    EmulatedTree(tmp_path / "run" / "resctrl", replace(MACHINE, rmids=0)).inject()
+    book = tmp_path / "book.json"
+    assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0
+    said = run("agent", CLUSTER, "xeon:0", "--book", book, "--emulated", "--looks", "1")[1]
+    assert "misses are not known" in said
+    assert "modelled" not in said
+
+
+def test_a_look_names_the_functions_of_a_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the engine's answer, with the threads of their processes."""
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+    stale_run(tmp_path, "edge", launcher=ProcessId.me())
+    pid = os.getpid()
+    stats = pb.Stats(
+        functions=[pb.FunctionStats(name="fw", cpu=3, pid=pid), pb.FunctionStats(name="nat")],
+        chains=[pb.ChainStats(name="c", functions=["fw"])],
+    )
+
+    class Engine:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def __enter__(self) -> "Engine":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def stats(self, **_: object) -> pb.Stats:
+            return stats
+
+    monkeypatch.setattr(watch, "EngineClient", Engine)
+    look = RunWatch().look({"p": "edge.c"})["p"]
+    (found,) = look.members
+    assert (found.run, found.function, found.cpu) == ("edge", "fw", 3)
+    assert pid in found.threads == look.threads
+
+
+# ---------------------------------------------------------------------- what is recorded
+
+
+@pytest.fixture
+def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+
+    def make(**state: Any) -> None:
+        stale_run(tmp_path, "edge", **state)
+
+    return make
+
+
+def test_what_is_recorded_is_what_the_run_s_file_says(
+    run_of: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorded = Recorded("sh", tmp_path, 10, 5)
+    plan = planned(small(name="edge"))
+    asked: list[Any] = []
+
+    def answers(with_this: Any) -> Callable[..., Any]:
+        def asked_of(*of: Any) -> Any:
+            asked.append(of)
+            return with_this
+
+        return asked_of
+
+    monkeypatch.setattr(modelled, "plan_file", answers(plan))
+    monkeypatch.setattr(modelled, "record_function", answers(recorded))
+    run_of()
+    fw = Member("edge", "fw", 1, frozenset([1]))
+    assert record_member(fw) == recorded
+    assert asked == [(tmp_path / "edge.yaml", "edge"), (plan, plan.function("fw"))]
+    with pytest.raises(RecordingError, match="no function gone any more"):
+        record_member(replace(fw, function="gone"))
+    with pytest.raises(RecordingError, match="`none` has ended"):
+        record_member(replace(fw, run="none"))
+
+
+def test_programs_of_others_are_not_recorded(
+    run_of: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(small(name="edge"))
+    whole = replace(plan, functions=tuple(replace(of, stdin="") for of in plan.functions))
+    fw = Member("edge", "fw", 1, frozenset([1]))
+    for attached, of in ((False, whole), (True, plan)):
+        run_of(attached=attached)
+        monkeypatch.setattr(modelled, "plan_file", lambda *_, of=of: of)
+        with pytest.raises(RecordingError, match="programs of others"):
+            record_member(fw)
