@@ -33,11 +33,11 @@ CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector)
 
 absl::Status CycleEstimator::CheckLinks() const {
   const std::uint32_t room = injector_.Room();
-  if (room < 2 * kBurst) {
+  if (room < 2 * kShortBurst) {
     return absl::FailedPreconditionError(fmt::format(
         "a link of {} packets is too short to estimate on; state cost_ns, or use links of {} "
         "and more",
-        room, 4 * kBurst));
+        room, 4 * kShortBurst));
   }
   if (injector_.WaitingBefore() > 0 || injector_.WaitingBehind() > 0) {
     return absl::FailedPreconditionError(
@@ -58,7 +58,9 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, Cos
   begun_ = true;
   settled_ = false;
   // A link must hold the train whole, in front of the function and behind it.
-  const std::uint32_t train = std::clamp(injector_.Room() / kBurst, 2U, kTrain);
+  const std::uint32_t room = injector_.Room();
+  burst_ = room < 2 * kBurst ? kShortBurst : kBurst;
+  const std::uint32_t train = std::clamp(room / burst_, 2U, kTrain);
   for (std::uint64_t round = 0; round < warm_up + rounds; ++round) {
     const auto one = TimeTrain(frames, 1);
     if (!one.ok()) return one.status();
@@ -66,7 +68,7 @@ absl::Status CycleEstimator::Run(const Frames& frames, std::uint64_t rounds, Cos
     if (!many.ok()) return many.status();
     if (round < warm_up) continue;
     samples.burst_ns.push_back(*one);
-    samples.ns.push_back(std::max(0.0, (*many - *one) / ((train - 1) * kBurst)));
+    samples.ns.push_back(std::max(0.0, (*many - *one) / ((train - 1) * burst_)));
   }
   return absl::OkStatus();
 }
@@ -111,7 +113,7 @@ void CycleEstimator::AwaitQuiet() {
 }
 
 absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint32_t bursts) {
-  const std::uint32_t count = bursts * kBurst;
+  const std::uint32_t count = bursts * burst_;
   AwaitQuiet();
   if (!Fill(frames, count)) return absl::ResourceExhaustedError("the packet memory is empty");
   const std::uint32_t sent = injector_.Send(packets_);

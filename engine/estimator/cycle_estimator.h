@@ -38,7 +38,8 @@ struct CostSamples {
 
 class CycleEstimator {
  public:
-  static constexpr std::uint32_t kTrain = 16;  // bursts
+  static constexpr std::uint32_t kTrain = 16;       // bursts
+  static constexpr std::uint32_t kShortBurst = 32;  // where a link does not hold two whole ones
 
   // The function behind `injector`. Nobody else may use its links meanwhile: their other users are
   // stopped.
@@ -80,6 +81,7 @@ class CycleEstimator {
   std::deque<rte_mbuf*> rested_;    // the next ones in front
   std::size_t written_ = 0;
   std::uint32_t found_in_use_;  // of the packet memory
+  std::uint32_t burst_ = kBurst;  // packets
   bool begun_ = false;
   bool settled_ = false;
 };

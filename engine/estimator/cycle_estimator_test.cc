@@ -193,14 +193,17 @@ TEST_F(CycleEstimatorTest, FramesOfAnyNumberAreRepeated) {
 }
 
 TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
-  for (const std::uint32_t size : {256U, 512U}) {
+  std::vector<double> ns;
+  for (const std::uint32_t size : {128U, 256U, 512U}) {  // 128 with shorter bursts
     UseRings(size);
-    const PlayedNf nf(*chain_, {.cycles = 500});
-    const auto estimate = Run(OfSize(64), 3);
+    const PlayedNf nf(*chain_, {.cycles = 2000});
+    const auto estimate = Run(OfSize(64), 5);
     ASSERT_TRUE(estimate.ok()) << estimate.status();
-    EXPECT_GT(estimate->ns, 0);
+    ns.push_back(estimate->ns);
   }
-  for (const std::uint32_t size : {64U, 128U}) {
+  EXPECT_GT(ns[0], ns[2] / 2);
+  EXPECT_LT(ns[0], ns[2] * 2);
+  for (const std::uint32_t size : {32U, 64U}) {
     UseRings(size);
     const auto status = Run(OfSize(64), 3).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
