@@ -1,5 +1,6 @@
 """What the model says of functions in an emulated cache: real recordings, made runs."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,7 +14,6 @@ import pytest
 
 from tests.needs import need
 from tests.python.commands import run, stale_run
-from tests.python.planned import planned, small
 from unis.agent import modelled, watch
 from unis.agent.agent import Agent, Event, Settings
 from unis.agent.duties import Duties
@@ -26,6 +26,7 @@ from unis.isolate.emulated_machine import EmulatedMachine, MadeThreads, Question
 from unis.isolate.io_ways import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
+from unis.plan.model import FunctionPlan, Plan
 from unis.profile import machine_caches
 from unis.profile.cache_model import beside
 from unis.profile.machine_caches import Caches, Level
@@ -462,40 +463,48 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     return make
 
 
+def written(folder: Path, function: dict[str, Any]) -> None:
+    content = {
+        "apiVersion": "unis/v1",
+        "name": "as-in-the-file",
+        "traffic": {"source": {"kind": "synthetic", "size": 64, "flows": 100}},
+        "functions": {"fw": {"cpu": 1, **function}},
+        "chains": {"c": {"path": ["fw"]}},
+    }
+    (folder / "edge.yaml").write_text(json.dumps(content))
+
+
 def test_what_is_recorded_is_what_the_run_s_file_says(
     run_of: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    recorded = Recorded("sh", tmp_path, 10, 5)
-    plan = planned(small(name="edge"))
-    asked: list[Any] = []
+    """Also by an agent that keeps off the functions' CPUs, and has one left."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    recorded = Recorded("macswap", tmp_path, 10, 5)
+    asked: list[tuple[str, str, tuple[str, ...]]] = []
 
-    def answers(with_this: Any) -> Callable[..., Any]:
-        def asked_of(*of: Any) -> Any:
-            asked.append(of)
-            return with_this
+    def record_function(plan: Plan, function: FunctionPlan) -> Recorded:
+        asked.append((plan.name, function.program.name, tuple(function.words)))
+        return recorded
 
-        return asked_of
-
-    monkeypatch.setattr(modelled, "plan_file", answers(plan))
-    monkeypatch.setattr(modelled, "record_function", answers(recorded))
+    monkeypatch.setattr(modelled, "record_function", record_function)
+    written(tmp_path, {"program": "macswap", "args": ["--cost", "100"]})
     run_of()
     fw = Member("edge", "fw", 1, frozenset([1]))
     assert record_member(fw) == recorded
-    assert asked == [(tmp_path / "edge.yaml", "edge"), (plan, plan.function("fw"))]
+    assert asked == [("edge", "macswap", ("--cost", "100"))]
     with pytest.raises(RecordingError, match="no function gone any more"):
         record_member(replace(fw, function="gone"))
     with pytest.raises(RecordingError, match="`none` has ended"):
         record_member(replace(fw, run="none"))
 
 
-def test_programs_of_others_are_not_recorded(
-    run_of: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = planned(small(name="edge"))
-    whole = replace(plan, functions=tuple(replace(of, stdin="") for of in plan.functions))
+def test_programs_of_others_are_not_recorded(run_of: Callable[..., None], tmp_path: Path) -> None:
     fw = Member("edge", "fw", 1, frozenset([1]))
-    for attached, of in ((False, whole), (True, plan)):
+    for attached, function in (
+        (False, {"command": ["sleep", "1"]}),
+        (True, {"program": "macswap"}),
+    ):
+        written(tmp_path, function)
         run_of(attached=attached)
-        monkeypatch.setattr(modelled, "plan_file", lambda *_, of=of: of)
         with pytest.raises(RecordingError, match="programs of others"):
             record_member(fw)

@@ -23,7 +23,7 @@ from unis.profile import machine_caches, modelled
 from unis.profile.machine_caches import PAPER, read_caches
 from unis.profile.references import Flows, Recorded, Subject
 from unis.profile.what_if import CostWithWays, cost_with_ways
-from unis.simulate.anywhere import plan_anywhere
+from unis.runtime.planning import plan_anywhere
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
 

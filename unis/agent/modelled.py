@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unis.agent.watch import Look, Member, Watch
+from unis.chain.load import load
 from unis.errors import UnisError
 from unis.isolate.emulated_machine import Question
 from unis.isolate.tree import MON_GROUPS
@@ -21,7 +22,7 @@ from unis.profile.machine_caches import Caches
 from unis.profile.modelled import record_function
 from unis.profile.references import Recorded, RecordingError
 from unis.runtime.directory import run_directory
-from unis.runtime.planning import plan_file
+from unis.runtime.planning import plan_anywhere
 
 OCCUPANCY = "llc_occupancy"
 _PACKETS = 50_000  # counted of each, behind those that fill caches and tables
@@ -282,7 +283,7 @@ def record_member(member: Member) -> Recorded:
     others = RecordingError("the model records UNiS' own functions, not programs of others")
     if state.attached:
         raise others
-    plan = plan_file(Path(state.chain_file), state.name)
+    plan = plan_anywhere(load(Path(state.chain_file), state.name))
     function = next((of for of in plan.functions if of.name == member.function), None)
     if function is None:
         raise RecordingError(f"{state.chain_file} has no function {member.function} any more")

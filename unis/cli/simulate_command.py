@@ -109,7 +109,7 @@ def _stated_machine(
 def _measured(chain: LoadedChain) -> dict[str, Cost]:
     from unis.chain.problem import ChainFileError
     from unis.runtime.costs import known_costs
-    from unis.simulate.anywhere import plan_anywhere
+    from unis.runtime.planning import plan_anywhere
 
     try:
         return known_costs(plan_anywhere(chain))

@@ -42,7 +42,7 @@ def costs_with_ways(
         return []
     from unis.plan.alone import alone
     from unis.profile.what_if import cost_with_ways
-    from unis.simulate.anywhere import plan_anywhere
+    from unis.runtime.planning import plan_anywhere
 
     geometry = _geometry(caches)
     there = geometry.llc.ways

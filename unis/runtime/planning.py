@@ -20,6 +20,8 @@ from unis.runtime.errors import NotAllowedError
 from unis.runtime.folders import folders_directory
 from unis.runtime.ports import port_driver, port_plugin
 
+_ANY_CPU = frozenset(range(1024))
+
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
     """The plan for a chain file; a `name` takes the place of the file's."""
@@ -48,6 +50,14 @@ def plan_chain(
     except ChainFileError as error:
         error.bad_input = not (beside and _fits(chain, machine, known))
         raise
+
+
+def plan_anywhere(chain: LoadedChain) -> Plan:
+    """On a machine that has any CPU: to look up what is known of the chain's functions.
+
+    Nothing is run by it. ChainFileError where its programs are not here, or it has faults.
+    """
+    return make_plan(chain, Machine(_ANY_CPU), [], places)
 
 
 def _known(plan: Plan, beside: Sequence[OtherRun]) -> Known:
