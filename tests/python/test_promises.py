@@ -2,31 +2,27 @@
 
 import json
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from unis.bench import promises
 from unis.bench.mixed import write_mixed
-from unis.bench.promised import OfChain, Window, calm, p95s
-from unis.bench.promises import (
-    Block,
-    FunctionProfile,
-    Result,
-    Settings,
-    kept,
-    least_us,
-    planned,
-    result,
-)  # fmt: skip
+from unis.bench.promised import OfChain, Window, calm, p95s, pooled_p95_us
+from unis.bench.promises import Settings, kept, result
+from unis.bench.promises_core import Core
+from unis.bench.promises_result import Block, FunctionProfile, Result, Together
 from unis.cli.app import app
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.simulate.capture import packet_sizes
 from unis.slo.cores import added_by_part
 from unis.slo.profile import Profile, Slo
+from unis.v1.common_pb2 import LatencyHistogram
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
 SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 0.1)
@@ -41,14 +37,19 @@ SLOW = FunctionProfile(
 SLO = Slo("fast", Profile("fast", 3.0, (1.0,), ((0.1, 2.0), (0.9, 8.0))), 0.9, 10.0)
 
 
-def seen(
-    mpps: float, p95_us: float | None, disturbance: float = 0.0, offered: float = 0.9
-) -> Window:
-    return Window({"of-fast": OfChain(mpps, offered, p95_us)}, disturbance)
+CORE = Core((FAST, SLOW), 1.0, 100.0)
+
+
+def seen(mpps: float, p95_us: float | None, disturbance: float = 0.0, packets: int = 1) -> Window:
+    """All of its packets as late."""
+    late = LatencyHistogram()
+    if p95_us is not None:
+        late = LatencyHistogram(value_ns=[round(p95_us * 1000)], count=[packets])
+    return Window({"of-fast": OfChain(mpps, 0.9, late)}, disturbance)
 
 
 def test_both_promises_are_placed_on_one_core() -> None:
-    workload, placement = planned((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
+    workload, placement = CORE.planned((0.3, 0.4))
     ((core,),) = [machine.cores for machine in placement.machines]
     assert core.load == pytest.approx(0.7)
     assert [slo.p95_us for slo in workload.slos] == [100.0, 100.0]
@@ -58,84 +59,125 @@ def test_both_promises_are_placed_on_one_core() -> None:
 
 
 def test_the_least_latencies_are_those_that_would_be_promised_just_so() -> None:
-    _, placement = planned((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
+    _, placement = CORE.planned((0.3, 0.4))
     parts = placement.machines[0].cores[0].parts
     late = dict(zip((part.slo for part in parts), added_by_part(parts, 1.0), strict=True))
-    least = least_us((FAST, SLOW), (0.3, 0.4), 100.0, 1.0)
+    least = CORE.least_us((0.3, 0.4))
     for of, us in zip((FAST, SLOW), least, strict=True):
         assert us == pytest.approx(of.p95_us_by_load[0.1] + late[of.name], rel=0.051)
-    planned((FAST, SLOW), (0.3, 0.4), max(least), 1.0)
+    replace(CORE, p95_us=max(least)).planned((0.3, 0.4))
     with pytest.raises(UnisError, match="cannot be promised at 30% and 40%"):
-        planned((FAST, SLOW), (0.3, 0.4), 0.9 * min(least), 1.0)
-    slower = least_us((FAST, SLOW), (0.3, 0.4), 100.0, 2.0)
+        replace(CORE, p95_us=0.9 * min(least)).planned((0.3, 0.4))
+    slower = replace(CORE, yield_us=2.0).least_us((0.3, 0.4))
     assert all(one > other for one, other in zip(slower, least, strict=True))
     # It is never said to be more than what is promised.
-    assert least_us((FAST, SLOW), (0.3, 0.4), max(least) / 1.01, 1.0)[1] <= max(least) / 1.01
+    bound = max(least) / 1.01
+    assert max(replace(CORE, p95_us=bound).least_us((0.3, 0.4))) <= bound
 
 
 def test_more_than_a_core_is_not_planned() -> None:
     with pytest.raises(UnisError, match="60% and 45% are more than a core"):
-        planned((FAST, SLOW), (0.6, 0.45), 100.0, 1.0)
+        CORE.planned((0.6, 0.45))
     with pytest.raises(UnisError, match="100 µs cannot be promised at 60% and 39%"):
-        planned((FAST, SLOW), (0.6, 0.39), 100.0, 1.0)
+        CORE.planned((0.6, 0.39))
 
 
-def test_a_promise_holds_by_the_median_of_its_windows() -> None:
-    found = kept(SLO, 0.3, 9.2, [seen(0.9, 9.0), seen(0.89, 9.5), seen(0.9, 30.0)])
-    assert found.kept
-    assert (found.windows, found.windows_kept) == (3, 2)
-    assert found.p95_ratio == pytest.approx(0.95)
-    assert not kept(SLO, 0.3, 9.2, [seen(0.9, 9.0), seen(0.9, 10.1), seen(0.9, 30.0)]).kept
+def test_the_least_parts_that_are_refused_are_just_beyond_what_is_promised() -> None:
+    refused = CORE.refused((0.3, 0.4))
+    factor = refused[0] / 0.3
+    assert refused == pytest.approx((factor * 0.3, factor * 0.4))
+    with pytest.raises(UnisError):
+        CORE.planned(refused)
+    CORE.planned(((factor - 0.05) * 0.3, (factor - 0.05) * 0.4))
+
+
+def test_a_promise_holds_by_all_packets_and_the_median_throughput() -> None:
+    """One late window of twenty is what a p95 allows; of three it is not."""
+    good = [seen(0.9, 9.0)] * 19
+    found = kept(SLO, 0.3, 9.2, [*good, seen(0.9, 30.0)])
+    assert (found.kept, found.least_kept) == (True, True)
+    assert (found.windows, found.windows_kept) == (20, 19)
+    assert found.p95_ratio == pytest.approx(0.9, rel=0.01)
+    assert not kept(SLO, 0.3, 9.2, [*good[:2], seen(0.9, 30.0)]).kept
+    # Windows weigh as they have packets.
+    assert kept(SLO, 0.3, 9.2, [seen(0.9, 9.0, packets=99), seen(0.9, 30.0)]).kept
+    assert not kept(SLO, 0.3, 8.0, [seen(0.9, 9.0)]).least_kept
     short = kept(SLO, 0.3, 9.2, [seen(0.87, 9.0)])
-    assert (short.kept, short.windows_kept) == (False, 0)
-    # What did not come in a window could not be passed; what came beyond the promise need not be.
-    assert kept(SLO, 0.3, 9.2, [seen(0.8, 9.0, offered=0.81)]).kept
-    assert kept(SLO, 0.3, 9.2, [seen(0.9, 9.0, offered=1.1)]).kept
+    assert (short.kept, short.least_kept, short.windows_kept) == (False, False, 0)
 
 
 def test_windows_that_others_disturbed_do_not_count_while_there_are_others() -> None:
     good, bad = seen(0.9, 9.0), seen(0.5, 4000.0, disturbance=1.1)
     assert calm([good, bad, good, bad]) == [good, good]
     assert calm([good, bad, bad]) == [good, bad, bad]
-    assert p95s([good, bad], "of-fast") == [9.0, 4000.0]
+    assert p95s([good, bad], "of-fast") == pytest.approx([9.0, 4000.0], rel=0.01)
     with pytest.raises(UnisError, match="of-fast delivered nothing"):
         p95s([good, seen(0.0, None)], "of-fast")
+    with pytest.raises(UnisError, match="of-fast delivered nothing"):
+        pooled_p95_us([seen(0.0, None)], "of-fast")
 
 
-def block(*, counts: bool, holds: bool) -> Block:
-    of = kept(SLO, 0.3, 9.2, [seen(0.9, 8.0 if holds else 12.0)])
+def together(late: float, disturbances: tuple[float, ...]) -> Together:
+    of = kept(SLO, 0.3, 9.2, [seen(0.9, late)])
+    windows = [
+        {"mpps": {"of-fast": 0.9}, "p95_us": {"of-fast": late}, "disturbance": disturbance}
+        for disturbance in disturbances
+    ]
+    return Together.model_validate({"parts": (0.3, 0.4), "promises": [of, of], "windows": windows})
+
+
+def block(*, holds: bool, counts: bool = True, **more: Any) -> Block:
+    disturbances = (0.1, 0.9, 1.1) if counts else (0.1, 1.1, 1.2)
     return Block(
-        profiles=[FAST, SLOW], yield_us=1.0, load=0.7, promises=[of, of], windows=4,
-        disturbed=0 if counts else 4, counts=counts, kept=holds,
-    )  # fmt: skip
+        profiles=[FAST, SLOW], yield_us=1.0, load=0.7, steady=True,
+        promised=together(8.0 if holds else 12.0, disturbances),
+        refused=together(150.0, (0.1,)),
+    ).model_copy(update=more)  # fmt: skip
+
+
+def test_a_block_counts_where_nothing_disturbed_it() -> None:
+    assert block(holds=True).counts
+    assert not block(holds=True, counts=False).counts
+    assert not block(holds=True, steady=False).counts
+    far = FAST.model_copy(update={"disturbed": 0.6})
+    falls = FAST.model_copy(update={"p95_us_by_load": {0.1: 2.0, 0.5: 37.6, 0.8: 26.1, 0.9: 40.0}})
+    assert (FAST.falls, falls.falls) == (False, True)
+    for profile in (far, falls):
+        assert not block(holds=True, profiles=[profile, SLOW]).counts
 
 
 def test_blocks_that_do_not_count_decide_nothing() -> None:
-    yes, no = block(counts=True, holds=True), block(counts=True, holds=False)
+    yes, no = block(holds=True), block(holds=False)
     disturbed = block(counts=False, holds=False)
     said = [
-        result(blocks, 0, SETTINGS, MACHINE)
-        for blocks in ([yes, disturbed], [yes, no], [disturbed, disturbed])
+        result(blocks, 0, replace(SETTINGS, blocks=2), MACHINE)
+        for blocks in ([yes, disturbed], [yes, no], [disturbed, disturbed], [yes])
     ]
-    assert [of.kept for of in said] == [True, False, None]
-    assert "held for 2 of 2" in said[0].tightness
-    assert "held for 2 of 4" in said[1].tightness
+    assert [of.kept for of in said] == [True, False, None, None]
+    assert [of.least_kept for of in said] == [True, False, None, None]
     assert said[0].verdict.startswith("Both promises hold: p95 at most 80%")
     assert "do not hold: p95 at most 120%" in said[1].verdict
     assert "Too disturbed to tell" in said[2].verdict
+    assert "1 of 2 blocks" in said[3].verdict
+    assert "held for 2 of 4" in said[1].tightness[0]
+    assert (
+        "Refused were 30% and 40%: that would not have held, p95 150 and 150"
+        in (said[0].tightness[1])
+    )
 
 
 def test_the_command_says_it_and_ends_with_1_where_a_promise_is_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blocks = [block(counts=True, holds=False)]
+    blocks = [block(holds=False)]
     monkeypatch.setattr(promises, "measure", lambda *_: iter([(blocks, 0)]))
-    done = CliRunner().invoke(app, ["bench", "promises", "-o", str(tmp_path)])
+    done = CliRunner().invoke(app, ["bench", "promises", "--blocks", "1", "-o", str(tmp_path)])
     assert done.exit_code == 1
     assert "do not hold" in done.output
     written = Result.model_validate_json((tmp_path / "results.json").read_text())
     assert written.kept is False
-    assert json.loads((tmp_path / "results.json").read_text())["blocks"][0]["load"] == 0.7
+    (of,) = json.loads((tmp_path / "results.json").read_text())["blocks"]
+    assert (of["counts"], of["promised"]["kept"], of["promised"]["disturbed"]) == (True, False, 1)
 
 
 @pytest.mark.parametrize(

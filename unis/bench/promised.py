@@ -15,6 +15,7 @@ from unis.measure.disturbance import Disturbance
 from unis.measure.windows import SETTLE_SECONDS, Arm, Span, measure
 from unis.profile.windows import disturbance
 from unis.runtime.run import Run
+from unis.v1.common_pb2 import LatencyHistogram
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,12 @@ class OfChain:
 
     mpps: float  # delivered
     offered_mpps: float
-    p95_us: float | None  # None: it delivered nothing
+    latency: LatencyHistogram
+
+    @property
+    def p95_us(self) -> float | None:
+        """None: it delivered nothing."""
+        return Latency([self.latency]).percentile_us(95)
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def window(run: Run, arm: Arm, seconds: float) -> Window:
             chain.name: OfChain(
                 chain.delivered / reply.window_ns * 1e3,
                 chain.offered / reply.window_ns * 1e3,
-                Latency([chain.latency]).percentile_us(95),
+                chain.latency,
             )
             for chain in reply.chains
         },
@@ -65,6 +71,14 @@ def calm(found: Sequence[Window]) -> list[Window]:
     """Those that count; all, where fewer than half do."""
     count = [window for window in found if window.counts]
     return count if 2 * len(count) >= len(found) else [*found]
+
+
+def pooled_p95_us(found: Sequence[Window], chain: str) -> float:
+    """Of all packets of the windows. UnisError where none was delivered."""
+    whole = Latency([window.chains[chain].latency for window in found]).percentile_us(95)
+    if whole is None:
+        raise UnisError(f"chain {chain} delivered nothing", bad_input=False)
+    return whole
 
 
 def p95s(found: Sequence[Window], chain: str) -> list[float]:
