@@ -70,5 +70,6 @@ def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert said == ["it is recorded"]
     assert len(found.shares) == 18
     assert list(found.shares) == sorted(found.shares)
+    assert found.extra_ns == pytest.approx([(20 - ways) * 65 / 3.5 for ways in range(1, 19)])
     assert "cache of 20 ways simulated" in found.source
     assert PAPER.name in found.source

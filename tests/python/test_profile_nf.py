@@ -113,7 +113,7 @@ def test_ways_that_nobody_can_set_promise_next_to_nothing(tmp_path: Path) -> Non
 
 
 def test_what_a_model_says_is_called_so() -> None:
-    model = Modelled((0.5, 0.8, 1.0), "a cache that is simulated")
+    model = Modelled((0.5, 0.8, 1.0), (100.0, 25.0, 0.0), "a cache that is simulated")
     found = profiled(PROFILES["lpm"], WITHOUT_CAT, model)
     assert found.percent_by_ways == [50, 80, 100]
     assert "throughput by ways modelled" in found.source

@@ -1,4 +1,4 @@
-"""`unis simulate --ways`: what is refused, what shares make of costs; and all of it, recorded."""
+"""`unis simulate --ways`: what is refused, what is added to costs; and all of it, recorded."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from tests.python.test_cache_model import MISSES, profile_of
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
+from unis.cli.simulate_ways import costs_with_ways
 from unis.plan.alone import alone
 from unis.profile import machine_caches, modelled
 from unis.profile.machine_caches import PAPER, read_caches
@@ -27,6 +29,7 @@ from unis.runtime.planning import plan_anywhere
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
 
+DEMO = str(Path(__file__).resolve().parents[2] / "examples" / "demo.yaml")
 HEAD = "apiVersion: unis/v1\nname: x\ndefaults: {cpu: 1}\nchains: {c: {path: [a]}}\n"
 
 
@@ -50,13 +53,33 @@ def refused(file: Path, *words: str) -> str:
         (["--ways", "b=2"], "--ways: there is no function `b`: a"),
         (["--ways", "a"], "`a`: write NAME=N"),
         (["--ways", "a=1.5"], "`a=1.5`: write NAME=N"),
-        (["--ways", "a=0"], "`a=0`: the last-level cache of Xeon E5-2695 v4 has 20 ways"),
-        (["--ways", "a=-1"], "which a function has 1 to 20"),
-        (["--ways", "a=21"], "which a function has 1 to 20"),
+        (["--ways", "a=0"], "`a=0`: the last-level cache of Xeon E5-2695 v4 has 20 ways, 2 of"),
+        (["--ways", "a=-1"], "functions have 1 or more each, and 18 in all"),
+        (["--ways", "a=19"], "functions have 1 or more each, and 18 in all"),
     ],
 )
 def test_ways_that_cannot_be(tmp_path: Path, words: list[str], sentence: str) -> None:
     assert sentence in refused(a_file(tmp_path), "--caches", "paper", *words)
+
+
+def test_functions_have_no_more_ways_than_there_are_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 20 the device has two; each for itself would have enough."""
+    monkeypatch.setattr(modelled, "record", not_recorded)
+    monkeypatch.setattr(modelled, "cache_profile", lambda *_: profile_of((0.0,) * 20))
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(small()))
+    whole: dict[str, CostOf] = {"nat": 100.0, "monitor": 100.0}
+
+    def of(nat: int, monitor: int) -> list[int]:
+        ways = {"nat": nat, "monitor": monitor}
+        return [found.ways for found in costs_with_ways(chain, ways, whole, "paper")]
+
+    assert of(10, 8) == [10, 8]
+    with pytest.raises(typer.BadParameter, match=r"`nat=10 monitor=9`.* has 20 ways.* 18 in all"):
+        of(10, 9)
+    with pytest.raises(typer.BadParameter, match="1 or more each"):
+        of(10, 0)
 
 
 def test_caches_that_cannot_be(tmp_path: Path) -> None:
@@ -85,18 +108,31 @@ def test_what_the_model_does_not_know(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "Valgrind is missing" in told(a_file(tmp_path))
 
 
-def test_each_size_costs_more() -> None:
+def test_each_size_costs_as_much_more() -> None:
     whole = {64: 100.0, 1518: 300.0}
-    of = CostWithWays("nat", 1, whole, 0.8, {64: 3, 1518: 1}, "a cache")
-    assert of.cost == {64: 125, 1518: 375}
-    assert str(of) == "cost of nat with 1 way: 187.5 ns instead of 150, modelled: a cache"
+    of = CostWithWays("nat", 1, whole, 25.0, {64: 3, 1518: 1}, "a cache")
+    assert of.cost == {64: 125, 1518: 325}
+    assert str(of) == "cost of nat with 1 way: 175 ns instead of 150, modelled: a cache"
     assert of.as_json() == {
-        "ways": 1, "ns": 187.5, "ns_with_whole_cache": 150, "source": "modelled: a cache",
+        "ways": 1, "ns": 175, "ns_with_whole_cache": 150, "source": "modelled: a cache",
     }  # fmt: skip
 
 
 def not_recorded(subject: Subject, flows: Flows, **_: object) -> Recorded:
     return Recorded(subject.name, subject.program, flows.total, flows.flows)
+
+
+@pytest.mark.parametrize("cost", [60.0, 600.0])
+def test_what_is_added_is_the_models_whatever_the_cost(
+    cost: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each miss takes 85 ns instead of 20, and the core bears one part in 3.5 of that."""
+    monkeypatch.setattr(modelled, "record", not_recorded)
+    monkeypatch.setattr(modelled, "cache_profile", lambda *_: profile_of((7.0, 3.0, 0.0)))
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(small()))
+    plan = plan_anywhere(alone(chain, "nat"))
+    costs = [cost_with_ways(plan, ways, PAPER, cost, lambda _: None).cost for ways in (1, 2, 3)]
+    assert costs == pytest.approx([cost + misses * 65 / 3.5 for misses in (7, 3, 0)])
 
 
 @settings(max_examples=10)
@@ -158,7 +194,7 @@ def test_fewer_ways_never_pass_more(tmp_path: Path) -> None:
 
     free = simulated()
     assert free["modelled_costs"] == {}
-    by_ways = [simulated("--ways", f"f={ways}", *CACHES) for ways in (1, 2, 3, 20)]
+    by_ways = [simulated("--ways", f"f={ways}", *CACHES) for ways in (1, 2, 3, 18)]
     costs = [answer["modelled_costs"]["f"] for answer in by_ways]
     assert all(fewer["ns"] >= more["ns"] for fewer, more in pairwise(costs))
     assert all(fewer["mpps"] <= more["mpps"] for fewer, more in pairwise(by_ways))
@@ -166,6 +202,16 @@ def test_fewer_ways_never_pass_more(tmp_path: Path) -> None:
     assert by_ways[0]["mpps"] < free["mpps"] / 1.1
     assert by_ways[-1]["mpps"] == free["mpps"]
     assert {cost["source"].partition(":")[0] for cost in costs} == {"modelled"}
+    assert all("the paper's Xeon assumed (20 and 85 ns)" in cost["source"] for cost in costs)
+
+
+def test_the_flows_of_the_demo_fit_into_one_way() -> None:
+    need_valgrind()
+    ways = ["--ways", "firewall=1", "--ways", "nat=1", "--ways", "monitor=1"]
+    (answer,) = json.loads(json_of(*SIMULATE, DEMO, "--json", *ways, *CACHES))
+    costs = answer["modelled_costs"].values()
+    assert len(costs) == 3
+    assert all(cost["ns"] == pytest.approx(cost["ns_with_whole_cache"], abs=0.01) for cost in costs)
 
 
 def test_what_is_modelled_says_so_and_is_recorded_once(tmp_path: Path) -> None:
@@ -175,7 +221,7 @@ def test_what_is_modelled_says_so_and_is_recorded_once(tmp_path: Path) -> None:
     assert code == 0
     assert "recording macswap with 130000 packets, under Valgrind" in text
     assert "cost of f with 1 way: 80 ns instead of 80, modelled: cache of 20 ways" in text
-    assert "30000 flows, caches of Xeon E5-2695 v4, latencies assumed" in text
+    assert "30000 flows, caches of Xeon E5-2695 v4, latencies of the paper's Xeon" in text
     assert "recording" not in run(*SIMULATE, file, "--ways", "f=2", *CACHES)[1]
 
 

@@ -207,8 +207,9 @@ def simulate(
     unless the controller is another; those without packets poll, they do not sleep.
 
     --ways asks what if a function had few ways of the last-level cache: its cost is taken as that
-    with all of it, and raised as the cache model says of its program at the file's number of flows
-    (first recorded, for seconds, under Valgrind). The answer says that it is modelled.
+    with all of it, and the ns are added that by the cache model its program waits longer at the
+    file's number of flows (first recorded, for seconds, under Valgrind). Those of all functions are
+    no more than the cache has beside the two for devices. The answer says that it is modelled.
 
     Examples: unis simulate examples/demo.yaml --source-ns 30  |  unis simulate x.yaml --ways nat=2
     """

@@ -41,18 +41,20 @@ def costs_with_ways(
     if not ways:
         return []
     from unis.plan.alone import alone
+    from unis.profile.cache_model import IO_WAYS
     from unis.profile.what_if import cost_with_ways
     from unis.runtime.planning import plan_anywhere
 
     geometry = _geometry(caches)
     there = geometry.llc.ways
-    for name, count in ways.items():
-        if not 1 <= count <= there:
-            raise typer.BadParameter(
-                f"`{name}={count}`: the last-level cache of {geometry.name} has {there} ways, of "
-                f"which a function has 1 to {there}",
-                param_hint=_HINT,
-            )
+    most = there - IO_WAYS
+    if min(ways.values()) < 1 or sum(ways.values()) > most:
+        told = " ".join(f"{name}={count}" for name, count in ways.items())
+        raise typer.BadParameter(
+            f"`{told}`: the last-level cache of {geometry.name} has {there} ways, {IO_WAYS} of "
+            f"them for what devices write: functions have 1 or more each, and {most} in all",
+            param_hint=_HINT,
+        )
     return [
         cost_with_ways(plan_anywhere(alone(chain, name)), count, geometry, whole[name], say)
         for name, count in ways.items()

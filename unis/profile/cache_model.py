@@ -138,9 +138,14 @@ class PacketCost:
 
 def share_by_ways(profile: CacheProfile, cost: PacketCost | None = None) -> tuple[float, ...]:
     """Throughput with 1, 2, … ways as a part of that with all: it never falls, and ends at 1."""
-    of = cost or PacketCost()
-    times = [of.ns(profile, ways) for ways in range(1, profile.ways + 1)]
+    times = ns_by_ways(profile, cost)
     return tuple(min(1.0, times[-1] / time) for time in times)
+
+
+def ns_by_ways(profile: CacheProfile, cost: PacketCost | None = None) -> tuple[float, ...]:
+    """Of one packet with 1, 2, … ways."""
+    of = cost or PacketCost()
+    return tuple(of.ns(profile, ways) for ways in range(1, profile.ways + 1))
 
 
 def cache_profile(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unis.plan.model import FunctionPlan, Plan
-from unis.profile.cache_model import cache_profile, share_by_ways
+from unis.profile.cache_model import PacketCost, cache_profile, ns_by_ways, share_by_ways
 from unis.profile.machine_caches import Caches
 from unis.profile.references import ENTRY, Flows, Recorded, RecordingError, Subject, record
 from unis.profile.result import Modelled
@@ -14,19 +14,22 @@ _A_FLOW = 3
 
 
 def modelled(plan: Plan, ways: int, caches: Caches, report: Callable[[str], None]) -> Modelled:
-    """Of that with the whole of `caches`, with 1 to `ways`. UnisError where it cannot be modelled.
+    """With 1 to `ways`, beside the whole of `caches`. UnisError where it cannot be modelled.
 
     A recording that has to be made first is reported.
     """
     if len(plan.functions) != 1:
         raise RecordingError("the cache model knows single functions, not chains")
     recorded = record_function(plan, plan.functions[0], report)
-    shares = share_by_ways(cache_profile(recorded, caches))
+    profile, cost = cache_profile(recorded, caches), PacketCost()
+    times = ns_by_ways(profile, cost)
+    extra_ns = tuple(max(0.0, time - times[-1]) for time in times)
     source = (
         f"cache of {caches.llc.ways} ways simulated on the references of the program to packets of "
-        f"64 B of {recorded.fill} flows, caches of {caches.name}, latencies assumed"
+        f"64 B of {recorded.fill} flows, caches of {caches.name}, latencies of the "
+        f"paper's Xeon assumed ({cost.llc_ns:g} and {cost.memory_ns:g} ns)"
     )
-    return Modelled(shares[:ways], source)
+    return Modelled(share_by_ways(profile, cost)[:ways], extra_ns[:ways], source)
 
 
 def record_function(

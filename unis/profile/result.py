@@ -25,9 +25,10 @@ LATENCIES = Words(lambda load: f"at {load:g} % of the load", lambda us: f"{us:.1
 
 @dataclass(frozen=True)
 class Modelled:
-    """Throughput by ways that a model gave: of that with all ways, with 1, 2, …"""
+    """What a model gave with 1, 2, … ways, beside all ways."""
 
-    shares: Sequence[float]
+    shares: Sequence[float]  # of the throughput
+    extra_ns: Sequence[float]  # that a packet takes more
     source: str
 
 

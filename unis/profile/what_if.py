@@ -19,16 +19,16 @@ class CostWithWays:
     function: str
     ways: int
     whole: CostOf  # ns a packet with the whole cache, or that for each packet size
-    share: float  # of what it passes with the whole cache
+    extra_ns: float  # a packet, beside the whole cache
     sizes: Mapping[int, int]  # of the traffic, and how often each comes
-    source: str  # of the share
+    source: str  # of extra_ns
 
     @property
     def cost(self) -> CostOf:
-        """With these ways; each size bears the same part more, though the model has only 64 B."""
+        """With these ways; each size bears the same ns more, though the model has only 64 B."""
         if isinstance(self.whole, dict):
-            return {size: ns / self.share for size, ns in self.whole.items()}
-        return self.whole / self.share
+            return {size: ns + self.extra_ns for size, ns in self.whole.items()}
+        return self.whole + self.extra_ns
 
     def __str__(self) -> str:
         ways = f"{self.ways} way{'s' * (self.ways > 1)}"
@@ -57,5 +57,5 @@ def cost_with_ways(
     found = modelled(plan, ways, caches, report)
     (function,) = plan.functions
     return CostWithWays(
-        function.name, ways, whole, found.shares[-1], shares(plan.traffic), found.source
+        function.name, ways, whole, found.extra_ns[-1], shares(plan.traffic), found.source
     )
