@@ -178,6 +178,18 @@ def test_promises_come_stay_and_go(tmp_path: Path) -> None:
     assert "1 reserved promises" in run("cluster", "show", cluster).stdout
 
 
+def test_answers_for_programs_say_which_they_are(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "c.yaml", CLUSTER)
+    asked = written(tmp_path, "w.yaml", ASKED.replace("count: 2", "count: 9"))
+    said = run("admit", cluster, asked, "--json")
+    assert said.exit_code == 1
+    answers = json.loads(said.stdout)
+    refused = [of for of in answers if not of["admitted"]]
+    assert {of["kind"] for of in answers if of["admitted"]} == {"reserved"}
+    assert refused
+    assert all(of["tried"] and "kind" not in of and of["why"] for of in refused)
+
+
 def test_twenty_promises_are_shown_and_all_if_asked(tmp_path: Path) -> None:
     cluster = written(tmp_path, "c.yaml", CLUSTER.replace("{count: 2", "{count: 30"))
     asked = written(tmp_path, "w.yaml", ASKED.replace("count: 2", "count: 22"))

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told, where_data
+from unis.cli.cluster_files import (
+    BookOption,
+    FileArgument,
+    demand_data,
+    opened_cluster,
+    told,
+    where_data,
+)
 from unis.cli.terminal import err, errors_told, out
 from unis.errors import EXIT_FAILED
 
@@ -101,15 +108,16 @@ def _as_data(answer: _Answer) -> dict[str, Any]:
     of = answer.to
     data: dict[str, Any] = {"admitted": not isinstance(of, Refusal)}
     if isinstance(of, Refusal):
-        data |= {"promise": of.slo, "why": of.why}
+        data |= {"promise": of.slo, "why": of.why, "tried": of.tried}
     elif isinstance(of, Admitted):
         data |= {
             "promise": of.slo,
+            "kind": "reserved",
             "where": [where_data(one) for one in of.where],
             "shifted": [{"promise": one.instance.slo, **where_data(one)} for one in of.shifted],
         }
     else:
-        data |= {"promise": of.name, "where": [{"server": of.server, "number": of.number}]}
+        data |= demand_data(of)
     return {**data, "milliseconds": round(answer.ms, 3)}
 
 

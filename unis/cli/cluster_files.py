@@ -19,7 +19,7 @@ from unis.runtime.lock import locked
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unis.slo.cluster import Cluster
+    from unis.slo.cluster import Cluster, OnDemand
     from unis.slo.online import Where
 
 FileArgument = Annotated[
@@ -93,4 +93,12 @@ def where_data(where: Where) -> dict[str, Any]:
     return {
         "server": where.server, "number": where.number, "socket": of.socket,
         "ways": of.ways, "first": of.first, "mask": f"{of.mask:x}",
+    }  # fmt: skip
+
+
+def demand_data(of: OnDemand) -> dict[str, Any]:
+    """A promise on demand: a core of those that a server leases, no ways of its own."""
+    return {
+        "promise": of.name, "kind": "on-demand", "function": of.function, "p95_us": of.p95_us,
+        "where": [{"server": of.server, "number": of.number}],
     }  # fmt: skip

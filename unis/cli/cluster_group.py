@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.cluster_files import BookOption, FileArgument, opened_cluster, told, where_data
+from unis.cli.cluster_files import (
+    BookOption,
+    FileArgument,
+    demand_data,
+    opened_cluster,
+    told,
+    where_data,
+)
 from unis.cli.select import JsonOption
 from unis.cli.terminal import err, errors_told, fail, out
 from unis.errors import EXIT_FAILED
@@ -33,7 +40,8 @@ def show(
     file: FileArgument,
     book: BookOption = None,
     everything: Annotated[
-        bool, typer.Option("--all", help=f"Each promise; else {_SHOWN} of either kind.")
+        bool,
+        typer.Option("--all", help=f"Each promise; else {_SHOWN} of either kind (--json has all)."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,19 +68,13 @@ def _promises(of: Cluster, wrong: list[str]) -> dict[str, Any]:
     return {
         "reserved": [
             {
-                "promise": slo.name, "function": slo.profile.name,
+                "promise": slo.name, "kind": "reserved", "function": slo.profile.name,
                 "mpps": slo.mpps, "p95_us": slo.p95_us,
                 "where": [where_data(one) for one in of.online.where(slo.name)],
             }
             for slo in of.online.slos
         ],
-        "on_demand": [
-            {
-                "promise": one.name, "function": one.function, "p95_us": one.p95_us,
-                "where": [{"server": one.server, "number": one.number}],
-            }
-            for one in of.on_demand.values()
-        ],
+        "on_demand": [demand_data(one) for one in of.on_demand.values()],
         "servers": len(of.online.machines),
         "not_kept": wrong,
     }  # fmt: skip
