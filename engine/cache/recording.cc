@@ -12,7 +12,9 @@ namespace {
 constexpr std::string_view kMagic = UNIS_RECORDING_MAGIC;
 constexpr int kLongestVarint = 10;  // bytes
 // Of a frame of 65535 bytes, the most that an mbuf can hold, with the lines at both its ends.
-constexpr std::uint64_t kMostFrameLines = 65535 / 64 + 2;
+constexpr std::uint64_t kMostFrameLines = (65535 >> kUnisLineBits) + 2;
+// Of a burst's instructions and references: sums of them have room in 64 bits.
+constexpr std::uint64_t kMostOfABurst = std::uint64_t{1} << 40;
 
 // Whether a varint begins and ends before `end`; moves past it.
 bool Skip(const std::vector<std::uint8_t>& bytes, std::size_t& at) {
@@ -49,7 +51,9 @@ std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> 
     Place place{at};
     const std::size_t kind = recording.bytes_[at] & 3;
     bool whole = Skip(recording.bytes_, at);
-    if (kind >= 2) whole = whole && Skip(recording.bytes_, at) && Skip(recording.bytes_, at);
+    if (kind == kUnisArrival || kind == kUnisBurstEnd) {
+      whole = whole && Skip(recording.bytes_, at) && Skip(recording.bytes_, at);
+    }
     if (!whole) return "ends in the middle of a record: was the recorder killed?";
     const Event event = recording.Next(place);
     if (event.frame_lines > kMostFrameLines) return "has a frame of more lines than a packet has.";
@@ -59,6 +63,9 @@ std::variant<Recording, std::string> Recording::Parse(std::vector<std::uint8_t> 
     const std::uint64_t burst = event.packets;
     if (burst == 0) return "has a burst without packets.";  // of which a player would never tire
     if (burst != arrived) return "has a burst of other packets than have arrived.";
+    if (std::max(event.instructions, event.references) > kMostOfABurst) {
+      return "has a burst of more instructions or references than 2^40.";
+    }
     packets += burst;
     arrived = 0;
   }
@@ -103,21 +110,21 @@ void RecordingWriter::Put(std::uint64_t varint) {
   bytes_.push_back(static_cast<std::uint8_t>(varint));
 }
 
-void RecordingWriter::PutLine(std::uint64_t kind, Line line) {
+void RecordingWriter::PutLine(unis_record kind, Line line) {
   const std::uint64_t step = line - previous_;
   previous_ = line;
   Put(((step << 1) ^ (~(step >> 63) + 1)) << 2 | kind);
 }
 
 void RecordingWriter::Arrival(Line mbuf, std::uint64_t frame_at, std::uint64_t frame_lines) {
-  PutLine(2, mbuf);
+  PutLine(kUnisArrival, mbuf);
   Put(frame_at);
   Put(frame_lines);
 }
 
 void RecordingWriter::BurstEnd(std::uint64_t packets, std::uint64_t instructions,
                                std::uint64_t references) {
-  Put(packets << 2 | 3);
+  Put(packets << 2 | kUnisBurstEnd);
   Put(instructions);
   Put(references);
 }

@@ -1,6 +1,6 @@
 // What `unis-refs` (recorder/) wrote: the cache lines that a function touched while it worked on
-// packets, without those that no LRU cache of kFilterSets sets or more could tell from the one
-// before.
+// packets, without those that no LRU cache of a multiple of kFilterSets sets could tell from the
+// one before.
 //
 // A file is the eight bytes "UNISREF1" and then records, the last of which ends a burst. A record
 // begins with a varint (LEB128): its low two bits are the kind, those above them a value. Of kinds
@@ -15,7 +15,7 @@
 // A line is an address divided by 64. It is told as its difference to the line of the record before
 // that has one (at first: to 0), folded to be positive (zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3,
 // ...). References are counted before any is left out. A burst has as many packets as have arrived
-// since the one before.
+// since the one before, and up to 2^40 instructions and references.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,7 @@ class Recording {
   std::uint64_t packets() const { return packets_; }
 
  private:
-  static constexpr std::size_t kMagicBytes = 8;
+  static constexpr std::size_t kMagicBytes = sizeof UNIS_RECORDING_MAGIC - 1;
   explicit Recording(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
   std::uint64_t Varint(Place& place) const;
 
@@ -78,15 +78,15 @@ class Recording {
 class RecordingWriter {
  public:
   RecordingWriter();
-  void Load(Line line) { PutLine(0, line); }
-  void Store(Line line) { PutLine(1, line); }
+  void Load(Line line) { PutLine(kUnisLoad, line); }
+  void Store(Line line) { PutLine(kUnisStore, line); }
   void Arrival(Line mbuf, std::uint64_t frame_at, std::uint64_t frame_lines);
   void BurstEnd(std::uint64_t packets, std::uint64_t instructions, std::uint64_t references);
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
 
  private:
   void Put(std::uint64_t varint);
-  void PutLine(std::uint64_t kind, Line line);
+  void PutLine(unis_record kind, Line line);
 
   std::vector<std::uint8_t> bytes_;
   Line previous_ = 0;

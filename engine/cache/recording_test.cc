@@ -139,6 +139,19 @@ TEST(RecordingTest, RefusesWhatWouldNotEnd) {
   EXPECT_EQ(Refusal(writer.bytes()), "has a burst without packets.");
 }
 
+TEST(RecordingTest, RefusesCountsThatNoBurstHas) {
+  const auto refusal = [](std::uint64_t instructions, std::uint64_t references) {
+    RecordingWriter writer;
+    writer.Arrival(1000, 4, 1);
+    writer.BurstEnd(1, instructions, references);
+    return Refusal(writer.bytes());
+  };
+  const std::uint64_t most = std::uint64_t{1} << 40;
+  EXPECT_EQ(refusal(most, most), "");
+  EXPECT_EQ(refusal(most + 1, 1), "has a burst of more instructions or references than 2^40.");
+  EXPECT_EQ(refusal(1, most + 1), refusal(most + 1, 1));
+}
+
 TEST(RecordingTest, NamesAFileThatIsNotThere) {
   auto read = Recording::Read("/nowhere/nat.refs");
   ASSERT_TRUE(std::holds_alternative<std::string>(read));
