@@ -115,7 +115,7 @@ static ULong LineOf(Addr address) {
 }
 
 static void Touch(ULong line, Bool store) {
-  if (unis_filter_hits(&filter, line, store)) return;
+  if (unis_filter_take(&filter, line, store)) return;
   MakeRoom();
   PutLine(store ? kUnisStore : kUnisLoad, line);
 }
@@ -146,7 +146,7 @@ static void Arrive(Packet* packet, Addr mbuf) {
   PutVarint(first);
   PutVarint(lines);
   // The driver has written the mbuf's first line; the device has written the data behind its back.
-  unis_filter_hits(&filter, packet->line, True);
+  unis_filter_take(&filter, packet->line, True);
   for (ULong i = 0; i < lines; ++i) unis_filter_forget(&filter, packet->line + first + i);
 }
 

@@ -91,28 +91,37 @@ TEST(ByWaysTest, NothingIsLostByWhatTheRecorderLeavesOut) {
     unis_filter filter = {};
     Line recent[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     int left_out = 0;
+    std::uint64_t arrived = 0;
     for (int i = 0; i < 30'000; ++i) {
+      const Line mbuf = kBuffers + dice() % 16 * 37;
       Line& line = recent[dice() % 8];
-      if (dice() % 3 == 0) line = 1 + dice() % 4000;
+      if (dice() % 3 == 0) line = dice() % 4 == 0 ? mbuf + dice() % 8 : 1 + dice() % 4000;
+      if (dice() % 50 == 0) {  // as the recorder has it
+        ++arrived;
+        whole.Arrival(mbuf, 4, 2);
+        recorded.Arrival(mbuf, 4, 2);
+        unis_filter_take(&filter, mbuf, true);
+        for (Line frame = mbuf + 4; frame < mbuf + 6; ++frame) unis_filter_forget(&filter, frame);
+      }
       const bool store = dice() % 3 == 0;
       store ? whole.Store(line) : whole.Load(line);
-      if (unis_filter_hits(&filter, line, store)) {
+      if (unis_filter_take(&filter, line, store)) {
         ++left_out;
         continue;
       }
       store ? recorded.Store(line) : recorded.Load(line);
     }
     EXPECT_GT(left_out, 1000);
-    for (RecordingWriter* writer : {&whole, &recorded}) {
-      writer->Arrival(kBuffers, 0, 0);
-      writer->BurstEnd(1, 1, 30'000);
-    }
+    for (RecordingWriter* writer : {&whole, &recorded}) writer->BurstEnd(arrived, 1, 30'000);
     const ByWays full = ProfileByWays(Made(whole), kMachine, 0);
     const ByWays less = ProfileByWays(Made(recorded), kMachine, 0);
     EXPECT_EQ(full.l1_hits, less.l1_hits);
     EXPECT_EQ(full.l2_hits, less.l2_hits);
+    EXPECT_EQ(full.io_hits, less.io_hits);
     EXPECT_EQ(full.misses, less.misses);
+    EXPECT_EQ(full.driver_misses, less.driver_misses);
     EXPECT_EQ(full.written_back, less.written_back);
+    EXPECT_EQ(full.device_spills, less.device_spills);
   }
 }
 

@@ -13,14 +13,14 @@ enum unis_record { kUnisLoad = 0, kUnisStore = 1, kUnisArrival = 2, kUnisBurstEn
 
 // A cache with one way. What it hits, every cache with LRU replacement and a multiple of its sets
 // would hit without a change of its order (Puzak, 1985): such a line is its set's latest. At first
-// all zero.
+// all zero; line 0, of the null page, is never used.
 typedef struct {
   unsigned long long line[kUnisFilterSets];
   unsigned char dirty[kUnisFilterSets];
 } unis_filter;
 
-// Takes note of a load or store; whether it may be left out.
-static inline int unis_filter_hits(unis_filter* filter, unsigned long long line, int store) {
+// Takes a load or store; returns whether it may be left out.
+static inline int unis_filter_take(unis_filter* filter, unsigned long long line, int store) {
   const unsigned set = (unsigned)(line % kUnisFilterSets);
   const int latest = filter->line[set] == line;
   if (latest && (filter->dirty[set] || !store)) return 1;
