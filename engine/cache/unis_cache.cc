@@ -1,6 +1,6 @@
 // unis-cache: what a recording of memory references hits and misses in caches that are modelled.
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <exception>
 #include <iostream>
 #include <optional>
@@ -51,6 +51,8 @@ exit status: 0 done, 2 bad recording or arguments (one sentence on stderr)
 
 constexpr std::uint32_t kMostWays = 64, kMostSets = 1u << 22;
 
+// Rates between which neighbours pass their packets in a time that one can wait for.
+constexpr double kLeastMpps = 1e-3, kMostMpps = 1e4, kMostTimesAsFast = 1000;
 struct Options {
   Machine machine{{64, 8}, {1024, 16}, {32768, 16}, 2};
   std::optional<std::uint64_t> warm_up;
@@ -176,9 +178,9 @@ void Neighbours(const Options& options) {
     Neighbour neighbour{nullptr, 0, ParseNumber(operand.substr(mask_at + 1), "mask", 16)};
     const auto [end, error] =
         std::from_chars(rate.data(), rate.data() + rate.size(), neighbour.mpps);
-    if (error != std::errc() || end != rate.data() + rate.size() || !(neighbour.mpps > 0) ||
-        !std::isfinite(neighbour.mpps)) {
-      throw Bad{"the rate '" + std::string(rate) + "' is no number above 0."};
+    if (error != std::errc() || end != rate.data() + rate.size() ||
+        !(neighbour.mpps >= kLeastMpps && neighbour.mpps <= kMostMpps)) {
+      throw Bad{"the rate '" + std::string(rate) + "' is no number of 0.001 to 10000."};
     }
     const std::uint32_t ways = options.machine.llc.ways;
     if (neighbour.mask == 0 || (ways < 64 && neighbour.mask >> ways != 0)) {
@@ -190,6 +192,10 @@ void Neighbours(const Options& options) {
   }
   if (neighbours.empty()) throw Bad{"neighbours takes recordings."};
   for (std::size_t i = 0; i < neighbours.size(); ++i) neighbours[i].recording = &recordings[i];
+  const auto [slowest, fastest] = std::ranges::minmax_element(neighbours, {}, &Neighbour::mpps);
+  if (fastest->mpps > kMostTimesAsFast * slowest->mpps) {
+    throw Bad{"the highest rate is more than 1000 times the lowest."};
+  }
   std::uint64_t warm_up = options.warm_up.value_or(0);
   if (!options.warm_up) {
     for (const Recording& recording : recordings) {

@@ -96,27 +96,32 @@ TEST_F(UnisCacheTest, HelpIsNoError) {
 }
 
 TEST_F(UnisCacheTest, BadInputIsOneSentenceAndExitCode2) {
-  for (const std::string& arguments : {std::string(""),
-                                       std::string("frobnicate"),
-                                       std::string("ways"),
-                                       "ways --llc 100x4 " + recording_,
-                                       "ways --llc 128x65 " + recording_,
-                                       "ways --llc 128 " + recording_,
-                                       "ways --l1 " + recording_,
-                                       "ways --frob 1 " + recording_,
-                                       "ways --warm-up 100 " + recording_,
-                                       "ways --io-ways 99 " + recording_,
-                                       "ways " + recording_ + ".absent",
-                                       std::string("ways /"),
-                                       std::string("neighbours"),
-                                       "neighbours " + recording_,
-                                       "neighbours " + recording_ + ",0,1",
-                                       "neighbours " + recording_ + ",nan,1",
-                                       "neighbours " + recording_ + ",1,0",
-                                       "neighbours --llc 64x4 " + recording_ + ",1,1f",
-                                       "neighbours " + recording_ + ",1,xyz",
-                                       std::string("latency"),
-                                       std::string("latency 1")}) {
+  for (const std::string& arguments :
+       {std::string(""),
+        std::string("frobnicate"),
+        std::string("ways"),
+        "ways --llc 100x4 " + recording_,
+        "ways --llc 128x65 " + recording_,
+        "ways --llc 128 " + recording_,
+        "ways --l1 " + recording_,
+        "ways --frob 1 " + recording_,
+        "ways --warm-up 100 " + recording_,
+        "ways --io-ways 99 " + recording_,
+        "ways " + recording_ + ".absent",
+        std::string("ways /"),
+        std::string("neighbours"),
+        "neighbours " + recording_,
+        "neighbours " + recording_ + ",0,1",
+        "neighbours " + recording_ + ",nan,1",
+        "neighbours " + recording_ + ",1e-309,1",
+        "neighbours " + recording_ + ",0.0009,1",
+        "neighbours " + recording_ + ",10001,1",
+        "neighbours " + recording_ + ",0.9,1 " + recording_ + ",901,1",
+        "neighbours " + recording_ + ",1,0",
+        "neighbours --llc 64x4 " + recording_ + ",1,1f",
+        "neighbours " + recording_ + ",1,xyz",
+        std::string("latency"),
+        std::string("latency 1")}) {
     const Outcome outcome = Execute(arguments);
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
