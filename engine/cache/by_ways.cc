@@ -88,9 +88,7 @@ class Profiler {
     core_.Invalidate(line);
     stacks_.Invalidate(line);
     ++counts_.device_lines;
-    if (!io_) return;
-    const PrivateCache::Outcome outcome = io_->Access(line, true);
-    counts_.device_spills += outcome.victim.has_value();
+    counts_.device_spills += !io_ || io_->Access(line, true).victim.has_value();
   }
 
   std::vector<std::uint64_t> Misses(Owner owner) const {

@@ -32,8 +32,7 @@ struct ByWays {
   std::vector<std::uint64_t> written_back;  // lines, to memory; those of the driver among them
   std::vector<std::uint64_t> occupancy;     // lines, at the end
   std::uint64_t device_lines = 0;           // lines that the device wrote
-  std::uint64_t device_spills =
-      0;  // of those, lines that went to memory before they were read or written anew
+  std::uint64_t device_spills = 0;          // of those, to memory: what its ways lost; without, all
 };
 
 // Misses of `recording` after its first `warm_up` packets, which fill the caches.

@@ -3,6 +3,7 @@
 // owner's mask.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,14 +20,16 @@ class MaskedCache {
   MaskedCache(Geometry geometry, std::size_t owners)
       : geometry_(geometry),
         entries_(std::size_t{geometry.sets} * geometry.ways),
-        written_back_(owners) {}
+        written_back_(owners),
+        device_spills_(owners) {}
 
-  // Whether it was there. The core's own caches know whether it gets dirty. Masks have a way.
+  // Whether it was there. The core's own caches know whether it gets dirty. Masks have a way of the
+  // cache, here and below.
   bool Access(Line line, std::uint64_t mask, Owner owner) {
     return Use(line, mask, owner, false).hit;
   }
 
-  // A device puts the line here and not in memory.
+  // A device puts the line here and not in memory: where it is, or else into the mask's ways.
   void DeviceWrites(Line line, std::uint64_t mask, Owner owner) {
     Use(line, mask, owner, true).entry->dirty = true;
   }
@@ -53,8 +56,9 @@ class MaskedCache {
     return lines;
   }
 
-  // By owner: dirty lines that went to memory, those that its device wrote too.
+  // By owner: dirty lines that went to memory, of those that its core and its device brought in.
   const std::vector<std::uint64_t>& written_back() const { return written_back_; }
+  const std::vector<std::uint64_t>& device_spills() const { return device_spills_; }
 
  private:
   struct Entry {
@@ -81,7 +85,8 @@ class MaskedCache {
       if ((mask >> way & 1) == 0) continue;
       if (oldest == nullptr || set[way].used < oldest->used) oldest = &set[way];
     }
-    written_back_[oldest->owner] += oldest->dirty;
+    assert(oldest != nullptr);
+    (oldest->by_device ? device_spills_ : written_back_)[oldest->owner] += oldest->dirty;
     *oldest = {line, now_, static_cast<std::uint32_t>(owner), by_device, false};
     return {oldest, false};
   }
@@ -98,7 +103,7 @@ class MaskedCache {
 
   Geometry geometry_;
   std::vector<Entry> entries_;
-  std::vector<std::uint64_t> written_back_;
+  std::vector<std::uint64_t> written_back_, device_spills_;
   std::uint64_t now_ = 0;
 };
 

@@ -69,6 +69,7 @@ class Player {
       const Line written = line + event.frame_at + i;
       core_.Invalidate(written);
       if (io == 0) {
+        ++counts_.device_spills;
         llc.Invalidate(written);
       } else {
         llc.DeviceWrites(written, io, number_);
@@ -112,13 +113,14 @@ std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbour
   };
   play_until(&Player::warm);
   for (Player& player : players) player.Forget();
-  const auto before = llc.written_back();
+  const auto written_before = llc.written_back(), spilled_before = llc.device_spills();
   play_until([&](const Player& player) { return player.counts().packets >= packets; });
   const auto occupancy = llc.Occupancy();
   std::vector<NeighbourCounts> counts;
   for (std::size_t i = 0; i < players.size(); ++i) {
     counts.push_back(players[i].counts());
-    counts[i].written_back = llc.written_back()[i] - before[i];
+    counts[i].written_back = llc.written_back()[i] - written_before[i];
+    counts[i].device_spills += llc.device_spills()[i] - spilled_before[i];
     counts[i].occupancy = occupancy[i];
   }
   return counts;

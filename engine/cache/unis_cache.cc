@@ -31,7 +31,8 @@ touched while it worked on packets (recorded by unis-refs), and writes JSON.
   ways        one function: hits and misses with 1, 2, ... ways of the last-level cache for itself
   neighbours  several on cores of their own, at their rates, each filling the ways of its MASK
               (hexadecimal; its highest ways are also the device's): misses of each, lines written
-              back (the device's too), and lines that its core has in the cache at the end
+              back, lines that its device wrote and memory got, and lines that its core has in
+              the cache at the end; MPPS 0.001 to 10000, the highest at most 1000 times the lowest
   latency     measured, not modelled: nanoseconds of a load that waits for the one before, in so many
               bytes
 
@@ -50,9 +51,9 @@ exit status: 0 done, 2 bad recording or arguments (one sentence on stderr)
 )";
 
 constexpr std::uint32_t kMostWays = 64, kMostSets = 1u << 22;
-
 // Rates between which neighbours pass their packets in a time that one can wait for.
 constexpr double kLeastMpps = 1e-3, kMostMpps = 1e4, kMostTimesAsFast = 1000;
+
 struct Options {
   Machine machine{{64, 8}, {1024, 16}, {32768, 16}, 2};
   std::optional<std::uint64_t> warm_up;
@@ -191,11 +192,11 @@ void Neighbours(const Options& options) {
     neighbours.push_back(neighbour);
   }
   if (neighbours.empty()) throw Bad{"neighbours takes recordings."};
-  for (std::size_t i = 0; i < neighbours.size(); ++i) neighbours[i].recording = &recordings[i];
   const auto [slowest, fastest] = std::ranges::minmax_element(neighbours, {}, &Neighbour::mpps);
   if (fastest->mpps > kMostTimesAsFast * slowest->mpps) {
     throw Bad{"the highest rate is more than 1000 times the lowest."};
   }
+  for (std::size_t i = 0; i < neighbours.size(); ++i) neighbours[i].recording = &recordings[i];
   std::uint64_t warm_up = options.warm_up.value_or(0);
   if (!options.warm_up) {
     for (const Recording& recording : recordings) {
@@ -211,6 +212,7 @@ void Neighbours(const Options& options) {
               << ", \"misses\": " << counts[i].misses
               << ", \"driver_misses\": " << counts[i].driver_misses
               << ", \"written_back\": " << counts[i].written_back
+              << ", \"device_spills\": " << counts[i].device_spills
               << ", \"occupancy\": " << counts[i].occupancy << "}";
   }
   std::cout << "\n  ]\n}\n";

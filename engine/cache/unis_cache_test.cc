@@ -76,9 +76,9 @@ TEST_F(UnisCacheTest, TellsWhatNeighboursMissAndHave) {
   // Each has the mbuf's line besides, which the port missed once; none was dirty and pushed out.
   for (const char* counts :
        {"{\"packets\": 14, \"instructions\": 140, \"llc_references\": 14, \"misses\": 14, "
-        "\"driver_misses\": 1, \"written_back\": 0, \"occupancy\": 15},\n",
+        "\"driver_misses\": 1, \"written_back\": 0, \"device_spills\": 0, \"occupancy\": 15},\n",
         "{\"packets\": 10, \"instructions\": 100, \"llc_references\": 10, \"misses\": 10, "
-        "\"driver_misses\": 1, \"written_back\": 0, \"occupancy\": 11}\n"}) {
+        "\"driver_misses\": 1, \"written_back\": 0, \"device_spills\": 0, \"occupancy\": 11}\n"}) {
     EXPECT_NE(outcome.out.find(counts), std::string::npos) << outcome.out;
   }
 }

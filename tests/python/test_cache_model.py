@@ -59,11 +59,11 @@ def test_a_packet_beside_others_costs_as_one_with_such_misses() -> None:
     cost = PacketCost(port_ns=3)
     among = Beside(
         packets=10, instructions=400.0, llc_references=6.0, misses=4.0, port_misses=0.0,
-        written_back=2.0, occupancy_lines=7,
+        written_back=2.0, device_spills=1.0, occupancy_lines=7,
     )  # fmt: skip
     assert cost.ns_beside(among) == cost.ns(profile, 1)
     assert cost.ns_beside(replace(among, port_misses=1.0)) > cost.ns(profile, 1)
-    assert among.memory_bytes_per_packet() == 64 * 6
+    assert among.memory_bytes_per_packet() == 64 * 7
     assert among.occupancy() == 7 * 64
 
 

@@ -78,7 +78,8 @@ class Beside:
     llc_references: float  # what neither L1 nor L2 had
     misses: float  # of those, to memory
     port_misses: float  # of mbufs that the port writes
-    written_back: float  # lines, to memory, whoever pushed them out; the device's among them
+    written_back: float  # lines, to memory, whoever pushed them out
+    device_spills: float  # lines that the device wrote and memory got
     occupancy_lines: int  # that its core brought in, at the end: what the device wrote is not
 
     def occupancy(self) -> int:
@@ -87,7 +88,8 @@ class Beside:
 
     def memory_bytes_per_packet(self) -> float:
         """Read from and written to memory."""
-        return LINE * (self.misses + self.port_misses + self.written_back)
+        read = self.misses + self.port_misses
+        return LINE * (read + self.written_back + self.device_spills)
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def _beside(told: Mapping[str, int]) -> Beside:
         packets=packets, instructions=told["instructions"] / packets,
         llc_references=told["llc_references"] / packets, misses=told["misses"] / packets,
         port_misses=told["driver_misses"] / packets, written_back=told["written_back"] / packets,
-        occupancy_lines=told["occupancy"],
+        device_spills=told["device_spills"] / packets, occupancy_lines=told["occupancy"],
     )  # fmt: skip
 
 
