@@ -82,8 +82,8 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
   snapshot.account = TakeAccount(deployment);
   for (std::size_t i = 0; i < deployment.chains().size(); ++i) {
     const Chain& chain = *deployment.chains()[i];
-    snapshot.chains[chain.name()] = {chain.offered.value(), chain.delivered.value(),
-                                     std::move(latencies[i])};
+    snapshot.chains.try_emplace(chain.name(), chain.offered.value(), chain.delivered.value(),
+                                std::move(latencies[i]));
     snapshot.delivered_bytes += chain.delivered_bytes.value();
   }
   snapshot.time = timer.Now();

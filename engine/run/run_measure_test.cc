@@ -1,5 +1,7 @@
 // Measurements that have a rate of their own.
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "engine/run/run_for_test.h"
 
@@ -47,6 +49,44 @@ TEST_F(MeasureTest, OneRunAlternatesLoads) {
     EXPECT_LT(fast / slow, 8) << v1::Arrivals_Name(arrivals);
     EXPECT_GT(Offered(), fast) << "the rate is put back";
   }
+}
+
+// "slow", UDP to port 53, has a function that passes fewer packets than that of "fast".
+TEST_F(MeasureTest, ChainsHaveLatenciesOfTheirOwnAndTheWindowThoseOfAll) {
+  v1::DeployRequest request = Empty();
+  AddRingChain(request, "slow", {"a"})->add_match()->set_dst_port(53);
+  AddRingChain(request, "fast", {"b"});
+  for (auto& function : *request.mutable_functions()) function.set_cpu(LastCpu());
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0, "slow", 50us)).ok());
+  ASSERT_TRUE(Attach("b", Spawn("b", 0, "fast")).ok());
+  ASSERT_TRUE(Start().ok());
+  const auto window = run_->Measure(At(0));
+  ASSERT_TRUE(window.ok()) << window.status();
+  ASSERT_EQ(window->chains_size(), 2);
+  const auto counts = [](auto&&... latencies) {  // by value, of all together
+    std::map<std::uint64_t, std::uint64_t> counts;
+    const auto add = [&counts](const v1::LatencyHistogram& latency) {
+      for (int i = 0; i < latency.count_size(); ++i)
+        counts[latency.value_ns(i)] += latency.count(i);
+    };
+    (add(latencies), ...);
+    return counts;
+  };
+  std::map<std::string, const v1::ChainWindow*> chains;
+  for (const v1::ChainWindow& chain : window->chains()) {
+    chains[chain.name()] = &chain;
+    std::uint64_t timed = 0;
+    for (const auto& [value, count] : counts(chain.latency())) timed += count;
+    EXPECT_NEAR(static_cast<double>(timed), static_cast<double>(chain.delivered()),
+                0.1 * static_cast<double>(chain.delivered()))
+        << chain.name() << " goes on while it is read";
+  }
+  const v1::ChainWindow &slow = *chains.at("slow"), &fast = *chains.at("fast");
+  EXPECT_GT(slow.delivered(), 0U);
+  EXPECT_GT(fast.delivered(), 2 * slow.delivered());
+  EXPECT_NE(counts(slow.latency()), counts(fast.latency()));
+  EXPECT_EQ(counts(slow.latency(), fast.latency()), counts(window->latency()));
 }
 
 // Who had how much: of chains and of functions.
