@@ -1,5 +1,6 @@
 """Throughput by cache ways where nobody can set them: of the cache model (docs/cache-model.md)."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,11 @@ def record_function(
             f"the cache model knows programs that call {ENTRY} with packets, as ours do; "
             f"`{function.name}` is a command of others"
         )
+    if function.user or function.env:
+        raise RecordingError(
+            f"`{function.name}` runs as another user, or with an environment of its own: it is "
+            "not started again without them"
+        )
     return record(_subject(function), Flows(flows, max(_PACKETS, _A_FLOW * flows)), report=report)
 
 
@@ -60,4 +66,5 @@ def _subject(function: FunctionPlan) -> Subject:
 
 def _found(function: FunctionPlan, word: str) -> tuple[str, Path | None]:
     path = function.cwd / word
-    return word, path.resolve() if word and path.is_file() else None
+    # A word too long for a path, or with a zero byte, is none: Path.is_file() would raise.
+    return word, path.resolve() if word and os.path.isfile(path) else None  # noqa: PTH113

@@ -7,12 +7,15 @@ and the vdev that reads and writes captures are not. Each packet lies in the nex
 packet buffers, as in a device's ring, not where the vdev put it.
 """
 
+import contextlib
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,6 +31,8 @@ _VALGRIND_FOLDERS = ("/usr/libexec/valgrind", "/usr/lib/x86_64-linux-gnu/valgrin
 _VALGRIND_FILE = "vgpreload_core-amd64-linux.so"
 _SECONDS = 900
 _MEMORY_MB = 512
+_WORK = ".recording-"  # folder, while it is made
+_STALE_SECONDS = 3600  # no recording takes so long: whose folder it was has been killed
 
 
 class RecordingError(UnisError):
@@ -109,13 +114,21 @@ def record(
         report(f"recording {subject.name} with {flows.total} packets, under Valgrind")
         try:
             kept.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=kept, prefix=".recording-") as work:
-                _record(subject, flows, buffers, Path(work)).replace(file)
+            _sweep(kept)
+            with tempfile.TemporaryDirectory(dir=kept, prefix=_WORK) as work:
+                _record(subject, flows, buffers, Path(work).resolve()).replace(file)
         except OSError as error:
             raise RecordingError(
                 f"cannot keep a recording in {kept}: {error.strerror}", bad_input=False
             ) from None
     return Recorded(subject.name, file, flows.total, flows.flows)
+
+
+def _sweep(kept: Path) -> None:
+    for folder in kept.glob(f"{_WORK}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_capture(file: Path, frames: Iterator[bytes]) -> None:
@@ -133,7 +146,7 @@ def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
     command = [
         str(built.recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
         f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}",
-        str(subject.program),
+        str(subject.program.resolve()),
         "--no-huge", "-m", str(_MEMORY_MB), "--no-pci", "--no-shconf", "--no-telemetry",
         "--no-hpet", "--lcores", f"0@({cpus})",
         "--vdev", f"net_pcap0,rx_pcap={capture},tx_pcap=/dev/null",
@@ -147,16 +160,19 @@ def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
     }
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=_SECONDS, check=False,
+            command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise RecordingError(
-            f"{subject.name} has not ended after {_SECONDS} s under Valgrind; record fewer packets"
-        ) from None
+            f"{subject.name} has not ended after {_SECONDS} s under Valgrind; record fewer "
+            "packets", bad_input=False,
+        ) from None  # fmt: skip
     if done.returncode != 0:
         raise RecordingError(
-            f"{subject.name} ended with {done.returncode} under Valgrind: {_last_line(done.stderr)}"
+            f"{subject.name} ended with {done.returncode} under Valgrind: "
+            f"{_last_line(done.stderr)}",
+            bad_input=done.returncode > 0,  # else a signal ended it
         )
     received = re.search(r"^rx_packets +(\d+)$", done.stdout, re.MULTILINE)
     if received and int(received[1]) != flows.total:
