@@ -23,7 +23,7 @@ from unis.isolate.record import (
     read_seats,
 )
 from unis.isolate.schemata import merged
-from unis.isolate.tree import MON_GROUPS, Tree, TreeError, control_groups, tasks
+from unis.isolate.tree import Tree, TreeError, class_of, control_groups, tasks
 
 # Keeps a record where it outlives us; returns once it does.
 Keep = Callable[[Record], None]
@@ -106,6 +106,12 @@ def undo(tree: Tree, record: Record) -> list[str]:
     return problems
 
 
+def gone(tree: Tree, record: Record) -> list[str]:
+    """Groups that were there before us and are there no more, by name: `undo` makes none anew."""
+    there = control_groups(tree)
+    return sorted(name for name in record.before.groups if name and name not in there)
+
+
 # ---------------------------------------------------------------- before
 
 
@@ -135,7 +141,7 @@ def _state(tree: Tree, ours: Collection[str], seats: Collection[int]) -> TreeSta
     found = read_seats(tree, there)
     return TreeState(
         groups={name: read_group(tree, name) for name in there if name in ours},
-        seats={tid: at for tid, at in found.items() if _class(at) in ours and _class(at)}
+        seats={tid: at for tid, at in found.items() if class_of(at) in ours and class_of(at)}
         | {tid: found.get(tid, "") for tid in seats},
         io_alloc=read_io_alloc(read_info(tree)),
     )
@@ -155,7 +161,7 @@ def _noted(plan: Plan, record: Record, now: TreeState, seats: Collection[int]) -
     adopted = sorted(new & {*now.groups})  # nobody is in them
     groups = {name: now.groups[name] for name in ("", *adopted)} | dict(before.groups)
     homes = {
-        tid: at for tid in seats if _class(at := now.seats[tid]) not in {*made, *groups} - {""}
+        tid: at for tid in seats if class_of(at := now.seats[tid]) not in {*made, *groups} - {""}
     }
     return Record(
         tree=record.tree,
@@ -202,13 +208,7 @@ def _goal(
 def _home(record: Record, tid: int, there: Collection[str]) -> str:
     """Where a thread was; the root where that is gone, or where it came as the child of another."""
     home = record.before.seats.get(tid, "")
-    return home if not _class(home) or _class(home) in there else ""
-
-
-def _class(place: str) -> str:
-    """The control group of a place for threads."""
-    first, _, _ = place.partition("/")
-    return "" if first == MON_GROUPS else first
+    return home if not class_of(home) or class_of(home) in there else ""
 
 
 def _back(

@@ -80,6 +80,12 @@ class EmulatedMachine:
         """Those that are online."""
         return frozenset(cpu for cpus in self.cpus.values() for cpu in cpus)
 
+    def domain_of(self, cpu: int) -> int | None:
+        """The cache ID of a CPU's L3, which is the only one if there is one; None: it has none."""
+        if len(self.cpus) == 1:
+            return next(iter(self.cpus))
+        return next((ident for ident, cpus in self.cpus.items() if cpu in cpus), None)
+
     @property
     def num_closids(self) -> int:
         """Of the whole tree: the least of all resources; 0 where nothing is allocated."""

@@ -37,6 +37,11 @@ class IoWays:
     masks: Mapping[int, int] = field(default_factory=dict)
     way_bytes: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def most(self) -> int:
+        """Of a cache; 0 where none is known."""
+        return max((mask.bit_count() for mask in self.masks.values()), default=0)
+
     def bytes_of(self, domain: int) -> int:
         """What fits into them."""
         return self.masks.get(domain, 0).bit_count() * self.way_bytes.get(domain, 0)

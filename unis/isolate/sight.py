@@ -18,6 +18,7 @@ from unis.isolate.tree import (
 )
 
 OCCUPANCY = "llc_occupancy"
+TRAFFIC = "mbm_total_bytes"  # to and from memory
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,15 @@ def _class(tree: Tree, info: CacheInfo, name: str) -> ClassSeen:
 
 def occupancy(tree: Tree, info: CacheInfo, group: str) -> dict[int, int | None]:
     """Bytes of L3 that a group has, by cache ID; None: unavailable. Empty: nobody counts."""
-    if info.monitoring is None or OCCUPANCY not in info.monitoring.features:
+    return counted(tree, info, group, OCCUPANCY)
+
+
+def counted(tree: Tree, info: CacheInfo, group: str, event: str) -> dict[int, int | None]:
+    """Bytes of an event of a group, by cache ID; None: unavailable. Empty: nobody counts."""
+    if info.monitoring is None or event not in info.monitoring.features:
         return {}
     found: dict[int, int | None] = {}
     for domain in info.monitoring.domains:
-        said = tree.read(inside(group, f"mon_data/mon_L3_{domain:02}/{OCCUPANCY}")).strip()
+        said = tree.read(inside(group, f"mon_data/mon_L3_{domain:02}/{event}")).strip()
         found[domain] = int(said) if said.isdigit() else None
     return found

@@ -88,6 +88,12 @@ def inside(group: str, name: str) -> str:
     return f"{group}/{name}" if group else name
 
 
+def class_of(place: str) -> str:
+    """The control group of a place for threads: of a MON group the one it is in."""
+    first, _, _ = place.partition("/")
+    return "" if first == MON_GROUPS else first
+
+
 def tasks(tree: Tree, group: str) -> list[int]:
     """The threads of a group, those of its MON groups among them."""
     return [int(line) for line in tree.read(inside(group, "tasks")).split()]
