@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.python.isolating import PAPER, THREADS, WAY, picture
-from unis.agent.agent import Agent, Event, Settings
+from unis.agent.agent import Agent, Event, Released, Settings
 from unis.agent.duties import Duties, Reserved, duties
 from unis.agent.notes import Notes, NotesFile, Standing
 from unis.agent.watch import Look
@@ -166,7 +166,7 @@ def test_release_leaves_the_tree_as_it_was(tmp_path: Path) -> None:
     before = picture(server.tree)
     agent = server.agent()
     agent.tick(Duties(RESERVED, {"ids": 100.0, "lpm": 100.0, "vpn": 100.0}, 4))
-    assert agent.release() == []
+    assert agent.release() == Released([], [])
     assert picture(server.tree) == before
     assert NotesFile(tmp_path).read() == Notes()
 
@@ -355,7 +355,7 @@ def test_after_faults_it_comes_to_what_is_wanted(
             status = agent.tick(wanted)
         assert status.problem == ""
         see_that_it_is_right(server, wanted)
-    assert agent.release() == []
+    assert agent.release() == Released([], [])
     assert picture(server.tree) == before
 
 
@@ -376,7 +376,7 @@ def test_an_agent_that_is_killed_anywhere_goes_on(
     agent = server.agent()
     assert agent.tick(last).problem == ""
     see_that_it_is_right(server, last)
-    assert agent.release() == []
+    assert agent.release() == Released([], [])
     assert picture(server.tree) == before
 
 

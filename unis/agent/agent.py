@@ -5,22 +5,24 @@ a group that vanished, or an agent that was killed is mended by the next. What m
 written before it is acted on. Classes stay when the agent ends; `release` takes them away.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from unis.agent.duties import Duties
 from unis.agent.fair import Seen, Shares, begin, divided
 from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
 from unis.agent.watch import Look, Watch
 from unis.errors import UnisError
-from unis.isolate.apply import apply, undo
+from unis.isolate.apply import apply, gone, undo
 from unis.isolate.bitmask import mask_of
 from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import IoWays
 from unis.isolate.plan import ClassPlan, Plan, plan, taken_by_others
 from unis.isolate.record import Record, read_group, strangers
-from unis.isolate.sight import occupancy
+from unis.isolate.sight import OCCUPANCY, TRAFFIC, counted
 from unis.isolate.tree import Tree, TreeError, control_groups
 from unis.isolate.wants import GROUP_PREFIX, Want
 
@@ -32,6 +34,7 @@ class Settings:
     """How patient it is."""
 
     settle: int = 3  # looks after a division before it is judged
+    wait: int = 60  # looks for what is not known yet; then it goes by what is
     patience: int = 3  # looks in a row with which a promise is broken, or kept again
     lost: float = 0.02  # of the packets that came, from which on less than promised is too little
     much: float = 0.5  # misses of the last-level cache by packet from which on more cache may help
@@ -54,6 +57,15 @@ class Status:
     looks: Mapping[str, Look]
     occupied: Mapping[str, float]  # ways, of those whose occupancy is counted
     problem: str = ""
+    traffic: Mapping[str, float] = field(default_factory=dict)  # with memory, bytes/s; likewise
+
+
+@dataclass(frozen=True)
+class Released:
+    """How classes were taken away, in sentences."""
+
+    problems: list[str]  # what could not be
+    remarks: list[str]  # what was otherwise before the agent, and somebody else has changed
 
 
 class Agent:
@@ -68,6 +80,7 @@ class Agent:
         tell: Callable[[Event], None],
         settings: Settings | None = None,
         server: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tree = tree
         self._watch = watch
@@ -78,17 +91,22 @@ class Agent:
         self._settings = settings or Settings()
         self._problem = ""
         self._plan: Plan | None = None
+        self._waited = 0  # looks
+        self._clock = clock
+        self._moved: tuple[float, dict[tuple[str, str], int]] = clock(), {}  # seconds, bytes
 
     def tick(self, duties: Duties) -> Status:
         """Looks, divides, applies. What the tree refuses is told, and tried again by the next."""
         looks = self._watch.look(duties.chains)
         occupied: dict[str, float] = {}
+        traffic: dict[str, float] = {}
         plan_now: Plan | None = None
         problem = ""
         try:
             info = read_info(self._tree)
             if self._plan:
                 occupied = self._occupied(info, self._plan)
+                traffic = self._traffic(info, self._plan)
             self._judge(duties, looks)
             self._divide(duties, looks, occupied, self._classes_left(info, duties))
             plan_now = self._apply(duties, info, looks)
@@ -99,14 +117,19 @@ class Agent:
             self._tell(Event("failed", "", problem) if problem else mended)
         self._problem = problem
         self._plan = plan_now or self._plan
-        return Status(plan_now, looks, occupied, problem)
+        return Status(plan_now, looks, occupied, problem, traffic)
 
-    def release(self) -> list[str]:
-        """Takes all classes away, as if it had never been; what could not be, as sentences."""
-        problems = undo(self._tree, self._notes.record) if self._notes.record else []
+    def release(self) -> Released:
+        """Takes all classes away, as if it had never been."""
+        record = self._notes.record
+        problems = undo(self._tree, record) if record else []
+        remarks = [
+            f"the group {name} was there before the agent, and somebody has removed it since"
+            for name in (gone(self._tree, record) if record and not problems else [])
+        ]
         if not problems:
             self._keep(Notes())
-        return problems
+        return Released(problems, remarks)
 
     # ------------------------------------------------------------------ watching
 
@@ -143,17 +166,35 @@ class Agent:
         caches = info.of_level("L3")
         way_bytes = caches[0].way_bytes if caches else {}
         found: dict[str, float] = {}
-        for name, place in of.places.items():
-            if not place:
-                continue
-            try:
-                counted = occupancy(self._tree, info, place)
-            except TreeError:  # gone
-                continue
-            known = [(size, way_bytes[at]) for at, size in counted.items() if way_bytes.get(at)]
+        for name, sizes in self._counted(info, of, OCCUPANCY).items():
+            known = [(size, way_bytes[at]) for at, size in sizes.items() if way_bytes.get(at)]
             held = [size / way for size, way in known if size is not None]
             if held and len(held) == len(known):
                 found[name] = max(held)
+        return found
+
+    def _traffic(self, info: CacheInfo, of: Plan) -> dict[str, float]:
+        """Bytes a second to and from memory since the last look, by function, where counted."""
+        moved = {
+            (name, of.places[name]): sum(known)
+            for name, sizes in self._counted(info, of, TRAFFIC).items()
+            if sizes
+            and len(known := [size for size in sizes.values() if size is not None]) == len(sizes)
+        }
+        (then, before), self._moved = self._moved, (self._clock(), moved)
+        seconds = self._moved[0] - then
+        return {
+            at[0]: (count - before[at]) / seconds
+            for at, count in moved.items()
+            if seconds > 0 and count >= before.get(at, math.inf)  # else it counts anew
+        }
+
+    def _counted(self, info: CacheInfo, of: Plan, event: str) -> dict[str, dict[int, int | None]]:
+        found: dict[str, dict[int, int | None]] = {}
+        for name, place in of.places.items():
+            if place:
+                with contextlib.suppress(TreeError):  # gone
+                    found[name] = counted(self._tree, info, place, event)
         return found
 
     # ------------------------------------------------------------------ dividing
@@ -170,7 +211,9 @@ class Agent:
         state = replace(state, looks=state.looks + 1, told=told)
         broken = [name for name in sorted(duties.on_demand) if self._is_broken(name)]
         fresh = [name for name in broken if name not in told]
-        pending = any(looks[name].pending for name in duties.on_demand if name in looks)
+        pending = any(looks[name].pending for name in _gone_by(state, fresh) if name in looks)
+        self._waited = self._waited + 1 if pending else 0
+        pending = pending and self._waited <= self._settings.wait
         ways = duties.leased_ways if duties.on_demand else 0
         there = state.shares
         if (
@@ -247,6 +290,15 @@ class Agent:
         if notes != self._notes:
             self._file.write(notes)
             self._notes = notes
+
+
+def _gone_by(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
+    """Whose cache the next step is decided by: others are not waited for."""
+    if not state.done:
+        return state.shares.rest.members if state.shares.rest else ()
+    return [
+        name for one in state.shares.classes if {*one.members} & {*fresh} for name in one.members
+    ]
 
 
 def _wants(duties: Duties, state: OnDemandState) -> dict[str, Want]:

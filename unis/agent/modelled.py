@@ -2,21 +2,24 @@
 
 Each function's references are recorded once, in a run of its own under Valgrind, and those of a
 class are played side by side in the ways of its mask, at the rates last seen
-(docs/cache-model.md). Both take seconds, and a worker does them: what is known is answered
-meanwhile.
+(docs/cache-model.md). Both take seconds, and a worker does them, at idle priority: what is known
+is answered meanwhile.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from unis.agent.watch import Look, Member, Watch
+from unis.agent.worker import IdleWorker
 from unis.chain.load import load
 from unis.errors import UnisError
 from unis.isolate.emulated_machine import Question
-from unis.isolate.tree import MON_GROUPS
+from unis.isolate.sight import OCCUPANCY
+from unis.isolate.tree import class_of
 from unis.profile.cache_model import Beside, Neighbour, beside
 from unis.profile.machine_caches import Caches
 from unis.profile.modelled import record_function
@@ -24,11 +27,14 @@ from unis.profile.references import Recorded, RecordingError
 from unis.runtime.directory import run_directory
 from unis.runtime.planning import plan_anywhere
 
-OCCUPANCY = "llc_occupancy"
 _PACKETS = 50_000  # counted of each, behind those that fill caches and tables
 _SLOWEST = 1 / 8  # of the fastest of a class: who is slower is played so, for else it takes long
 _CHANGED = 0.2  # of a rate beside the fastest, from which on it is played again
+_RATES_AGAIN = 10  # looks between two plays of a class for nothing but its rates
+_AGAIN = 60  # looks after which what has failed is tried again, where that may help
+_TO_BE_ASKED = 2  # looks before one can tell that nobody asks about a function's group
 
+_T = TypeVar("_T")
 _Name = tuple[str, str]  # run and function
 _Class = tuple[str, int]  # control group and cache ID
 
@@ -49,6 +55,9 @@ class _Seen:
     member: Member
     mpps: float | None  # of all chains through it; None: looked at for the first time
     recorded: Future[Recorded]
+    again: Future[Recorded] | None = None  # after that failed
+    looks: int = 0
+    failed: int = 0  # looks since it did
 
 
 @dataclass
@@ -59,15 +68,19 @@ class _Played:
     running: Future[tuple[Beside, ...]] | None = None
     stale: bool = False  # meanwhile: what is known is not of the same functions in the same ways
     known: Mapping[_Name, Beside] = field(default_factory=dict)
+    looks: int = 0  # since it was last begun
+    failed: bool = False
 
 
 class ModelledCounters:
-    """Counters of an emulated tree. `record` and the model run on `worker`."""
+    """Counters of an emulated tree. `record` and the model run on `worker`, by default a process
+    of its own. `record` is given a member, and as `report` whom to tell what it does.
+    """
 
     def __init__(
         self,
         cache: Cache,
-        record: Callable[[Member], Recorded],
+        record: Callable[..., Recorded],
         tell: Callable[[str], None],
         worker: Executor | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -75,7 +88,7 @@ class ModelledCounters:
         self._cache = cache
         self._record = record
         self._tell = tell
-        self._worker = worker or ThreadPoolExecutor(max_workers=1)
+        self._worker = worker or IdleWorker()
         self._clock = clock
         self._told: set[str] = set()
         self._seen: dict[_Name, _Seen] = {}
@@ -84,7 +97,7 @@ class ModelledCounters:
         self._played: dict[_Class, _Played] = {}
         self._beside: dict[_Name, Beside] = {}
         self._pending: set[_Name] = set()
-        self._moved: dict[tuple[str, int], float] = {}  # bytes to and from memory, by group
+        self._moved: dict[tuple[str, int], float] = {}  # bytes, by group since asked
         self._moved_at = clock()
 
     def read(self, question: Question) -> int | None:
@@ -110,7 +123,6 @@ class ModelledCounters:
         self._see(looks)
         if self._asked:
             self._groups, self._asked = self._asked, {}
-        self._moved = {group: self._moved.get(group, 0.0) for group in self._groups}
         self._play()
 
     def misses_per_packet(self, members: Sequence[Member]) -> float | None:
@@ -125,7 +137,7 @@ class ModelledCounters:
         return any(_name(of) in self._pending for of in members)
 
     def close(self) -> None:
-        """Ends when what is being recorded or played has."""
+        """What is being recorded or played is ended."""
         self._worker.shutdown(cancel_futures=True)
 
     # ------------------------------------------------------------------ functions
@@ -145,10 +157,28 @@ class ModelledCounters:
         for name, member in members.items():
             there = before.get(name)
             if there and there.member.threads & member.threads:
-                recorded = there.recorded
+                self._seen[name] = replace(
+                    there, member=member, mpps=rates[name], looks=there.looks + 1
+                )
+                self._try_again(self._seen[name])
             else:  # another process may be of another program
-                recorded = self._worker.submit(self._record, member)
-            self._seen[name] = _Seen(member, rates[name], recorded)
+                recorded = self._submit(member)
+                self._seen[name] = _Seen(member, rates[name], recorded)
+        for name, of in before.items():
+            if name not in self._seen or self._seen[name].looks == 0:  # gone, or another process
+                for future in (of.recorded, of.again):
+                    _cancel(future)
+
+    def _submit(self, member: Member) -> Future[Recorded]:
+        return self._worker.submit(self._record, member, report=self._tell)
+
+    def _try_again(self, of: _Seen) -> None:
+        if of.again and of.again.done():
+            of.recorded, of.again, of.failed = of.again, None, 0
+        if of.again is None and _may_yet(of.recorded):
+            of.failed += 1
+            if of.failed >= _AGAIN:
+                of.again = self._submit(of.member)
 
     def _names(self, question: Question) -> list[_Name]:
         return [name for name, of in self._seen.items() if of.member.threads & question.tasks]
@@ -163,7 +193,7 @@ class ModelledCounters:
         """None: not yet. RecordingError: it cannot be."""
         recorded = self._seen[name].recorded
         try:
-            return recorded.result() if recorded.done() else None
+            return _result(recorded) if recorded.done() else None
         except UnisError as error:
             raise RecordingError(
                 f"{'.'.join(name)} cannot be modelled, nor what shares ways with it: {error}"
@@ -176,12 +206,18 @@ class ModelledCounters:
         masks: dict[_Class, int] = {}
         names: dict[_Class, set[_Name]] = {}
         for (group, domain), question in self._groups.items():
-            of_class = group.partition(MON_GROUPS)[0].rstrip("/"), domain
+            of_class = class_of(group), domain
             masks[of_class] = question.mask
             here = {name for name in self._names(question) if self._is_in(name, domain)}
             names.setdefault(of_class, set()).update(here)
+        for of_class in {*self._played} - {*masks}:
+            _cancel(self._played.pop(of_class).running)
         self._played = {of_class: self._played.get(of_class, _Played()) for of_class in masks}
-        self._pending = {*self._seen} - {name for there in names.values() for name in there}
+        asked = {name for there in names.values() for name in there}
+        self._pending = {
+            name for name, of in self._seen.items()
+            if name not in asked and of.looks < _TO_BE_ASKED
+        }  # fmt: skip
         self._beside = {name: of for name, of in self._beside.items() if name in self._seen}
         for of_class, played in self._played.items():
             there = names[of_class]
@@ -202,20 +238,32 @@ class ModelledCounters:
         wanted = self._neighbours(names, mask)
         if wanted is None:
             return True
-        if played.running and not played.running.done():
-            return played.stale or not _alike(wanted, played.neighbours)
-        if played.running:
-            running, played.running = played.running, None
-            played.known = dict(zip(played.neighbours, running.result(), strict=True))
+        played.looks += 1
         alike = _alike(wanted, played.neighbours)
-        if not wanted or (alike and _as_fast(wanted, played.neighbours)):
+        if not alike and _cancel(played.running):
+            played.running, played.neighbours = None, {}
+            alike = not wanted
+        if played.running and not played.running.done():
+            return played.stale or not alike
+        if played.running:
+            running, played.running, played.failed = played.running, None, True
+            found = _result(running)
+            played.known = dict(zip(played.neighbours, found, strict=True))
+            played.failed = False
+        if not wanted or (alike and not self._is_due(played, wanted)):
             return False
         of = self._cache
-        played.neighbours, played.stale = wanted, not alike
+        played.neighbours, played.stale, played.looks = wanted, not alike, 0
         played.running = self._worker.submit(
             beside, [*wanted.values()], of.caches, io_ways=of.io_ways, packets=_PACKETS
         )
         return played.stale
+
+    def _is_due(self, played: _Played, wanted: Mapping[_Name, Neighbour]) -> bool:
+        """Whether the same functions in the same ways are played again."""
+        if played.failed:
+            return played.looks >= _AGAIN
+        return played.looks >= _RATES_AGAIN and not _as_fast(wanted, played.neighbours)
 
     def _neighbours(self, names: set[_Name], mask: int) -> dict[_Name, Neighbour] | None:
         """Those of a class that pass packets, at rates beside that of the fastest.
@@ -246,7 +294,8 @@ class ModelledCounters:
                 of = self._beside.get(name)
                 if of and self._is_in(name, question.domain):
                     packets = microseconds * (self._seen[name].mpps or 0.0)
-                    self._moved[group] += packets * of.memory_bytes_per_packet()
+                    moved = self._moved.get(group, 0.0)
+                    self._moved[group] = moved + packets * of.memory_bytes_per_packet()
 
     def _say(self, sentence: str) -> None:
         if sentence not in self._told:
@@ -275,25 +324,43 @@ class ModelledWatch:
         return replace(look, misses_per_packet=misses, pending=pending)
 
 
-def record_member(member: Member) -> Recorded:
-    """As its run's chain file has it. UnisError where it cannot be recorded."""
+def record_member(member: Member, report: Callable[[str], None] = lambda _: None) -> Recorded:
+    """As its run's chain file has it; that it has to be is reported. UnisError where it cannot."""
     state = run_directory(member.run).read()
     if state is None:
         raise RecordingError(f"run `{member.run}` has ended")
-    others = RecordingError("the model records UNiS' own functions, not programs of others")
     if state.attached:
-        raise others
+        raise RecordingError("the model records functions that UNiS starts, not those attached to")
     plan = plan_anywhere(load(Path(state.chain_file), state.name))
     function = next((of for of in plan.functions if of.name == member.function), None)
     if function is None:
         raise RecordingError(f"{state.chain_file} has no function {member.function} any more")
-    if function.is_command:
-        raise others
-    return record_function(plan, function)
+    return record_function(plan, function, report)
 
 
 def _name(member: Member) -> _Name:
     return member.run, member.function
+
+
+def _result(future: Future[_T]) -> _T:
+    """UnisError whatever went wrong."""
+    try:
+        return future.result()
+    except UnisError:
+        raise
+    except Exception as error:
+        raise RecordingError(f"{type(error).__name__}: {error}", bad_input=False) from error
+
+
+def _may_yet(future: Future[Recorded]) -> bool:
+    """Whether it failed of what may be otherwise next time."""
+    error = future.exception() if future.done() else None
+    return error is not None and not (isinstance(error, UnisError) and error.bad_input)
+
+
+def _cancel(future: Future[Any] | None) -> bool:
+    """Whether it will never be begun."""
+    return future is not None and future.cancel()
 
 
 def _alike(wanted: Mapping[_Name, Neighbour], played: Mapping[_Name, Neighbour]) -> bool:

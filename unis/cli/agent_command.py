@@ -16,7 +16,7 @@ from unis.cli.terminal import err, errors_told, fail, out, say, writable
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from unis.agent.agent import Event, Status
+    from unis.agent.agent import Agent, Event, Status
     from unis.agent.duties import Duties
     from unis.agent.modelled import ModelledCounters
     from unis.isolate.info import CacheInfo
@@ -89,18 +89,13 @@ def agent(
             teller = _Teller(server, report)
             runs = RunWatch()
             watch: Watch = runs
-            counters = _counters(tree, io) if emulated and not release else None
+            counters = None if release else _counters(tree, io)
             if counters:
                 tree, io = tree_of_this_machine(emulated=True, counters=counters)
                 watch = ModelledWatch(runs, counters)
             of = Agent(tree, watch, notes, io, teller, server=server)
             if release:
-                problems = of.release()
-                for sentence in problems:
-                    err.print(sentence, markup=False, style="red")
-                if problems:
-                    raise typer.Exit(EXIT_FAILED)
-                out.print(f"released: {tree.label} is as it was before", markup=False)
+                _release(of, tree)
                 return
             say(f"{tree.label}: no hardware obeys it" if tree.emulated else tree.label)
             say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
@@ -117,6 +112,7 @@ def agent(
             except InterruptedRunError:
                 pass  # classes stay
             finally:
+                switch.hold()  # what it has come to is told
                 runs.close()
                 if counters:
                     counters.close()
@@ -127,14 +123,18 @@ def agent(
 
 
 def _counters(tree: Tree, io: IoWays) -> ModelledCounters | None:
-    """Of the cache model, for a tree that no hardware counts for; None where it knows no caches."""
+    """Of the cache model, for a tree that no hardware counts for; None for another, and where it
+    knows no caches.
+    """
     from unis.agent.modelled import Cache, ModelledCounters, record_member
+    from unis.isolate.emulated import EmulatedTree
     from unis.isolate.info import read_info
-    from unis.isolate.look import look
     from unis.profile.cache_model import IO_WAYS
     from unis.profile.machine_caches import LINE, CacheError, Level, read_caches
 
-    info, found = read_info(tree), look()
+    if not isinstance(tree, EmulatedTree):
+        return None
+    info = read_info(tree)
     level = next(iter(info.of_level("L3")), None)
     way_bytes = next(iter(level.way_bytes.values()), 0) if level else 0
     try:
@@ -146,10 +146,20 @@ def _counters(tree: Tree, io: IoWays) -> ModelledCounters | None:
         return None
     say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
     # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
-    for_io = max((mask.bit_count() for mask in io.masks.values()), default=IO_WAYS)
-    only = level.domains[0] if len(level.domains) == 1 else None
-    cache = Cache(caches, for_io, found.domain_of if only is None else lambda _: only)
+    cache = Cache(caches, io.most or IO_WAYS, tree.machine.domain_of)
     return ModelledCounters(cache, record_member, say)
+
+
+def _release(of: Agent, tree: Tree) -> None:
+    released = of.release()
+    for sentence in released.problems:
+        err.print(sentence, markup=False, style="red")
+    if released.problems:
+        raise typer.Exit(EXIT_FAILED)
+    but = ", but for this:" if released.remarks else ""
+    out.print(f"released: {tree.label} is as it was before{but}", markup=False)
+    for sentence in released.remarks:
+        err.print(sentence, markup=False, style="dim")
 
 
 def _server(text: str) -> tuple[str, int]:
@@ -162,11 +172,10 @@ def _server(text: str) -> tuple[str, int]:
 def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _Duties) -> None:
     """A word where the file says more ways than there are."""
     for cache in info.of_level("L3")[:1]:
-        for_io = max((mask.bit_count() for mask in io.masks.values()), default=0)
-        if duties.ways > cache.ways - for_io:
+        if duties.ways > cache.ways - io.most:
             err.print(
                 f"the file says {duties.ways} ways for functions, and this machine has "
-                f"{cache.ways - for_io}: promises beyond those cannot be kept",
+                f"{cache.ways - io.most}: promises beyond those cannot be kept",
                 markup=False, style="yellow", soft_wrap=True,
             )  # fmt: skip
 
@@ -236,16 +245,22 @@ def _print(status: Status, *, modelled: bool) -> None:
 
     if status.plan is None:
         return
-    ways = "ways used (modelled)" if modelled else "ways used"
-    table = table_of("", "promise", ("threads", "p95, µs", "Mpps", ways))
+    source = " (modelled)" if modelled else ""
+    columns = ["threads", "p95, µs", "Mpps", f"ways used{source}"]
+    if status.traffic:
+        columns.append(f"MB/s of memory{source}")
+    table = table_of("", "promise", columns)
     table.add_column("class")
     for name, place in status.plan.places.items():
         look = status.looks.get(name)
-        used = status.occupied.get(name)
+        used, traffic = status.occupied.get(name), status.traffic.get(name)
+        last = [place]
+        if status.traffic:
+            last.insert(0, f"{traffic / 1e6:.3g}" if traffic is not None else "–")
         table.add_row(
             name, str(len(look.threads)) if look else "not running",
             f"{look.p95_us:.0f}" if look and look.p95_us is not None else "–",
             f"{look.mpps:.3g}" if look and look.mpps is not None else "–",
-            f"{used:.1f}" if used is not None else "–", place,
+            f"{used:.1f}" if used is not None else "–", *last,
         )  # fmt: skip
     out.print(table)
