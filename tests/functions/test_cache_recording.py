@@ -1,6 +1,8 @@
 """The cache model the whole way: functions recorded under Valgrind, and run through caches."""
 
+import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +102,37 @@ def test_a_recording_is_kept(recorded: dict[str, Recorded], tmp_path: Path) -> N
     assert record(subject, FLOWS, folder=monitor.file.parent) == monitor
     assert monitor.file.stat().st_mtime_ns == before
     assert [file.suffix for file in monitor.file.parent.iterdir()] == [".refs"] * 2
+
+
+@pytest.mark.usefixtures("recorded")  # needs Valgrind
+def test_what_a_killed_recording_left_is_swept_away(tmp_path: Path) -> None:
+    """What others are recording stays."""
+    old, young = tmp_path / ".recording-old", tmp_path / ".recording-young"
+    for folder in (old, young):
+        folder.mkdir()
+        (folder / "in.pcap").touch()
+    os.utime(old, (0, 0))
+    flows = Flows(flows=100, packets=100)
+    found = record(reference_subject("macswap", tmp_path, flows), flows, folder=tmp_path)
+    assert {*tmp_path.iterdir()} == {young, found.file}
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_works_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that writes where it is does so nowhere else."""
+    asked: list[Path] = []
+
+    def run(*_: object, cwd: Path, **__: object) -> None:
+        asked.append(cwd)
+        raise subprocess.TimeoutExpired("valgrind", 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.chdir(tmp_path)
+    flows = Flows(flows=100, packets=100)
+    with pytest.raises(RecordingError, match="has not ended") as failed:
+        record(reference_subject("macswap", tmp_path, flows), flows, folder=Path("kept"))
+    assert not failed.value.bad_input, "it may have time enough another time"
+    assert asked[0].parent == tmp_path / "kept"
 
 
 def test_what_cannot_be_recorded_is_told(recorded: dict[str, Recorded], tmp_path: Path) -> None:

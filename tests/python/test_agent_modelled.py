@@ -99,7 +99,7 @@ class Made:
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        cache = Cache(CACHES, 2, lambda cpu: cpu // 4)
+        cache = Cache(CACHES, 2, lambda cpu: cpu // 4 if cpu < 8 else None)
         self.counters = ModelledCounters(
             cache, self.record, self.told.append, self.worker, lambda: self.now
         )
@@ -297,6 +297,104 @@ def test_functions_are_in_the_cache_of_their_cpu(recordings: dict[str, Recorded]
         found = [made.ask(0xF, ["large"], domain=domain) for domain in (0, 1)]
     assert found[0] == 0
     assert found[1] == pytest.approx(4 * WAY, rel=0.05)
+
+
+def test_an_error_of_any_kind_is_told_and_ends_nothing(
+    recordings: dict[str, Recorded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Made({}, error=OSError("File name too long"))
+    assert made.settled(0xF, ["large"]) is None
+    assert "OSError: File name too long" in made.told[-1]
+
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("no such cache")
+
+    made = Made(recordings)
+    with monkeypatch.context() as patch:
+        patch.setattr(modelled, "beside", broken)
+        assert made.settled(0xF, ["large"]) is None
+        assert made.told[-1] == "ValueError: no such cache"
+        assert not made.counters.pending([member("large")])
+        made.settled(0xF, ["large"], looks=40)
+        assert made.worker.asked.count(broken) == 1
+    assert made.settled(0xF, ["large"], looks=30) == pytest.approx(4 * WAY, rel=0.05)
+
+
+@pytest.mark.parametrize("bad_input", [True, False])
+def test_what_may_be_mended_is_tried_again(
+    recordings: dict[str, Recorded], *, bad_input: bool
+) -> None:
+    made = Made({}, error=RecordingError("no memory", bad_input=bad_input))
+    made.settled(0xF, ["large"], looks=40)
+    assert made.told.count("at large") == 1
+    made.recordings = recordings
+    occupied = made.settled(0xF, ["large"], looks=30)
+    assert made.told.count("at large") == (1 if bad_input else 2)
+    assert (occupied is None) == bad_input
+
+
+def test_what_nobody_waits_for_is_not_begun(recordings: dict[str, Recorded]) -> None:
+    """The recording of a function that has gone, and of one that was started again."""
+    made = Made(recordings, worker=Worker(at_once=False))
+    made.look(["large", "small"])
+    other = replace(member("small"), threads=frozenset([201]))
+    made.counters.seen([Look(other.threads, mpps=1.0, members=(other,))])
+    while made.worker.waiting:
+        made.worker.work()
+    assert made.told == ["at small"]
+    made.settled(0xF, ["small"])
+    made.worker.work()
+    made.settled(0xF, ["small"])  # a play waits, and then its class is another
+    assert len(made.worker.waiting) == 1
+    made.settled(0xFF, ["small"])
+    assert len(made.worker.waiting) == 2
+    made.worker.work()
+    assert made.settled(0xFF, ["small"]) is None
+    made.worker.work()
+    assert made.settled(0xFF, ["small"])
+
+
+def test_who_is_in_no_class_is_not_waited_for(recordings: dict[str, Recorded]) -> None:
+    """Nobody asks about a function that has no ways, and its cache may be none that is known."""
+    made = Made(recordings)
+    waits = []
+    for _ in range(4):
+        made.look(["large"])
+        waits.append(made.counters.pending([member("large")]))
+    assert waits == [True, True, False, False], "at first its class is not made yet"
+    made = Made(recordings)
+    for _ in range(4):
+        nowhere = member("large", cpu=99)
+        made.counters.seen([Look(nowhere.threads, mpps=1.0, members=(nowhere,))])
+        made.ask(0xF, ["large"])
+    assert not made.counters.pending([member("large")])
+
+
+def test_one_class_does_not_wait_for_another(recordings: dict[str, Recorded]) -> None:
+    made = Made(recordings)
+    made.mpps["small"] = None
+    for _ in range(4):
+        made.look(["large", "small"])
+        made.ask(0xF, ["large"])
+        made.ask(0xF0, ["small"], group="unis-b")
+    assert made.counters.pending([member("small")])
+    assert not made.counters.pending([member("large")])
+
+
+def test_a_group_that_was_not_asked_about_for_a_look_counts_on(
+    recordings: dict[str, Recorded],
+) -> None:
+    made = Made(recordings)
+    made.settled(0x3, ["large", "small"])
+    made.now = 1.0
+    moved = made.ask(0x3, ["large", "small"], "mbm_total_bytes")
+    assert moved
+    made.look(["large", "small"])
+    made.ask(0x3, ["macswap"], group="unis-b")
+    made.look(["large", "small"])
+    found = made.ask(0x3, ["large", "small"], "mbm_total_bytes")
+    assert found is not None
+    assert found >= moved
 
 
 # ---------------------------------------------------------------------- the agent

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.isolating import AMD, PAPER, RICH, tree_of
+from unis.isolate.emulated_machine import EmulatedMachine
 from unis.isolate.geometry import LastLevelCache, last_level_caches
 from unis.isolate.info import EIGHTHS, MIBPS, PERCENT, CacheInfo, read_info
 from unis.isolate.io_ways import INTEL, io_ways, read_msr, vendor
@@ -221,3 +222,9 @@ def test_the_maker_of_the_cpu(tmp_path: Path) -> None:
     file.write_text("processor\t: 0\nvendor_id\t: GenuineIntel\n")
     assert vendor(file) == INTEL
     assert vendor(tmp_path / "none") == ""
+
+
+def test_an_emulated_cpu_is_in_the_cache_that_its_machine_says() -> None:
+    two = EmulatedMachine(cpus={3: (0, 1), 5: (2, 3)})
+    assert [two.domain_of(cpu) for cpu in (0, 3, 9)] == [3, 5, None]
+    assert EmulatedMachine(cpus={3: (0, 1)}).domain_of(9) == 3

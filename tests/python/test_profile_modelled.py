@@ -38,6 +38,33 @@ def test_chains_and_captures_are_refused(tmp_path: Path) -> None:
         of.modelled(replace(plan, traffic=file.traffic), 16, PAPER, pytest.fail)
 
 
+def test_nobody_runs_as_another_than_the_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of, "record", pytest.fail)
+    plan = one(tmp_path)
+    for confined in ({"user": "nobody"}, {"env": {"LD_PRELOAD": "x"}}):
+        function = replace(plan.functions[0], **confined)
+        with pytest.raises(RecordingError, match="is not started again without them"):
+            of.record_function(plan, function)
+
+
+def test_a_word_that_can_be_no_path_is_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: list[tuple[str, ...]] = []
+
+    def record(subject: Subject, *_: object, **__: object) -> Recorded:
+        words.append(subject.arguments)
+        return Recorded("sh", tmp_path / "refs", 1, 1)
+
+    monkeypatch.setattr(of, "record", record)
+    long = "x" * 5000
+    plan = one(tmp_path, long)
+    of.record_function(plan, plan.functions[0])
+    assert words == [(long,)]
+
+
 def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its program, arguments with the files of the chain file's folder, and as many flows."""
     (tmp_path / "rules").write_text("allow * * * * *\n")

@@ -248,7 +248,7 @@ def _print(status: Status, *, modelled: bool) -> None:
     source = " (modelled)" if modelled else ""
     columns = ["threads", "p95, µs", "Mpps", f"ways used{source}"]
     if status.traffic:
-        columns.append(f"MB/s of memory{source}")
+        columns.append(f"MB/s{source}")
     table = table_of("", "promise", columns)
     table.add_column("class")
     for name, place in status.plan.places.items():
