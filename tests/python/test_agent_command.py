@@ -21,7 +21,7 @@ from unis.v1 import engine_pb2 as pb
 
 recordings = of.recordings  # a fixture
 MACHINE = EmulatedMachine(
-    l3=Cache(16, of.WAY, (0, 1), shareable=0xC000), rmids=64, cpus={0: (0, 1), 1: (6, 7)}
+    l3=Cache(16, of.WAY, (3, 5), shareable=0xC000), rmids=64, cpus={3: (0, 1), 5: (6, 7)}
 )
 
 
