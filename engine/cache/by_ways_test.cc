@@ -16,6 +16,13 @@ namespace {
 constexpr Machine kMachine{{64, 2}, {64, 4}, {128, 8}, 2};
 constexpr Line kBuffers = 1 << 30;
 
+// All with the same warm-up.
+std::vector<NeighbourCounts> Play(std::vector<Neighbour> neighbours, const Machine& machine,
+                                  std::uint64_t warm_up, std::uint64_t packets) {
+  for (Neighbour& neighbour : neighbours) neighbour.warm_up = warm_up;
+  return PlayNeighbours(neighbours, machine, packets);
+}
+
 Recording Made(const RecordingWriter& writer) {
   auto parsed = Recording::Parse(writer.bytes());
   return std::get<Recording>(std::move(parsed));
@@ -192,7 +199,7 @@ TEST(NeighboursTest, OneAloneMissesAsWithSoManyWays) {
   const ByWays counts = ProfileByWays(recording, machine, 4000);
   for (std::uint32_t ways = 1; ways <= machine.llc.ways; ++ways) {
     const Neighbour alone{&recording, 1.0, (1u << ways) - 1};
-    const auto played = PlayNeighbours({&alone, 1}, machine, 4000, 4000);
+    const auto played = Play({alone}, machine, 4000, 4000);
     EXPECT_EQ(played[0].packets, 4000u);
     EXPECT_EQ(played[0].instructions, counts.instructions);
     EXPECT_EQ(played[0].llc_references, counts.llc_references);
@@ -230,7 +237,7 @@ TEST(NeighboursTest, OneAloneWritesBackAsWithSoManyWays) {
       Machine machine = kMachine;
       machine.llc.ways = ways + machine.io_ways;
       const Neighbour alone{&recording, 1.0, (1u << ways) - 1};
-      const auto played = PlayNeighbours({&alone, 1}, machine, 0, packets + 1)[0];
+      const auto played = Play({alone}, machine, 0, packets + 1)[0];
       EXPECT_EQ(played.misses, counts.misses[ways - 1]) << ways << " ways";
       EXPECT_EQ(played.driver_misses, counts.driver_misses[ways - 1]) << ways << " ways";
       EXPECT_EQ(played.written_back, counts.written_back[ways - 1])
@@ -253,10 +260,10 @@ TEST(NeighboursTest, SharedWaysAreOccupiedByWhoFillsThemAndTheOwnersLinesAreWrit
   const auto quiet = Made(writer);
   std::mt19937 dice(1);
   const auto loud = Packets(8000, 2, [&](int) { return Line{1 << 20} + dice() % (1 << 16); });
-  const Neighbour apart[] = {{&quiet, 1.0, 0x1f}, {&loud, 1.0, 0x20}};
-  const Neighbour shared[] = {{&quiet, 1.0, 0x3f}, {&loud, 1.0, 0x3f}};
-  const auto isolated = PlayNeighbours(apart, kMachine, 2000, 4000);
-  const auto mixed = PlayNeighbours(shared, kMachine, 2000, 4000);
+  const std::vector<Neighbour> apart = {{&quiet, 1.0, 0x1f}, {&loud, 1.0, 0x20}};
+  const std::vector<Neighbour> shared = {{&quiet, 1.0, 0x3f}, {&loud, 1.0, 0x3f}};
+  const auto isolated = Play(apart, kMachine, 2000, 4000);
+  const auto mixed = Play(shared, kMachine, 2000, 4000);
   EXPECT_EQ(isolated[0].written_back, 0u);
   EXPECT_EQ(isolated[0].occupancy, 5u * 128);
   EXPECT_EQ(isolated[1].occupancy, 1u * 128);
@@ -270,11 +277,11 @@ TEST(NeighboursTest, SharedWaysAreOccupiedByWhoFillsThemAndTheOwnersLinesAreWrit
 // wrote is not counted.
 TEST(NeighboursTest, BuffersThatLeakAreWrittenToMemoryAfterTheWarmUp) {
   const auto recording = Frames(8000, 1024);
-  const Neighbour both[] = {{&recording, 1.0, 0x07}, {&recording, 1.0, 0x38}};
+  const std::vector<Neighbour> both = {{&recording, 1.0, 0x07}, {&recording, 1.0, 0x38}};
   Machine machine = kMachine;
   for (const std::uint32_t io_ways : {2u, 0u}) {
     machine.io_ways = io_ways;
-    const auto played = PlayNeighbours(both, machine, 2000, 4096);
+    const auto played = Play(both, machine, 2000, 4096);
     std::uint64_t packets = 0, spills = 0, written_back = 0;
     for (const NeighbourCounts& counts : played) {
       packets += counts.packets;
@@ -298,35 +305,46 @@ TEST(NeighboursTest, TheDeviceMayWriteIntoAll64Ways) {
   const auto recording = Made(writer);
   const Neighbour alone{&recording, 1.0, 1};
   Machine machine{{64, 2}, {64, 4}, {64, 64}, 64};
-  EXPECT_EQ(PlayNeighbours({&alone, 1}, machine, 10, 50)[0].misses, 0u);
+  EXPECT_EQ(Play({alone}, machine, 10, 50)[0].misses, 0u);
   machine.io_ways = 0;
-  EXPECT_EQ(PlayNeighbours({&alone, 1}, machine, 10, 50)[0].misses, 50u);
+  EXPECT_EQ(Play({alone}, machine, 10, 50)[0].misses, 50u);
 }
 
 TEST(NeighboursTest, MasksOfTheirOwnIsolateAndSharedOnesDoNot) {
   const auto quiet = Packets(8000, 4, [](int i) { return static_cast<Line>(i) % (3 * 128); });
   const auto loud = Packets(8000, 16, [](int i) { return Line{1 << 20} + static_cast<Line>(i); });
   const auto misses = [&](std::uint64_t mine, std::uint64_t others) {
-    const Neighbour both[] = {{&quiet, 1.0, mine}, {&loud, 1.0, others}};
-    const auto played = PlayNeighbours(both, kMachine, 2000, 4000);
+    const std::vector<Neighbour> both = {{&quiet, 1.0, mine}, {&loud, 1.0, others}};
+    const auto played = Play(both, kMachine, 2000, 4000);
     return static_cast<double>(played[0].misses) / static_cast<double>(played[0].packets);
   };
   const Neighbour alone{&quiet, 1.0, 0x07};
-  EXPECT_EQ(PlayNeighbours({&alone, 1}, kMachine, 2000, 4000)[0].misses, 0u);
+  EXPECT_EQ(Play({alone}, kMachine, 2000, 4000)[0].misses, 0u);
   EXPECT_EQ(misses(0x07, 0x38), 0.0);
   EXPECT_GT(misses(0x3f, 0x3f), 1.0);
 }
 
 TEST(NeighboursTest, TwoOfTheSameProgramShareNoLines) {
   const auto recording = Packets(8000, 4, [](int i) { return static_cast<Line>(i) % (3 * 128); });
-  const Neighbour both[] = {{&recording, 1.0, 0x0f}, {&recording, 1.0, 0x0f}};
-  EXPECT_GT(PlayNeighbours(both, kMachine, 2000, 4000)[0].misses, 1000u);
+  const std::vector<Neighbour> both = {{&recording, 1.0, 0x0f}, {&recording, 1.0, 0x0f}};
+  EXPECT_GT(Play(both, kMachine, 2000, 4000)[0].misses, 1000u);
+}
+
+// What fills a function's tables misses; a neighbour that takes longer to fill its own does not
+// have it done again.
+TEST(NeighboursTest, EachHasAWarmUpOfItsOwn) {
+  // 1000 packets of lines that never come again, then 1000 of the same few.
+  const auto fills =
+      Packets(2000, 4, [](int i) { return static_cast<Line>(i < 4000 ? i : i % 128); });
+  const auto longer = Packets(8000, 4, [](int i) { return static_cast<Line>(i) % 64; });
+  const std::vector<Neighbour> both = {{&fills, 1.0, 0x0f, 1500}, {&longer, 1.0, 0xf0, 6000}};
+  EXPECT_EQ(PlayNeighbours(both, kMachine, 4000)[0].misses, 0u);
 }
 
 TEST(NeighboursTest, RatesAreKept) {
   const auto recording = Uniform(1, 100);
-  const Neighbour both[] = {{&recording, 1.0, 0x0f}, {&recording, 3.0, 0xf0}};
-  const auto played = PlayNeighbours(both, kMachine, 0, 3000);
+  const std::vector<Neighbour> both = {{&recording, 1.0, 0x0f}, {&recording, 3.0, 0xf0}};
+  const auto played = Play(both, kMachine, 0, 3000);
   EXPECT_NEAR(static_cast<double>(played[1].packets) / static_cast<double>(played[0].packets), 3.0,
               0.01);
 }

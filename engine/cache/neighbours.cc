@@ -19,19 +19,17 @@ std::uint64_t HighestWays(std::uint32_t ways, std::uint32_t of) {
 
 class Player {
  public:
-  Player(const Neighbour& neighbour, const Machine& machine, std::size_t number,
-         std::uint64_t warm_up)
+  Player(const Neighbour& neighbour, const Machine& machine, std::size_t number)
       : neighbour_(neighbour),
         machine_(machine),
         number_(number),
         core_(machine.l1, machine.l2),
         place_(neighbour.recording->begin()),
-        again_(place_),
-        warm_up_(std::min(warm_up, neighbour.recording->packets())) {}
+        again_(place_) {}
 
   double due() const { return due_; }  // microseconds
   std::uint64_t passed() const { return passed_; }
-  bool warm() const { return passed_ >= warm_up_; }
+  bool warm() const { return passed_ >= neighbour_.warm_up; }
   const NeighbourCounts& counts() const { return counts_; }
   void Forget() { counts_ = {}; }
 
@@ -90,7 +88,6 @@ class Player {
   std::size_t number_;
   Core core_;
   Recording::Place place_, again_;
-  std::uint64_t warm_up_;
   double due_ = 0;
   std::uint64_t passed_ = 0;
   NeighbourCounts counts_;
@@ -99,12 +96,11 @@ class Player {
 }  // namespace
 
 std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbours,
-                                            const Machine& machine, std::uint64_t warm_up,
-                                            std::uint64_t packets) {
+                                            const Machine& machine, std::uint64_t packets) {
   MaskedCache llc(machine.llc, neighbours.size());
   std::vector<Player> players;
   for (std::size_t i = 0; i < neighbours.size(); ++i) {
-    players.emplace_back(neighbours[i], machine, i, warm_up);
+    players.emplace_back(neighbours[i], machine, i);
   }
   const auto play_until = [&](auto&& done) {
     while (!std::ranges::all_of(players, done)) {

@@ -15,6 +15,7 @@ struct Neighbour {
   const Recording* recording;  // played again from behind its warm-up when it has ended
   double mpps;                 // packets per microsecond, above 0
   std::uint64_t mask;  // ways that it may fill; at least one, and none that the cache has not
+  std::uint64_t warm_up = 0;  // packets that fill caches and its tables, fewer than it has
 };
 
 // As of ByWays, with the ways of the mask.
@@ -29,11 +30,10 @@ struct NeighbourCounts {
   std::uint64_t occupancy = 0;      // lines that its core brought in, at the end
 };
 
-// Plays them side by side, burst by burst at their rates, until each has passed its first `warm_up`
-// packets, and then until each has passed `packets` more; those are counted. The device writes into
+// Plays them side by side, burst by burst at their rates, until each has passed its
+// warm-up, and then until each has passed `packets` more; those are counted. The device writes into
 // the `io_ways` highest ways, at most those that the cache has, which masks may have too.
 std::vector<NeighbourCounts> PlayNeighbours(std::span<const Neighbour> neighbours,
-                                            const Machine& machine, std::uint64_t warm_up,
-                                            std::uint64_t packets);
+                                            const Machine& machine, std::uint64_t packets);
 
 }  // namespace unis::cache

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <exception>
 #include <iostream>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,7 +40,8 @@ options
   --llc SETSxWAYS                  the last-level cache; 32768x16
   --io-ways N                      ways that devices write packets into: with `ways` besides those of
                                    the function, with `neighbours` the highest; 0: none; 2
-  --warm-up PACKETS                not counted at the beginning; half of the recording
+  --warm-up PACKETS                not counted at the beginning; half of the recording. With
+                                   `neighbours` one number for all, or one for each, with commas
   --packets PACKETS                neighbours: counted of each at least; 100000
 
 A line has 64 bytes. Sets are a multiple of 64; ways are at most 64. The last level is filled by what
@@ -56,7 +56,7 @@ constexpr double kLeastMpps = 1e-3, kMostMpps = 1e4, kMostTimesAsFast = 1000;
 
 struct Options {
   Machine machine{{64, 8}, {1024, 16}, {32768, 16}, 2};
-  std::optional<std::uint64_t> warm_up;
+  std::vector<std::uint64_t> warm_up;  // empty: half of each recording
   std::uint64_t packets = 100'000;
   std::vector<std::string_view> operands;
 };
@@ -72,6 +72,16 @@ std::uint64_t ParseNumber(std::string_view word, std::string_view what, int base
     throw Bad{std::string(what) + " '" + std::string(word) + "' is no whole number."};
   }
   return value;
+}
+
+std::vector<std::uint64_t> ParseNumbers(std::string_view words, std::string_view what) {
+  std::vector<std::uint64_t> numbers;
+  for (;;) {
+    const std::size_t comma = words.find(',');
+    numbers.push_back(ParseNumber(words.substr(0, comma), what));
+    if (comma == std::string_view::npos) return numbers;
+    words.remove_prefix(comma + 1);
+  }
 }
 
 Geometry ParseGeometry(std::string_view word, std::string_view option) {
@@ -108,7 +118,7 @@ Options ParseOptions(std::span<char*> words) {
       options.machine.io_ways =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(ParseNumber(value, word), 1000));
     } else if (word == "--warm-up") {
-      options.warm_up = ParseNumber(value, word);
+      options.warm_up = ParseNumbers(value, word);
     } else if (word == "--packets") {
       options.packets = ParseNumber(value, word);
     } else {
@@ -137,14 +147,30 @@ void Print(std::string_view name, std::uint64_t value) {
   std::cout << ",\n  \"" << name << "\": " << value;
 }
 
+// Packets of each that fill the caches.
+std::vector<std::uint64_t> WarmUps(const Options& options, std::span<const Recording> recordings) {
+  const std::vector<std::uint64_t>& told = options.warm_up;
+  if (told.size() > 1 && told.size() != recordings.size()) {
+    throw Bad{"--warm-up has " + std::to_string(told.size()) + " numbers for " +
+              std::to_string(recordings.size()) + " recordings: one for each, or one for all."};
+  }
+  std::vector<std::uint64_t> warm_ups;
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    const std::uint64_t packets = recordings[i].packets();
+    const std::uint64_t warm_up = told.empty() ? packets / 2 : told[std::min(i, told.size() - 1)];
+    if (warm_up >= packets) {
+      throw Bad{"nothing is left to count: the recording has " + std::to_string(packets) +
+                " packets, and --warm-up is " + std::to_string(warm_up) + "."};
+    }
+    warm_ups.push_back(warm_up);
+  }
+  return warm_ups;
+}
+
 void Ways(const Options& options) {
   if (options.operands.size() != 1) throw Bad{"ways takes one recording."};
   const Recording recording = ReadRecording(std::string(options.operands[0]));
-  const std::uint64_t warm_up = options.warm_up.value_or(recording.packets() / 2);
-  if (warm_up >= recording.packets()) {
-    throw Bad{"nothing is left to count: the recording has " + std::to_string(recording.packets()) +
-              " packets, and --warm-up is " + std::to_string(warm_up) + "."};
-  }
+  const std::uint64_t warm_up = WarmUps(options, {&recording, 1}).front();
   const ByWays counts = ProfileByWays(recording, options.machine, warm_up);
   std::cout << "{\n  \"modelled\": true";
   Print("packets", counts.packets);
@@ -197,13 +223,9 @@ void Neighbours(const Options& options) {
     throw Bad{"the highest rate is more than 1000 times the lowest."};
   }
   for (std::size_t i = 0; i < neighbours.size(); ++i) neighbours[i].recording = &recordings[i];
-  std::uint64_t warm_up = options.warm_up.value_or(0);
-  if (!options.warm_up) {
-    for (const Recording& recording : recordings) {
-      warm_up = std::max(warm_up, recording.packets() / 2);
-    }
-  }
-  const auto counts = PlayNeighbours(neighbours, options.machine, warm_up, options.packets);
+  const std::vector<std::uint64_t> warm_ups = WarmUps(options, recordings);
+  for (std::size_t i = 0; i < neighbours.size(); ++i) neighbours[i].warm_up = warm_ups[i];
+  const auto counts = PlayNeighbours(neighbours, options.machine, options.packets);
   std::cout << "{\n  \"modelled\": true,\n  \"neighbours\": [";
   for (std::size_t i = 0; i < counts.size(); ++i) {
     std::cout << (i == 0 ? "\n" : ",\n") << "    {\"packets\": " << counts[i].packets

@@ -17,6 +17,7 @@ from unis.report.drawings import drawing
 from unis.report.promises import (
     Admission,
     Answers,
+    CacheArm,
     InCaches,
     Placed,
     Resq,
@@ -142,8 +143,13 @@ def resq_results() -> Resq:
                 late_or_short=0, closest=0.77)  # fmt: skip
     scale = Scale(slos=1, servers=1, machines=1, bound=1, seconds=1.0, gap=0.0, wrong=0)
     sockets = Sockets(promises=1, greedy=2, exact=1, bound=1, seconds=0.1, wrong=0)
-    caches = InCaches(promises=100, servers=13, bound=13, played=6, wrong=0, furthest=0.0004,
-                      broken=0, packed_servers=12, packed_broken=35, packed_lost=0.138)  # fmt: skip
+    arms = {
+        "masks": CacheArm(servers=13, played=6, broken={"nat": 0}, broken_when_off=0,
+                          lost={"nat": 0.0004}),
+        "no masks": CacheArm(servers=12, played=6, broken={"nat": 20, "fw": 15},
+                             broken_when_off=40, lost={"nat": 0.138, "fw": 0.0}),
+    }  # fmt: skip
+    caches = InCaches(promises=100, bound=13, wrong=0, kept_apart="masks", arms=arms)
     one_by_one = Admission(workloads=1, promises=1, median=1.0, worst=1.0, wrong=0)
     answers = Answers(
         slos=1, servers=1, machines=1, median_ms=0.1, p99_ms=0.2, worst_ms=0.3, prices_ms=1.0
@@ -172,15 +178,18 @@ def test_the_page_of_the_evaluation_is_whole_and_needs_nothing_else() -> None:
         "Every promise is kept",
         "32 ns",
         "sensitive: 3 servers",
-        "0.04 points less",
-        "35 promises are broken",
+        "100 promises of our own functions",
+        "nat 13.8",
     ):
         assert said in page.text
     results.shared["sensitive"].late_or_short = 2
     assert broken_promises(results) == 2
-    results.caches.broken = 1
+    assert results.caches
+    results.caches.arms["no masks"].broken_when_off = 41  # nobody promised that
+    assert broken_promises(results) == 2
+    results.caches.arms["masks"].broken_when_off = 1
     assert broken_promises(results) == 3
-    results.caches.broken = 0
+    results.caches = None
     assert "2 promises are not kept!" in Page(resq_page(results, {}, {})).text
 
 

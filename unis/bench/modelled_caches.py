@@ -3,15 +3,17 @@
 Profiles are of our functions, each alone, by the references that they really make and caches that
 are modelled (docs/cache-model.md). Placed by them, the functions of each machine are played side by
 side in one last-level cache, each at the rate that it is given and in the ways of its mask, while
-devices write packets into the highest ways. What each passes there is held against its promise,
-with profiles that are off besides.
+devices write packets into the highest ways. On the core and the ways that each server leases to
+functions on demand a hungry one may run, which nobody was asked about. What each passes there is
+held against its promise, with profiles that are off besides; with masks, without, and where nobody
+looked at the cache when functions were packed.
 """
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unis.bench.socket_workloads import wrong
@@ -19,22 +21,24 @@ from unis.profile.cache_model import Neighbour, PacketCost, beside, cache_profil
 from unis.profile.machine_caches import PAPER, Caches
 from unis.profile.reference_subjects import SUBJECTS, reference_subject
 from unis.profile.references import Flows, Recorded, record
-from unis.report.promises import InCaches
+from unis.report.promises import CacheArm, InCaches
 from unis.slo.exact import exact
 from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
-from unis.slo.profile_error import Passes, given_mpps, with_errors
+from unis.slo.profile_error import given_mpps, with_errors
 
-IO_WAYS = 2
+IO_WAYS, LEASED_WAYS = 2, 2
 _FLOWS = Flows(100_000, 300_000)
+_HUNGRY, _MANY = "monitor", Flows(400_000, 200_000)
 _PACKETS = 50_000  # that count, of each function of a machine
 _EACH = 20  # promises
 _PART, _P95_US = 0.9, 100.0  # as in the paper's workloads
 _CORES, _SERVERS = 9, 100
 _DRAWS = 20  # of errors of profiles
 _LATENCY = PROFILES["firewall"].latency_us  # assumed of all
-_COST = PacketCost()
+_PORT_NS = 30.0  # assumed: what a poll-mode driver takes of a packet, in and out
+_COST = PacketCost(port_ns=_PORT_NS)
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ def modelled(
 
 
 def profile_of(recorded: Recorded, caches: Caches) -> Profile:
-    """With the ways that are not the devices'."""
+    """With the ways that are for promises."""
     of = cache_profile(recorded, caches, io_ways=IO_WAYS)
-    ways = of.ways - IO_WAYS
+    ways = _ways(caches)
     ns = [_COST.ns(of, number) for number in range(1, ways + 1)]
     shares = tuple(min(1.0, ns[-1] / each) for each in ns)
     return Profile(of.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
@@ -73,8 +77,21 @@ def workload(functions: Mapping[str, Modelled], caches: Caches = PAPER) -> Workl
         Slo(name, of.profile, _PART * of.profile.solo_mpps, _P95_US, _EACH)
         for name, of in functions.items()
     )
-    server = Server("modelled", _SERVERS, cores=_CORES, ways=caches.llc.ways - IO_WAYS)
+    server = Server("modelled", _SERVERS, cores=_CORES, ways=_ways(caches))
     return Workload("modelled", slos, (server,))
+
+
+def _ways(caches: Caches) -> int:
+    return caches.llc.ways - IO_WAYS - LEASED_WAYS
+
+
+def hungry(caches: Caches = PAPER, flows: Flows = _MANY) -> Neighbour:
+    """Of more flows than the cache holds, as fast as it goes, in the ways that are leased."""
+    with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
+        recorded = record(reference_subject(_HUNGRY, Path(folder), flows), flows)
+    of = cache_profile(recorded, caches, io_ways=IO_WAYS)
+    mask = ((1 << LEASED_WAYS) - 1) << _ways(caches)
+    return Neighbour(recorded, 1e3 / _COST.ns(of, LEASED_WAYS), mask)
 
 
 @dataclass(frozen=True)
@@ -95,14 +112,21 @@ class SideBySide:
         placed: tuple[Workload, Placement],
         *,
         masks: bool,
+        guest: Neighbour | None = None,
         caches: Caches = PAPER,
     ) -> None:
-        """`masks`: each fills its own ways; else all of them all that are not the devices'."""
+        """`masks`: each fills its own ways; else all of them all that are not the devices'.
+
+        `guest`: runs on every machine besides.
+        """
         self._functions = functions
         self._caches = caches
         self._profiles = {slo.name: slo.profile.name for slo in placed[0].slos}
         self._given = given_mpps(*placed)
         self._masks = masks
+        whole = (1 << (caches.llc.ways - IO_WAYS)) - 1
+        self._guests = [replace(guest, mask=guest.mask if masks else whole)] if guest else []
+        self._whole = whole
         machines = {self._seats(machine) for machine in placed[1].machines}
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             passed = pool.map(self._play, machines)
@@ -123,70 +147,74 @@ class SideBySide:
 
     def _seat(self, instance: Instance) -> _Seat:
         mpps = self._given[instance.slo, instance.at][instance.ways]
-        whole = (1 << (self._caches.llc.ways - IO_WAYS)) - 1
-        function = self._profiles[instance.slo]
-        return _Seat(function, round(mpps, 9), instance.mask if self._masks else whole)
+        mask = instance.mask if self._masks else self._whole
+        return _Seat(self._profiles[instance.slo], round(mpps, 9), mask)
 
     def _play(self, seats: Sequence[_Seat]) -> dict[_Seat, float]:
         neighbours = [
             Neighbour(self._functions[of.function].recorded, of.mpps, of.mask) for of in seats
         ]
-        found = beside(neighbours, self._caches, io_ways=IO_WAYS, packets=_PACKETS)
+        found = beside(
+            [*neighbours, *self._guests], self._caches, io_ways=IO_WAYS, packets=_PACKETS
+        )
         slowest: dict[_Seat, float] = {}
-        for seat, of in zip(seats, found, strict=True):
+        for seat, of in zip(seats, found, strict=False):
             mpps = 1e3 / _COST.ns_beside(of)
             slowest[seat] = min(mpps, slowest.get(seat, mpps))
         return slowest
 
 
 def in_caches(report: Callable[[str], None]) -> InCaches:
-    """Placed by the model's profiles, and played with masks and without. UnisError where Valgrind
-    is missing, under which functions are recorded.
+    """Placed by the model's profiles, and played. UnisError where Valgrind is missing, under which
+    functions are recorded.
     """
     functions = modelled(report)
+    guest = hungry()
     of = workload(functions)
-    placed = exact(of)
-    report(f"{len(placed.machines)} servers, all functions of each in one cache that is modelled")
-    isolated = SideBySide(functions, (of, placed), masks=True)
-    report("the same functions, packed without a look at the cache, and no masks")
-    at_will = packed(of)
-    shared = SideBySide(functions, (of, at_will), masks=False)
+    placed, at_will = exact(of), packed(of)
+    arms = {}
+    for name, by, masks, beside_them in (
+        ("placed, masks, a hungry neighbour", placed, True, guest),
+        ("placed, no masks", placed, False, None),
+        ("placed, no masks, a hungry neighbour", placed, False, guest),
+        ("packed, no masks, a hungry neighbour", at_will, False, guest),
+    ):
+        report(f"{len(by.machines)} servers in caches that are modelled: {name}")
+        play = SideBySide(functions, (of, by), masks=masks, guest=beside_them)
+        arms[name] = _arm(of, by, play)
     return InCaches(
         promises=sum(slo.count for slo in of.slos),
-        servers=len(placed.machines),
         bound=placed.bound or 0,
-        played=isolated.machines,
         wrong=wrong(of, placed),
-        furthest=max(
-            profile.share(one.ways) - share
-            for one, profile, share in _passed(of, placed, isolated.passes)
-        ),
-        broken=_broken(of, placed, isolated.passes),
-        packed_servers=len(at_will.machines),
-        packed_broken=with_errors(of, at_will, points=0.0, passes=shared.passes).broken,
-        packed_lost=max(1 - share for _, _, share in _passed(of, at_will, shared.passes)),
+        kept_apart=next(iter(arms)),
+        arms=arms,
     )
 
 
 def packed(of: Workload) -> Placement:
-    """One for each core, in turn: their ways say nothing."""
-    instances = [Instance(slo.name, at, 1) for slo in of.slos for at in range(slo.count)]
+    """One for each core, functions in turn: their ways say nothing."""
+    most = max(slo.count for slo in of.slos)
+    instances = [
+        Instance(slo.name, at, 1) for at in range(most) for slo in of.slos if at < slo.count
+    ]
     servers = range(0, len(instances), _CORES)
     return Placement([Machine("modelled", instances[at : at + _CORES]) for at in servers])
 
 
-def _broken(of: Workload, placed: Placement, passes: Passes) -> int:
-    """The most, where each profile is off by 1.5 points: all of them down, and by chance."""
+def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:
+    exactly = with_errors(of, placed, points=0.0, passes=play.passes)
     seeds = (None, *range(_DRAWS))
-    return max(with_errors(of, placed, seed=seed, passes=passes).broken for seed in seeds)
-
-
-def _passed(
-    of: Workload, placed: Placement, passes: Passes
-) -> Iterator[tuple[Instance, Profile, float]]:
-    """Of what each instance passes alone, what it passes."""
+    off = [with_errors(of, placed, seed=seed, passes=play.passes) for seed in seeds]
     profiles = {slo.name: slo.profile for slo in of.slos}
+    lost: dict[str, float] = dict.fromkeys(profiles, 0.0)
     for machine in placed.machines:
         for one in machine.instances:
-            profile = profiles[one.slo]
-            yield one, profile, passes(machine, one) / profile.solo_mpps
+            share = play.passes(machine, one) / profiles[one.slo].solo_mpps
+            lost[one.slo] = max(lost[one.slo], 1 - share)
+    return CacheArm(
+        servers=len(placed.machines),
+        played=play.machines,
+        broken=dict(exactly.broken_of),
+        broken_when_off=max(of.broken for of in off),
+        lost=lost,
+    )

@@ -9,6 +9,7 @@ from unis.bench.modelled_caches import in_caches
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
 from unis.bench.socket_workloads import evaluate_sockets, wrong
+from unis.profile.references import RecordingError
 from unis.report.promises import Placed, Resq, Scale, Shared
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
@@ -88,7 +89,11 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
             by_shared = shared(workload)
             parts[key] = _shared(workload, by_shared)
             shared_ones[key] = workload, by_shared
-    caches = in_caches(report)
+    try:
+        caches = in_caches(report)
+    except RecordingError as error:
+        report(f"left out: {error}")
+        caches = None
     sockets = evaluate_sockets(report)
     report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
     scale = _scale()

@@ -30,14 +30,15 @@ def resq(
     scaling, packing that knows of no contention); with parts of cores, each core simulated under
     UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those
     that the paper prints; what it does not is assumed (docs/slo.md). Besides, our own functions by
-    profiles of the cache model, all of a server played side by side in one modelled cache. Needs
-    what `make build` builds, no root and no server; three minutes. Writes results.json, and
-    report.html with pictures of the servers.
+    profiles of the cache model, all of a server played side by side in one modelled cache; without
+    Valgrind that is left out. Needs what `make build` builds, no root and no server; four minutes,
+    and half a minute more the first time. Writes results.json, and report.html with pictures of the
+    servers.
 
     Example: unis bench resq -o build/resq
     """
     from unis.bench.resq import evaluate
-    from unis.report.resq import admission, broken_promises, caches, kept, scale, sockets
+    from unis.report.resq import admission, broken_promises, kept, scale, sockets
 
     with errors_told():
         file, page = writable(output / "results.json"), writable(output / "report.html")
@@ -50,7 +51,7 @@ def resq(
     out.print(scale(found.results), markup=False)
     out.print(admission(found.results), markup=False)
     out.print(sockets(found.results), markup=False)
-    out.print(caches(found.results), markup=False)
+    _print_caches(found.results)
     wrong = broken_promises(found.results)
     out.print(kept(wrong), style="green" if not wrong else "red")
     out.print(f"{file}\n{page}", markup=False, style="bold")
@@ -97,6 +98,18 @@ def _print_violations(results: Resq) -> None:
             cells += [f"{getattr(of, key):.1f}", str(of.paper[key])]
         table.add_row(label, *cells)
     out.print(table)
+
+
+def _print_caches(results: Resq) -> None:
+    from unis.report.resq import CACHE_COLUMNS, cache_rows, caches
+
+    out.print(caches(results), markup=False)
+    rows = cache_rows(results)
+    if rows:
+        table = table_of("In that cache", CACHE_COLUMNS[0], CACHE_COLUMNS[1:])
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
 
 
 def _print_shared(results: Resq) -> None:

@@ -197,10 +197,10 @@ def beside(
     """
     if not neighbours:
         return ()
-    warm_up = max(of.recorded.warm_up for of in neighbours)
+    warm_ups = ",".join(str(of.recorded.warm_up) for of in neighbours)
     words = [f"{of.recorded.file},{of.mpps!r},{of.mask:x}" for of in neighbours]
     told = _run(
-        "neighbours", *_geometry(caches, io_ways), "--warm-up", str(warm_up),
+        "neighbours", *_geometry(caches, io_ways), "--warm-up", warm_ups,
         "--packets", str(packets), *words,
     )  # fmt: skip
     return tuple(map(_beside, told["neighbours"]))

@@ -80,19 +80,24 @@ class Sockets(BaseModel):
     wrong: int  # that the verifier found, or was refused; 0
 
 
+class CacheArm(BaseModel):
+    """All functions of each server in one last-level cache that is modelled."""
+
+    servers: int
+    played: int  # that differ
+    broken: dict[str, int]  # promises, by function
+    broken_when_off: int  # in the worst of all draws of profiles that are off by 1.5 points
+    lost: dict[str, float]  # by function, of what it passes alone: the most that one passes less
+
+
 class InCaches(BaseModel):
     """Our functions, placed by profiles of the cache model and played in caches of it."""
 
     promises: int
-    servers: int
-    bound: int
-    played: int  # servers that differ
+    bound: int  # no placement with masks for each uses fewer servers
     wrong: int  # that the verifier found; 0
-    furthest: float  # of what it passes alone: the most that one passes less than by its profile
-    broken: int  # promises, in the worst of all draws of profiles that are off by 1.5 points
-    packed_servers: int  # one for each core in turn, and all fill all ways
-    packed_broken: int  # promises, with profiles that are right
-    packed_lost: float  # of what it passes alone: the most that one loses
+    kept_apart: str  # the arm in which every promise is to be kept
+    arms: dict[str, CacheArm]
 
 
 class Admission(BaseModel):
@@ -125,7 +130,7 @@ class Resq(BaseModel):
     models: Models
     shared: dict[str, Shared]
     sockets: dict[str, Sockets]  # cores, sockets and memory bandwidth, by workload
-    caches: InCaches
+    caches: InCaches | None  # None: Valgrind is missing, under which functions are recorded
     scale: Scale
     admission: Admission
     answers: Answers

@@ -6,7 +6,7 @@ traffic that the placement gives it.
 """
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -26,9 +26,15 @@ class Outcome:
 
     promises: int  # that are placed
     instances: int
-    broken: int  # promises of which an instance is late, or is given more than it passes
+    # Promises of which an instance is late, or is given more than it passes; by the SLO's name.
+    broken_of: Mapping[str, int]
     highest_load: float  # of any instance
     closest: float  # p95 by what is promised, the highest of any instance
+
+    @property
+    def broken(self) -> int:
+        """Of all."""
+        return sum(self.broken_of.values())
 
 
 def stated(profile: Profile, ways: int) -> float:
@@ -62,12 +68,13 @@ def with_errors(
             promise = instance.slo, instance.at
             load = given[promise][instance.ways] / (alone * _slowed(profile, workload.memory))
             loads_of[promise].append(load)
-    broken, highest, closest = 0, 0.0, 0.0
+    broken: Counter[str] = Counter()
+    highest, closest = 0.0, 0.0
     for (name, _), loads in loads_of.items():
         slo = slos[name]
         late = [_p95_us(slo, load, workload.memory) / slo.p95_us for load in loads]
         highest, closest = max(highest, *loads), max(closest, *late)
-        broken += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
+        broken[name] += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
     return Outcome(len(loads_of), sum(map(len, loads_of.values())), broken, highest, closest)
 
 
