@@ -80,7 +80,7 @@ class CycleEstimator {
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front
   std::size_t written_ = 0;
-  std::uint32_t found_in_use_;  // of the packet memory
+  std::uint32_t found_in_use_;    // of the packet memory
   std::uint32_t burst_ = kBurst;  // packets
   bool begun_ = false;
   bool settled_ = false;
