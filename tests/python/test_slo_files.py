@@ -57,6 +57,14 @@ def test_what_stands_in_a_file(tmp_path: Path) -> None:
     assert (slo.mpps, slo.p95_us) == (0.5, 1500)
 
 
+def test_of_a_file_of_another_kind_only_that_is_told(tmp_path: Path) -> None:
+    text = "apiVersion: unis/v1\nname: x\nchains: {c: {path: [a]}}\n"
+    with pytest.raises(ChainFileError) as told:
+        load(written(tmp_path, text))
+    (sentence,) = str(told.value).splitlines()
+    assert sentence.endswith("a chain file, and a workload or cluster file is expected here")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -25,8 +25,10 @@ _KEY = "[key]"  # what pydantic puts behind the key of a mapping that is wrong i
 def explained(
     error: ValidationError, document: Document, root: type[BaseModel]
 ) -> Iterator[Problem]:
-    """What is wrong with a document that is to be a `root`."""
-    for details in error.errors(include_url=False):
+    """What is wrong with a document that is to be a `root`; of another kind of file only that."""
+    every = error.errors(include_url=False)
+    other = [of for of in every if (of["loc"], of["type"]) == (("apiVersion",), "literal_error")]
+    for details in other or every:
         yield from _explain(details, document, root)
 
 
@@ -59,7 +61,7 @@ def _sentence(
         case "extra_forbidden":
             return _unknown_key(location, root)
         case "literal_error" if location == ("apiVersion",):
-            return f"is {shown}; this UNiS reads {str(context['expected']).strip(chr(39))}"
+            return _other_kind(value, str(context["expected"]).strip("'"))
         case "literal_error":
             return f"is {shown}; must be {context['expected']}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
@@ -88,6 +90,16 @@ def _sentence(
             return f"is {shown}; must be a mapping of keys to values"
         case _:
             return details["msg"][0].lower() + details["msg"][1:]
+
+
+_FILES = {"unis/v1": "a chain file", "unis/slo/v1": "a workload or cluster file"}
+
+
+def _other_kind(value: object, expected: str) -> str:
+    told = f"is `{value}`; this UNiS reads {expected}"
+    if value in _FILES and expected in _FILES:
+        told += f": this is {_FILES[str(value)]}, and {_FILES[expected]} is expected here"
+    return told
 
 
 def _is_number(value: object) -> bool:
