@@ -44,6 +44,13 @@ def test_it_does_not_wait_for_ever(tmp_path: Path) -> None:
     for _ in range(2):
         agent.tick(Duties({}, PROMISED, 6))
     assert server.told("divided") == [""]
+    # As long for each step: of the new classes nothing is known either.
+    for _ in range(9):
+        agent.tick(Duties({}, PROMISED | {"ids": 100.0}, 6))
+    assert (server.told("divided"), server.told("more-instances")) == ([""], [])
+    for _ in range(20):
+        agent.tick(Duties({}, PROMISED | {"ids": 100.0}, 6))
+    assert len(server.told("divided")) + len(server.told("more-instances")) > 1
 
 
 def test_a_wait_begins_when_nothing_was_missing(tmp_path: Path) -> None:

@@ -89,6 +89,28 @@ def test_what_it_says_is_heard_here(worker: IdleWorker) -> None:
     assert told == ["one", "two"]
 
 
+def test_a_listener_that_fails_does_not_mix_up_answers(worker: IdleWorker) -> None:
+    def deaf(sentence: str) -> None:
+        raise UnicodeEncodeError("ascii", sentence, 0, 1, "no such letter")
+
+    assert worker.submit(talks, report=deaf).result() == "three"
+    assert worker.submit(policies).result()[0] == os.SCHED_IDLE
+
+
+def test_a_second_signal_does_not_stop_its_cleaning_up(tmp_path: Path) -> None:
+    """As of systemd, which signals all processes, and then of the agent."""
+    worker = IdleWorker()
+    pid = worker.submit(os.getpid).result()
+    worker.submit(long_work, tmp_path)
+    seen(tmp_path / "pid")
+    for _ in range(20):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.002)
+    worker.shutdown()
+    assert [one.name for one in tmp_path.iterdir()] == ["pid"]
+
+
 def test_errors_are_sentences(worker: IdleWorker) -> None:
     for kind, said, bad_input in (
         ("unis", "a sentence", True),

@@ -245,6 +245,8 @@ class Agent:
                     sentence = f"{name} needs another instance: no more can be had for it here"
                     self._tell(Event("more-instances", name, sentence))
                 state = replace(state, done=True, told=(*told, *fresh))
+        if state.shares != there:  # of other classes more has to be known
+            self._waited = 0
         self._keep(replace(self._notes, on_demand=state))
 
     def _classes_left(self, info: CacheInfo, duties: Duties) -> int:

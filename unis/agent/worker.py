@@ -1,5 +1,6 @@
 """One thing after the other in a process of its own, at idle priority, that ends when told to."""
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -13,8 +14,10 @@ from types import FrameType
 from typing import Any
 
 from unis.errors import UnisError
+from unis.runtime.process import children
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_PATIENCE = 10.0  # seconds for what is ended, to clean up
 _SAID, _RETURNED, _RAISED = range(3)  # what comes from the process
 
 
@@ -42,13 +45,12 @@ class IdleWorker(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:  # noqa: ARG002
         """What is being done is not waited for: it ends, and what it has started with it."""
+        self._queue.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._closed = True
             if self._process:
-                self._process.terminate()
-        self._queue.shutdown(wait, cancel_futures=True)
-        if self._process and wait:
-            self._process.join()
+                _end(self._process)
+        self._queue.shutdown(wait)
 
     def _do(self, of: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         report = kwargs.pop("report", None)
@@ -61,7 +63,7 @@ class IdleWorker(Executor):
                     return found
                 if kind == _RAISED:
                     raise WorkError(found[0], bad_input=found[1])
-                report(found)
+                _tell(report, found)
         except (EOFError, OSError):
             self._pipe = None  # the next has another process
             raise WorkError("the process that was at it has ended", bad_input=False) from None
@@ -80,11 +82,38 @@ class IdleWorker(Executor):
             return self._pipe
 
 
+def _end(process: SpawnProcess) -> None:
+    """With what it has started, which it ends itself; killed where that takes too long.
+
+    At idle priority its turn may never come, beside functions that poll.
+    """
+    if process.pid is None:
+        return
+    started = [child.pid for child in children(process.pid)]
+    for pid in (process.pid, *started):
+        with contextlib.suppress(OSError):  # it has ended
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+    process.terminate()
+    process.join(_PATIENCE)
+    if process.is_alive():
+        for pid in started:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+
+
+def _tell(report: Callable[[str], None], sentence: str) -> None:
+    """What goes wrong there is not the work's: its answer is still to come."""
+    with contextlib.suppress(Exception):
+        report(sentence)
+
+
 class _StoppedError(BaseException):
     """Unwinds what is being done, with the processes and folders that it has."""
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: it is cleaned up after
     raise _StoppedError
 
 
@@ -94,21 +123,24 @@ def _work(pipe: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
-    while True:
-        try:
-            of, args, kwargs, reports = pipe.recv()
-        except EOFError:
-            return
-        if reports:
-            kwargs["report"] = lambda sentence: pipe.send((_SAID, sentence))
-        signal.signal(signal.SIGTERM, _stop)
-        try:
-            answer = _RETURNED, of(*args, **kwargs)
-        except _StoppedError:
-            return
-        except UnisError as error:
-            answer = _RAISED, (str(error), error.bad_input)
-        except Exception as error:
-            answer = _RAISED, (f"{type(error).__name__}: {error}", False)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        pipe.send(answer)
+    signal.signal(signal.SIGTERM, _stop)
+    with contextlib.suppress(_StoppedError, EOFError, OSError):  # OSError: nobody listens any more
+        while True:
+            pipe.send(_answer(pipe, *pipe.recv()))
+
+
+def _answer(
+    pipe: Connection,
+    of: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reports: bool,
+) -> tuple[int, Any]:
+    if reports:
+        kwargs["report"] = lambda sentence: pipe.send((_SAID, sentence))
+    try:
+        return _RETURNED, of(*args, **kwargs)
+    except UnisError as error:
+        return _RAISED, (str(error), error.bad_input)
+    except Exception as error:
+        return _RAISED, (f"{type(error).__name__}: {error}", False)
