@@ -63,16 +63,18 @@ def test_the_least_latencies_are_those_that_would_be_promised_just_so() -> None:
     parts = placement.machines[0].cores[0].parts
     late = dict(zip((part.slo for part in parts), added_by_part(parts, 1.0), strict=True))
     least = CORE.least_us((0.3, 0.4))
+    assert least
     for of, us in zip((FAST, SLOW), least, strict=True):
         assert us == pytest.approx(of.p95_us_by_load[0.1] + late[of.name], rel=0.051)
     replace(CORE, p95_us=max(least)).planned((0.3, 0.4))
     with pytest.raises(UnisError, match="cannot be promised at 30% and 40%"):
         replace(CORE, p95_us=0.9 * min(least)).planned((0.3, 0.4))
     slower = replace(CORE, yield_us=2.0).least_us((0.3, 0.4))
+    assert slower
     assert all(one > other for one, other in zip(slower, least, strict=True))
     # It is never said to be more than what is promised.
     bound = max(least) / 1.01
-    assert max(replace(CORE, p95_us=bound).least_us((0.3, 0.4))) <= bound
+    assert max(replace(CORE, p95_us=bound).least_us((0.3, 0.4)) or [bound]) <= bound
 
 
 def test_more_than_a_core_is_not_planned() -> None:
@@ -89,6 +91,8 @@ def test_the_least_parts_that_are_refused_are_just_beyond_what_is_promised() -> 
     with pytest.raises(UnisError):
         CORE.planned(refused)
     CORE.planned(((factor - 0.05) * 0.3, (factor - 0.05) * 0.4))
+    assert CORE.least_us(refused) is None
+    assert CORE.least_us((0.6, 0.45)) is None
 
 
 def test_a_promise_holds_by_all_packets_and_the_median_throughput() -> None:
@@ -102,6 +106,7 @@ def test_a_promise_holds_by_all_packets_and_the_median_throughput() -> None:
     # Windows weigh as they have packets.
     assert kept(SLO, 0.3, 9.2, [seen(0.9, 9.0, packets=99), seen(0.9, 30.0)]).kept
     assert not kept(SLO, 0.3, 8.0, [seen(0.9, 9.0)]).least_kept
+    assert kept(SLO, 0.3, None, [seen(0.9, 9.0)]).least_kept is None
     short = kept(SLO, 0.3, 9.2, [seen(0.87, 9.0)])
     assert (short.kept, short.least_kept, short.windows_kept) == (False, False, 0)
 
@@ -225,3 +230,18 @@ def test_a_rate_of_both_is_the_sum_and_each_has_its_chain(tmp_path: Path) -> Non
     assert [of.path for of in chain.file.chains.values()] == [["macswap1"], ["macswap2"]]
     (alone,) = promises.chain_of({"macswap1": "1000"}, 1).file.chains.values()
     assert alone.match is None or not alone.match
+
+
+def test_a_block_with_disturbed_profiles_is_made_anew_before_anything_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = {0.1: 2.0, 0.5: 400.0, 0.8: 4.0, 0.9: 8.0}  # of which nothing could be promised
+    falls = FAST.model_copy(update={"p95_us_by_load": late})
+    cores = [replace(CORE, profiles=(falls, SLOW)), CORE]
+    told: list[str] = []
+    monkeypatch.setattr(promises, "line_transfer_ns", lambda *_: 50.0)
+    monkeypatch.setattr(promises, "_core", lambda *_: cores.pop(0))
+    monkeypatch.setattr(promises, "_both", lambda *_: together(8.0, (0.1,)))
+    ((blocks, left_out),) = promises.measure(SETTINGS, MACHINE, told.append)
+    assert (len(blocks), left_out) == (1, 1)
+    assert any("once more" in sentence for sentence in told)

@@ -78,9 +78,15 @@ def measure(
     while len(blocks) < settings.blocks:
         report(f"block {len(blocks) + 1} of {settings.blocks}")
         before = line_transfer_ns(*cpus)
-        block = _block(settings, machine, report)
+        patience = left_out < _AGAIN * settings.blocks
+        core = _core(settings, machine, report)
+        if patience and not all(of.quiet for of in core.profiles):
+            left_out += 1
+            report("others disturbed the profiles: once more")
+            continue
+        block = _block(settings, machine, core, report)
         block.steady = steady([before, line_transfer_ns(*cpus)])
-        if not block.steady and left_out < _AGAIN * settings.blocks:
+        if patience and not block.steady:
             left_out += 1
             report("the machine changed: once more")
             continue
@@ -92,7 +98,7 @@ def result(blocks: list[Block], left_out: int, settings: Settings, machine: Mach
     """What is written."""
     counting = [block.promised for block in blocks if block.counts]
     whole = bool(counting) and len(blocks) == settings.blocks
-    least = all(one.least_kept for of in counting for one in of.promises)
+    least = all(one.least_kept is True for of in counting for one in of.promises)
     return Result(
         machine=this_machine(len(machine.cpus)),
         costs=settings.costs,
@@ -106,27 +112,36 @@ def result(blocks: list[Block], left_out: int, settings: Settings, machine: Mach
     )
 
 
-def _block(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Block:
-    functions = {f"macswap{at}": cost for at, cost in enumerate(settings.costs, 1)}
-    found = {}
-    for name, cost in functions.items():
+def _functions(settings: Settings) -> dict[str, str]:
+    """Their costs, by name."""
+    return {f"macswap{at}": cost for at, cost in enumerate(settings.costs, 1)}
+
+
+def _core(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Core:
+    """Each function alone on it."""
+    found = []
+    for name, cost in _functions(settings).items():
         report(f"{name}, {cost} cycles a packet, alone on the core")
         make = partial(chain_of, {name: cost}, max(machine.cpus))
         look = partial(_profiled, name=name, seconds=settings.window)
         options = Options(start=False, use_cache=False)
-        found[name] = brought_up(make, machine, options, report, look)
-    profiles = [of for of, _ in found.values()]
-    yield_us = statistics.median(us for _, us in found.values())
-    core = Core(profiles, yield_us, settings.p95_us)
+        found.append(brought_up(make, machine, options, report, look))
+    yield_us = statistics.median(us for _, us in found)
+    return Core([of for of, _ in found], yield_us, settings.p95_us)
+
+
+def _block(
+    settings: Settings, machine: Machine, core: Core, report: Callable[[str], None]
+) -> Block:
     _, placement = core.planned(settings.parts)
     beyond = core.refused(settings.parts)
-    together = partial(_both, settings, machine, report, core, functions)
+    together = partial(_both, settings, machine, report, core)
     report(f"both on one core at {percent(settings.parts)}, within {settings.p95_us:g} µs")
     promised = together(settings.parts)
     report(f"at {percent(beyond)}, which is refused")
     return Block(
-        profiles=profiles,
-        yield_us=yield_us,
+        profiles=[*core.profiles],
+        yield_us=core.yield_us,
         load=placement.machines[0].cores[0].load,
         promised=promised,
         refused=together(beyond),
@@ -139,19 +154,20 @@ def _both(
     machine: Machine,
     report: Callable[[str], None],
     core: Core,
-    functions: Mapping[str, str],
     parts: Parts,
 ) -> Together:
     """Brought up at these parts, and looked at."""
     slos = core.slos(parts, [settings.p95_us] * len(parts))
     rates = {slo.name: slo.mpps for slo in slos}
     with tempfile.TemporaryDirectory(prefix="unis-promises-") as folder:
-        make = partial(chain_of, functions, max(machine.cpus), rates, Path(folder) / "mixed.pcap")
+        make = partial(
+            chain_of, _functions(settings), max(machine.cpus), rates, Path(folder) / "mixed.pcap"
+        )
         seen = brought_up(
             make, machine, Options(use_cache=False), report, partial(_windows, settings)
         )
     used = calm(seen)
-    least = core.least_us(parts)
+    least: Sequence[float | None] = core.least_us(parts) or [None] * len(parts)
     return Together(
         parts=parts,
         promises=[kept(*of, used) for of in zip(slos, parts, least, strict=True)],
@@ -194,10 +210,10 @@ def _profiled(run: Run, name: str, seconds: float) -> tuple[FunctionProfile, flo
     ), yield_us
 
 
-def kept(slo: Slo, part: float, least_p95_us: float, found: Sequence[Window]) -> Kept:
+def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Window]) -> Kept:
     """What windows of its chain say of a promise, which is a part of what the function passes.
 
-    `least_p95_us`: that the planner would have promised.
+    `least_p95_us`: that the planner would have promised; None: it refuses.
     """
     chain = _CHAIN.format(slo.name)
     late, whole = p95s(found, chain), pooled_p95_us(found, chain)
@@ -222,7 +238,7 @@ def kept(slo: Slo, part: float, least_p95_us: float, found: Sequence[Window]) ->
         windows=len(found),
         windows_kept=sum(in_time),
         kept=whole <= slo.p95_us and enough,
-        least_kept=whole <= least_p95_us and enough,
+        least_kept=None if least_p95_us is None else whole <= least_p95_us and enough,
     )
 
 

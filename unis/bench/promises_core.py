@@ -54,17 +54,17 @@ class Core:
             if first + second >= 1 or self._placed((first, second), late) is None:
                 return first, second
 
-    def least_us(self, parts: Sequence[float]) -> list[float]:
+    def least_us(self, parts: Sequence[float]) -> list[float] | None:
         """For each the least latency, by the same factor from its own, that both are promised.
 
-        No more is said than what is promised.
+        No more is said than what is promised; None: nothing is.
         """
         of_core = [
             Part(of.name, 0, part * of.solo_mpps, 1, part)
             for of, part in zip(self.profiles, parts, strict=True)
         ]
         if sum(parts) >= 1:
-            return [self.p95_us] * len(parts)
+            return None
         floor = [
             _profile(of).latency_us[0][1] + us
             for of, us in zip(self.profiles, added_by_part(of_core, self.yield_us), strict=True)
@@ -73,7 +73,7 @@ class Core:
             tried = [min(_STEP**step * us, self.p95_us) for us in floor]
             if self._placed(parts, tried):
                 return tried
-        return [self.p95_us] * len(parts)
+        return None
 
     def _placed(
         self, parts: Sequence[float], p95_us: Sequence[float]

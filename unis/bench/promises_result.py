@@ -26,6 +26,11 @@ class FunctionProfile(BaseModel):
         late = [us for _, us in sorted(self.p95_us_by_load.items())]
         return any(more < _FALLS * less for less, more in combinations(late, 2))
 
+    @property
+    def quiet(self) -> bool:
+        """Half of its windows or more were not disturbed, nor anything that one sees."""
+        return self.disturbed <= _HALF and not self.falls
+
 
 class Kept(BaseModel):
     """One promise, and what came of it."""
@@ -34,7 +39,7 @@ class Kept(BaseModel):
     part: float  # of what the function passes alone
     promised_mpps: float
     promised_p95_us: float
-    least_p95_us: float  # that the planner would have promised
+    least_p95_us: float | None  # that the planner would have promised; None: it refuses
     mpps: Quartiles
     offered_mpps: Quartiles
     p95_us: Quartiles  # of windows
@@ -44,7 +49,7 @@ class Kept(BaseModel):
     windows: int  # that count
     windows_kept: int
     kept: bool
-    least_kept: bool  # the same by the least latency
+    least_kept: bool | None  # the same by the least latency
 
 
 class Seen(BaseModel):
@@ -95,7 +100,7 @@ class Block(BaseModel):
     @property
     def counts(self) -> bool:
         """Neither the profiles nor what was promised were disturbed, and the CPUs stayed."""
-        quiet = all(of.disturbed <= _HALF and not of.falls for of in self.profiles)
+        quiet = all(of.quiet for of in self.profiles)
         return self.steady and quiet and self.promised.counts
 
 
@@ -109,7 +114,7 @@ class Result(BaseModel):
     p95_us: float  # promised to both
     blocks_asked: int
     blocks: list[Block]
-    left_out: int  # blocks in which the distance of the CPUs changed, and that were made anew
+    left_out: int  # blocks that were made anew: others disturbed the profiles, or CPUs moved apart
     kept: bool | None  # in all blocks that count; None: none counts, or some are not there
     least_kept: bool | None  # the same by the least latency that the planner would have promised
 
@@ -137,7 +142,8 @@ class Result(BaseModel):
     @property
     def tightness(self) -> list[str]:
         """How near the planner's own bounds were, in sentences."""
-        least = [one.least_kept for block in self.counting for one in block.promised.promises]
+        every = [one for block in self.counting for one in block.promised.promises]
+        least = [one.least_kept is True for one in every]
         told = [
             f"The least latency that would have been promised held for {sum(least)} of "
             f"{len(least)}: it is the planner's estimate, with no room for a machine that changes."

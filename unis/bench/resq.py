@@ -9,7 +9,7 @@ from unis.bench.modelled_caches import in_caches
 from unis.bench.resq_baselines import PAPER, by_baselines, models
 from unis.bench.shared_cores import simulated
 from unis.bench.socket_workloads import evaluate_sockets, wrong
-from unis.profile.references import RecordingError
+from unis.profile.references import NoRecorderError
 from unis.report.promises import Placed, Resq, Scale, Shared
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
@@ -91,7 +91,7 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
             shared_ones[key] = workload, by_shared
     try:
         caches = in_caches(report)
-    except RecordingError as error:
+    except NoRecorderError as error:
         report(f"left out: {error}")
         caches = None
     sockets = evaluate_sockets(report)

@@ -100,7 +100,7 @@ def _print(result: Result) -> None:
             table.add_row(
                 f"{number}, {of.chain}" + ("" if block.counts else " (disturbed)"),
                 f"{of.promised_mpps:.3f}", f"{of.mpps.median:.3f}", f"{of.promised_p95_us:g}",
-                f"{of.least_p95_us:.1f}", f"{of.pooled_p95_us:.1f}",
+                f"{of.least_p95_us:.1f}" if of.least_p95_us else "–", f"{of.pooled_p95_us:.1f}",
                 f"{of.windows_kept} of {of.windows}",
             )  # fmt: skip
     out.print(table)
@@ -111,7 +111,8 @@ def _print(result: Result) -> None:
         told.append(f"Disturbed: in {disturbed} of {whole} windows others had the engine's CPU.")
     if result.left_out:
         told.append(
-            f"Left out: {result.left_out} blocks in which the CPUs' distance changed, made anew."
+            f"Left out: {result.left_out} blocks, made anew: the profiles were disturbed, or the "
+            "CPUs' distance changed."
         )
     for sentence in told:
         out.print(sentence, markup=False, style="yellow")

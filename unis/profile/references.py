@@ -39,6 +39,10 @@ class RecordingError(UnisError):
     """No recording; the text says why."""
 
 
+class NoRecorderError(RecordingError):
+    """Valgrind is missing."""
+
+
 @dataclass(frozen=True)
 class Flows:
     """Traffic as in ResQ's Table 1: the smallest packets, of flows drawn uniformly.
@@ -172,7 +176,7 @@ def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
         raise RecordingError(
             f"{subject.name} ended with {done.returncode} under Valgrind: "
             f"{_last_line(done.stderr)}",
-            bad_input=done.returncode > 0,  # else a signal ended it
+            bad_input=False,  # of its own accord or not: memory may have been short
         )
     received = re.search(r"^rx_packets +(\d+)$", done.stdout, re.MULTILINE)
     if received and int(received[1]) != flows.total:
@@ -196,7 +200,7 @@ def _valgrind_folder() -> Path:
     for folder in (named,) if named else _VALGRIND_FOLDERS:
         if (Path(folder) / _VALGRIND_FILE).is_file():
             return Path(folder)
-    raise RecordingError(
+    raise NoRecorderError(
         "Valgrind is missing, under which functions are recorded: apt-get install valgrind"
     )
 
