@@ -403,3 +403,11 @@ def test_a_list_or_mapping_is_no_size_and_no_protocol(tmp_path: Path, wrong: str
     text = VALID.replace("ring: 2048", f"match: [{{protocol: {wrong}}}]")
     with pytest.raises(ChainFileError, match="protocol"):
         load(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("version", ["1.3", "1.9", "9.9", "2.0"])
+def test_other_versions_of_yaml_are_refused_with_a_sentence(tmp_path: Path, version: str) -> None:
+    file = tmp_path / "chain.yaml"
+    file.write_text(f"%YAML {version}\n---\napiVersion: unis/v1\n")
+    with pytest.raises(ChainFileError, match="is no YAML"):
+        load(file)

@@ -83,7 +83,7 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     yaml.max_depth = _DEEPEST  # while it is read: the time grows with the square of the depth
     yaml.Composer = _BoundedComposer
     try:
-        node = yaml.compose(text)
+        node = _composed(yaml, text)
         reader = _Reader(yaml, Document(file), os.environ if variables is None else variables)
         if node is not None:
             reader.document.data = reader.plain(node, ())
@@ -102,6 +102,14 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     except RecursionError:
         raise _fail(file, 1, "is nested too deeply to be read") from None
     return reader.document
+
+
+def _composed(yaml: YAML, text: str) -> Node | None:
+    try:
+        node: Node | None = yaml.compose(text)
+    except (AssertionError, KeyError):  # what ruamel.yaml says to `%YAML 1.9`
+        raise YAMLError("its %YAML version is neither 1.1 nor 1.2; leave it out") from None
+    return node
 
 
 def _text(file: Path) -> str:
