@@ -1,5 +1,6 @@
 """`unis agent --emulated` as a whole, but for the engine, and when things are recorded."""
 
+import itertools
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from tests.python import test_agent_modelled as of
 from tests.python.commands import run, stale_run
+from tests.python.engine_answers import Answers
 from unis.agent import modelled, watch
 from unis.isolate.emulated import EmulatedTree
 from unis.isolate.emulated_machine import Cache, EmulatedMachine
@@ -25,29 +27,19 @@ MACHINE = EmulatedMachine(
 )
 
 
-class Engine:
+def stats_by_look() -> Callable[[], pb.Stats]:
     """Of a run whose function passes a packet a microsecond, on a CPU of the second cache."""
+    looks = itertools.count(1)
 
-    looks = 0
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def __enter__(self) -> "Engine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def stats(self, **_: object) -> pb.Stats:
-        Engine.looks += 1
+    def stats() -> pb.Stats:
+        look = next(looks)
         return pb.Stats(
-            time_ns=Engine.looks * 1_000_000,
+            time_ns=look * 1_000_000,
             functions=[pb.FunctionStats(name="monitor", cpu=7, pid=os.getpid())],
-            chains=[
-                pb.ChainStats(name="watched", functions=["monitor"], delivered=Engine.looks * 1000)
-            ],
+            chains=[pb.ChainStats(name="watched", functions=["monitor"], delivered=look * 1000)],
         )
+
+    return stats
 
 
 @pytest.fixture
@@ -74,7 +66,7 @@ def test_it_shows_what_the_model_says(
         report(f"recording {member.function}")
         return recordings["large"]
 
-    monkeypatch.setattr(watch, "EngineClient", Engine)
+    monkeypatch.setattr(watch, "EngineClient", Answers(stats_by_look()))
     monkeypatch.setattr(modelled, "record_member", record)
     monkeypatch.setattr(modelled, "IdleWorker", of.Worker)
     code, said = run(*words, "--looks", "6", "--interval", "0.05")

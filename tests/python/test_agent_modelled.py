@@ -14,6 +14,7 @@ import pytest
 
 from tests.needs import need
 from tests.python.commands import run, stale_run
+from tests.python.engine_answers import Answers
 from unis.agent import modelled, watch
 from unis.agent.agent import Agent, Event, Settings
 from unis.agent.duties import Duties
@@ -534,20 +535,7 @@ def test_a_look_names_the_functions_of_a_chain(
         chains=[pb.ChainStats(name="c", functions=["fw"])],
     )
 
-    class Engine:
-        def __init__(self, *_: object) -> None:
-            pass
-
-        def __enter__(self) -> "Engine":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def stats(self, **_: object) -> pb.Stats:
-            return stats
-
-    monkeypatch.setattr(watch, "EngineClient", Engine)
+    monkeypatch.setattr(watch, "EngineClient", Answers(lambda: stats))
     look = RunWatch().look({"p": "edge.c"})["p"]
     (found,) = look.members
     assert (found.run, found.function, found.cpu) == ("edge", "fw", 3)

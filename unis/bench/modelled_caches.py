@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unis.bench.socket_workloads import wrong
-from unis.profile.cache_model import Neighbour, PacketCost, beside, cache_profile
+from unis.isolate.bitmask import mask_of
+from unis.profile.cache_model import (
+    IO_WAYS,
+    Neighbour,
+    PacketCost,
+    beside,
+    cache_profile,
+    ns_by_ways,
+)
 from unis.profile.machine_caches import PAPER, Caches
 from unis.profile.reference_subjects import SUBJECTS, reference_subject
 from unis.profile.references import Flows, Recorded, record
@@ -26,16 +34,15 @@ from unis.slo.exact import exact
 from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
-from unis.slo.profile_error import given_mpps, with_errors
+from unis.slo.profile_error import given_mpps, most_broken, with_errors
 
-IO_WAYS, LEASED_WAYS = 2, 2
+_LEASED_WAYS = 2
 _FLOWS = Flows(100_000, 300_000)
 _HUNGRY, _MANY = "monitor", Flows(400_000, 200_000)
 _PACKETS = 50_000  # that count, of each function of a machine
 _EACH = 20  # promises
 _PART, _P95_US = 0.9, 100.0  # as in the paper's workloads
 _CORES, _SERVERS = 9, 100
-_DRAWS = 20  # of errors of profiles
 _LATENCY = PROFILES["firewall"].latency_us  # assumed of all
 _PORT_NS = 30.0  # assumed: what a poll-mode driver takes of a packet, in and out
 _COST = PacketCost(port_ns=_PORT_NS)
@@ -64,9 +71,8 @@ def modelled(
 
 def profile_of(recorded: Recorded, caches: Caches) -> Profile:
     """With the ways that are for promises."""
-    of = cache_profile(recorded, caches, io_ways=IO_WAYS)
-    ways = _ways(caches)
-    ns = [_COST.ns(of, number) for number in range(1, ways + 1)]
+    of = cache_profile(recorded, caches)
+    ns = ns_by_ways(of, _COST)[: _ways(caches)]
     shares = tuple(min(1.0, ns[-1] / each) for each in ns)
     return Profile(of.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
 
@@ -82,16 +88,16 @@ def workload(functions: Mapping[str, Modelled], caches: Caches = PAPER) -> Workl
 
 
 def _ways(caches: Caches) -> int:
-    return caches.llc.ways - IO_WAYS - LEASED_WAYS
+    return caches.llc.ways - IO_WAYS - _LEASED_WAYS
 
 
 def hungry(caches: Caches = PAPER, flows: Flows = _MANY) -> Neighbour:
     """Of more flows than the cache holds, as fast as it goes, in the ways that are leased."""
     with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
         recorded = record(reference_subject(_HUNGRY, Path(folder), flows), flows)
-    of = cache_profile(recorded, caches, io_ways=IO_WAYS)
-    mask = ((1 << LEASED_WAYS) - 1) << _ways(caches)
-    return Neighbour(recorded, 1e3 / _COST.ns(of, LEASED_WAYS), mask)
+    of = cache_profile(recorded, caches)
+    mask = mask_of(_ways(caches), _LEASED_WAYS)
+    return Neighbour(recorded, 1e3 / _COST.ns(of, _LEASED_WAYS), mask)
 
 
 @dataclass(frozen=True)
@@ -124,9 +130,8 @@ class SideBySide:
         self._profiles = {slo.name: slo.profile.name for slo in placed[0].slos}
         self._given = given_mpps(*placed)
         self._masks = masks
-        whole = (1 << (caches.llc.ways - IO_WAYS)) - 1
-        self._guests = [replace(guest, mask=guest.mask if masks else whole)] if guest else []
-        self._whole = whole
+        self._whole = mask_of(0, caches.llc.ways - IO_WAYS)
+        self._guests = [replace(guest, mask=guest.mask if masks else self._whole)] if guest else []
         machines = {self._seats(machine) for machine in placed[1].machines}
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             passed = pool.map(self._play, machines)
@@ -154,9 +159,7 @@ class SideBySide:
         neighbours = [
             Neighbour(self._functions[of.function].recorded, of.mpps, of.mask) for of in seats
         ]
-        found = beside(
-            [*neighbours, *self._guests], self._caches, io_ways=IO_WAYS, packets=_PACKETS
-        )
+        found = beside([*neighbours, *self._guests], self._caches, packets=_PACKETS)
         slowest: dict[_Seat, float] = {}
         for seat, of in zip(seats, found, strict=False):
             mpps = 1e3 / _COST.ns_beside(of)
@@ -203,8 +206,6 @@ def packed(of: Workload) -> Placement:
 
 def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:
     exactly = with_errors(of, placed, points=0.0, passes=play.passes)
-    seeds = (None, *range(_DRAWS))
-    off = [with_errors(of, placed, seed=seed, passes=play.passes) for seed in seeds]
     profiles = {slo.name: slo.profile for slo in of.slos}
     lost: dict[str, float] = dict.fromkeys(profiles, 0.0)
     for machine in placed.machines:
@@ -215,6 +216,6 @@ def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:
         servers=len(placed.machines),
         played=play.machines,
         broken=dict(exactly.broken_of),
-        broken_when_off=max(of.broken for of in off),
+        broken_when_off=most_broken(of, placed, play.passes),
         lost=lost,
     )

@@ -1,14 +1,31 @@
 """Numbers on the command line: within bounds, and numbers indeed."""
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import typer
+
+N = TypeVar("N", int, float)
 
 
 def between(least: float, most: float, said: str) -> Any:
     """An option that holds a number from `least` to `most`; `said` is its help."""
     return typer.Option(min=least, max=most, callback=_a_number, help=said)
+
+
+def by_name(
+    values: Iterable[str], number: Callable[[str], N], form: str, hint: str | None = None
+) -> Iterator[tuple[str, str, N]]:
+    """Of each `NAME=NUMBER` itself, its name and its number. BadParameter: it is not of that form,
+    which `form` tells for the option `hint`.
+    """
+    for value in values:
+        name, _, text = value.partition("=")
+        try:
+            yield value, name, number(text)
+        except ValueError:
+            raise typer.BadParameter(f"`{value}`: write {form}", param_hint=hint) from None
 
 
 def _a_number(value: float | None) -> float | None:

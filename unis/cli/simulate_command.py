@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from unis.cli.numbers import between
+from unis.cli.numbers import between, by_name
 from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.simulate_ways import CACHES, costs_with_ways, stated_ways
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
@@ -40,14 +40,10 @@ _CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
 
 def _stated_costs(values: list[str]) -> dict[str, float]:
     costs: dict[str, float] = {}
-    for value in values:
-        name, _, number_text = value.partition("=")
-        try:
-            costs[name] = float(number_text)
-        except ValueError:
-            raise typer.BadParameter(f"`{value}`: write NAME=NS, as fw=60") from None
-        if not 0 < costs[name] <= _MOST_NS:
+    for value, name, ns in by_name(values, float, "NAME=NS, as fw=60"):
+        if not 0 < ns <= _MOST_NS:
             raise typer.BadParameter(f"`{value}`: a cost is above 0 and up to {_MOST_NS:g} ns")
+        costs[name] = ns
     return costs
 
 

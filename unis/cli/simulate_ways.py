@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from unis.cli.numbers import by_name
 from unis.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -22,16 +23,7 @@ _HINT = "--ways"
 
 def stated_ways(values: list[str]) -> dict[str, int]:
     """By function. BadParameter for what is no number."""
-    ways: dict[str, int] = {}
-    for value in values:
-        name, _, number_text = value.partition("=")
-        try:
-            ways[name] = int(number_text)
-        except ValueError:
-            raise typer.BadParameter(
-                f"`{value}`: write NAME=N, as nat=2", param_hint=_HINT
-            ) from None
-    return ways
+    return {name: ways for _, name, ways in by_name(values, int, "NAME=N, as nat=2", _HINT)}
 
 
 def costs_with_ways(

@@ -14,6 +14,7 @@ from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Slo, Workload
 
 POINTS = 0.015  # of what it passes alone
+_DRAWS = 20
 _NOISE = 1e-9
 
 # Mpps that an instance truly passes on its machine, with the memory to itself.
@@ -76,6 +77,12 @@ def with_errors(
         highest, closest = max(highest, *loads), max(closest, *late)
         broken[name] += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
     return Outcome(len(loads_of), sum(map(len, loads_of.values())), broken, highest, closest)
+
+
+def most_broken(workload: Workload, placement: Placement, passes: Passes | None = None) -> int:
+    """Promises, where all profiles are off by as much as can be, and in draws: the most of any."""
+    seeds = (None, *range(_DRAWS))
+    return max(with_errors(workload, placement, seed=at, passes=passes).broken for at in seeds)
 
 
 def given_mpps(
