@@ -43,7 +43,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
       return absl::FailedPreconditionError(
           fmt::format("function {} has ended", task.thread->name()));
     if (traits->functions_yield && task.yield_every == 0)
-      return absl::FailedPreconditionError(
+      return absl::InvalidArgumentError(
           fmt::format("function {} does not co-operate: policy cooperative needs yield_every for "
                       "every function",
                       task.thread->name()));

@@ -119,14 +119,14 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
 absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& name,
                                                           std::size_t sizes) const {
   const auto function = deployment_.topology().FindFunction(name);
-  if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
+  if (!function) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
   if (auto injector = InjectorOf(*function); !injector.ok()) return injector.status();
   const auto threads = members_.Living(name);
   if (threads.empty())
     return absl::FailedPreconditionError(fmt::format(
         "function {} {}", name, members_.threads(name).empty() ? "is not attached" : "has ended"));
   if (threads.size() > 1)
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         fmt::format("{} threads of function {} poll, and take turns alone too; state its cost_ns",
                     threads.size(), name));
   return Subject{
@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
   const auto& function = deployment_.topology().functions[index];
   const std::string& name = function.config.name();
   if (function.paths.empty())
-    return absl::FailedPreconditionError(fmt::format("no chain passes through {}", name));
+    return absl::InvalidArgumentError(fmt::format("no chain passes through {}", name));
   const auto& path = deployment_.topology().paths[function.paths.front()];
   if (function.counts()) {
     return std::make_unique<RingInjector>(deployment_.ring(path.in), deployment_.ring(path.out),
@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
   const MemifServer* in = deployment_.memif(path.in)->port();
   const MemifServer* out = deployment_.memif(path.out)->port();
   if (in == nullptr || out == nullptr)
-    return absl::FailedPreconditionError(fmt::format(
+    return absl::InvalidArgumentError(fmt::format(
         "function {} has a memif to another function; state its cost_ns: the engine can only "
         "measure between memifs of its own",
         name));

@@ -76,7 +76,7 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
                                       std::mutex& state) {
   const auto index = deployment_.topology().FindFunction(request.function());
   if (!index)
-    return absl::NotFoundError(fmt::format("there is no function {}", request.function()));
+    return absl::InvalidArgumentError(fmt::format("there is no function {}", request.function()));
   const auto lives = [&] {
     const std::lock_guard lock(state);
     return !Living(request.function()).empty();

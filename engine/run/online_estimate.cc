@@ -84,7 +84,7 @@ absl::StatusOr<v1::EstimateReply> Run::EstimateOnline(const v1::EstimateRequest&
 absl::Status Run::MeasureOnline(const std::string& name, const Wanted& wanted,
                                 v1::FunctionEstimate& estimate) {
   const auto index = deployment_->topology().FindFunction(name);
-  if (!index) return absl::NotFoundError(fmt::format("there is no function {}", name));
+  if (!index) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
   Watched function(*deployment_, *index);
   const auto begin = Clock::now();
   const auto goes_on = [&] {

@@ -31,6 +31,8 @@ absl::Status Refused(const std::string& sentence) {
   return absl::FailedPreconditionError(sentence);
 }
 
+absl::Status Wrong(const std::string& sentence) { return absl::InvalidArgumentError(sentence); }
+
 // Costs apart, which may change, and the CPU: whether a process that plays the one plays the other.
 bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   for (auto* config : {&one, &other}) {
@@ -91,19 +93,18 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
 absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
   const v1::DeployRequest& now = deployment_->config();
   if (config.run() != now.run() || config.run_id() != now.run_id())
-    return Refused(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
-  if (!config.has_scheduler())
-    return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
+    return Wrong(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
+  if (!config.has_scheduler()) return Wrong("the deployment has no settings of the scheduler");
   if (config.has_fair_slice_ns())
     if (auto status = KnowsFairSlices(); !status.ok()) return status;
   if (config.foreign() != now.foreign())
-    return Refused("a run has functions of its own or somebody else's for as long as it lives");
+    return Wrong("a run has functions of its own or somebody else's for as long as it lives");
   if (!SameTraffic(config.traffic(), now.traffic()))
-    return Refused("source and sink stay what they are while a run lives: end it to change them");
+    return Wrong("source and sink stay what they are while a run lives: end it to change them");
   for (const auto& link : now.links()) {
     const auto wanted = Named(config.links(), link.name());
     if (wanted != config.links().end() && !MessageDifferencer::Equals(*wanted, link))
-      return Refused(
+      return Wrong(
           fmt::format("link {} stays what it is while it is there: give one that differs another "
                       "name",
                       link.name()));
@@ -280,7 +281,7 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
   if (auto status = RequireDeployed(); !status.ok()) return status;
   const std::string& name = request.function();
   const auto function = deployment_->topology().FindFunction(name);
-  if (!function) return absl::NotFoundError(fmt::format("there is no function {}", name));
+  if (!function) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
   const std::lock_guard arrangement(arrangement_);
   const bool running = phase_ == v1::RUN_PHASE_RUNNING;
   {

@@ -30,7 +30,7 @@ class RunEndTest : public RunTest {
     run_->Release();
     EXPECT_LT(TestClock::now() - begin, kSoon);
     caller.join();
-    EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   }
   void EverythingIsBack() {
     for (const ChildProcess& function : functions_) {
@@ -42,7 +42,7 @@ class RunEndTest : public RunTest {
     }
     EXPECT_EQ(RtRuntime().Read().value(), throttle_);
     EXPECT_EQ(Stats().phase(), v1::RUN_PHASE_RELEASED);
-    EXPECT_EQ(Start().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(Start().code(), absl::StatusCode::kUnavailable);
   }
   void SetUp() override {
     throttle_ = RtRuntime().Read().value();
@@ -111,7 +111,7 @@ TEST_F(RunEndTest, AttachIsBrokenOff) {
   run_->Release();
   EXPECT_LT(TestClock::now() - begin, kSoon);
   caller.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(RunEndTest, StopTakesTheAccountAndPutsBack) {

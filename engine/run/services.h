@@ -11,7 +11,7 @@
 namespace unis {
 
 // What a call that is broken off answers.
-inline absl::Status Ending() { return absl::AbortedError("the run is ending"); }
+inline absl::Status Ending() { return absl::UnavailableError("the run is ending"); }
 inline absl::Status CallerGone() { return absl::CancelledError("the caller has gone"); }
 
 // The CPU that an lcore of ours is pinned to.

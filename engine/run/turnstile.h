@@ -35,8 +35,7 @@ class Turnstile {
     const std::lock_guard lock(mutex_);
     if (closing_) return Ending();
     if (!inside_.empty())
-      return absl::FailedPreconditionError("the engine is " + inside_ +
-                                           "; try again when it is done");
+      return absl::AbortedError("the engine is " + inside_ + "; try again when it is done");
     inside_ = what;
     return Pass(this);
   }

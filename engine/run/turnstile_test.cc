@@ -17,7 +17,7 @@ TEST(TurnstileTest, OneAtATimeAndTheOthersAreToldWho) {
     const auto pass = turnstile.Enter("measuring");
     ASSERT_TRUE(pass.ok());
     const auto second = turnstile.Enter("starting");
-    EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kAborted);
     EXPECT_NE(second.status().message().find("the engine is measuring"), std::string::npos);
   }
   EXPECT_TRUE(turnstile.Enter("starting").ok());
@@ -33,12 +33,13 @@ TEST(TurnstileTest, NobodyEntersWhileTheLastOneWaits) {
     const auto end = turnstile.EnterLast();
     ended = true;
   });
-  EXPECT_TRUE(Eventually(
-      [&] { return turnstile.Enter("starting").status().code() == absl::StatusCode::kAborted; }));
+  EXPECT_TRUE(Eventually([&] {
+    return turnstile.Enter("starting").status().code() == absl::StatusCode::kUnavailable;
+  }));
   EXPECT_FALSE(ended);
   pass.reset();
   last.join();
-  EXPECT_EQ(turnstile.Enter("starting").status().code(), absl::StatusCode::kAborted) << "ended";
+  EXPECT_EQ(turnstile.Enter("starting").status().code(), absl::StatusCode::kUnavailable) << "ended";
   const auto again = turnstile.EnterLast();
 }
 

@@ -11,55 +11,60 @@ namespace {
 // How soon a watch notices that its caller has gone.
 constexpr std::chrono::milliseconds kLookEvery{100};
 
-// absl and gRPC use the same codes.
-grpc::Status ToGrpc(const absl::Status& status) {
+// absl and gRPC use the same codes. The metadata tells a client that the engine itself refused:
+// gRPC makes UNAVAILABLE and DEADLINE_EXCEEDED where no engine answers.
+grpc::Status ToGrpc(grpc::ServerContext* context, const absl::Status& status) {
+  if (!status.ok()) context->AddTrailingMetadata("unisd", "refused");
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
-grpc::Status Answer(const absl::Status& result, v1::Empty*) { return ToGrpc(result); }
+grpc::Status Answer(grpc::ServerContext* context, const absl::Status& result, v1::Empty*) {
+  return ToGrpc(context, result);
+}
 
 template <typename T>
-grpc::Status Answer(absl::StatusOr<T> result, T* reply) {
-  if (!result.ok()) return ToGrpc(result.status());
+grpc::Status Answer(grpc::ServerContext* context, absl::StatusOr<T> result, T* reply) {
+  if (!result.ok()) return ToGrpc(context, result.status());
   *reply = *std::move(result);
   return grpc::Status::OK;
 }
 
 template <typename Request, typename Reply, typename Result>
-grpc::Status Call(Run& run, Result (Run::*method)(const Request&), const Request* request,
-                  Reply* reply) {
-  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
-  return Answer((run.*method)(*request), reply);
+grpc::Status Call(Run& run, Result (Run::*method)(const Request&), grpc::ServerContext* context,
+                  const Request* request, Reply* reply) {
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(context, status);
+  return Answer(context, (run.*method)(*request), reply);
 }
 
 // One that lasts: it ends early where the caller has gone.
 template <typename Request, typename Reply, typename Result>
 grpc::Status CallWanted(Run& run, Result (Run::*method)(const Request&, const Run::Wanted&),
-                        const grpc::ServerContext* context, const Request* request, Reply* reply) {
-  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
-  return Answer((run.*method)(*request, [context] { return !context->IsCancelled(); }), reply);
+                        grpc::ServerContext* context, const Request* request, Reply* reply) {
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(context, status);
+  const auto wanted = [context] { return !context->IsCancelled(); };
+  return Answer(context, (run.*method)(*request, wanted), reply);
 }
 
 }  // namespace
 
-grpc::Status EngineService::Deploy(grpc::ServerContext*, const v1::DeployRequest* request,
+grpc::Status EngineService::Deploy(grpc::ServerContext* context, const v1::DeployRequest* request,
                                    v1::Empty* reply) {
-  return Call(run_, &Run::Deploy, request, reply);
+  return Call(run_, &Run::Deploy, context, request, reply);
 }
 
-grpc::Status EngineService::Apply(grpc::ServerContext*, const v1::DeployRequest* request,
+grpc::Status EngineService::Apply(grpc::ServerContext* context, const v1::DeployRequest* request,
                                   v1::Empty* reply) {
-  return Call(run_, &Run::Apply, request, reply);
+  return Call(run_, &Run::Apply, context, request, reply);
 }
 
-grpc::Status EngineService::Attach(grpc::ServerContext*, const v1::AttachRequest* request,
+grpc::Status EngineService::Attach(grpc::ServerContext* context, const v1::AttachRequest* request,
                                    v1::AttachReply* reply) {
-  return Call(run_, &Run::Attach, request, reply);
+  return Call(run_, &Run::Attach, context, request, reply);
 }
 
-grpc::Status EngineService::Detach(grpc::ServerContext*, const v1::DetachRequest* request,
+grpc::Status EngineService::Detach(grpc::ServerContext* context, const v1::DetachRequest* request,
                                    v1::Empty* reply) {
-  return Call(run_, &Run::Detach, request, reply);
+  return Call(run_, &Run::Detach, context, request, reply);
 }
 
 grpc::Status EngineService::Estimate(grpc::ServerContext* context,
@@ -67,30 +72,30 @@ grpc::Status EngineService::Estimate(grpc::ServerContext* context,
   return CallWanted(run_, &Run::Estimate, context, request, reply);
 }
 
-grpc::Status EngineService::MeasureSwitchCost(grpc::ServerContext*,
+grpc::Status EngineService::MeasureSwitchCost(grpc::ServerContext* context,
                                               const v1::SwitchCostRequest* request,
                                               v1::SwitchCostReply* reply) {
-  return Call(run_, &Run::MeasureSwitchCost, request, reply);
+  return Call(run_, &Run::MeasureSwitchCost, context, request, reply);
 }
 
-grpc::Status EngineService::Start(grpc::ServerContext*, const v1::PolicyRequest* request,
+grpc::Status EngineService::Start(grpc::ServerContext* context, const v1::PolicyRequest* request,
                                   v1::Empty* reply) {
-  return Call(run_, &Run::Start, request, reply);
+  return Call(run_, &Run::Start, context, request, reply);
 }
 
-grpc::Status EngineService::SetPolicy(grpc::ServerContext*, const v1::PolicyRequest* request,
-                                      v1::Empty* reply) {
-  return Call(run_, &Run::SetPolicy, request, reply);
+grpc::Status EngineService::SetPolicy(grpc::ServerContext* context,
+                                      const v1::PolicyRequest* request, v1::Empty* reply) {
+  return Call(run_, &Run::SetPolicy, context, request, reply);
 }
 
-grpc::Status EngineService::GetStats(grpc::ServerContext*, const v1::StatsRequest* request,
+grpc::Status EngineService::GetStats(grpc::ServerContext* context, const v1::StatsRequest* request,
                                      v1::Stats* reply) {
-  return Call(run_, &Run::GetStats, request, reply);
+  return Call(run_, &Run::GetStats, context, request, reply);
 }
 
 grpc::Status EngineService::Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                                   grpc::ServerWriter<v1::Stats>* writer) {
-  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(status);
+  if (auto status = CheckLimits(*request); !status.ok()) return ToGrpc(context, status);
   using Clock = std::chrono::steady_clock;
   const std::chrono::nanoseconds interval(request->interval_ns());
   v1::StatsRequest wanted;
@@ -103,7 +108,7 @@ grpc::Status EngineService::Watch(grpc::ServerContext* context, const v1::WatchR
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
     } while (Clock::now() < next);
     auto stats = run_.GetStats(wanted);
-    if (!stats.ok()) return ToGrpc(stats.status());
+    if (!stats.ok()) return ToGrpc(context, stats.status());
     if (!writer->Write(*stats)) return grpc::Status::CANCELLED;
   }
 }
@@ -113,9 +118,9 @@ grpc::Status EngineService::Measure(grpc::ServerContext* context, const v1::Meas
   return CallWanted(run_, &Run::Measure, context, request, reply);
 }
 
-grpc::Status EngineService::Settle(grpc::ServerContext*, const v1::SettleRequest* request,
+grpc::Status EngineService::Settle(grpc::ServerContext* context, const v1::SettleRequest* request,
                                    v1::Account* reply) {
-  return Call(run_, &Run::Settle, request, reply);
+  return Call(run_, &Run::Settle, context, request, reply);
 }
 
 grpc::Status EngineService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
@@ -123,9 +128,9 @@ grpc::Status EngineService::Trace(grpc::ServerContext* context, const v1::TraceR
   return CallWanted(run_, &Run::Trace, context, request, reply);
 }
 
-grpc::Status EngineService::Stop(grpc::ServerContext*, const v1::SettleRequest* request,
+grpc::Status EngineService::Stop(grpc::ServerContext* context, const v1::SettleRequest* request,
                                  v1::Account* reply) {
-  return Call(run_, &Run::Stop, request, reply);
+  return Call(run_, &Run::Stop, context, request, reply);
 }
 
 }  // namespace unis

@@ -50,6 +50,7 @@ TEST_F(ServiceTest, WhatIsNotDeployedIsSaid) {
   const auto status = stub_->Start(&context, request, &reply);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(status.error_message(), "nothing is deployed yet");
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("unisd"), 1u) << "the engine itself refused";
 }
 
 TEST_F(ServiceTest, AWatchComesAgainAndAgainUntilTheRunEnds) {

@@ -1,9 +1,11 @@
 """An engine that carries no packets: the calls of the contract, and no DPDK. Run as `unisd`.
 
 FAKE_HANG names a call that is never answered, FAKE_SLOW one that takes a second, FAKE_DIE one on
-which it dies, FAKE_REFUSE functions that it does not take in Apply. With FAKE_SLOW_SECOND it never
-attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each call is noted in the file
-FAKE_CALLS, and a Stop that hung till its deadline. A program called `daemon` does not poll itself.
+which it dies, FAKE_REFUSE functions that it does not take in Apply. A file FAKE_REFUSE_ONCE holds
+the name of a gRPC code: the next Deploy is refused with it, and the file is removed. With
+FAKE_SLOW_SECOND it never attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each call
+is noted in the file FAKE_CALLS, and a Stop that hung till its deadline. A program called `daemon`
+does not poll itself.
 """
 
 import os
@@ -45,8 +47,14 @@ class Fake(engine_pb2_grpc.EngineServicer):
         if os.environ.get("FAKE_SLOW") == name:
             time.sleep(1)
 
-    def Deploy(self, request: Any, _context: Any) -> pb.Empty:  # noqa: N802
+    def Deploy(self, request: Any, context: Any) -> pb.Empty:  # noqa: N802
         self.called("Deploy")
+        once = Path(os.environ.get("FAKE_REFUSE_ONCE", "/none"))
+        if once.exists():
+            code = grpc.StatusCode[once.read_text()]
+            once.unlink()
+            context.set_trailing_metadata((("unisd", "refused"),))
+            context.abort(code, "not now")
         self.stats.run = request.run
         self.stats.chains.extend(pb.ChainStats(name=chain.name) for chain in request.chains)
         self.stats.functions.extend(
@@ -67,6 +75,7 @@ class Fake(engine_pb2_grpc.EngineServicer):
         if not comm.exists():
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "it ended before it polled")
         if request.function == "mute":
+            context.set_trailing_metadata((("unisd", "refused"),))
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mute does not poll")
         return pb.AttachReply(tid=request.pid)
 

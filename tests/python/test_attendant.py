@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+import grpc
 import pytest
 
-from unis.engine.client import _BUSY, EngineError
+from unis.engine.client import EngineError
 from unis.runtime import attendant
 from unis.runtime.attendant import Attendant
 from unis.runtime.process import ProcessId
@@ -31,7 +32,9 @@ def of(monkeypatch: pytest.MonkeyPatch, error: EngineError) -> tuple[Attendant, 
     return Attendant(cast("Run", SimpleNamespace(tell=done.append)), plan), done
 
 
-@pytest.mark.parametrize("why", [EngineError("it died", gone=True), EngineError(f"it{_BUSY}")])
+@pytest.mark.parametrize(
+    "why", [EngineError("it died", gone=True), EngineError("wait", grpc.StatusCode.ABORTED)]
+)
 def test_a_dead_function_is_let_go_of_at_the_next_look(
     monkeypatch: pytest.MonkeyPatch, why: EngineError
 ) -> None:

@@ -16,6 +16,8 @@ from unis.runtime.errors import RunFailedError
 from unis.v1 import common_pb2, traffic_pb2
 from unis.v1 import engine_pb2 as pb
 
+REFUSED = (("unisd", "refused"),)  # as the engine marks what it says itself
+FULL = "rings are full; drain them"
 NO_PORT = "function a does not poll; does it use the port it is given?"
 
 
@@ -32,7 +34,8 @@ class Answers(grpc.GenericRpcHandler):
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         def refuse(_request: bytes, context: grpc.ServicerContext) -> bytes:
-            context.abort(self.code, "rings are full; drain them")
+            context.set_trailing_metadata(REFUSED)
+            context.abort(self.code, FULL)
 
         def answer(_request: bytes, _context: grpc.ServicerContext) -> bytes:
             return pb.Stats(decisions=7).SerializeToString()
@@ -41,6 +44,7 @@ class Answers(grpc.GenericRpcHandler):
             end = time.monotonic() + pb.AttachRequest.FromString(request).timeout_ns / 1e9
             while context.is_active() and time.monotonic() < end:
                 time.sleep(0.01)
+            context.set_trailing_metadata(REFUSED)
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, NO_PORT)
 
         def measure(request: bytes, _context: grpc.ServicerContext) -> bytes:
@@ -61,7 +65,13 @@ class Answers(grpc.GenericRpcHandler):
             for decisions in (1, 2, 3):
                 yield pb.Stats(decisions=decisions).SerializeToString()
 
-        methods = {"SetPolicy": refuse, "GetStats": answer, "Attach": wait, "Measure": measure}
+        methods = {
+            "SetPolicy": refuse,
+            "Detach": refuse,
+            "GetStats": answer,
+            "Attach": wait,
+            "Measure": measure,
+        }
         name = handler_call_details.method.rpartition("/")[2]
         if name == "Watch":
             return grpc.unary_stream_rpc_method_handler(watch)
@@ -80,21 +90,26 @@ def socket(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     server.stop(0).wait()
 
 
-@pytest.mark.parametrize(
-    ("socket", "mendable"),
-    [
-        (grpc.StatusCode.INVALID_ARGUMENT, True),
-        (grpc.StatusCode.FAILED_PRECONDITION, True),
-        (grpc.StatusCode.PERMISSION_DENIED, True),
-        (grpc.StatusCode.INTERNAL, False),
-    ],
-    indirect=["socket"],
-)
-def test_the_engines_sentence_arrives(socket: Path, mendable: bool) -> None:
+@pytest.mark.parametrize("socket", [*grpc.StatusCode][1:], indirect=True)
+def test_only_an_invalid_argument_is_bad_input_and_only_aborted_is_busy(
+    socket: Path, request: pytest.FixtureRequest
+) -> None:
+    code = request.node.callspec.params["socket"]
     with EngineClient(socket) as client, pytest.raises(EngineError) as caught:
         client.set_policy(common_pb2.POLICY_RR)
-    assert str(caught.value) == "rings are full; drain them"
-    assert caught.value.exit_code == (2 if mendable else 1)
+    assert str(caught.value) == FULL
+    assert caught.value.exit_code == (2 if code == grpc.StatusCode.INVALID_ARGUMENT else 1)
+    assert caught.value.busy == (code == grpc.StatusCode.ABORTED)
+    assert not caught.value.gone, "it has just answered"
+
+
+@pytest.mark.parametrize("socket", [grpc.StatusCode.ABORTED], indirect=True)
+def test_a_busy_engine_is_asked_again(socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr("unis.engine.client.time.sleep", asked.append)
+    with EngineClient(socket) as client, pytest.raises(EngineError, match=FULL):
+        client.detach("a", patience=0.2)
+    assert asked, "it was asked once only"
 
 
 def test_answers_arrive(socket: Path) -> None:

@@ -113,6 +113,47 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     assert place.ps() == []
 
 
+@pytest.mark.parametrize(
+    ("code", "again"),
+    [
+        ("FAILED_PRECONDITION", True),
+        ("RESOURCE_EXHAUSTED", True),
+        ("UNAVAILABLE", True),
+        ("NOT_FOUND", True),
+        ("INVALID_ARGUMENT", False),
+    ],
+)
+def test_a_refusal_after_a_restart_ends_the_run_only_if_the_file_is_wrong(
+    place: Place, code: str, again: bool
+) -> None:
+    file = place.file()
+    file.write_text(
+        json.dumps({**json.loads(file.read_text()), "platform": {"restart": "on-failure"}})
+    )
+    refuse = place.folder / "refuse"
+    place.unis("up", file, "-d", FAKE_REFUSE_ONCE=str(refuse))
+    (row,) = place.ps()
+    refuse.write_text(code)
+    os.kill(row["unisd"], signal.SIGKILL)
+    wait_for(lambda: not refuse.exists())
+    if again:
+        wait_for(lambda: bool((now := place.ps()) and now[0]["phase"] == "running"))
+        place.unis("down", "life")
+    else:
+        wait_for(lambda: row["launcher"] not in place.processes())
+        assert "not now" in place.unis("ps")
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("RESOURCE_EXHAUSTED", 1), ("INVALID_ARGUMENT", 2)]
+)
+def test_the_exit_code_of_a_refused_deployment(place: Place, code: str, exit_code: int) -> None:
+    """docs/unis@.service starts a run again after 1, and not after 2."""
+    refuse = place.folder / "refuse"
+    refuse.write_text(code)
+    place.unis("up", place.file(), code=exit_code, FAKE_REFUSE_ONCE=str(refuse))
+
+
 @pytest.mark.parametrize("words", [[], ["life"], ["--all"]])
 def test_down_finds_a_run_that_is_just_being_noted_again(place: Place, words: list[str]) -> None:
     """Its launcher has put the last one's folder away, and has not yet made the next."""

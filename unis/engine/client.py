@@ -19,31 +19,25 @@ from unis.v1.traffic_pb2 import Arrivals
 _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 # Beyond the time that the call itself is told to take: the engine's own sentence comes first.
 _CALL_SECONDS = 10.0
-
-_OWN_DEADLINE = "Deadline Exceeded"  # as gRPC says it where the engine has not spoken
-_BUSY = "try again when it is done"  # as the engine says it, which does some things one at a time
-PATIENCE = 20.0  # seconds, for what it does meanwhile
+_REFUSED = "unisd"  # metadata of every refusal by the engine; gRPC's own errors have none
+PATIENCE = 20.0  # seconds, for the operation that the engine is busy with
 
 Reply = TypeVar("Reply", bound=Message)
 
 
 class EngineError(UnisError):
-    """The engine refused a call or cannot be reached; the text is a sentence."""
+    """The engine refused a call or cannot be reached; the text is a sentence.
 
-    def __init__(self, sentence: str, *, bad_input: bool = False, gone: bool = False) -> None:
-        super().__init__(sentence, bad_input=bad_input)
+    INVALID_ARGUMENT is the only code that blames the request. The same request may succeed later
+    after any other code, for the state of the engine or of the machine is to blame.
+    """
+
+    def __init__(
+        self, sentence: str, code: grpc.StatusCode | None = None, *, gone: bool = False
+    ) -> None:
+        super().__init__(sentence, bad_input=code == grpc.StatusCode.INVALID_ARGUMENT)
         self.gone = gone  # nothing answers on the socket
-        self.busy = sentence.endswith(_BUSY)  # it does something else, and may be asked again
-
-
-_BAD_INPUT = {
-    grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.FAILED_PRECONDITION,
-    grpc.StatusCode.NOT_FOUND,
-    grpc.StatusCode.PERMISSION_DENIED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.ALREADY_EXISTS,
-}
+        self.busy = code == grpc.StatusCode.ABORTED  # another operation runs: ask again
 
 
 class EngineClient:
@@ -259,12 +253,12 @@ class EngineClient:
 
     def _explain(self, method: str, call: grpc.Call, seconds: float) -> EngineError:
         code, details = call.code(), (call.details() or "").strip()
-        if code == grpc.StatusCode.UNAVAILABLE:
-            return EngineError(f"unisd does not answer on {self._socket}", gone=True)
-        if code == grpc.StatusCode.DEADLINE_EXCEEDED and details == _OWN_DEADLINE:
-            return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
-        sentence = details or f"{method} failed in unisd ({code.name})"
-        return EngineError(sentence, bad_input=code in _BAD_INPUT)
+        if all(key != _REFUSED for key, _ in call.trailing_metadata() or ()):
+            if code == grpc.StatusCode.UNAVAILABLE:
+                return EngineError(f"unisd does not answer on {self._socket}", gone=True)
+            if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+                return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
+        return EngineError(details or f"{method} failed in unisd ({code.name})", code)
 
 
 def _other_than(what: str, wanted: str, measured: str) -> EngineError:

@@ -17,7 +17,7 @@ absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) 
 absl::StatusOr<Ring> Ring::Lookup(const std::string& name) {
   rte_ring* ring = rte_ring_lookup(name.c_str());
   if (ring != nullptr) return Ring(ring, {.ours = false});
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       fmt::format("there is no ring {} in this DPDK group; its programs name their rings, and "
                   "make them before they are attached",
                   name));
