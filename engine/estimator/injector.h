@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/monitor/link.h"
+#include "engine/monitor/occupancy.h"
 #include "engine/platform/links/memif_server.h"
 #include "engine/platform/port_shm.h"
 
@@ -62,8 +62,8 @@ class MemifInjector final : public Injector {
  public:
   static constexpr std::uint32_t kQuietUs = 2000;  // longer than a burst takes: 31 µs a packet
 
-  MemifInjector(const MemifServer& ingress, Link to_function, const MemifServer& egress,
-                Link from_function);
+  MemifInjector(const MemifServer& ingress, Occupancy to_function, const MemifServer& egress,
+                Occupancy from_function);
 
   std::uint32_t Room() const override;
   std::uint32_t WaitingBefore() const override { return to_function_.Packets(); }
@@ -76,8 +76,8 @@ class MemifInjector final : public Injector {
  private:
   const MemifServer& ingress_;
   const MemifServer& egress_;
-  Link to_function_;
-  Link from_function_;
+  Occupancy to_function_;
+  Occupancy from_function_;
   std::uint64_t quiet_;         // cycles
   std::uint64_t taken_at_ = 0;  // when all was seen to be taken; 0: not yet
   std::uint64_t moved_at_ = 0;  // when the last packet was seen to move

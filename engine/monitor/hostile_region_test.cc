@@ -12,6 +12,7 @@
 
 #include "engine/base/dice_for_test.h"
 #include "engine/base/fuzz_for_test.h"
+#include "engine/monitor/link_progress.h"
 #include "engine/monitor/memif_region.h"
 
 namespace unis {
@@ -76,20 +77,20 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
   const auto end = std::chrono::steady_clock::now() + FuzzTime();
   std::uint64_t found = 0;
   std::optional<MemifRegion> kept;  // also when its file is long gone
-  std::optional<MemifProgress> progress;
+  std::optional<LinkProgress> progress;
   do {
     auto region = MemifRegion::Find(getpid(), kRight);
     if (region.ok()) {
       ++found;
       kept.emplace(*std::move(region));
-      if (!progress) progress.emplace(*kept, MemifDirection::kToServer);
-      progress->Follow(*kept,
-                       found % 2 != 0 ? MemifDirection::kToClient : MemifDirection::kToServer);
+      if (!progress) progress.emplace(kept->occupancy(MemifDirection::kToServer));
+      progress->Follow(
+          kept->occupancy(found % 2 != 0 ? MemifDirection::kToClient : MemifDirection::kToServer));
     }
     if (!kept) continue;
     for (const auto direction : {MemifDirection::kToServer, MemifDirection::kToClient})
       for (int look = 0; look < 50; ++look)
-        ASSERT_LE(kept->link(direction).Packets(), kRight.slots);
+        ASSERT_LE(kept->occupancy(direction).Packets(), kRight.slots);
     const std::uint64_t before = progress->sent();
     progress->Sample();
     ASSERT_LE(progress->sent() - before, kRight.queues * 0xffffU);

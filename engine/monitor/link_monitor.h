@@ -4,24 +4,28 @@
 #include <utility>
 #include <vector>
 
-#include "engine/monitor/link.h"
+#include "engine/monitor/occupancy.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {
 
 class LinkMonitor final : public InterfaceMonitor {
  public:
-  // A LinkIndex is a position in `links`; what they point to must outlive the monitor.
-  explicit LinkMonitor(std::vector<Link> links) : links_(std::move(links)) {}
+  // A LinkIndex is a position in `links`; the memory that they read must outlive the monitor.
+  explicit LinkMonitor(std::vector<Occupancy> links) : links_(std::move(links)) {}
 
   std::uint32_t NumPkts(LinkIndex link) const noexcept override { return links_[link].Packets(); }
   bool Knows(LinkIndex link) const noexcept override { return links_[link].readable(); }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return links_[link].capacity(); }
-  std::uint16_t Sent(LinkIndex link) const noexcept override { return links_[link].Sent(); }
-  std::uint16_t Received(LinkIndex link) const noexcept override { return links_[link].Received(); }
+  std::uint16_t Sent(LinkIndex link) const noexcept override {
+    return static_cast<std::uint16_t>(links_[link].Sent());
+  }
+  std::uint16_t Received(LinkIndex link) const noexcept override {
+    return static_cast<std::uint16_t>(links_[link].Received());
+  }
 
  private:
-  std::vector<Link> links_;
+  std::vector<Occupancy> links_;
 };
 
 }  // namespace unis

@@ -146,19 +146,18 @@ MemifRegion& MemifRegion::operator=(MemifRegion&& other) noexcept {
   return *this;
 }
 
-MemifPositions MemifRegion::Positions(MemifDirection direction) const {
-  const std::byte* const ring =
-      memory_ + (direction == MemifDirection::kToServer ? 0 : shape_.queues * shape_.RingBytes());
-  return {.head = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kHeadAt),
-          .tail = reinterpret_cast<const std::uint16_t*>(ring + MemifShape::kTailAt),
-          .rings = shape_.queues,
-          .ring_bytes = shape_.RingBytes()};
-}
-
-Link MemifRegion::link(MemifDirection direction) const {
-  const MemifPositions at = Positions(direction);
-  return direction == MemifDirection::kToServer ? Link::OfMemifToServer(at, shape_.slots)
-                                                : Link::OfMemifToClient(at, shape_.slots);
+Occupancy MemifRegion::occupancy(MemifDirection direction) const {
+  const bool to_server = direction == MemifDirection::kToServer;
+  const std::byte* const ring = memory_ + (to_server ? 0 : shape_.queues * shape_.RingBytes());
+  const Occupancy::Counters positions{.ahead = ring + MemifShape::kHeadAt,
+                                      .behind = ring + MemifShape::kTailAt,
+                                      .width = Occupancy::Width::k16,
+                                      .queues = shape_.queues,
+                                      .stride = shape_.RingBytes()};
+  // To the server: the client fills slots, the server empties them. To the client: the client
+  // offers free slots, the server uses them.
+  return to_server ? Occupancy::Filled(positions, shape_.slots)
+                   : Occupancy::Free(positions, shape_.slots);
 }
 
 bool MemifRegion::HeldBy(pid_t pid) const {
@@ -168,51 +167,6 @@ bool MemifRegion::HeldBy(pid_t pid) const {
     return !held;
   };
   return ForEachFile(pid, look).ok() && held;
-}
-
-// The sender moves the head where it is the client, else the tail.
-MemifProgress::MemifProgress(const MemifRegion& region, MemifDirection direction) {
-  Follow(region, direction);
-}
-
-void MemifProgress::Follow(const MemifRegion& region, MemifDirection direction) {
-  const MemifPositions at = region.Positions(direction);
-  const bool to_server = direction == MemifDirection::kToServer;
-  count_ = at.rings;
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    const auto of_ring = [&](const std::uint16_t* first) {
-      return reinterpret_cast<const std::uint16_t*>(reinterpret_cast<const std::byte*>(first) +
-                                                    i * at.ring_bytes);
-    };
-    Ring& ring = rings_[i];
-    ring.sent_at = of_ring(to_server ? at.head : at.tail);
-    ring.received_at = of_ring(to_server ? at.tail : at.head);
-    ring.last_sent = Read(ring.sent_at);
-    ring.last_received = Read(ring.received_at);
-  }
-}
-
-void MemifProgress::Leave() noexcept {
-  Sample();
-  count_ = 0;
-}
-
-std::uint16_t MemifProgress::Read(const std::uint16_t* position) noexcept {
-  return __atomic_load_n(position, __ATOMIC_ACQUIRE);
-}
-
-void MemifProgress::Sample() noexcept {
-  std::uint64_t all_sent = sent_, all_received = received_;
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    Ring& ring = rings_[i];
-    const std::uint16_t sent = Read(ring.sent_at), received = Read(ring.received_at);
-    all_sent += static_cast<std::uint16_t>(sent - ring.last_sent);
-    all_received += static_cast<std::uint16_t>(received - ring.last_received);
-    ring.last_sent = sent;
-    ring.last_received = received;
-  }
-  __atomic_store_n(&sent_, all_sent, __ATOMIC_RELAXED);
-  __atomic_store_n(&received_, all_received, __ATOMIC_RELAXED);
 }
 
 }  // namespace unis

@@ -8,12 +8,10 @@
 #include <absl/status/statusor.h>
 #include <sys/types.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/monitor/link.h"
-#include "engine/monitor/link_progress.h"
+#include "engine/monitor/occupancy.h"
 
 namespace unis {
 
@@ -51,45 +49,18 @@ class MemifRegion {
   MemifRegion(MemifRegion&& other) noexcept;
   MemifRegion& operator=(MemifRegion&& other) noexcept;
 
-  Link link(MemifDirection direction) const;  // valid as long as the region
+  Occupancy occupancy(MemifDirection direction) const;  // valid as long as the region
   // Is this still the region of `pid`'s memif of that shape?
   bool HeldBy(pid_t pid) const;
 
  private:
-  friend class MemifProgress;
   MemifRegion(const std::byte* memory, const MemifShape& shape, dev_t device, ino_t inode)
       : memory_(memory), shape_(shape), device_(device), inode_(inode) {}
-  MemifPositions Positions(MemifDirection direction) const;
 
   const std::byte* memory_;
   MemifShape shape_;
   dev_t device_;
   ino_t inode_;
-};
-
-// How many packets one direction of a memif has carried since it was made, in all its rings. The
-// positions in memory have 16 bits: Sample() at least once in 65,535 packets, at 20 Mpps every 3
-// ms. One thread. Begins while the memif is up and its client polls: the first free slots that a
-// client offers would count as received.
-class MemifProgress final : public LinkProgress {
- public:
-  MemifProgress(const MemifRegion& region, MemifDirection direction);
-  void Sample() noexcept;
-  // From now on in another region: that of a client that connected again.
-  void Follow(const MemifRegion& region, MemifDirection direction);
-  // The region goes: counts stay as they are until the next Follow().
-  void Leave() noexcept;
-
- private:
-  struct Ring {
-    const std::uint16_t* sent_at;
-    const std::uint16_t* received_at;
-    std::uint16_t last_sent, last_received;
-  };
-  static std::uint16_t Read(const std::uint16_t* position) noexcept;
-
-  std::array<Ring, MemifShape::kMaxQueues> rings_;
-  std::uint32_t count_ = 0;  // of rings
 };
 
 }  // namespace unis

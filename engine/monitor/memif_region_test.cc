@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/monitor/link_progress.h"
+
 namespace unis {
 namespace {
 
@@ -48,8 +50,8 @@ TEST(MemifRegionTest, ReadsBothDirections) {
   Region made(kShape);
   auto region = MemifRegion::Find(getpid(), kShape);
   ASSERT_TRUE(region.ok()) << region.status();
-  const Link to_server = region->link(MemifDirection::kToServer);
-  const Link to_client = region->link(MemifDirection::kToClient);
+  const Occupancy to_server = region->occupancy(MemifDirection::kToServer);
+  const Occupancy to_client = region->occupancy(MemifDirection::kToClient);
   EXPECT_EQ(to_server.capacity(), 256U);
   made.Put<std::uint16_t>(6, 10);
   made.Put<std::uint16_t>(64, 3);
@@ -64,9 +66,10 @@ TEST(MemifRegionTest, CountsTheRingsOfAllQueuesTogether) {
   Region made(kTwo);  // rings: two to the server, then two to the client
   const auto region = MemifRegion::Find(getpid(), kTwo);
   ASSERT_TRUE(region.ok()) << region.status();
-  MemifProgress up(*region, MemifDirection::kToServer), down(*region, MemifDirection::kToClient);
-  const Link to_server = region->link(MemifDirection::kToServer);
-  const Link to_client = region->link(MemifDirection::kToClient);
+  LinkProgress up(region->occupancy(MemifDirection::kToServer)),
+      down(region->occupancy(MemifDirection::kToClient));
+  const Occupancy to_server = region->occupancy(MemifDirection::kToServer);
+  const Occupancy to_client = region->occupancy(MemifDirection::kToClient);
   EXPECT_EQ(to_server.capacity(), 256U) << "one queue alone can hold no more";
   made.Put<std::uint16_t>(6, 10);
   made.Put<std::uint16_t>(kToClientAt + 6, 7);
@@ -107,7 +110,7 @@ TEST(MemifRegionTest, StaysReadableWhenThePeersAreGone) {
     EXPECT_TRUE(region->HeldBy(getpid()));
     kept.emplace(*std::move(region));
   }
-  EXPECT_EQ(kept->link(MemifDirection::kToServer).Packets(), 42U);
+  EXPECT_EQ(kept->occupancy(MemifDirection::kToServer).Packets(), 42U);
   EXPECT_FALSE(kept->HeldBy(getpid()));
   const Region another(kShape);
   EXPECT_FALSE(kept->HeldBy(getpid())) << "a new region of the same shape is another";
@@ -121,7 +124,7 @@ TEST(MemifRegionTest, TellsRegionsApartByTheirSize) {
     const MemifShape shape{.slots = 256, .buffer_bytes = i == 1 ? 2176U : 2240U};
     const auto region = MemifRegion::Find(getpid(), shape);
     ASSERT_TRUE(region.ok()) << region.status();
-    EXPECT_EQ(region->link(MemifDirection::kToServer).Packets(), i);
+    EXPECT_EQ(region->occupancy(MemifDirection::kToServer).Packets(), i);
   }
 }
 
@@ -151,12 +154,13 @@ TEST(MemifRegionTest, WhatIsNoMemifIsNotTakenForOne) {
   EXPECT_EQ(MemifRegion::Find(getpid(), kShape).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(MemifProgressTest, CountsBeyondThe16BitsOfThePositions) {
+TEST(LinkProgressTest, CountsBeyondThe16BitsOfThePositions) {
   Region made(kShape);
   made.Put<std::uint16_t>(kToClientAt + 6, 256);
   const auto region = MemifRegion::Find(getpid(), kShape);
   ASSERT_TRUE(region.ok()) << region.status();
-  MemifProgress up(*region, MemifDirection::kToServer), down(*region, MemifDirection::kToClient);
+  LinkProgress up(region->occupancy(MemifDirection::kToServer)),
+      down(region->occupancy(MemifDirection::kToClient));
   std::uint32_t sent = 0;
   for (int i = 0; i < 20; ++i) {
     sent += 60'000;

@@ -61,7 +61,7 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   std::uint32_t sent = 0;
   ASSERT_TRUE(Eventually([&] { return (sent += Send(ends->program, 1)) == 200; }));
   ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 127; }));
-  const Link waiting = ends->engine.link(MemifDirection::kToServer);
+  const Occupancy waiting = ends->engine.occupancy(MemifDirection::kToServer);
   EXPECT_TRUE(Eventually([&] { return waiting.Packets() == 73; })) << waiting.Packets();
   // At once: the bridge goes on meanwhile.
   std::array<rte_mbuf*, 127> packets;

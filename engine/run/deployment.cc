@@ -264,14 +264,14 @@ void Deployment::Renumber(const Topology& before) {
 }
 
 void Deployment::ReadLinksAnew() {
-  std::vector<Link> links;
+  std::vector<Occupancy> links;
   for (const auto& link : topology_.links) {
     if (link.is_memif()) {
       const Memif& memif = *memifs_.at(link.config.name());
-      links.push_back(memif.link(MemifDirection::kToServer));
-      links.push_back(memif.link(MemifDirection::kToClient));
+      links.push_back(memif.occupancy(MemifDirection::kToServer));
+      links.push_back(memif.occupancy(MemifDirection::kToClient));
     } else {
-      links.push_back(rings_.at(link.config.name())->link());
+      links.push_back(rings_.at(link.config.name())->occupancy());
     }
   }
   monitor_ = LinkMonitor(std::move(links));
@@ -357,9 +357,15 @@ void Deployment::WatchLinks() {
   for (const auto& link : topology_.links) {
     if (sampler_ && sampler_->progress(link.first) != nullptr) continue;  // it goes on counting
     const Memif* const of_memif = memif(link.first);
-    if (of_memif != nullptr && of_memif->located()) sampler_->Watch(link.first, of_memif->region());
-    if (of_memif == nullptr && foreign()) sampler_->Watch(link.first, *ring(link.first));
+    if (of_memif != nullptr && of_memif->located()) Watch(link.first, *of_memif);
+    if (of_memif == nullptr && foreign())
+      sampler_->Watch(link.first, rings_.at(link.config.name())->occupancy());
   }
+}
+
+void Deployment::Watch(LinkIndex first, const Memif& memif) {
+  sampler_->Watch(first, memif.occupancy(MemifDirection::kToServer));
+  sampler_->Watch(first + 1, memif.occupancy(MemifDirection::kToClient));
 }
 
 absl::Status Deployment::RunComponents() {

@@ -176,6 +176,7 @@ class Deployment {
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
   void LayBridges();
   void WatchLinks();
+  void Watch(LinkIndex first, const Memif& memif);
   void BuryPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
@@ -188,7 +189,7 @@ class Deployment {
   std::map<std::string, std::unique_ptr<Ring>> rings_;     // by name of the link
   std::map<std::string, std::unique_ptr<Memif>> memifs_;   // by name of the link
   std::map<std::string, std::unique_ptr<PortShm>> ports_;  // by name
-  LinkMonitor monitor_{std::vector<Link>{}};
+  LinkMonitor monitor_{std::vector<Occupancy>{}};
   Chains chains_;
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
   std::optional<Heartbeat> heartbeat_;

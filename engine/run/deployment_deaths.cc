@@ -31,7 +31,13 @@ void Deployment::Bury(std::size_t function) {
     if (!of_function.counts()) {
       const LinkIndex link = at.rx ? *at.rx : *at.tx;
       if (memif(link) == nullptr) continue;
-      if (sampler_) sampler_->Do([&] { sampler_->Leave(topology_.link_of(link).first); });
+      const LinkIndex first = topology_.link_of(link).first;
+      if (sampler_) {
+        sampler_->Do([&] {
+          sampler_->Leave(first);
+          sampler_->Leave(first + 1);
+        });
+      }
       memif(link)->Forget();
       continue;
     }

@@ -61,7 +61,7 @@ absl::Status Deployment::FindMemifs(std::size_t function, pid_t pid) {
     // In one go: until then the sampler reads the old one.
     sampler_->Do([&] {
       link.Take(*std::move(region));
-      sampler_->Watch(topology_.link_of(*port.rx).first, link.region());
+      Watch(topology_.link_of(*port.rx).first, link);
     });
   }
   return all;
@@ -79,7 +79,7 @@ std::vector<LatencyHistogram> Deployment::Latencies() const {
 
 std::uint64_t Deployment::InRings() const {
   std::uint64_t packets = 0;
-  for (const auto& [name, ring] : rings_) packets += ring->link().Packets();
+  for (const auto& [name, ring] : rings_) packets += ring->occupancy().Packets();
   return packets;
 }
 

@@ -153,8 +153,8 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
         name));
   const auto link = [this](LinkIndex direction) {
     const auto& of = deployment_.topology().link_of(direction);
-    return deployment_.memif(direction)->link(direction == of.first ? MemifDirection::kToServer
-                                                                    : MemifDirection::kToClient);
+    return deployment_.memif(direction)->occupancy(
+        direction == of.first ? MemifDirection::kToServer : MemifDirection::kToClient);
   };
   return std::make_unique<MemifInjector>(*in, link(path.in), *out, link(path.out));
 }

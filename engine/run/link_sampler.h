@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "engine/monitor/link_progress.h"
-#include "engine/monitor/memif_region.h"
 #include "engine/platform/component.h"
 #include "engine/scheduler/components.h"
 
@@ -19,62 +18,47 @@ class LinkSampler final : public Component {
   LinkSampler() : Component("unis_links") {}
   ~LinkSampler() override { Halt(); }
 
-  // Only inside Do(), or before it runs. `region` outlives the sampler, or is watched anew: counts
-  // go on from where they were.
-  void Watch(LinkIndex to_server, const MemifRegion& region) {
-    for (const auto& [link, direction] : {std::pair{to_server, MemifDirection::kToServer},
-                                          {to_server + 1, MemifDirection::kToClient}}) {
-      const auto [at, fresh] = memifs_.try_emplace(link, region, direction);
-      if (!fresh) at->second.Follow(region, direction);
-    }
+  // Only inside Do(), or before it runs. What `link` reads stays till Leave() or another Watch() of
+  // the same number: counts go on from where they were.
+  void Watch(LinkIndex number, const Occupancy& link) {
+    const auto [at, fresh] = links_.try_emplace(number, link);
+    if (!fresh) at->second.Follow(link);
   }
-  // Likewise; a ring that is watched already is watched on.
-  void Watch(LinkIndex link, const rte_ring& ring) { rings_.try_emplace(link, ring); }
-  // The region of a memif goes; counts stay.
-  void Leave(LinkIndex to_server) {
-    for (const LinkIndex link : {to_server, to_server + 1})
-      if (const auto found = memifs_.find(link); found != memifs_.end()) found->second.Leave();
+  // The memory of a link goes; counts stay.
+  void Leave(LinkIndex number) {
+    if (const auto found = links_.find(number); found != links_.end()) found->second.Leave();
   }
   // Links have other numbers now; those that `now_at` gives none for are gone.
   template <typename NowAt>
   void Renumber(const NowAt& now_at) {
-    Renumber(memifs_, now_at);
-    Renumber(rings_, now_at);
-  }
-  // Counts now, for whoever needs it to the microsecond. Only inside Do().
-  void Sample() noexcept {
-    for (auto& [link, progress] : memifs_) progress.Sample();
-    for (auto& [link, progress] : rings_) progress.Sample();
-  }
-  // As last sampled; null: others tell of that link, or it is not found yet. Read from other
-  // threads: each count is one number that only grows.
-  const LinkProgress* progress(LinkIndex link) const {
-    if (const auto found = memifs_.find(link); found != memifs_.end()) return &found->second;
-    const auto found = rings_.find(link);
-    return found == rings_.end() ? nullptr : &found->second;
-  }
-
- private:
-  template <typename Progress, typename NowAt>
-  static void Renumber(std::map<LinkIndex, Progress>& links, const NowAt& now_at) {
-    std::map<LinkIndex, Progress> renumbered;
-    while (!links.empty()) {
-      auto node = links.extract(links.begin());
+    std::map<LinkIndex, LinkProgress> renumbered;
+    while (!links_.empty()) {
+      auto node = links_.extract(links_.begin());
       const std::optional<LinkIndex> at = now_at(node.key());
       if (!at) continue;
       node.key() = *at;
       renumbered.insert(std::move(node));
     }
-    links = std::move(renumbered);
+    links_ = std::move(renumbered);
+  }
+  // Counts now, for whoever needs it to the microsecond. Only inside Do().
+  void Sample() noexcept {
+    for (auto& [link, progress] : links_) progress.Sample();
+  }
+  // As last sampled; null: others tell of that link, or it is not found yet. Read from other
+  // threads: each count is one number that only grows.
+  const LinkProgress* progress(LinkIndex link) const {
+    const auto found = links_.find(link);
+    return found == links_.end() ? nullptr : &found->second;
   }
 
+ private:
   std::uint32_t Iterate() noexcept override {
     Sample();
     return 0;
   }
 
-  std::map<LinkIndex, MemifProgress> memifs_;
-  std::map<LinkIndex, RingProgress> rings_;
+  std::map<LinkIndex, LinkProgress> links_;
 };
 
 }  // namespace unis

@@ -234,11 +234,12 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
   ASSERT_TRUE(Locate(first, macswap->pid()) && Locate(last, monitor->pid()));
   using enum MemifDirection;
   // In the order in which packets pass.
-  const std::array<Link, 3> there = {first.link(kToClient), between.link(kToClient),
-                                     last.link(kToServer)};
-  const std::array<Link, 3> back = {last.link(kToClient), between.link(kToServer),
-                                    first.link(kToServer)};
-  const auto wait_in = [](const std::array<Link, 3>& links, std::array<std::uint32_t, 3> packets) {
+  const std::array<Occupancy, 3> there = {first.occupancy(kToClient), between.occupancy(kToClient),
+                                          last.occupancy(kToServer)};
+  const std::array<Occupancy, 3> back = {last.occupancy(kToClient), between.occupancy(kToServer),
+                                         first.occupancy(kToServer)};
+  const auto wait_in = [](const std::array<Occupancy, 3>& links,
+                          std::array<std::uint32_t, 3> packets) {
     return Eventually([&] {
       for (std::size_t i = 0; i < 3; ++i) {
         if (links[i].Packets() != packets[i]) return false;
@@ -273,7 +274,8 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
   EXPECT_FALSE(between.region().HeldBy(getpid()));
   EXPECT_TRUE(between.region().HeldBy(monitor->pid()));
   EXPECT_EQ(monitor->End(), 0);
-  EXPECT_EQ(between.link(kToClient).Packets(), 0U) << "readable when both its programs are gone";
+  EXPECT_EQ(between.occupancy(kToClient).Packets(), 0U)
+      << "readable when both its programs are gone";
   EXPECT_EQ(macswap->Counter("tx_packets_0"), 300);
   EXPECT_EQ(macswap->Counter("tx_packets_1"), 210);
   EXPECT_EQ(monitor->Counter("rx_packets"), 510);
@@ -288,10 +290,10 @@ TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
     EXPECT_TRUE(Locate(memif, nf->pid()));
     const sched_param alone{.sched_priority = 1};
     EXPECT_EQ(sched_setscheduler(nf->pid(), SCHED_FIFO, &alone), 0);
-    const Link to_function = memif.link(MemifDirection::kToClient);
+    const Occupancy to_function = memif.occupancy(MemifDirection::kToClient);
     EXPECT_TRUE(Eventually([&] { return to_function.Packets() == 0; }));
     MemifInjector injector(*memif.port(), to_function, *memif.port(),
-                           memif.link(MemifDirection::kToServer));
+                           memif.occupancy(MemifDirection::kToServer));
     CycleEstimator estimator(*memory_, injector);
     CostSamples samples;
     const auto status = estimator.Run(

@@ -56,8 +56,8 @@ absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
                                                           std::string(region.status().message())));
 }
 
-Link Memif::link(MemifDirection direction) const {
-  return region_ ? region_->link(direction) : Link::Unreadable(config_.shape.slots);
+Occupancy Memif::occupancy(MemifDirection direction) const {
+  return region_ ? region_->occupancy(direction) : Occupancy::Unreadable(config_.shape.slots);
 }
 
 }  // namespace unis

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/monitor/link.h"
 #include "engine/monitor/memif_region.h"
+#include "engine/monitor/occupancy.h"
 #include "engine/platform/links/memif_server.h"
 
 namespace unis {
@@ -57,7 +57,7 @@ class Memif {
   void DropReplaced() { replaced_.clear(); }
   bool located() const { return region_.has_value(); }
   const MemifRegion& region() const { return *region_; }  // only where located
-  Link link(MemifDirection direction) const;
+  Occupancy occupancy(MemifDirection direction) const;
 
  private:
   explicit Memif(MemifConfig config) : config_(std::move(config)) {}

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rte_ethdev.h>
 
+#include "engine/monitor/link_progress.h"
 #include "engine/platform/memif_for_test.h"
 
 namespace unis {
@@ -11,14 +12,14 @@ namespace {
 TEST_F(MemifTest, OccupancyIsWhatWasSentAndNotReceived) {
   const auto ends = Connect(Config("both", 2048));
   ASSERT_NE(ends, nullptr);
-  const Link from_engine = ends->engine.link(MemifDirection::kToClient);
-  const Link to_engine = ends->engine.link(MemifDirection::kToServer);
+  const Occupancy from_engine = ends->engine.occupancy(MemifDirection::kToClient);
+  const Occupancy to_engine = ends->engine.occupancy(MemifDirection::kToServer);
   const MemifServer& engine = *ends->engine.port();
   const EthPort& program = ends->program;
   EXPECT_EQ(Receive(program) + Receive(engine), 0U);  // the client offers its free slots
   EXPECT_EQ(from_engine.Packets(), 0U);
   EXPECT_EQ(to_engine.Packets(), 0U);
-  MemifProgress there(ends->engine.region(), MemifDirection::kToClient);
+  LinkProgress there(from_engine);
   for (std::uint32_t round = 0; round < 700; ++round) {  // more than 65,536 packets
     ASSERT_EQ(Send(engine, 100), 100U);
     ASSERT_EQ(from_engine.Packets(), 100U);
@@ -45,7 +46,7 @@ TEST_F(MemifTest, OfSeveralQueuesAllAreReadAndReceivedFrom) {
   const MemifServer& engine = *ends->engine.port();
   const EthPort& program = ends->program;
   EXPECT_EQ(Receive(program), 0U);  // the client offers its free slots
-  const Link to_engine = ends->engine.link(MemifDirection::kToServer);
+  const Occupancy to_engine = ends->engine.occupancy(MemifDirection::kToServer);
   EXPECT_EQ(to_engine.Packets(), 0U);
   const std::array<std::uint8_t, 60> bytes{};
   for (const std::uint16_t queue : {1, 2, 2, 2}) {
@@ -66,8 +67,8 @@ TEST_F(MemifTest, TwoOfARunAreToldApart) {
   Receive(one->program);
   Receive(two->program);
   ASSERT_EQ(Send(*two->engine.port(), 7), 7U);
-  EXPECT_EQ(one->engine.link(MemifDirection::kToClient).Packets(), 0U);
-  EXPECT_EQ(two->engine.link(MemifDirection::kToClient).Packets(), 7U);
+  EXPECT_EQ(one->engine.occupancy(MemifDirection::kToClient).Packets(), 0U);
+  EXPECT_EQ(two->engine.occupancy(MemifDirection::kToClient).Packets(), 7U);
 }
 
 TEST_F(MemifTest, WithoutAnEndOfTheEnginesItIsReadThroughTheProgram) {
@@ -76,13 +77,13 @@ TEST_F(MemifTest, WithoutAnEndOfTheEnginesItIsReadThroughTheProgram) {
   ASSERT_TRUE(memif.ok()) << memif.status();
   EXPECT_EQ(memif->port(), nullptr);
   EXPECT_EQ(memif->Find(getpid()).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(memif->link(MemifDirection::kToServer).readable());
-  EXPECT_EQ(memif->link(MemifDirection::kToServer).capacity(), 256U);
+  EXPECT_FALSE(memif->occupancy(MemifDirection::kToServer).readable());
+  EXPECT_EQ(memif->occupancy(MemifDirection::kToServer).capacity(), 256U);
   const auto programs = Connect(config);
   ASSERT_NE(programs, nullptr);
   ASSERT_TRUE(Locate(*memif));
   ASSERT_EQ(Send(programs->program, 5), 5U);
-  EXPECT_EQ(memif->link(MemifDirection::kToServer).Packets(), 5U);
+  EXPECT_EQ(memif->occupancy(MemifDirection::kToServer).Packets(), 5U);
 }
 
 TEST_F(MemifTest, SaysWhatItCannotMake) {

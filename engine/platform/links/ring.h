@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/monitor/link.h"
+#include "engine/monitor/occupancy.h"
 
 namespace unis {
 
@@ -20,7 +20,7 @@ class Ring {
   static absl::StatusOr<Ring> Lookup(const std::string& name);
 
   rte_ring* get() const noexcept { return ring_.get(); }
-  const Link& link() const { return link_; }
+  const Occupancy& occupancy() const { return occupancy_; }
   // Frees the packets that wait, and says how many; nobody else takes from the ring. Before it goes
   // while the packet memory stays.
   std::uint32_t Empty() noexcept;
@@ -43,10 +43,15 @@ class Ring {
   static std::uint32_t Load(const volatile std::uint32_t& position) noexcept {
     return __atomic_load_n(&position, __ATOMIC_ACQUIRE);
   }
-  Ring(rte_ring* ring, Deleter deleter) : ring_(ring, deleter), link_(Link::OfRing(*ring)) {}
+  Ring(rte_ring* ring, Deleter deleter)
+      : ring_(ring, deleter),
+        occupancy_(Occupancy::Filled({.ahead = const_cast<std::uint32_t*>(&ring->prod.tail),
+                                      .behind = const_cast<std::uint32_t*>(&ring->cons.tail)},
+                                     rte_ring_get_capacity(ring))) {}
 
   std::unique_ptr<rte_ring, Deleter> ring_;
-  Link link_;  // of our own ring made while no function knows it: later it may say anything
+  Occupancy
+      occupancy_;  // of our own ring made while no function knows it: later it may say anything
 };
 
 }  // namespace unis

@@ -24,7 +24,7 @@ TEST_F(RingTest, HasItsNameOneProducerAndOneConsumer) {
 TEST_F(RingTest, ItsLinkCountsItsPackets) {
   auto ring = Ring::Create("ring", 64);
   ASSERT_TRUE(ring.ok()) << ring.status();
-  const Link link = ring->link();
+  const Occupancy link = ring->occupancy();
   const Ring moved = *std::move(ring);  // the link is of the ring, wherever its owner is
   EXPECT_EQ(link.capacity(), 63U);
   EXPECT_TRUE(link.readable());
@@ -43,7 +43,7 @@ TEST_F(RingTest, ItsLinkIsAsItWasMadeWhateverStandsInItsMemory) {
   const auto ring = Ring::Create("ring", 64);
   ASSERT_TRUE(ring.ok()) << ring.status();
   ring->get()->capacity = 1U << 30;
-  EXPECT_EQ(ring->link().capacity(), 63U);
+  EXPECT_EQ(ring->occupancy().capacity(), 63U);
 }
 
 TEST_F(RingTest, EmptyFreesWhatWaits) {

@@ -1,6 +1,7 @@
-#include "engine/monitor/link.h"
+#include "engine/monitor/occupancy.h"
 
 #include <gtest/gtest.h>
+#include <rte_ring.h>
 
 #include <cstdlib>
 #include <memory>
@@ -30,9 +31,20 @@ class RingInMemory {
   std::unique_ptr<rte_ring, Free> ring_;
 };
 
-TEST(LinkTest, ARingReadsAsDpdkCounts) {
+Occupancy OfRing(const rte_ring& ring) {
+  return Occupancy::Filled({.ahead = const_cast<std::uint32_t*>(&ring.prod.tail),
+                            .behind = const_cast<std::uint32_t*>(&ring.cons.tail)},
+                           rte_ring_get_capacity(&ring));
+}
+
+// One direction of a memif, whose positions have 16 bits.
+Occupancy::Counters Positions(const std::uint16_t& head, const std::uint16_t& tail) {
+  return {.ahead = &head, .behind = &tail, .width = Occupancy::Width::k16};
+}
+
+TEST(OccupancyTest, ARingReadsAsDpdkCounts) {
   const RingInMemory ring(1024);
-  const Link link = Link::OfRing(*ring);
+  const Occupancy link = OfRing(*ring);
   std::mt19937 random(1);
   for (int i = 0; i < 10'000; ++i) {
     const std::uint32_t behind = static_cast<std::uint32_t>(random());  // also around the wrap
@@ -42,11 +54,11 @@ TEST(LinkTest, ARingReadsAsDpdkCounts) {
   }
 }
 
-TEST(LinkTest, WhateverFunctionsWriteAReadingIsBoundedByTheCapacityAtFirst) {
+TEST(OccupancyTest, WhateverFunctionsWriteAReadingIsBoundedByTheCapacityAtFirst) {
   const RingInMemory ring(1024);
   std::uint16_t head = 0, tail = 0;
-  const Link links[] = {Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 512),
-                        Link::OfMemifToClient({&head, &tail}, 512)};
+  const Occupancy links[] = {OfRing(*ring), Occupancy::Filled(Positions(head, tail), 512),
+                             Occupancy::Free(Positions(head, tail), 512)};
   std::mt19937 random(2);
   for (int i = 0; i < 100'000; ++i) {
     ring->prod.tail = static_cast<std::uint32_t>(random());
@@ -63,13 +75,14 @@ TEST(LinkTest, WhateverFunctionsWriteAReadingIsBoundedByTheCapacityAtFirst) {
 }
 
 // Whoever moves a position, sender or receiver: what shows which thread of a function does what.
-TEST(LinkTest, TellsWhatWasEverPutInAndTakenOut) {
+TEST(OccupancyTest, TellsWhatWasEverPutInAndTakenOut) {
   const RingInMemory ring(1024);
   ring->prod.tail = 0x1'0005;
   ring->cons.tail = 0xffff;
   std::uint16_t head = 7, tail = 3;
-  const LinkMonitor monitor({Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 512),
-                             Link::OfMemifToClient({&head, &tail}, 512), Link::Unreadable(512)});
+  const LinkMonitor monitor({OfRing(*ring), Occupancy::Filled(Positions(head, tail), 512),
+                             Occupancy::Free(Positions(head, tail), 512),
+                             Occupancy::Unreadable(512)});
   EXPECT_EQ(monitor.Sent(0), 5);
   EXPECT_EQ(monitor.Received(0), 0xffff);
   EXPECT_EQ(monitor.Sent(1), 7);
@@ -80,10 +93,10 @@ TEST(LinkTest, TellsWhatWasEverPutInAndTakenOut) {
   EXPECT_EQ(monitor.Received(3), 0);
 }
 
-TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
+TEST(OccupancyTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
   std::uint16_t head = 0, tail = 0;
-  const Link to_server = Link::OfMemifToServer({&head, &tail}, 512);
-  const Link to_client = Link::OfMemifToClient({&head, &tail}, 512);
+  const Occupancy to_server = Occupancy::Filled(Positions(head, tail), 512);
+  const Occupancy to_client = Occupancy::Free(Positions(head, tail), 512);
   EXPECT_EQ(to_server.Packets(), 0U);
   EXPECT_EQ(to_client.Packets(), 512U) << "the client has offered no slot: nothing can be sent";
   for (const int base : {0, 1, 65'000, 65'535}) {
@@ -95,13 +108,17 @@ TEST(LinkTest, AMemifIsFilledByItsClientAndFreedForItsServer) {
 }
 
 // With several queue pairs a memif has as many rings each way, one behind the other.
-TEST(LinkTest, AMemifOfSeveralRingsHoldsWhatAllOfThemDo) {
+TEST(OccupancyTest, AMemifOfSeveralRingsHoldsWhatAllOfThemDo) {
   struct {
     std::uint16_t head, tail, others[62];
   } rings[3] = {};
-  const MemifPositions at{&rings[0].head, &rings[0].tail, 3, sizeof(rings[0])};
-  const Link to_server = Link::OfMemifToServer(at, 512);
-  const Link to_client = Link::OfMemifToClient(at, 512);
+  const Occupancy::Counters at{.ahead = &rings[0].head,
+                               .behind = &rings[0].tail,
+                               .width = Occupancy::Width::k16,
+                               .queues = 3,
+                               .stride = sizeof(rings[0])};
+  const Occupancy to_server = Occupancy::Filled(at, 512);
+  const Occupancy to_client = Occupancy::Free(at, 512);
   const LinkMonitor monitor({to_server, to_client});
   const std::uint16_t bases[] = {0, 65'530, 7}, counts[] = {10, 20, 30};
   for (int i = 0; i < 3; ++i) {
@@ -121,12 +138,24 @@ TEST(LinkTest, AMemifOfSeveralRingsHoldsWhatAllOfThemDo) {
   EXPECT_EQ(to_server.Packets(), 512U);
 }
 
+// A packet socket tells bytes, of which a small packet takes more than it has.
+TEST(OccupancyTest, WhatIsCountedInBytesReadsInPackets) {
+  std::uint32_t put = 0, taken = 0;
+  const Occupancy link = Occupancy::Filled({.ahead = &put, .behind = &taken}, 212'992, 832);
+  EXPECT_EQ(link.capacity(), 256U);
+  put = 0xffff'ff00;
+  taken = put - 100 * 832;
+  EXPECT_EQ(link.Packets(), 100U);
+  taken = put - 300 * 832;
+  EXPECT_EQ(link.Packets(), 256U);
+}
+
 TEST(LinkMonitorTest, ReadsLinksOfAllKinds) {
   const RingInMemory ring(64);
   ring->prod.tail = 5;
   std::uint16_t head = 9, tail = 2;
   const LinkMonitor monitor(
-      {Link::OfRing(*ring), Link::OfMemifToServer({&head, &tail}, 128), Link::Unreadable(512)});
+      {OfRing(*ring), Occupancy::Filled(Positions(head, tail), 128), Occupancy::Unreadable(512)});
   EXPECT_EQ(monitor.NumPkts(0), 5U);
   EXPECT_EQ(monitor.NumPkts(1), 7U);
   EXPECT_EQ(monitor.NumPkts(2), 0U);
