@@ -1,6 +1,7 @@
 """Plans of the examples as text, to compare: `python -m tests.python.plan_table` prints it."""
 
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -20,7 +21,7 @@ def table() -> str:
     """What each example becomes on a machine with eight CPUs, whatever is built or known here."""
     with (
         mock.patch.object(planner, "find_program", lambda name, _: Path("/bin") / Path(name).name),
-        mock.patch.object(planner, "program_problem", lambda *_: None),
+        mock.patch.object(planner, "program_problem", return_value=None),
     ):
         examples = sorted(built.examples_directory().glob("*.yaml"))
         lines = [line for example in examples for line in _example(example)]
@@ -47,4 +48,4 @@ def _functions(plan: Plan) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(table(), end="")
+    sys.stdout.write(table())

@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.python.strategies import Data
+from unis.chain.graph import Graph
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
+from unis.links.memif import MemifPlan
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
+from unis.plan.wiring import Wiring, wire
 
 EIGHT_CPUS = Machine(frozenset(range(8)))
 
@@ -45,3 +48,19 @@ def told(data: Data, machine: Machine = EIGHT_CPUS, *others: OtherRun) -> list[s
     with pytest.raises(ChainFileError) as caught:
         planned(data, machine, others)
     return [str(row.problem.location) + " " + row.problem.sentence for row in caught.value.problems]
+
+
+def wired(file: ChainFile) -> Wiring:
+    """Its links and ports, before they have lengths and names."""
+    return wire(file, Graph.of(file))
+
+
+def path_of(file: ChainFile, chain: str) -> list[str]:
+    """The functions of a chain, in order."""
+    return list(Graph.of(file).chains[chain].functions)
+
+
+def memifs_of(plan: Plan) -> dict[str, MemifPlan]:
+    """What its memifs have beside their slots, by link."""
+    details = {link.name: link.details for link in plan.links}
+    return {name: part for name, part in details.items() if isinstance(part, MemifPlan)}

@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.planned import path_of
 from unis.bench import agreement as bench
 from unis.bench.agreement import Comparison, difference, judged_pairs
 from unis.bench.synthetic import macswap_chain
@@ -30,7 +31,7 @@ def test_rounds_in_which_nothing_arrived_are_left_out_and_counted() -> None:
 
 def test_the_chain_runs_on_one_cpu_that_is_not_the_platforms() -> None:
     file = macswap_chain("agreement", "light", 3, 1).file
-    assert file.path("chain") == ["macswap1", "macswap2", "macswap3"]
+    assert path_of(file, "chain") == ["macswap1", "macswap2", "macswap3"]
     assert file.cpus == {1}
 
 

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from tests.python.planned import path_of
 from tests.python.strategies import Data, chain_files, mappings
+from unis.chain.graph import Edge, Graph
 from unis.chain.load import load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError, dotted
@@ -264,8 +266,8 @@ def test_a_way_back(tmp_path: Path) -> None:
     text = VALID.replace("links:", f"{BACK}edge\nlinks:")
     text = text.replace("ring: 2048", "match: [{dst_port: 1}]")
     file = load(write(tmp_path, text)).file
-    assert file.path("back") == ["c", "b", "a"]
-    assert next(file.boundaries("back")) == ("ingress", "c")
+    assert path_of(file, "back") == ["c", "b", "a"]
+    assert Graph.of(file).chains["back"].edges[0] == Edge("ingress", "c")
 
 
 def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:

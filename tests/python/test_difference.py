@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.python.planned import EIGHT_CPUS, places, small
+from tests.python.planned import EIGHT_CPUS, memifs_of, places, small
 from tests.python.strategies import Data, chain_files
 from tests.python.test_plan import plan_or_none
 from unis.chain.load import LoadedChain
@@ -118,14 +118,14 @@ def test_what_stays_keeps_its_kind_and_nothing_is_there_twice(files: tuple[Data,
     for link in new.links:
         if link.name in before:
             was = before[link.name]
-            assert (was.kind, was.slots, was.memif) == (link.kind, link.slots, link.memif)
+            assert (was.kind, was.slots, was.details) == (link.kind, link.slots, link.details)
     lcores = Counter(
         part.partition("@")[0] for one in new.functions for part in one.lcores.split(",")
     )
     devices = Counter(
         port.device_name for one in new.functions if one.group == "engine" for port in one.ports
     )
-    memifs = Counter(link.memif.buffer_bytes for link in new.links if link.memif)
+    memifs = Counter(memif.buffer_bytes for memif in memifs_of(new).values())
     for numbers in (lcores, devices, memifs):
         assert all(count == 1 for count in numbers.values())
     # A client does not come back to a server that was started anew.

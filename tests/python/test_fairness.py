@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.planned import path_of
 from unis.bench.fairness import longest_gap_ns, many_functions, two_chains
 from unis.bench.synthetic import macswap_chain
 from unis.cli.app import app
@@ -94,7 +95,7 @@ def test_a_trace_that_is_not_whole_tells_no_gap() -> None:
 
 def test_several_chains_have_nothing_in_common_but_the_cpu() -> None:
     chain = macswap_chain("x", "light", 3, 1, chains=2).file
-    paths = [chain.path(name) for name in ("chain1", "chain2")]
+    paths = [path_of(chain, name) for name in ("chain1", "chain2")]
     assert [len(path) for path in paths] == [3, 3]
     assert len({hop for path in paths for hop in path}) == len(chain.functions) == 6
     ports = {match.dst_port for of in chain.chains.values() for match in of.match}

@@ -2,19 +2,16 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.python.planned import EIGHT_CPUS, places, planned, small
 from unis.chain.defaults import BATCH
 from unis.chain.load import LoadedChain
-from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
-from unis.plan.delay import Delays
+from unis.chain.model import ChainFile, SchedulerPart
 from unis.plan.gamma import gamma_choice, gamma_of
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known
-from unis.plan.wiring import wire
 
 AUTO = SchedulerPart()
 NAMES = ("fw", "nat", "monitor")
@@ -60,42 +57,3 @@ def test_a_run_keeps_it_when_its_costs_become_known() -> None:
 
     assert again() == there.gamma.value
     assert again(gamma=0.5) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("kinds", "links"),
-    [
-        ("rr", [("f0", "f1", "ring", 512)]),
-        ("mm", [("f0", "f1", "memif", 256)]),
-        ("mm", [("f1", "f0", "memif", 256)]),
-        ("rm", [("f0", "f1", "memif", 256), ("ingress", "f0", "ring", 128)]),
-        ("mr", [("ingress", "f0", "memif", 512), ("f1", "egress", "ring", 256)]),
-    ],
-    ids=["rings", "memif", "memif of the way back", "ring to memif", "memif to ring"],
-)
-def test_the_model_of_delays_knows_the_links_that_are_made(
-    kinds: str, links: list[tuple[str, str, str, int]]
-) -> None:
-    """There and back, with lengths stated for one of both ways."""
-    functions = {
-        f"f{at}": {"program": "sh", "cpu": 1} if kind == "r" else {"command": ["sh"], "cpu": 1}
-        for at, kind in enumerate(kinds)
-    }
-    of = {
-        "apiVersion": API_VERSION,
-        "name": "x",
-        "functions": functions,
-        "chains": {"there": {"path": list(functions)}, "back": {"reverse_of": "there"}},
-        "links": [
-            {"from": origin, "to": to, "kind": kind, "slots": slots}
-            for origin, to, kind, slots in links
-        ],
-    }
-    file = ChainFile.model_validate(of)
-    slots = {"there": 2048, "back": 1024}
-    wired = wire(file, places("x").directory, slots)
-    delays = Delays(file, dict.fromkeys(functions, 50.0), 2000)
-    for chain in file.chains:
-        for ends, passed in zip(file.boundaries(chain), wired.stretches[chain], strict=True):
-            made = {wired.links[name].kind: wired.links[name].slots for name in passed}
-            assert delays.lengths(chain, ends, slots) == made

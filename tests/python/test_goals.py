@@ -1,14 +1,17 @@
 """Goals of chains on their latency: what rings they make, and what cannot be met."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.python.planned import wired
 from unis.chain.model import API_VERSION, ChainFile
+from unis.chain.problem import Problem
 from unis.chain.values import in_ns
-from unis.plan.delay import Delays, Stretch, Turn, delay_ns, round_ns
+from unis.plan.delay import Delays, Segment, Turn, delay_ns, round_ns
 from unis.plan.rings import Known, RingChoice, choices, goal_problems
 
 
@@ -31,8 +34,18 @@ def known(cost_ns: float = 25, switch_ns: float = 1500) -> Known:
     return Known({f"f{at}": cost_ns for at in range(9)}, switch_ns, 64 << 20)
 
 
+def choices_of(of: ChainFile, known: Known, there: dict[str, int]) -> dict[str, RingChoice]:
+    return choices(of, wired(of), known, there)
+
+
+def problems_of(
+    of: ChainFile, rings: dict[str, RingChoice], known: Known, there: Iterable[str] = ()
+) -> tuple[list[str], list[Problem]]:
+    return goal_problems(of, wired(of), rings, known, there)
+
+
 def choice(of: ChainFile, known: Known) -> RingChoice:
-    return choices(of, known, {})["c"]
+    return choices_of(of, known, {})["c"]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +66,11 @@ def test_the_delay_is_what_stands_in_front_and_a_round() -> None:
     turns = [Turn(192, 10), Turn(192, 20)]
     assert round_ns(turns, 1000) == 192 * 30 + 2 * 1000
     assert round_ns(turns[:1], 1000) == 1920
-    one = Stretch(slots=256, packets=192, round_ns=7760)
+    one = Segment(slots=256, packets=192, round_ns=7760)
     assert delay_ns([one]) == pytest.approx(256 / 192 * 7760 + 7760)
     # Behind another CPU that is as fast it is twice that; the slowest sets the pace of all.
     assert delay_ns([one, one]) == pytest.approx(2 * delay_ns([one]))
-    assert delay_ns([one, Stretch(256, 192, 9000)]) > 2 * delay_ns([one])
+    assert delay_ns([one, Segment(256, 192, 9000)]) > 2 * delay_ns([one])
 
 
 @given(st.floats(5, 2000), st.floats(200, 50e3), st.floats(10, 20000), st.booleans())
@@ -72,10 +85,10 @@ def test_the_longest_rings_that_keep_the_goal(
     assert ring.slots & (ring.slots - 1) == 0
     assert 128 <= ring.slots <= max(free, 128)
     assert ring.p95_us is not None
-    notes, problems = goal_problems(of, {"c": ring}, there)
+    notes, problems = problems_of(of, {"c": ring}, there)
     over = ring.p95_us / (in_ns(goal) / 1000)
     assert bool(notes or problems) == (over > 1)
-    lost = Delays(of, there.costs, switch_ns).lost("c", {"c": ring.slots})
+    lost = Delays(of.scheduler, wired(of), there.costs, switch_ns).lost("c", {"c": ring.slots})
     assert bool(notes) == (1 < over <= 2 and lost < 0.5)
     if problems:
         assert ring.slots == 128
@@ -101,7 +114,7 @@ def test_more_functions_or_cpus_on_the_way_take_longer() -> None:
 def test_a_goal_that_cannot_be_met_says_what_can() -> None:
     of = file("5us")
     ring = choice(of, known())
-    notes, problems = goal_problems(of, {"c": ring}, known())
+    notes, problems = problems_of(of, {"c": ring}, known())
     assert not notes
     assert problems[0].location == ("chains", "c", "slo", "p95_latency")
     assert f"about {ring.p95_us:.3g} µs can" in problems[0].sentence
@@ -111,23 +124,23 @@ def test_a_stated_length_is_obeyed_and_what_is_to_be_expected_is_said() -> None:
     of = file("100us", ring=4096)
     ring = choice(of, known())
     assert ring.slots == 4096
-    notes, problems = goal_problems(of, {"c": ring}, known())
+    notes, problems = problems_of(of, {"c": ring}, known())
     assert not problems
     assert f"about {ring.p95_us:.3g} µs is to be expected with ring: 4096 of c" in notes[0]
     assert "with rings of 128 slots" in notes[0]
 
 
 def test_rings_that_are_there_stay() -> None:
-    rings = choices(file("100us"), known(), {"c": 4096})
+    rings = choices_of(file("100us"), known(), {"c": 4096})
     assert rings["c"].slots == 4096
-    notes, problems = goal_problems(file("100us"), rings, known(), ["c"])
+    notes, problems = problems_of(file("100us"), rings, known(), ["c"])
     assert not problems
     assert "brought up anew" in notes[0]
 
 
 def test_what_is_only_assumed_proves_nothing() -> None:
     of = file("5us")
-    notes, problems = goal_problems(of, choices(of, Known(), {}), Known())
+    notes, problems = problems_of(of, choices_of(of, Known(), {}), Known())
     assert not problems
     assert "the cost of f2 is assumed; a switch is assumed" in notes[0]
 
@@ -147,22 +160,22 @@ def two(goals: tuple[str | None, str | None]) -> ChainFile:
 
 def test_what_can_be_met_beside_another_chain_is_what_would_be_accepted() -> None:
     refused = two(("10us", None))
-    _, problems = goal_problems(refused, choices(refused, known(), {}), known())
+    _, problems = problems_of(refused, choices_of(refused, known(), {}), known())
     can = problems[0].sentence.partition("about ")[2].partition(" µs")[0]
     accepted = two((f"{float(can) + 1}us", None))
-    assert goal_problems(accepted, choices(accepted, known(), {}), known()) == ([], [])
+    assert problems_of(accepted, choices_of(accepted, known(), {}), known()) == ([], [])
 
 
 def test_a_cost_that_is_assumed_of_a_neighbour_proves_nothing_either() -> None:
     of = two(("10us", None))
     some = Known({"f0": 25}, 1500, 64 << 20)
-    notes, problems = goal_problems(of, choices(of, some, {}), some)
+    notes, problems = problems_of(of, choices_of(of, some, {}), some)
     assert not problems
     assert "the cost of f1 is assumed" in notes[0]
 
 
 def test_chains_that_are_alike_grow_together() -> None:
-    rings = choices(two(("300us", "300us")), known(), {})
+    rings = choices_of(two(("300us", "300us")), known(), {})
     assert rings["c"].slots == rings["d"].slots > 512
 
 
@@ -189,7 +202,7 @@ def test_many_chains_are_planned_at_once() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Delays, "of", counted)
-        rings = choices(of, Known(dict.fromkeys(functions, 25.0), 1500, 64 << 20), {})
+        rings = choices_of(of, Known(dict.fromkeys(functions, 25.0), 1500, 64 << 20), {})
     assert len({ring.slots for ring in rings.values()}) <= 2
     assert calls < 20 * 31 * 31
 
@@ -203,6 +216,6 @@ def test_a_chain_without_a_goal_does_not_spoil_that_of_another_on_its_cpu() -> N
             | {"d": one.chains["c"].model_copy(update={"path": ["f3"], "slo": None})},
         }
     )
-    rings = choices(both, known(), {})
+    rings = choices_of(both, known(), {})
     assert rings["d"].slots < 4096
-    assert goal_problems(both, rings, known()) == ([], [])
+    assert problems_of(both, rings, known()) == ([], [])

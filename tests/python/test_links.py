@@ -1,20 +1,22 @@
 """One contract for every kind of link, and for every kind of program."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from unis import links, workload
-from unis.chain import defaults
 from unis.engine import names
 from unis.engine.limits import broken, limit
-from unis.links.kind import LinkKind, LinkPlan, MemifPlan, PortEnds
+from unis.links.kind import EalDevice, LinkKind, LinkPlan, PortEnds, Wanted
 from unis.workload.kind import Start, Workload
 
 
 def a_link(kind: LinkKind, slots: int) -> LinkPlan:
-    memif = MemifPlan(Path("/run/unis/x/c.1.sock"), 3, 2112, "server")
-    return LinkPlan("c.1", kind.name, slots, memif if kind.name == "memif" else None)
+    wanted = Wanted("x", "c.1", slots, engine=True, folder=Path("/run/unis/x"), queues=1)
+    link = LinkPlan("c.1", kind.name, slots, kind.details(wanted, 3))
+    assert kind.stays(link, wanted)
+    return link
 
 
 def test_there_is_a_module_for_every_kind_of_the_contract() -> None:
@@ -25,14 +27,14 @@ def test_there_is_a_module_for_every_kind_of_the_contract() -> None:
 def test_kind_of_link(kind: LinkKind) -> None:
     bound = limit("LinkConfig.slots")
     assert (bound.min or 0) <= kind.most_slots <= (bound.max or 0)
-    for slots in (64, defaults.MEMIF, kind.most_slots):
+    for slots in (64, kind.default_slots or 2048, kind.most_slots):
         assert slots - 1 <= kind.capacity(slots) <= slots
         link = a_link(kind, slots)
         assert broken(link.message()) == []
         assert kind.memory_bytes(link) >= 0
         for client in (False, True):
             device = kind.device(PortEnds("fw.0", 5, link, link, client))
-            driver, *arguments = device.split(",")
+            driver, *arguments = device.name.split(",")
             assert driver == f"net_{'unis' if kind.name == 'ring' else kind.name}5"
             assert all(len(argument.split("=")) == 2 for argument in arguments)
             assert len({argument.split("=")[0] for argument in arguments}) == len(arguments)
@@ -40,24 +42,30 @@ def test_kind_of_link(kind: LinkKind) -> None:
 
 def test_a_port_on_no_memif_is_a_mistake() -> None:
     ring = a_link(links.KINDS["ring"], 64)
-    with pytest.raises(ValueError, match="is on no memif"):
+    with pytest.raises(ValueError, match="is no memif"):
         links.KINDS["memif"].device(PortEnds("fw.0", 0, ring, ring))
 
 
 @pytest.mark.parametrize("kind", workload.KINDS.values(), ids=lambda kind: kind.group)
 def test_kind_of_program(kind: Workload) -> None:
-    devices = ["net_one0,a=b", "net_two0"]
+    devices = [EalDevice("net_one0,a=b"), EalDevice("net_two0")]
     prefix = kind.file_prefix("run", "fw")
     start = Start(prefix, "7@3", Path("/run/driver.so"), Path("/run/plugin.so"), devices)
     eal = kind.eal(start)
     assert eal[eal.index("--lcores") + 1] == "7@3"
-    assert [word for word in eal if word.startswith("--vdev=")] == [f"--vdev={d}" for d in devices]
+    assert [word for word in eal if word.startswith("--vdev=")] == [
+        f"--vdev={device.name}" for device in devices
+    ]
     assert f"--file-prefix={prefix}" in eal
     assert "--no-telemetry" in eal
     loaded = [eal[at + 1] for at, word in enumerate(eal) if word == "-d"]
     assert ("/run/driver.so" in loaded) == (kind.group == "engine")
     assert "/run/plugin.so" in loaded
     assert "--no-pci" in eal
+    nic = kind.eal(replace(start, devices=[EalDevice("0000:03:00.1", virtual=False)]))
+    assert "--no-pci" not in nic
+    assert "--allow=0000:03:00.1" in nic
+    assert [link.name for link in links.KINDS.values() if kind.opens(link)].count(kind.link) == 1
     engine_of_another_run = "unis-run-fw"
     assert prefix != engine_of_another_run
     assert (prefix == "unis-run") == (kind.group == "engine")

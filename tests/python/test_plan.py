@@ -5,13 +5,12 @@ from collections import Counter
 
 from hypothesis import assume, given, settings
 
-from tests.python.planned import planned
+from tests.python.planned import memifs_of, planned
 from tests.python.strategies import Data, chain_files
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
-from unis.links.kind import LinkPlan
+from unis.plan.link_problems import MOST_PORTS
 from unis.plan.model import Plan
-from unis.plan.wiring import MOST_PORTS
 
 CHECKS = settings(max_examples=120)
 
@@ -42,19 +41,20 @@ def test_every_packet_has_a_way(data: Data) -> None:
         assert links[at].kind == "ring"
         for hop in chain.hops:
             ports = plan.function(hop.function).ports
-            _carried(links, at, ports[hop.in_port].rx)
+            _carried(plan, at, ports[hop.in_port].rx)
             at = ports[hop.out_port].tx
-        _carried(links, at, chain.egress)
+        _carried(plan, at, chain.egress)
         assert links[chain.egress].kind == "ring"
 
 
-def _carried(links: dict[str, LinkPlan], sent: str, received: str) -> None:
+def _carried(plan: Plan, sent: str, received: str) -> None:
     """The same link, or two of which the engine has the end of the memif."""
     if sent == received:
         return
-    assert {links[sent].kind, links[received].kind} == {"ring", "memif"}
-    memifs = [links[name].memif for name in (sent, received)]
-    assert [memif.engine_end for memif in memifs if memif] == ["server"]
+    kinds = {link.kind for link in plan.links if link.name in (sent, received)}
+    assert kinds == {"ring", "memif"}
+    memifs = memifs_of(plan)
+    assert [memifs[name].engine_end for name in (sent, received) if name in memifs] == ["server"]
 
 
 @CHECKS
@@ -69,8 +69,8 @@ def test_every_link_has_two_ends_each_way(data: Data) -> None:
     receivers.update(chain.egress for chain in plan.chains)
     senders.update(chain.ingress for chain in plan.chains)
     for link in plan.links:
-        if link.memif:
-            functions = 2 if link.memif.engine_end == "none" else 1
+        if memif := memifs_of(plan).get(link.name):
+            functions = 2 if memif.engine_end == "none" else 1
             assert receivers[link.name] == senders[link.name] == functions
             assert clients[link.name] == 1
         else:  # the engine has the other end of a ring that leads to a memif
@@ -89,7 +89,7 @@ def test_nothing_that_must_be_distinct_is_shared(data: Data) -> None:
         *range(1 + len(plan.platform_cpus)),
         *(int(each.partition("@")[0]) for f in plan.functions for each in f.lcores.split(",")),
     ]
-    memifs = [link.memif for link in plan.links if link.memif]
+    memifs = memifs_of(plan).values()
     buffers = [memif.buffer_bytes for memif in memifs]
     prefixes = [f.file_prefix for f in plan.functions if f.group == "own"]
     names = [port.name for f in plan.functions for port in f.ports]

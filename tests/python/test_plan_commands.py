@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.python.planned import EIGHT_CPUS, places, planned, small, told
+from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small, told
 from tests.python.strategies import Data, chain_files
 from tests.python.test_plan import plan_or_none
 from unis import built
@@ -159,7 +159,7 @@ def test_a_function_between_two_others_is_measured_alone_with_as_many_ports() ->
     for name, alone in plan.alone.items():
         (only_one,) = alone.functions
         assert (alone.name, only_one.name, alone.alone) == (plan.name, name, {})
-        assert all(link.memif.engine_end == "server" for link in alone.links if link.memif)
+        assert all(memif.engine_end == "server" for memif in memifs_of(alone).values())
         assert len(only_one.ports) == len(plan.function(name).ports)
         # What is found there is what is looked for here.
         assert cost_key(only_one, {64: 1}) == cost_key(plan.function(name), {64: 1})

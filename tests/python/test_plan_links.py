@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.python.planned import planned, small, told
+from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
 
 
@@ -45,14 +45,14 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
         {"from": "nat", "to": "monitor", "kind": "memif"},
     ]
     plan = planned(small(links=links))
-    direct = [link for link in plan.links if link.memif and link.memif.engine_end == "none"]
+    direct = [name for name, memif in memifs_of(plan).items() if memif.engine_end == "none"]
     assert len(direct) == 1
     assert list(plan.alone) == ["nat", "monitor"]
     nat, monitor = plan.function("nat"), plan.function("monitor")
-    assert nat.ports[1].rx == monitor.ports[0].rx == direct[0].name
+    assert nat.ports[1].rx == monitor.ports[0].rx == direct[0]
     assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)
     served = [socket.name for socket in plan.served_by(nat)]
-    assert (served, plan.served_by(monitor)) == ([f"{direct[0].name}.sock"], [])
+    assert (served, plan.served_by(monitor)) == ([f"{direct[0]}.sock"], [])
     # The server is the one that is started first.
     turned = planned(small(links=links, functions=dict(reversed(small()["functions"].items()))))
     assert [function.name for function in turned.functions] == ["monitor", "nat", "fw"]
@@ -72,7 +72,7 @@ def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
         assert queues == [2] * len(queues)
         assert len(queues) > 1
     other = planned(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}]))
-    assert {link.memif.queues for link in other.links if link.memif} == {1}
+    assert {memif.queues for memif in memifs_of(other).values()} == {1}
 
 
 def test_neighbours_on_memif_have_as_many_queues() -> None:

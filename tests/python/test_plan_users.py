@@ -33,7 +33,7 @@ def with_users(data: Data, **users: str) -> Data:
 
 
 def sockets(plan: Plan) -> dict[str, Path]:
-    return {link.name: link.memif.socket.parent for link in plan.links if link.memif}
+    return {link.name: link.socket.parent for link in plan.links if link.socket}
 
 
 def test_a_user_has_a_folder_with_the_sockets_of_its_function() -> None:

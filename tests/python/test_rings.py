@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.python.planned import EIGHT_CPUS, places, planned, small
+from tests.python.planned import EIGHT_CPUS, places, planned, small, wired
 from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
@@ -30,7 +30,7 @@ def file(*, ring: int | str = "auto", controller: str = "priority", length: int 
 
 
 def choice(of: ChainFile, known: Known | None = None, **there: int) -> RingChoice:
-    return choices(of, known or Known(), there)["c"]
+    return choices(of, wired(of), known or Known(), there)["c"]
 
 
 def known(

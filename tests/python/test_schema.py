@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from ruamel.yaml import YAML
 
+from tests.python.planned import path_of
 from tests.python.strategies import Data, chain_files
 from unis import built
 from unis.chain.load import load
@@ -83,4 +84,4 @@ def test_the_file_of_the_docs_is_valid(tmp_path: Path) -> None:
     (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     data = json.loads(json.dumps(YAML(typ="safe").load(tmp_path / "docs.yaml")))
     assert not list(VALIDATOR.iter_errors(data))
-    assert load(tmp_path / "docs.yaml").file.path("back") == ["pmd", "count", "nat", "fw"]
+    assert path_of(load(tmp_path / "docs.yaml").file, "back") == ["pmd", "count", "nat", "fw"]

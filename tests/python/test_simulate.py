@@ -9,6 +9,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, wrpcap
 
+from tests.python.planned import path_of
 from tests.python.strategies import Data, chain_files
 from unis import built
 from unis.chain.load import LoadedChain
@@ -44,7 +45,7 @@ def test_a_chain_becomes_a_scenario(data: Data) -> None:
     assert broken(wire) == []
     assert [function.name for function in wire.functions] == list(data["functions"])
     assert {part.name: list(part.path) for part in wire.chains} == {
-        name: chain.file.path(name) for name in data["chains"]
+        name: path_of(chain.file, name) for name in data["chains"]
     }
     for part in wire.chains:
         assert len(part.capacity) == len(part.path) + 1
@@ -56,7 +57,7 @@ def test_a_chain_becomes_a_scenario(data: Data) -> None:
         assert len(function.size) == len(function.size_cost_ns)
         assert list(function.size) == sorted(function.size)
     short = shortened(chain, 1)
-    assert all(len(short.file.path(name)) == 1 for name in data["chains"])
+    assert all(len(path_of(short.file, name)) == 1 for name in data["chains"])
     assert len(scenario(short, costs_of(chain), "unis", 0.5, MachineCosts()).chains) == len(
         data["chains"]
     )

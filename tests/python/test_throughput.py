@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.planned import path_of
 from unis.bench import blocks, throughput
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import Case, Settings, compare, result
@@ -118,7 +119,7 @@ def test_without_a_baseline_there_is_no_ratio(asked: list[tuple[str, list[str]]]
 def test_fused_is_one_process_that_does_the_work_of_all() -> None:
     chain = macswap_chain("x", "variable", 5, 1, ring=512).file
     fused = macswap_chain("x", "variable", 5, 1, ring=512, fused=True).file
-    assert len(chain.path("chain")) == 5
+    assert len(path_of(chain, "chain")) == 5
     (only,) = fused.functions.values()
     assert only.args[-2:] == ["--stages", "5"]
     assert only.args[:2] == chain.functions["macswap1"].args

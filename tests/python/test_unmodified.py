@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.python.planned import path_of, wired
 from unis.bench import blocks, strangers, unmodified
 from unis.bench.unmodified import Result, summarise
 from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
-from unis.plan import wiring
 from unis.plan.machine import Machine
+from unis.plan.naming import name_links
 from unis.runtime.errors import LaunchError
 from unis.v1 import engine_pb2 as pb
 
@@ -75,7 +76,7 @@ def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -
     kinds = [
         [
             (link.name, link.kind, link.slots)
-            for link in wiring.wire(file, fetched, {"chain": 2048}).links.values()
+            for link in name_links("x", wired(file), {"chain": 2048}, fetched, {}).plans()
         ]
         for file in (theirs, ours)
     ]
@@ -83,7 +84,7 @@ def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -
     assert {theirs.function(one).cpu for one in theirs.functions} == {1}
     assert {ours.function(one).yield_every for one in ours.functions} == {16}
     assert list(theirs.functions) == list(ours.functions)
-    assert theirs.path("chain") == ours.path("chain") == sorted(ours.functions)
+    assert path_of(theirs, "chain") == path_of(ours, "chain") == sorted(ours.functions)
 
 
 @pytest.mark.parametrize("name", strangers.CHAINS)

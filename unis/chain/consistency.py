@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from unis.chain import defaults
+from unis.chain.graph import Graph
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
@@ -16,7 +17,8 @@ def problems(file: ChainFile) -> list[Problem]:
     """Everything that is wrong between the parts of `file`."""
     found = [*_programs(file), *_paths(file)]
     if not found:  # what follows walks the paths
-        found = [*_uses(file), *_links(file)]
+        graph = Graph.of(file)
+        found = [*_uses(graph), *_links(file, graph)]
     return [
         *found,
         *_cpus(file),
@@ -102,9 +104,9 @@ def _reverse(
     backward.setdefault(forward, name)
 
 
-def _uses(file: ChainFile) -> Iterator[Problem]:
-    uses = Counter(function for chain in file.chains for function in file.path(chain))
-    for name in file.functions:
+def _uses(graph: Graph) -> Iterator[Problem]:
+    uses = Counter(function for chain in graph.chains.values() for function in chain.functions)
+    for name in graph.functions:
         if not uses[name]:
             yield Problem(
                 ("functions", name), "is in the path of no chain; add it to one, or take it out"
@@ -117,11 +119,11 @@ def _uses(file: ChainFile) -> Iterator[Problem]:
             )
 
 
-def _links(file: ChainFile) -> Iterator[Problem]:
-    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
+def _links(file: ChainFile, graph: Graph) -> Iterator[Problem]:
+    edges = {edge.ends for _, edge in graph.edges()}
     stated: set[tuple[str, str]] = set()
     for at, link in enumerate(file.links):
-        stretch = (link.origin, link.to)
+        ends = (link.origin, link.to)
         for key, name, end in (("from", link.origin, INGRESS), ("to", link.to, EGRESS)):
             if name not in file.functions and name != end:
                 yield Problem(
@@ -131,18 +133,18 @@ def _links(file: ChainFile) -> Iterator[Problem]:
                 )
                 break
         else:
-            if stretch not in stretches:
+            if ends not in edges:
                 yield Problem(
                     ("links", at),
                     f"no chain goes from `{link.origin}` to `{link.to}`; name two that follow one "
                     "another in a path",
                 )
-            elif stretch in stated:
+            elif ends in stated:
                 yield Problem(
                     ("links", at),
                     f"the link from `{link.origin}` to `{link.to}` stands here twice; keep one",
                 )
-        stated.add(stretch)
+        stated.add(ends)
 
 
 def _cpus(file: ChainFile) -> Iterator[Problem]:

@@ -3,14 +3,13 @@
 from typing import Literal
 
 from unis.engine.limits import limit
+from unis.links.kind import BATCH as BATCH
 
 GAMMA: Literal["auto"] = "auto"  # γ: share of the egress that a time slice fills
 PAPER_GAMMA = 0.75  # the paper's; `auto` is no less
-BATCH = 64  # packets a burst, of everything that UNiS brings
 THETA_MIN = BATCH - 8  # θmin, packets; θmax = γ · capacity unless the file states it
 INTERVAL_US = 1.0  # T
 RING: Literal["auto"] = "auto"  # slots of a ring
-MEMIF = 1024  # slots of a memif, each way
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 QUOTA: Literal["auto"] = "auto"  # packets of a turn, where functions hand the CPU over
 IDLE_US = 500.0  # nor this: a CPU without a packet for so long sleeps

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from unis.chain import consistency
 from unis.chain.document import Document, read_document
 from unis.chain.explain import explained
+from unis.chain.graph import Graph
 from unis.chain.model import API_VERSION, ChainFile
 from unis.chain.problem import ChainFileError, Problem
 
@@ -21,6 +23,11 @@ class LoadedChain:
     path: Path
     file: ChainFile
     document: Document | None = None  # None: made by a program, without lines
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Its chains over its functions."""
+        return Graph.of(self.file)
 
     @property
     def directory(self) -> Path:

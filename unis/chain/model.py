@@ -3,7 +3,6 @@ docs/chain-file.schema.json all come from here. What must hold between its parts
 `unis.chain.consistency`. Nothing here looks at the machine.
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -13,8 +12,6 @@ from unis.chain.goals import Goals
 from unis.chain.lengths import Descriptors, Ring, Slots
 from unis.chain.part import Part
 from unis.chain.values import (
-    EGRESS,
-    INGRESS,
     Argument,
     ArrivalsName,
     Capability,
@@ -348,18 +345,6 @@ class ChainFile(Part):
         if own.command is not None:  # it would not know the option
             return 0
         return self.defaults.yield_every if own.yield_every is None else own.yield_every
-
-    def path(self, chain: str) -> list[str]:
-        """The functions that packets of `chain` pass, in order; KeyError if there is none."""
-        part = self.chains[chain]
-        if part.reverse_of is not None:
-            return self.path(part.reverse_of)[::-1]
-        return list(part.path or [])
-
-    def boundaries(self, chain: str) -> Iterator[tuple[str, str]]:
-        """From where to where each stretch of `chain` goes, from `ingress` to `egress`."""
-        path = self.path(chain)
-        yield from zip([INGRESS, *path], [*path, EGRESS], strict=True)
 
     @property
     def platform_cpus(self) -> list[int]:

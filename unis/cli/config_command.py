@@ -93,8 +93,7 @@ def _links(plan: Plan) -> Table:
     for column in ("link", "kind", "slots", "socket"):
         table.add_column(column, justify="right" if column == "slots" else "left", no_wrap=True)
     for link in plan.links:
-        socket = str(link.memif.socket) if link.memif else ""
-        table.add_row(link.name, link.kind, str(link.slots), socket)
+        table.add_row(link.name, link.kind, str(link.slots), str(link.socket or ""))
     return table
 
 

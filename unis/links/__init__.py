@@ -4,4 +4,9 @@ from unis.links.kind import LinkKind
 from unis.links.memif import Memif
 from unis.links.ring import Ring
 
-KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif())}
+_KINDS: tuple[LinkKind, ...] = (
+    Ring(),
+    Memif(),
+)
+
+KINDS = {kind.name: kind for kind in _KINDS}

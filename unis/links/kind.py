@@ -1,50 +1,63 @@
 """What there is to know about a kind of link, outside the engine."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from unis.engine import names
 from unis.v1 import engine_pb2 as pb
 
-EndName = Literal["none", "server"]
-
-_ENDS = {"none": pb.MEMIF_END_NONE, "server": pb.MEMIF_END_SERVER}
+BATCH = 64  # packets a burst, of everything that UNiS brings
 
 
 @dataclass(frozen=True)
-class MemifPlan:
-    """How the two ends of a memif find each other, and its memory is told from others'."""
+class LinkDetails:
+    """What a kind has to say of one link beside its slots; a kind without such has None."""
 
-    socket: Path
-    id: int
-    buffer_bytes: int  # distinct for each memif of a run
-    engine_end: EndName
-    queues: int = 1  # each way
+    id: int  # that no other link of its kind has in this run, nor had before
+    # A file that the end which is started first makes, and the other end needs.
+    socket: Path | None
+
+    def fill(self, config: pb.LinkConfig) -> None:
+        """Adds it to what the engine is told."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A link that is to be, for its kind to say the details of."""
+
+    run: str
+    name: str
+    slots: int
+    engine: bool  # whether the engine has one of the ends; else two functions have them
+    folder: Path  # where its files may be
+    queues: int  # each way
 
 
 @dataclass(frozen=True)
 class LinkPlan:
-    """What carries packets: a ring one way, a memif both ways."""
+    """What carries packets: one way, or both ways if its kind is duplex."""
 
     name: str
     kind: str  # one of `unis.links.KINDS`
     slots: int
-    memif: MemifPlan | None = None
+    details: LinkDetails | None = None
     # Where it is: of which chain, from where to where, and its number there if there are two, one
     # behind the other. By it a link is known again in another plan of the run.
-    stretch: tuple[str, str, str] = ("", "", "")
+    edge: tuple[str, str, str] = ("", "", "")
     part: int = 0
+
+    @property
+    def socket(self) -> Path | None:
+        """A file that the end which is started first makes, and the other end needs."""
+        return self.details.socket if self.details else None
 
     def message(self) -> pb.LinkConfig:
         """As the engine wants it."""
         config = pb.LinkConfig(name=self.name, kind=names.link(self.kind), slots=self.slots)
-        if self.memif:
-            config.memif.socket = str(self.memif.socket)
-            config.memif.id = self.memif.id
-            config.memif.buffer_bytes = self.memif.buffer_bytes
-            config.memif.engine_end = _ENDS[self.memif.engine_end]
-            config.memif.queues = self.memif.queues
+        if self.details:
+            self.details.fill(config)
         return config
 
 
@@ -55,24 +68,75 @@ class PortEnds:
     name: str
     number: int  # of the device among those of its kind in the DPDK group
     rx: LinkPlan | None  # None: nothing is received here
-    tx: LinkPlan | None
-    client: bool = False  # of a memif
+    tx: LinkPlan | None  # of a duplex kind the same as rx
+    # Of the two ends of a link the one that is there later. The engine is there before functions.
+    client: bool = False
+
+
+@dataclass(frozen=True)
+class EalDevice:
+    """A device that EAL gives a program as a port."""
+
+    name: str  # `net_unis0,rx=…` of a virtual one, the address of one on a bus
+    virtual: bool = True
+
+    @property
+    def argument(self) -> str:
+        """Of EAL."""
+        return f"--vdev={self.name}" if self.virtual else f"--allow={self.name}"
 
 
 class LinkKind(Protocol):
-    """A kind of link; its module decides nothing about a run, only how the kind is put in words."""
+    """A kind of link. To add one: a module with this, and its line in `unis.links`.
 
-    name: str
+    All but `make` and `remove` is pure.
+    """
+
+    name: str  # as the contract has it, and the chain file
+    of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
+    duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
+    default_slots: int | None  # None: as many as the rings of the chain
+    capabilities: Collection[str]  # that a program needs to open a port on it, without CAP_
 
     def capacity(self, slots: int) -> int:
         """Packets that it holds, one way."""
 
-    def device(self, port: PortEnds) -> str:
-        """The value of EAL's --vdev for a port on links of this kind."""
+    def details(self, wanted: Wanted, number: int) -> LinkDetails | None:
+        """Of a link; `number` is no other's of its kind."""
+
+    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
+        """Whether a link with as many slots, which is there, is what is wanted but for its name."""
+
+    def device(self, port: PortEnds) -> EalDevice:
+        """What makes EAL open a port on links of this kind."""
 
     def packets(self, link: LinkPlan) -> int:
         """Of the engine's packet buffers, how many may be under way in it."""
 
     def memory_bytes(self, link: LinkPlan) -> int:
         """Of the engine's hugepages, beside those."""
+
+    def made(self, link: LinkPlan) -> str:
+        """What is made on the machine for it, by a name that is enough to remove it; or nothing."""
+
+    def make(self, link: LinkPlan) -> None:
+        """Makes that, before the engine and the functions start. UnisError if it cannot be."""
+
+    def remove(self, name: str) -> list[str]:
+        """Removes what `made` names, if it is there; sentences of what could not be."""
+
+
+class NothingMade:
+    """Of kinds whose links are made by the programs at their ends, and go with them."""
+
+    def made(self, link: LinkPlan) -> str:  # noqa: ARG002
+        """Nothing."""
+        return ""
+
+    def make(self, link: LinkPlan) -> None:
+        """Nothing to do."""
+
+    def remove(self, name: str) -> list[str]:  # noqa: ARG002
+        """Nothing to do."""
+        return []

@@ -1,37 +1,91 @@
 """memif: shared memory between two DPDK groups, both ways, packets are copied."""
 
-from unis.chain.defaults import BATCH
-from unis.links.kind import LinkPlan, PortEnds
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unis.links.kind import BATCH, EalDevice, LinkDetails, LinkPlan, NothingMade, PortEnds, Wanted
+from unis.v1 import engine_pb2 as pb
 
 _LOG2_MOST = 14  # of DPDK's net_memif, ETH_MEMIF_MAX_LOG2_RING_SIZE
+# Bytes. Each memif has its own, by which it is known; an odd number of cache lines, so that the
+# buffers of a ring begin in every set of a cache and not in a few.
+_LEAST_BUFFER, _BUFFER_STEP = 2112, 128
+_ENDS = {"none": pb.MEMIF_END_NONE, "server": pb.MEMIF_END_SERVER}
 
 
-class Memif:
+@dataclass(frozen=True)
+class MemifPlan(LinkDetails):
+    """How the two ends of a memif find each other, and its memory is told from others'. The socket
+    is the server's, to which the client connects.
+    """
+
+    buffer_bytes: int  # distinct for each memif of a run
+    engine_end: Literal["none", "server"]
+    queues: int = 1  # each way
+
+    def fill(self, config: pb.LinkConfig) -> None:
+        """Adds it to what the engine is told."""
+        config.memif.socket = str(self.socket)
+        config.memif.id = self.id
+        config.memif.buffer_bytes = self.buffer_bytes
+        config.memif.engine_end = _ENDS[self.engine_end]
+        config.memif.queues = self.queues
+
+
+class Memif(NothingMade):
     """Ports on it are DPDK's own net_memif. Its memory is a memfd, which needs no hugepages and
     goes with its processes; only the control socket is a file.
     """
 
     name = "memif"
+    of_group = False
+    duplex = True
     most_slots = 1 << _LOG2_MOST
+    default_slots: int | None = 1024
+    capabilities: Collection[str] = ()
 
     def capacity(self, slots: int) -> int:
         """Head and tail are free-running: every slot can be used."""
         return slots
 
-    def device(self, port: PortEnds) -> str:
+    def details(self, wanted: Wanted, number: int) -> MemifPlan:
+        """A socket of its own, and buffers of a size of their own."""
+        return MemifPlan(
+            id=number,
+            socket=wanted.folder / f"{wanted.name}.sock",
+            buffer_bytes=_LEAST_BUFFER + _BUFFER_STEP * number,
+            engine_end="server" if wanted.engine else "none",
+            queues=wanted.queues,
+        )
+
+    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
+        """The socket's folder is that of a user, and the ends have agreed on the queues."""
+        memif = _details(there)
+        return (memif.engine_end == "server", _folder(memif), memif.queues) == (
+            wanted.engine,
+            wanted.folder,
+            wanted.queues,
+        )
+
+    def device(self, port: PortEnds) -> EalDevice:
         """`net_memif0,role=…,socket=…`: both ends state the same size."""
         link = port.rx or port.tx
-        if link is None or link.memif is None:
+        if link is None:
             raise ValueError(f"port {port.name} is on no memif")
+        memif = _details(link)
         parts = {
             "role": "client" if port.client else "server",
-            "id": link.memif.id,
-            "socket": link.memif.socket,
+            "id": memif.id,
+            "socket": memif.socket,
             "socket-abstract": "no",
             "rsize": link.slots.bit_length() - 1,
-            "bsize": link.memif.buffer_bytes,
+            "bsize": memif.buffer_bytes,
         }
-        return f"net_memif{port.number}," + ",".join(f"{k}={v}" for k, v in parts.items())
+        return EalDevice(
+            f"net_memif{port.number}," + ",".join(f"{k}={v}" for k, v in parts.items())
+        )
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """Two bursts of those who carry them in and out, for packets are copied."""
@@ -40,3 +94,13 @@ class Memif:
     def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
         """None: it is a memfd of ordinary pages."""
         return 0
+
+
+def _details(link: LinkPlan) -> MemifPlan:
+    if not isinstance(link.details, MemifPlan):
+        raise ValueError(f"link {link.name} is no memif")
+    return link.details
+
+
+def _folder(memif: MemifPlan) -> Path | None:
+    return memif.socket.parent if memif.socket else None

@@ -14,7 +14,7 @@ def alone(chain: LoadedChain, name: str) -> LoadedChain:
             update={"ring": defaults.RING, "path": None if part.reverse_of else [name]}
         )
         for key, part in file.chains.items()
-        if name in file.path(key)
+        if name in chain.graph.chains[key].functions
     }
     link = Link.model_validate({"from": INGRESS, "to": name, "kind": "memif"})
     parts = {

@@ -27,7 +27,7 @@ def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) ->
         return [*eal, *words[:at], "--", *words[at + 1 :]]
     lcores = [lcore.partition("@")[0] for lcore in start.lcores.split(",")]
     places = {
-        **{f"vdev{at}": device for at, device in enumerate(start.devices)},
+        **{f"vdev{at}": device.name for at, device in enumerate(start.devices)},
         **{f"lcore{at}": lcore for at, lcore in enumerate(lcores)},
         "file_prefix": start.file_prefix,
         "cpu": str(cpu),

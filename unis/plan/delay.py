@@ -6,10 +6,12 @@ burst. So a round lasts the sum of `packets · cost + switch` over the functions
 one ends the next begins: neither a decision nor a poll without packets takes time of its own, and
 a packet costs the mean.
 
-A chain passes a quota a round, its least, and of a function in several chains its share. A path is
-made of stretches of functions on one CPU. At full load what stands in front of a stretch is as much
-as fits there, the slowest stretch of the path takes from it, and behind it a packet needs a round
-to come through. That is nearly the same for all packets, so p95 is near the whole of it.
+A chain passes a quota a round, its least, and of a function in several chains its share. A way
+through a chain is made of segments: functions one behind the other on one CPU. At full load as
+many packets stand in front of a segment as fit there, the slowest segment of the way takes from
+them, and behind it a packet needs a round to come through. That is nearly the same for all packets,
+so p95 is near the whole of it. Of a chain with branches the slowest way counts, as if all packets
+took it.
 
 Left out, and so in the margin of what a goal is held against: interrupts and what else takes the
 CPU, costs that vary, packets that stay in rings between functions, source and sink.
@@ -21,9 +23,10 @@ from itertools import groupby
 from math import ceil, inf
 
 from unis.chain import defaults
-from unis.chain.model import ChainFile
+from unis.chain.graph import Edge
+from unis.chain.model import SchedulerPart
 from unis.plan.gamma import GammaChoice, gamma_choice
-from unis.plan.wiring import memif_slots, on_memif, ring_slots
+from unis.plan.wiring import Place, Wiring
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Functions of a path, one behind the other, on one CPU."""
+class Segment:
+    """Functions on a way, one behind the other, on one CPU."""
 
     slots: int  # of what leads to the first of them
     packets: float  # of the chain, that a round takes
@@ -49,50 +52,54 @@ def round_ns(turns: Sequence[Turn], switch_ns: float) -> float:
     return sum(turn.packets * turn.cost_ns for turn in turns) + switches * switch_ns
 
 
-def delay_ns(stretches: Sequence[Stretch]) -> float:
+def delay_ns(segments: Sequence[Segment]) -> float:
     """How long a packet is under way, at full load."""
-    slowest = max(stretch.round_ns / stretch.packets for stretch in stretches)
-    return sum(stretch.slots * slowest + stretch.round_ns for stretch in stretches)
+    slowest = max(segment.round_ns / segment.packets for segment in segments)
+    return sum(segment.slots * slowest + segment.round_ns for segment in segments)
 
 
 class Delays:
-    """The model of a file. `costs`: ns a packet, of each function."""
+    """The model of a wiring. `costs`: ns a packet, of each function."""
 
-    def __init__(self, file: ChainFile, costs: Mapping[str, float], switch_ns: float) -> None:
-        self._file = file
+    def __init__(
+        self,
+        scheduler: SchedulerPart,
+        wiring: Wiring,
+        costs: Mapping[str, float],
+        switch_ns: float,
+    ) -> None:
+        self._scheduler = scheduler
+        self._wiring = wiring
+        self._chains = wiring.graph.chains
         self._costs = costs
         self._switch_ns = switch_ns
-        self._scheduler = file.scheduler
-        self._own = on_memif(file)
-        self._cpu = {name: file.function(name).cpu for name in file.functions}
-        self._paths = {name: list(file.path(name)) for name in file.chains}
-        # By function: its chains, each with the ends of the links before and behind it.
-        self._links_of: dict[str, list[tuple[str, tuple[str, str]]]] = {}
-        self._chains_of: dict[str, set[str]] = {}
-        self._leads: dict[tuple[str, str], tuple[str, str]] = {}
-        for chain in file.chains:
-            for ends in file.boundaries(chain):
-                self._leads[chain, ends[1]] = ends
-                for name in set(ends) & self._cpu.keys():
-                    self._links_of.setdefault(name, []).append((chain, ends))
-                    self._chains_of.setdefault(name, set()).add(chain)
+        self._cpu = {name: part.cpu for name, part in wiring.graph.functions.items()}
+        self._sharing = {name: len(wiring.graph.chains_of(name)) for name in self._cpu}
+        self._links_of: dict[str, list[Place]] = {name: [] for name in self._cpu}
+        for place in wiring.places:
+            for name in place.functions:
+                self._links_of[name].append(place)
         self._here: dict[int | None, list[str]] = {}
-        for name in self._chains_of:
-            self._here.setdefault(self._cpu[name], []).append(name)
+        for name, cpu in self._cpu.items():
+            self._here.setdefault(cpu, []).append(name)
 
-    def of(self, chain: str, slots: Mapping[str, int]) -> float:
+    def of(self, chain: str, rings: Mapping[str, int]) -> float:
         """The delay of packets of `chain`, ns, where rings are so long, by chain."""
-        return delay_ns(list(self._stretches(chain, slots, self.gamma(slots).value)))
+        gamma = self.gamma(rings).value
+        return max(
+            delay_ns(list(self._segments(chain, way, rings, gamma)))
+            for way in self._chains[chain].ways
+        )
 
-    def gamma(self, slots: Mapping[str, int]) -> GammaChoice:
+    def gamma(self, rings: Mapping[str, int]) -> GammaChoice:
         """γ where rings are so long."""
-        least = min(self._shortest(name, slots) for name in self._links_of)
+        least = min(self._shortest(name, rings) for name in self._links_of)
         return gamma_choice(self._scheduler, least)
 
-    def lost(self, chain: str, slots: Mapping[str, int]) -> float:
+    def lost(self, chain: str, rings: Mapping[str, int]) -> float:
         """The share of their time that CPUs of `chain` lose in switches, of the worst."""
-        gamma = self.gamma(slots).value
-        return max(self._lost(self._turns(cpu, slots, gamma)) for cpu in self._cpus(chain))
+        gamma = self.gamma(rings).value
+        return max(self._lost(self._turns(cpu, rings, gamma)) for cpu in self._cpus(chain))
 
     def beside(self, chain: str) -> frozenset[str]:
         """The functions on the CPUs of `chain`, its own among them."""
@@ -103,28 +110,31 @@ class Delays:
         return (whole - round_ns(turns, 0)) / whole
 
     def _cpus(self, chain: str) -> set[int | None]:
-        return {self._cpu[name] for name in self._paths[chain]}
+        return {self._cpu[name] for name in self._chains[chain].functions}
 
-    def _stretches(self, chain: str, slots: Mapping[str, int], gamma: float) -> Iterator[Stretch]:
-        for cpu, functions in groupby(self._paths[chain], self._cpu.__getitem__):
-            names = list(functions)
+    def _segments(
+        self, chain: str, way: Sequence[Edge], rings: Mapping[str, int], gamma: float
+    ) -> Iterator[Segment]:
+        leading = [edge for edge in way if edge.to in self._cpu]
+        for cpu, edges in groupby(leading, lambda edge: self._cpu[edge.to]):
+            here = list(edges)
             packets = min(
-                self._packets(name, slots, gamma) / len(self._chains_of[name]) for name in names
+                self._packets(edge.to, rings, gamma) / self._sharing[edge.to] for edge in here
             )
-            whole = round_ns(self._turns(cpu, slots, gamma), self._switch_ns)
-            front = sum(self.lengths(chain, self._leads[chain, names[0]], slots).values())
-            yield Stretch(front, packets, whole)
+            whole = round_ns(self._turns(cpu, rings, gamma), self._switch_ns)
+            front = sum(place.slots(rings) for place in self._wiring.passed[chain][here[0]])
+            yield Segment(front, packets, whole)
 
-    def _turns(self, cpu: int | None, slots: Mapping[str, int], gamma: float) -> list[Turn]:
+    def _turns(self, cpu: int | None, rings: Mapping[str, int], gamma: float) -> list[Turn]:
         return [
-            Turn(self._packets(name, slots, gamma), self._costs[name]) for name in self._here[cpu]
+            Turn(self._packets(name, rings, gamma), self._costs[name]) for name in self._here[cpu]
         ]
 
-    def _packets(self, function: str, slots: Mapping[str, int], gamma: float) -> int:
+    def _packets(self, function: str, rings: Mapping[str, int], gamma: float) -> int:
         """That a turn of it takes, of all its chains."""
         if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
             return defaults.BATCH
-        least = self._shortest(function, slots)
+        least = self._shortest(function, rings)
         scheduler = self._scheduler
         stated = scheduler.quota if scheduler.controller == "handover" else "auto"
         quota = min(
@@ -134,21 +144,6 @@ class Delays:
         )
         return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
 
-    def _shortest(self, function: str, slots: Mapping[str, int]) -> int:
+    def _shortest(self, function: str, rings: Mapping[str, int]) -> int:
         """Slots of the shortest link that it sends to or receives from."""
-        kind = "memif" if function in self._own else "ring"
-        return min(
-            self.lengths(chain, ends, slots)[kind] for chain, ends in self._links_of[function]
-        )
-
-    def lengths(
-        self, chain: str, ends: tuple[str, str], slots: Mapping[str, int]
-    ) -> dict[str, int]:
-        """By kind, of the links from one end to the other: a ring and a memif, where they meet."""
-        on_memif = [end in self._own for end in ends]
-        found: dict[str, int] = {}
-        if not all(on_memif):
-            found["ring"] = ring_slots(self._file, chain, ends, slots[chain])
-        if any(on_memif):
-            found["memif"] = memif_slots(self._file, chain, ends)
-        return found
+        return min(place.slots(rings) for place in self._links_of[function])

@@ -137,8 +137,8 @@ def _another_port(was: PortPlan, now: PortPlan, old: Plan, new: Plan) -> Iterato
 
 
 def _another_link(was: LinkPlan | None, now: LinkPlan | None) -> str:
-    if was and now and was.stretch == now.stretch and was.kind == now.kind:
-        chain, origin, to = now.stretch
+    if was and now and was.edge == now.edge and was.kind == now.kind:
+        chain, origin, to = now.edge
         return f"the link from {origin} to {to} of {chain}: {was.slots} → {now.slots} slots"
     return "the links of its ports"
 

@@ -190,8 +190,8 @@ class Plan:
         raise KeyError(name)
 
     def served_by(self, function: FunctionPlan) -> list[Path]:
-        """The sockets of memifs to other functions, which connect to this one."""
-        sockets = {link.name: link.memif.socket for link in self.links if link.memif}
+        """The sockets by which other functions find links to this one, which it makes."""
+        sockets = {link.name: link.socket for link in self.links if link.socket}
         return [
             sockets[port.rx]
             for port in function.ports
@@ -239,7 +239,11 @@ class Plan:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+        plain = {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+        if isinstance(value, LinkPlan):  # under the name of its kind
+            details = plain.pop("details")
+            plain |= {value.kind: details} if details else {}
+        return plain
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Mapping):

@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import TypeVar
 
 from unis import links, workload
+from unis.chain.graph import ChainGraph
 from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
-from unis.links.kind import PortEnds
-from unis.plan import cpus, dma, memory, users, wiring
+from unis.links.kind import EalDevice
+from unis.plan import cpus, dma, memory, users
 from unis.plan.alone import alone
 from unis.plan.arguments import arguments, place_problems
 from unis.plan.gamma import GammaChoice
+from unis.plan.link_problems import link_problems, process_problems
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
     ChainPlan,
@@ -26,13 +28,14 @@ from unis.plan.model import (
     Plan,
     PortPlan,
 )
+from unis.plan.naming import Links, name_links
 from unis.plan.numbers import Numbers
 from unis.plan.programs import capture_problem, find_program, program_problem
 from unis.plan.rings import Known, RingChoice, choices, goal_problems
 from unis.plan.rings import gamma as gamma_for
 from unis.plan.thresholds import threshold_problems
-from unis.plan.wiring import Wiring
-from unis.workload.kind import OFFLOADS, GroupName, Start, engine_prefix
+from unis.plan.wiring import Wiring, wire
+from unis.workload.kind import OFFLOADS, Start, engine_prefix
 
 _T = TypeVar("_T")
 # How programs are switched, by default, that do not load UNiS' plug-in.
@@ -58,33 +61,39 @@ def make_plan(
     """
     here = places(chain.file.name)
     folders = users.folders(chain.file, here.folders)
-    rings = choices(chain.file, known or Known(), _ring_lengths(there))
+    wired = wire(chain.file, chain.graph)
+    rings = choices(chain.file, wired, known or Known(), _ring_lengths(there))
     slots = {name: choice.slots for name, choice in rings.items()}
-    gamma = gamma_for(chain.file, rings, known or Known())
-    wired = wiring.wire(chain.file, here.directory, slots, folders, there.links if there else ())
+    gamma = gamma_for(chain.file, wired, rings, known or Known())
+    named = name_links(
+        chain.file.name, wired, slots, here.directory, folders, there.links if there else ()
+    )
     platform, notes, problems = cpus.platform(
         chain.file, machine, others, there.platform_cpus if there else ()
     )
     problems += cpus.function_problems(chain.file, machine, others, platform)
-    problems += wiring.link_problems(chain.file, wired)
-    problems += wiring.process_problems(chain.file, wired)
+    problems += link_problems(chain.file, wired)
+    problems += process_problems(chain.file, wired)
     problems += users.user_problems(chain.file, wired)
     problems += place_problems(chain.file, wired)
-    problems += threshold_problems(chain.file, wired, gamma.value)
+    problems += threshold_problems(chain.file.scheduler, wired, slots, gamma.value)
     problems += _file_problems(chain)
     if known:
-        hints, unmet = goal_problems(chain.file, rings, known, _ring_lengths(there))
+        hints, unmet = goal_problems(chain.file, wired, rings, known, _ring_lengths(there))
         notes, problems = [*notes, *hints], [*problems, *unmet]
     if problems:
         raise chain.error(problems)
     # In the order of the file; alone, a function has no memif to another.
+    direct = {name for place in wired.direct() for name in place.functions}
     measured = {
         name: make_plan(alone(chain, name), machine, others, places)
         for name in chain.file.functions
-        if name in wired.direct
+        if name in direct
     }
     numbers = Numbers(len(platform), chain.file, there)
-    plan = _Planner(chain, wired, rings, gamma, here, platform, numbers).plan(notes, measured)
+    plan = _Planner(chain, wired, named, rings, gamma, here, platform, numbers).plan(
+        notes, measured
+    )
     if known:
         plan = _with_dma(plan, known, there)
     # Bounds that no part of the file has by itself, as of paths.
@@ -157,6 +166,7 @@ class _Planner:
         self,
         chain: LoadedChain,
         wired: Wiring,
+        named: Links,
         rings: Mapping[str, RingChoice],
         gamma: GammaChoice,
         places: Places,
@@ -166,6 +176,7 @@ class _Planner:
         self._chain = chain
         self._file = chain.file
         self._wired = wired
+        self._named = named
         self._rings = rings
         self._gamma = gamma
         self._places = places
@@ -176,7 +187,7 @@ class _Planner:
     def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
         functions = tuple(map(self._function, self._file.functions))
         packets = _port_packets(self._file.traffic)
-        memory_mb = memory.engine_mb(self._wired.links.values(), functions, packets)
+        memory_mb = memory.engine_mb(self._named.plans(), functions, packets)
         return Plan(
             name=self._file.name,
             chain_file=self._chain.path.resolve(),
@@ -184,9 +195,9 @@ class _Planner:
             platform_cpus=self._platform,
             cpus=tuple(sorted(self._file.cpus)),
             engine=self._engine(memory_mb),
-            links=tuple(self._wired.links.values()),
+            links=self._named.plans(),
             functions=functions,
-            chains=tuple(map(self._chain_plan, self._file.chains)),
+            chains=tuple(map(self._chain_plan, self._chain.graph.chains.values())),
             traffic=self._file.traffic,
             scheduler=self._file.scheduler,
             gamma=self._gamma,
@@ -226,8 +237,8 @@ class _Planner:
     def _function(self, name: str) -> FunctionPlan:
         function = self._file.function(name)
         cpu = _stated(function.cpu)
-        group: GroupName = "own" if name in self._wired.own else "engine"
-        ports = self._ports(name, "memif" if group == "own" else "ring")
+        group = self._wired.groups[name]
+        devices, ports = self._ports(name)
         kind = workload.KINDS[group]
         first = self._numbers.lcore(name, function.lcores)
         start = Start(
@@ -235,7 +246,7 @@ class _Planner:
             lcores=self._lcores(first, function.lcores, cpu),
             port_driver=self._places.port_driver,
             port_plugin=self._places.port_plugin if function.plugin else None,
-            devices=[port.device for port in ports],
+            devices=devices,
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
         program = find_program(function.executable, self._chain.directory)
@@ -253,7 +264,7 @@ class _Planner:
             file_prefix=start.file_prefix,
             env={**function.env, **_offloads(function)},
             user=users.other(function),
-            capabilities=users.capabilities(function),
+            capabilities=users.capabilities(function, self._capabilities(name)),
             folder=users.folders(self._file, self._places.folders).get(name),
             cwd=self._chain.directory,
             cost_ns=self._cost(function),
@@ -272,33 +283,38 @@ class _Planner:
         cpus = [cpu] if count == 1 else [self._platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
-    def _ports(self, name: str, kind: str) -> list[PortPlan]:
-        ports: list[PortPlan] = []
-        for at, ends in enumerate(self._wired.ports[name]):
-            number = at
-            if kind == "ring":
-                number = self._numbers.device(f"{name}.{at}")
-            port = PortEnds(
-                name=f"{name}.{at}",
-                number=number,
-                rx=self._wired.links.get(ends.rx),
-                tx=self._wired.links.get(ends.tx),
-                client=ends.client,
-            )
-            device = links.KINDS[kind].device(port)
-            ports.append(PortPlan(port.name, device, ends.rx, ends.tx, ends.client))
-        return ports
+    def _capabilities(self, name: str) -> list[str]:
+        ports = self._wired.ports[name]
+        return [needed for port in ports for needed in links.KINDS[port.kind].capabilities]
 
-    def _chain_plan(self, name: str) -> ChainPlan:
-        hops = [(function, *self._wired.ways[function][name]) for function in self._file.path(name)]
+    def _ports(self, name: str) -> tuple[list[EalDevice], list[PortPlan]]:
+        devices: list[EalDevice] = []
+        ports: list[PortPlan] = []
+        for at, place in enumerate(self._wired.ports[name]):
+            kind = links.KINDS[place.kind]
+            port = f"{name}.{at}"
+            number = self._numbers.device(port) if kind.of_group else at
+            ends = self._named.port(name, port, number, place)
+            device = kind.device(ends)
+            rx, tx = (link.name if link else "" for link in (ends.rx, ends.tx))
+            devices.append(device)
+            ports.append(PortPlan(port, device.name, rx, tx, ends.client))
+        return devices, ports
+
+    def _chain_plan(self, chain: ChainGraph) -> ChainPlan:
+        ways = self._wired.ways
+        part = self._file.chains[chain.name]
+        passed = self._wired.passed[chain.name]
+        first, last = passed[chain.edges[0]][0], passed[chain.edges[-1]][-1]
+        ingress, egress = self._named.names([first, last])
         return ChainPlan(
-            name=name,
-            match=tuple(self._file.chains[name].match),
-            ingress=self._wired.ingress[name],
-            hops=tuple(HopPlan(*hop) for hop in hops),
-            egress=self._wired.egress[name],
-            goal_ns=goals.p95_ns if (goals := self._file.chains[name].slo) else None,
-            ring=self._rings[name],
+            name=chain.name,
+            match=tuple(part.match),
+            ingress=ingress,
+            hops=tuple(HopPlan(name, *ways[name][chain.name]) for name in chain.functions),
+            egress=egress,
+            goal_ns=part.slo.p95_ns if part.slo else None,
+            ring=self._rings[chain.name],
         )
 
 

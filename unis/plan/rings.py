@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 
 from unis.chain import defaults
+from unis.chain.graph import ChainGraph, Graph
 from unis.chain.model import NS_PER_US, ChainFile
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
@@ -19,6 +20,7 @@ from unis.isolate.geometry import bytes_of
 from unis.plan.delay import Delays
 from unis.plan.dma import IoCache
 from unis.plan.gamma import GammaChoice, gamma_of
+from unis.plan.wiring import Wiring
 
 _LOST = (
     0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
@@ -58,13 +60,19 @@ class RingChoice:
     p95_us: float | None = None  # to be expected at full load; of a chain with a goal
 
 
-def choices(file: ChainFile, known: Known, there: Mapping[str, int]) -> dict[str, RingChoice]:
+def choices(
+    file: ChainFile, wiring: Wiring, known: Known, there: Mapping[str, int]
+) -> dict[str, RingChoice]:
     """By chain. Those of chains that are `there` keep their length, where the file states none."""
     given = {name: given for name in file.chains if (given := _given(file, name, there.get(name)))}
-    wishes = {name: _wish(file, name, known) for name in file.chains if name not in given}
+    wishes = {
+        name: _wish(file, wiring.graph.chains[name], known)
+        for name in file.chains
+        if name not in given
+    }
     if not any(chain.slo for chain in file.chains.values()):
         return given | wishes
-    delays = _delays(file, known)
+    delays = _delays(file, wiring, known)
     slots = _within_goals(file, delays, given, wishes)
     return {
         name: _explained(file, name, given.get(name) or wishes[name], delays, slots)
@@ -72,14 +80,20 @@ def choices(file: ChainFile, known: Known, there: Mapping[str, int]) -> dict[str
     }
 
 
-def gamma(file: ChainFile, rings: Mapping[str, RingChoice], known: Known) -> GammaChoice:
+def gamma(
+    file: ChainFile, wiring: Wiring, rings: Mapping[str, RingChoice], known: Known
+) -> GammaChoice:
     """γ of the run, where its rings are so long."""
     slots = {name: ring.slots for name, ring in rings.items()}
-    return _delays(file, known).gamma(slots)
+    return _delays(file, wiring, known).gamma(slots)
 
 
 def goal_problems(
-    file: ChainFile, rings: Mapping[str, RingChoice], known: Known, there: Iterable[str] = ()
+    file: ChainFile,
+    wiring: Wiring,
+    rings: Mapping[str, RingChoice],
+    known: Known,
+    there: Iterable[str] = (),
 ) -> tuple[list[str], list[Problem]]:
     """Goals that the model says cannot be met: what to note, and what cannot be done.
 
@@ -96,12 +110,12 @@ def goal_problems(
         return [], []
     notes: list[str] = []
     problems: list[Problem] = []
-    delays = _delays(file, known)
+    delays = _delays(file, wiring, known)
     slots = {name: ring.slots for name, ring in rings.items()}
     least = {name: min(_shortest(file), length) for name, length in slots.items()}
     for name, goal in missed.items():
         beside = delays.beside(name)
-        fixed = _fixed(file, beside, frozenset(there))
+        fixed = _fixed(file, wiring.graph, beside, frozenset(there))
         in_doubt = False
         assumed = [f"the cost of {at}" for at in sorted(beside) if _cost(file, at, known) is None]
         now, can = (delays.of(name, of) * _MARGIN / NS_PER_US for of in (slots, least))
@@ -137,9 +151,11 @@ def goal_problems(
     return notes, problems
 
 
-def _fixed(file: ChainFile, functions: frozenset[str], there: frozenset[str]) -> list[str]:
+def _fixed(
+    file: ChainFile, graph: Graph, functions: frozenset[str], there: frozenset[str]
+) -> list[str]:
     """What of the lengths is not ours to choose, where `functions` are."""
-    near = [name for name in file.chains if functions & set(file.path(name))]
+    near = [name for name, chain in graph.chains.items() if functions & {*chain.functions}]
     return [
         *(f"ring: {file.chains[name].ring} of {name}" for name in near if _is_stated(file, name)),
         *(
@@ -168,9 +184,9 @@ def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
     return None
 
 
-def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
+def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
     """With which switches cost little."""
-    costs = {function: _cost(file, function, known) for function in file.path(name)}
+    costs = {function: _cost(file, function, known) for function in chain.functions}
     cheapest = min(costs, key=lambda function: costs[function] or _ASSUMED_NS)
     cost = costs[cheapest] or _ASSUMED_NS
     controller = file.scheduler.controller
@@ -180,7 +196,7 @@ def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
         turn = slots * gamma_of(file.scheduler, slots)
         return switch / (switch + turn * cost)
 
-    room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(file.path(name)))
+    room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(chain.edges))
     most = _MOST_HANDED_OVER if controller == "handover" else _MOST
     enough = (slots for slots in _powers_of_two(_LEAST, _MOST) if lost(slots) <= _LOST)
     wanted = next(enough, 2 * _MOST)
@@ -197,9 +213,9 @@ def _wish(file: ChainFile, name: str, known: Known) -> RingChoice:
     return RingChoice(slots, "; ".join(words))
 
 
-def _delays(file: ChainFile, known: Known) -> Delays:
+def _delays(file: ChainFile, wiring: Wiring, known: Known) -> Delays:
     costs = {name: _cost(file, name, known) or _ASSUMED_NS for name in file.functions}
-    return Delays(file, costs, _switch_ns(file, known))
+    return Delays(file.scheduler, wiring, costs, _switch_ns(file, known))
 
 
 def _within_goals(
@@ -290,9 +306,9 @@ def _powers_of_two(least: int, most: int) -> Iterator[int]:
         least *= 2
 
 
-def _fitting(cache_bytes: int, functions: int) -> int:
+def _fitting(cache_bytes: int, edges: int) -> int:
     """Slots so that what is in all rings of the chain stays in half of the cache."""
-    most = cache_bytes / 2 / (_LINES * (functions + 1))
+    most = cache_bytes / 2 / (_LINES * edges)
     return 1 << (max(1, int(most)).bit_length() - 1)
 
 

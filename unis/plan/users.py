@@ -1,7 +1,7 @@
 """Whom functions run as, what they may do, which folder is theirs. Needs the machine's users."""
 
 import pwd
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unis.chain.model import ChainFile, Function
@@ -19,10 +19,10 @@ def other(function: Function) -> str | None:
     return None if function.user in (None, ROOT) else function.user
 
 
-def capabilities(function: Function) -> tuple[str, ...]:
-    """All that its process has, and whatever that starts."""
+def capabilities(function: Function, ports: Iterable[str] = ()) -> tuple[str, ...]:
+    """All that its process has, and whatever that starts; `ports`: what its ports need."""
     roots = () if other(function) else ROOTS_CAPABILITIES
-    return tuple(dict.fromkeys([*roots, *function.capabilities]))
+    return tuple(dict.fromkeys([*roots, *function.capabilities, *ports]))
 
 
 def folders(file: ChainFile, below: Path) -> dict[str, Path]:
@@ -65,7 +65,7 @@ def _unknown(file: ChainFile) -> Iterator[Problem]:
 def _on_rings(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     for name in file.functions:
         user = other(file.function(name))
-        if user is not None and name not in wiring.own:
+        if user is not None and wiring.shares_memory(name):
             yield Problem(
                 _where(file, name),
                 f"`{name}` is on rings, in the engine's DPDK group, which is one domain of trust: "
@@ -76,16 +76,14 @@ def _on_rings(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
 
 
 def _between_users(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
-    for chain in file.chains:
-        for before, behind in file.boundaries(chain):
-            if not {before, behind} <= wiring.direct:
-                continue
-            users = [other(file.function(name)) for name in (before, behind)]
-            if users[0] != users[1]:
-                names = " and ".join(user or ROOT for user in users)
-                yield Problem(
-                    _where(file, before if users[0] else behind),
-                    f"`{before}` and `{behind}` have a memif between them, whose socket is one "
-                    f"user's alone, and they run as {names}; give both the same user, or put a "
-                    "function on rings between them",
-                )
+    for place in wiring.direct():
+        before, behind = place.edge.ends
+        users = [other(wiring.graph.functions[name]) for name in (before, behind)]
+        if users[0] != users[1]:
+            names = " and ".join(user or ROOT for user in users)
+            yield Problem(
+                _where(file, before if users[0] else behind),
+                f"`{before}` and `{behind}` have a {place.kind} between them, whose socket is one "
+                f"user's alone, and they run as {names}; give both the same user, or put a "
+                "function on rings between them",
+            )

@@ -1,343 +1,218 @@
-"""The links of a chain file, and which port of which function is on which. Needs no machine."""
+"""Where the links of a chain file are, of which kinds, and which ports are on which.
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+Needs no machine, and knows neither lengths nor names.
+"""
 
-from unis import links
-from unis.chain import defaults
-from unis.chain.model import Chain, ChainFile, Link
-from unis.chain.problem import Problem
-from unis.chain.values import EGRESS, INGRESS
-from unis.engine.limits import limit
-from unis.links.kind import EndName, LinkPlan, MemifPlan
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from unis import links, workload
+from unis.chain.graph import ChainGraph, Edge, Graph
+from unis.chain.model import ChainFile, Link
+from unis.chain.values import EGRESS
 from unis.plan.ports import Way, ways
+from unis.workload.kind import GroupName
 
-# Bytes. Each memif has its own, by which it is known; an odd number of cache lines, so that the
-# buffers of a ring begin in every set of a cache and not in a few.
-_LEAST_BUFFER, _BUFFER_STEP = 2112, 128
-
-# Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
-MOST_PORTS = 31
-
-Stretch = tuple[str, str]
+_TRAFFIC = "ring"  # what source and sink have the ends of
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The links of a port."""
+class Place:
+    """A link that is to be. Of two on an edge the engine carries packets from one to the next."""
 
-    rx: str = ""
-    tx: str = ""
-    client: bool = False  # of a memif
+    chain: str
+    edge: Edge
+    part: int  # 0, or of two on the edge the position
+    kind: str
+    origin: str | None  # the function at this end; None: the engine has it
+    to: str | None
+    stated: Link | None  # what the file says of it
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """Those that have its ends."""
+        return frozenset(end for end in (self.origin, self.to) if end)
+
+    @property
+    def direct(self) -> bool:
+        """Whether functions have both ends."""
+        return None not in (self.origin, self.to)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The edge, as plans of a run know it."""
+        return (self.chain, *self.edge.ends)
+
+    def slots(self, rings: Mapping[str, int]) -> int:
+        """What the file states, else what its kind has; `rings`: those of each chain's rings."""
+        stated = self.stated.slots if self.stated and self.stated.kind == self.kind else None
+        return stated or links.KINDS[self.kind].default_slots or rings[self.chain]
 
 
-@dataclass
+@dataclass(frozen=True)
+class PortPlace:
+    """What a port of a function is on."""
+
+    rx: Place | None = None
+    tx: Place | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of its links."""
+        place = self.rx or self.tx
+        if place is None:
+            raise ValueError("a port on nothing")
+        return place.kind
+
+
+@dataclass(frozen=True)
 class Wiring:
     """Everything that packets pass."""
 
-    own: frozenset[str]  # functions of their own DPDK group
-    names: "_Names"
-    links: dict[str, LinkPlan] = field(default_factory=dict)
-    ports: dict[str, list[Ends]] = field(default_factory=dict)  # by function
-    ways: dict[str, dict[str, Way]] = field(default_factory=dict)  # by function and chain
-    ingress: dict[str, str] = field(default_factory=dict)  # by chain
-    egress: dict[str, str] = field(default_factory=dict)
-    # By chain: for each stretch of its path the links one behind the other, bridged if two.
-    stretches: dict[str, list[list[str]]] = field(default_factory=dict)
-    direct: set[str] = field(default_factory=set)  # functions with a memif to another function
+    graph: Graph
+    groups: Mapping[str, GroupName]  # the kind of program of each function
+    ways: Mapping[str, Mapping[str, Way]]  # by function and chain
+    ports: Mapping[str, tuple[PortPlace, ...]]  # by function
+    places: tuple[Place, ...]  # in the order in which they are named
+    passed: Mapping[str, Mapping[Edge, tuple[Place, ...]]]  # by chain and edge
+
+    def shares_memory(self, function: str) -> bool:
+        """Whether it is in the engine's DPDK group, with all of its memory."""
+        return self.groups[function] == "engine"
+
+    def direct(self) -> Iterator[Place]:
+        """The links that two functions have between them, of which the engine has no end."""
+        return (place for place in self.places if place.direct and links.KINDS[place.kind].duplex)
 
 
-def wire(
-    file: ChainFile,
-    directory: Path,
-    rings: Mapping[str, int],
-    folders: Mapping[str, Path] | None = None,
-    there: Iterable[LinkPlan] = (),
-) -> Wiring:
-    """The wiring of `file`; `rings` says how many slots those of each chain have. Sockets of memif
-    are in the `folders` of their functions (see `unis.plan.users`), of functions that have none in
-    `directory`.
-
-    Of the links that are `there` already, those that stay what they are keep their names.
-    """
-    wiring = Wiring(on_memif(file), _Names(file, there))
-    own = wiring.own
-    for name in file.functions:
-        wiring.ways[name] = ways(file, name, own)
-        count = 1 + max(max(way) for way in wiring.ways[name].values())
-        wiring.ports[name] = [Ends() for _ in range(count)]
-    # The way back uses the memifs of the way there.
+def wire(file: ChainFile, graph: Graph) -> Wiring:
+    """The wiring of a file."""
+    weaver = _Weaver(file, graph)
+    # The way back uses the duplex links of the way there.
     for forward in (True, False):
-        for name, chain in file.chains.items():
+        for chain in graph.chains.values():
             if (chain.reverse_of is None) == forward:
-                _Weaver(file, wiring, directory, folders or {}, name, rings[name]).weave()
-    return wiring
+                weaver.weave(chain)
+    return weaver.wiring()
 
 
-def on_memif(file: ChainFile) -> frozenset[str]:
-    """A link says it for the function behind it; else a command is on memif, all else on rings."""
-    stated = {link.to: link.kind for link in file.links if link.to != EGRESS}
-    return frozenset(
-        name
-        for name, function in file.functions.items()
-        if stated.get(name, "ring" if function.command is None else "memif") == "memif"
-    )
+@dataclass
+class _Port:
+    rx: Place | None = None
+    tx: Place | None = None
 
 
-def ring_slots(file: ChainFile, chain: str, stretch: Stretch, otherwise: int) -> int:
-    """Of the ring there, if there is one; `otherwise`: those of the chain's rings."""
-    stated = _stated(file, chain, stretch)
-    return (stated.slots if stated and stated.kind == "ring" else None) or otherwise
-
-
-def memif_slots(file: ChainFile, chain: str, stretch: Stretch) -> int:
-    """Of the memif there, if there is one, each way; the way back has that of the way there."""
-    if (forward := file.chains[chain].reverse_of) is not None:
-        chain, stretch = forward, _turned(stretch)
-    stated = _stated(file, chain, stretch)
-    return (stated.slots if stated and stated.kind == "memif" else None) or defaults.MEMIF
-
-
-def _turned(stretch: Stretch) -> Stretch:
-    ends = {INGRESS: EGRESS, EGRESS: INGRESS}
-    origin, to = stretch
-    return ends.get(to, to), ends.get(origin, origin)
-
-
-def _stated(file: ChainFile, chain: str, stretch: Stretch) -> Link | None:
-    """What the file states for it, or for the same stretch of the way back."""
-    links_of = {(link.origin, link.to): link for link in file.links}
-    there_and_back = any(other.reverse_of == chain for other in file.chains.values())
-    return links_of.get(stretch) or (links_of.get(_turned(stretch)) if there_and_back else None)
-
-
-def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """What is wrong with the links that the file states."""
-    found: list[Problem] = []
-    for at, link in enumerate(file.links):
-        most = links.KINDS[link.kind].most_slots
-        if link.slots is not None and link.slots > most:
-            found.append(
-                Problem(
-                    ("links", at, "slots"), f"{link.slots} slots; a {link.kind} has up to {most}"
-                )
-            )
-        if link.kind == "memif" and link.to == EGRESS and link.origin not in wiring.own:
-            found.append(
-                Problem(
-                    ("links", at),
-                    f"`{link.origin}` receives from a ring, so it sends to one; make the link to "
-                    f"`{link.origin}` a memif too, or leave this one out",
-                )
-            )
-        if link.kind == "ring" and {link.origin, link.to} <= wiring.own:
-            found.append(
-                Problem(
-                    ("links", at),
-                    f"`{link.origin}` and `{link.to}` are of DPDK groups of their own, which share "
-                    "no ring; leave this link out",
-                )
-            )
-    return found
-
-
-def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """What is wrong with the processes, as their links are."""
-    return [*_queue_problems(file, wiring), *_too_many_ports(file, wiring)]
-
-
-def _queue_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
-    for name, function in file.functions.items():
-        if function.queues != 1 and name not in wiring.own:
-            yield Problem(
-                ("functions", name, "queues"), "is of memif ports; one on rings has one queue"
-            )
-    stretches = {stretch for chain in file.chains for stretch in file.boundaries(chain)}
-    for before, behind in sorted(stretches):
-        if {before, behind} <= wiring.own:
-            counts = file.functions[before].queues, file.functions[behind].queues
-            if counts[0] != counts[1]:
-                yield Problem(
-                    ("functions", behind, "queues"),
-                    f"`{before}` has {counts[0]} queues and `{behind}` {counts[1]}; both ends of a "
-                    "memif have as many, or nothing passes",
-                )
-
-
-def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    most_each = limit("FunctionConfig.ports").max_items
-    found = [
-        Problem(
-            ("functions", name),
-            f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
-            "second time under another name",
-        )
-        for name, ports in wiring.ports.items()
-        if len(ports) > most_each
-    ]
-    traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
-    on_rings = sum(len(ports) for name, ports in wiring.ports.items() if name not in wiring.own)
-    if (count := on_rings + traffic) > MOST_PORTS:
-        found.append(
-            Problem(
-                ("functions",),
-                f"{on_rings} ports on rings and {traffic} of traffic are {count}, more than the "
-                f"{MOST_PORTS} that DPDK has for a group of processes; spread them over several "
-                "chain files",
-            )
-        )
-    return found
-
-
+@dataclass
 class _Weaver:
-    """The links of one chain."""
+    file: ChainFile
+    graph: Graph
+    groups: dict[str, GroupName] = field(init=False)
+    ways: dict[str, dict[str, Way]] = field(init=False)
+    ports: dict[str, list[_Port]] = field(init=False)
+    places: list[Place] = field(default_factory=list)
+    passed: dict[str, dict[Edge, tuple[Place, ...]]] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        file: ChainFile,
-        wiring: Wiring,
-        directory: Path,
-        folders: Mapping[str, Path],
-        chain: str,
-        slots: int,  # of each of its rings, but where the file says otherwise
-    ) -> None:
-        self._file = file
-        self._wiring = wiring
-        self._directory = directory
-        self._folders = folders
-        self._name = chain
-        self._chain: Chain = file.chains[chain]
-        self._slots = slots
-        self._made = 0
+    def __post_init__(self) -> None:
+        self.groups = {name: _group(self.file, self.graph, name) for name in self.graph.functions}
+        self.ways = {
+            name: ways(self.graph, name, duplex=self._is_duplex(name)) for name in self.groups
+        }
+        self.ports = {
+            name: [_Port() for _ in range(1 + max(max(way) for way in through.values()))]
+            for name, through in self.ways.items()
+        }
 
-    def weave(self) -> None:
-        """Adds the chain's links to the wiring."""
-        stretches = self._wiring.stretches[self._name] = []
-        for stretch in self._file.boundaries(self._name):
-            before, behind = (end in self._wiring.own for end in stretch)
-            passed: list[str] = []
-            if not before:
-                passed.append(self._ring(stretch, sends=True, receives=not behind))
-            if before or behind:
-                passed.append(self._memif(stretch))
-            if before and not behind:
-                passed.append(self._ring(stretch, sends=False, receives=True))
-            stretches.append(passed)
-        self._wiring.ingress[self._name] = stretches[0][0]
-        self._wiring.egress[self._name] = stretches[-1][-1]
+    def wiring(self) -> Wiring:
+        ports = {
+            name: tuple(PortPlace(port.rx, port.tx) for port in of)
+            for name, of in self.ports.items()
+        }
+        return Wiring(self.graph, self.groups, self.ways, ports, tuple(self.places), self.passed)
 
-    def _ring(self, stretch: Stretch, *, sends: bool, receives: bool) -> str:
-        slots = ring_slots(self._file, self._name, stretch, self._slots)
-        name = self._add(stretch, "ring", slots)
-        if sends and stretch[0] != INGRESS:
-            self._put(stretch[0], self._out(stretch[0]), tx=name)
-        if receives and stretch[1] != EGRESS:
-            self._put(stretch[1], self._in(stretch[1]), rx=name)
-        return name
+    def _is_duplex(self, function: str) -> bool:
+        """Whether its ports send and receive on the same link."""
+        return links.KINDS[workload.KINDS[self.groups[function]].link].duplex
 
-    def _memif(self, stretch: Stretch) -> str:
-        before, behind = stretch
-        ports = self._wiring.ports
-        if self._chain.reverse_of is not None:
-            there = ports[behind][self._in(behind)] if behind in self._wiring.own else None
-            return (there or ports[before][self._out(before)]).rx
-        direct = {before, behind} <= self._wiring.own
-        slots = memif_slots(self._file, self._name, stretch)
-        end: EndName = "none" if direct else "server"
-        folder = self._folders.get(behind) or self._folders.get(before) or self._directory
-        theirs = self._file.functions[behind if behind in self._wiring.own else before]
-        name = self._add(stretch, "memif", slots, end, folder, theirs.queues)
-        # A client needs its server there: of two functions the one that is started first. (The
-        # engine is there before all of them.)
-        order = list(self._file.functions)
-        served = direct and order.index(before) > order.index(behind)
-        if behind in self._wiring.own:
-            self._put(behind, self._in(behind), rx=name, tx=name, client=not served)
-        if before in self._wiring.own:
-            self._put(before, self._out(before), rx=name, tx=name, client=served or not direct)
-        if direct:
-            self._wiring.direct.update(stretch)
-        return name
+    def weave(self, chain: ChainGraph) -> None:
+        self.passed[chain.name] = {edge: self._edge(chain, edge) for edge in chain.edges}
 
-    def _add(
-        self,
-        stretch: Stretch,
-        kind: str,
-        slots: int,
-        end: EndName = "none",
-        folder: Path | None = None,  # of its socket
-        queues: int = 1,
-    ) -> str:
-        part = sum(link.stretch == (self._name, *stretch) for link in self._wiring.links.values())
-        place = LinkPlan("", kind, slots, None, (self._name, *stretch), part)
-        wanted = end, folder or self._directory, queues
-        name, there = self._wiring.names.choose(place, self._made, wanted)
-        self._made += 1
-        memif = there.memif if there else None
-        if kind == "memif" and memif is None:
-            number = self._wiring.names.memif()
-            buffer = _LEAST_BUFFER + _BUFFER_STEP * number
-            memif = MemifPlan(wanted[1] / f"{name}.sock", number, buffer, end, queues)
-        self._wiring.links[name] = replace(place, name=name, memif=memif)
-        return name
-
-    def _put(self, function: str, port: int, **ends: str | bool) -> None:
-        ports = self._wiring.ports[function]
-        ports[port] = replace(ports[port], **ends)  # type: ignore[arg-type]
-
-    def _in(self, function: str) -> int:
-        return self._wiring.ways[function][self._name][0]
-
-    def _out(self, function: str) -> int:
-        return self._wiring.ways[function][self._name][1]
-
-
-class _Names:
-    """Names of links and numbers of memifs, so that a link which stays what it is keeps them."""
-
-    def __init__(self, file: ChainFile, there: Iterable[LinkPlan]) -> None:
-        self._there = {link.name: link for link in there}
-        self._by_place = {(link.stretch, link.part): link for link in self._there.values()}
-        self._stretches = {(name, *way) for name in file.chains for way in file.boundaries(name)}
-        self._used: set[str] = set()
-        self._memifs = {link.memif.id for link in self._there.values() if link.memif}
-
-    def choose(
-        self, wanted: LinkPlan, at: int, memif: tuple[EndName, Path, int]
-    ) -> tuple[str, LinkPlan | None]:
-        """A name for a link that is the chain's `at`th; and the link that is there and stays."""
-        stays = self._by_place.get((wanted.stretch, wanted.part))
-        if stays is None or not _alike(stays, wanted, memif):
-            chain = wanted.stretch[0]
-            numbers = itertools.chain([at], itertools.count())
-            names = (f"{chain}.{number}" for number in numbers)
-            name = next(name for name in names if self._free(name, wanted, memif))
-            stays = self._there.get(name)
+    def _edge(self, chain: ChainGraph, edge: Edge) -> tuple[Place, ...]:
+        there: tuple[Place, ...] = ()
+        if chain.reverse_of is not None:
+            there = self.passed[chain.reverse_of][edge.turned()][::-1]
+            kinds = [place.kind for place in there]
         else:
-            name = stays.name
-        self._used.add(name)
-        return name, stays
+            kinds = self._kinds(edge)
+        stated = self._stated(chain, edge)
+        found: list[Place] = []
+        for part, kind in enumerate(kinds):
+            if there and links.KINDS[kind].duplex:
+                place = there[part]
+            else:
+                origin, to = (end if end in self.groups else None for end in edge.ends)
+                place = Place(
+                    chain.name,
+                    edge,
+                    # Links of the way back that are those of the way there do not count.
+                    sum(one.key == (chain.name, *edge.ends) for one in self.places),
+                    kind,
+                    origin if part == 0 else None,
+                    to if part == len(kinds) - 1 else None,
+                    stated,
+                )
+                self.places.append(place)
+            found.append(place)
+        self._attach(chain.name, edge, found[0], found[-1])
+        return tuple(found)
 
-    def _free(self, name: str, wanted: LinkPlan, memif: tuple[EndName, Path, int]) -> bool:
-        if name in self._used:
-            return False
-        there = self._there.get(name)
-        # One whose place is gone may have another.
-        return there is None or (
-            there.stretch not in self._stretches and _alike(there, wanted, memif)
+    def _attach(self, chain: str, edge: Edge, sent: Place, received: Place) -> None:
+        """A port on a duplex link has it both ways from the way there on."""
+        if edge.origin in self.groups:
+            port = self.ports[edge.origin][self.ways[edge.origin][chain][1]]
+            port.tx = sent
+            if links.KINDS[sent.kind].duplex:
+                port.rx = sent
+        if edge.to in self.groups:
+            port = self.ports[edge.to][self.ways[edge.to][chain][0]]
+            port.rx = received
+            if links.KINDS[received.kind].duplex:
+                port.tx = received
+
+    def _kinds(self, edge: Edge) -> list[str]:
+        """Of the links that packets pass on it, the first at the origin."""
+        stated = next((link.kind for link in self.file.links if _is_of(link, edge)), None)
+        received = self._opened(edge.to, stated)
+        sent = self._opened(edge.origin, stated if edge.to == EGRESS else received)
+        return [sent] if sent == received else [sent, received]
+
+    def _opened(self, end: str, wanted: str | None) -> str:
+        """The kind of link on which this end is, if it can be on the one that is wanted."""
+        if end not in self.groups:
+            return _TRAFFIC
+        program = workload.KINDS[self.groups[end]]
+        if wanted is not None and program.opens(links.KINDS[wanted]):
+            return wanted
+        return program.link
+
+    def _stated(self, chain: ChainGraph, edge: Edge) -> Link | None:
+        """What the file states for it, or for the same edge of the way back."""
+        back = self.graph.back_of(chain.name)
+        candidates = [edge, edge.turned()] if back else [edge]
+        return next(
+            (link for one in candidates for link in self.file.links if _is_of(link, one)), None
         )
 
-    def memif(self) -> int:
-        """A number that no memif has, nor had before."""
-        number = next(at for at in itertools.count() if at not in self._memifs)
-        self._memifs.add(number)
-        return number
+
+def _is_of(link: Link, edge: Edge) -> bool:
+    return (link.origin, link.to) == edge.ends
 
 
-def _alike(there: LinkPlan, wanted: LinkPlan, memif: tuple[EndName, Path, int]) -> bool:
-    return (there.kind, there.slots) == (wanted.kind, wanted.slots) and (
-        there.memif is None
-        or (there.memif.engine_end, there.memif.socket.parent, there.memif.queues) == memif
-    )
+def _group(file: ChainFile, graph: Graph, function: str) -> GroupName:
+    """The kind of a function's program: what can open the last link that is stated for it; else a
+    command is of a group of its own, and all else of the engine's.
+    """
+    stated = [link.kind for link in file.links if link.to == function]
+    if stated:
+        kind = links.KINDS[stated[-1]]
+        return next(program.group for program in workload.KINDS.values() if program.opens(kind))
+    return "engine" if graph.functions[function].command is None else "own"

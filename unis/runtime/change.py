@@ -21,6 +21,7 @@ from unis.runtime.control import Say
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError
 from unis.runtime.functions import end_functions, start_functions
+from unis.runtime.link_devices import made_by, make_links, remove_links
 from unis.runtime.planning import plan_next
 from unis.runtime.process import keep_off
 from unis.runtime.run import Run
@@ -158,6 +159,7 @@ class _Change:
         for function in beginning:
             if function.folder and not function.folder.exists():
                 folders.make(function)
+        make_links(run, self._new)
         self._apply(self._new)
         for function in beginning:
             folders.give_away(function)
@@ -221,6 +223,9 @@ class _Change:
     def _settle(self, plan: Plan) -> None:
         """Notes no more than is there now."""
         state = self._run.state
+        made = made_by(plan)
+        for problem in remove_links([one for one in state.made if one not in made]):
+            self._tell(problem)
         known = {one.name for one in plan.functions}
         self._run.record(
             chain_file=str(plan.chain_file),
@@ -228,6 +233,7 @@ class _Change:
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
+            made=[one for one in state.made if one in made],
             functions=[one for one in state.functions if one.name in known],
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unis import workload
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
 from unis.runtime.orphans import mark_of, orphans
@@ -36,7 +37,7 @@ def start_functions(
 ) -> None:
     """Starts and attaches each, in this order.
 
-    Those of a DPDK group of their own are attached last, for both ends of a memif must run;
+    Those that need their neighbours are attached last, for both ends of a link must run;
     `started` is called before that. With `beside` the CPUs of functions are busy with others.
     """
     late: list[str] = []
@@ -52,10 +53,10 @@ def start_functions(
             )
             run.record(functions=run.state.with_function(process))
             _wait_for(served, functools.partial(run.check_function, function.name))
-            if function.group == "engine":
-                run.attach(function.name)
-            else:
+            if workload.KINDS[function.group].needs_neighbours:
                 late.append(function.name)
+            else:
+                run.attach(function.name)
     started()
     for name in late:
         run.attach(name)
@@ -98,8 +99,9 @@ def end_functions(run: Launch, names: Collection[str], patience: float = _PATIEN
             run.client.detach(name, patience, pid=process.pid, start_time=process.start_time)
         problems += _end_orphans(run, name)
         run.forget(name)
-        if (plan := run.plan.function(name)).group == "own":
-            problems += remove_tree(DPDK_RUNTIME / plan.file_prefix)
+        plan = run.plan.function(name)
+        for folder in workload.KINDS[plan.group].leaves(plan.file_prefix):
+            problems += remove_tree(DPDK_RUNTIME / folder)
     return problems
 
 

@@ -62,6 +62,7 @@ class RunState:
     failures: int = 0  # runs till it, the first by a death, whose launcher brings them up again
     nic_buffers: int = 0  # packets that its NICs can have under way
     goals_ns: dict[str, float] = field(default_factory=dict)  # on p95 latency, by chain
+    made: list[tuple[str, str]] = field(default_factory=list)  # for links: their kind, its name
     leaf: str | None = None  # cgroup v2, below its mount
     guard: ProcessId | None = None
     unisd: ProcessId | None = None
@@ -69,7 +70,8 @@ class RunState:
 
     def __post_init__(self) -> None:
         joined = [self.joined] if self.joined else []
-        for name in (self.run_id, self.name, *self.groups, *joined):
+        made = [part for one in self.made for part in one]
+        for name in (self.run_id, self.name, *self.groups, *joined, *made):
             if not is_name(name):
                 raise ValueError(f"`{name}` is no name")
 
@@ -121,6 +123,7 @@ class RunState:
                 for part in data["functions"]
             ]
             data["phase"] = Phase(data["phase"])
+            data["made"] = [(str(kind), str(name)) for kind, name in data.get("made", [])]
             return cls(**data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no state of a run: {error}") from None

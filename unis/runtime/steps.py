@@ -27,6 +27,7 @@ from unis.runtime.folders import Folders, Owners
 from unis.runtime.functions import DPDK_RUNTIME, start_functions
 from unis.runtime.groups import remove_traces
 from unis.runtime.held import put_back
+from unis.runtime.link_devices import make_links, remove_links
 from unis.runtime.ports import Ports
 from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, RunState
@@ -91,6 +92,18 @@ class Group:
         """Removes it, which is empty by now."""
         leaf = leaf_of(state)
         return leaf.remove() if leaf else []
+
+
+class LinkDevices:
+    """What links need made before programs can open them."""
+
+    def do(self, run: Launch) -> None:
+        """Makes it."""
+        make_links(run, run.plan)
+
+    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
+        """Removes it, which nobody has open any more."""
+        return remove_links(state.made)
 
 
 class Engine:
@@ -193,6 +206,7 @@ STEPS: tuple[Step, ...] = (
     Guard(),
     Group(),
     Folders(),
+    LinkDevices(),
     Engine(),
     Owners(),
     Functions(),

@@ -20,12 +20,13 @@ from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
 from unis.errors import UnisError
-from unis.plan import wiring
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
+from unis.plan.link_problems import link_problems
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.rings import Known, choices
 from unis.plan.rings import gamma as gamma_for
 from unis.plan.thresholds import threshold_problems
+from unis.plan.wiring import Place, Wiring, wire
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
@@ -95,10 +96,12 @@ def scenario(
             f"the cost of {', '.join(missing)} is not known: add cost_ns to {chain.path}, give "
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
-    # The simulator knows no sockets.
-    rings, gamma = _rings(file, costs, shares(file.traffic))
-    wired = wiring.wire(file, Path(), rings)
-    if problems := [*wiring.link_problems(file, wired), *threshold_problems(file, wired, gamma)]:
+    wired = wire(file, chain.graph)
+    rings, gamma = _rings(file, wired, costs, shares(file.traffic))
+    if problems := [
+        *link_problems(file, wired),
+        *threshold_problems(file.scheduler, wired, rings, gamma),
+    ]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
     return pb.Scenario(
@@ -115,11 +118,11 @@ def scenario(
         chains=[
             pb.SimChain(
                 name=name,
-                path=file.path(name),
-                capacity=[_capacity(wired, passed) for passed in wired.stretches[name]],
+                path=of.functions,
+                capacity=[_capacity(wired.passed[name][edge], rings) for edge in of.edges],
                 arrivals=arrivals,
             )
-            for name in file.chains
+            for name, of in chain.graph.chains.items()
         ],
         machine=machine.message(file.scheduler),
         scheduler=scheduler_settings(file.scheduler, gamma),
@@ -133,22 +136,21 @@ def scenario(
 
 
 def _rings(
-    file: ChainFile, costs: Mapping[str, CostOf], shares: Mapping[int, int]
+    file: ChainFile, wired: Wiring, costs: Mapping[str, CostOf], shares: Mapping[int, int]
 ) -> tuple[dict[str, int], float]:
     """Slots of the rings of each chain, and γ."""
     known = {
         name: mean_cost(cost, shares) if isinstance(cost, dict) else cost
         for name, cost in costs.items()
     }
-    rings = choices(file, Known(known), {})
+    rings = choices(file, wired, Known(known), {})
     slots = {name: choice.slots for name, choice in rings.items()}
-    return slots, gamma_for(file, rings, Known(known)).value
+    return slots, gamma_for(file, wired, rings, Known(known)).value
 
 
-def _capacity(wired: wiring.Wiring, passed: Sequence[str]) -> int:
+def _capacity(passed: Sequence[Place], rings: Mapping[str, int]) -> int:
     """Packets between two functions; where the engine carries them across, the smaller link's."""
-    there = [wired.links[name] for name in passed]
-    return min(links.KINDS[link.kind].capacity(link.slots) for link in there)
+    return min(links.KINDS[place.kind].capacity(place.slots(rings)) for place in passed)
 
 
 def _function(

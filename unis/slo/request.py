@@ -79,7 +79,7 @@ def one_by_one(slo: Slo) -> Iterator[Slo]:
 def _profile_of(chain: LoadedChain, name: str, of: Chain) -> str:
     if of.slo and of.slo.reserved and of.slo.reserved.profile:
         return of.slo.reserved.profile
-    path = chain.file.path(name)
+    path = chain.graph.chains[name].functions
     if len(path) == 1:
         return Path(chain.file.function(path[0]).executable).name
     return name

@@ -1,5 +1,6 @@
 """A DPDK program as a secondary process of the engine's group, on rings."""
 
+from unis.links.kind import LinkKind
 from unis.workload.kind import GroupName, Start, engine_prefix
 
 
@@ -7,7 +8,13 @@ class Secondary:
     """Any program that uses the ports it finds; packets stay where they are."""
 
     group: GroupName = "engine"
+    link = "ring"
     hugepages_mb = 0
+    needs_neighbours = False
+
+    def opens(self, kind: LinkKind) -> bool:
+        """What is in the memory of its group; a secondary process makes no devices of its own."""
+        return kind.of_group
 
     def file_prefix(self, run: str, function: str) -> str:  # noqa: ARG002
         """The engine's."""
@@ -21,10 +28,14 @@ class Secondary:
             *("--lcores", start.lcores),
             "--proc-type=secondary",
             f"--file-prefix={start.file_prefix}",
-            "--no-pci",
+            *start.bus(),
             # The default pool is not preemptible: real-time functions would wait for ever.
             "--mbuf-pool-ops-name=lf_stack",
             "--iova-mode=va",  # as unisd: packets never leave for a device of the function's
             "--no-telemetry",
-            *(f"--vdev={device}" for device in start.devices),
+            *start.ports(),
         ]
+
+    def leaves(self, file_prefix: str) -> tuple[()]:  # noqa: ARG002
+        """None: the group lives on with the engine."""
+        return ()

@@ -1,0 +1,121 @@
+"""The chains of a file as graphs: functions, and edges by which packets pass between them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from unis.chain.model import ChainFile, Function
+from unis.chain.values import EGRESS, INGRESS
+
+_TURNED = {INGRESS: EGRESS, EGRESS: INGRESS}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Packets of a chain pass from a function, or `ingress`, to the next, or `egress`."""
+
+    origin: str
+    to: str
+    out_port: int | None = None  # of the origin, as the file states it; None: the plan chooses
+    in_port: int | None = None  # of the function behind it
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both, in the direction of the packets."""
+        return self.origin, self.to
+
+    @property
+    def functions(self) -> list[str]:
+        """Those of its ends that are functions."""
+        return [end for end in self.ends if end not in _TURNED]
+
+    def turned(self) -> "Edge":
+        """The same the other way round."""
+        origin, to = (_TURNED.get(end, end) for end in self.ends)
+        return Edge(to, origin, self.in_port, self.out_port)
+
+
+@dataclass(frozen=True)
+class ChainGraph:
+    """A chain: the edges that its packets pass, each behind those that lead to it."""
+
+    name: str
+    edges: tuple[Edge, ...]
+    reverse_of: str | None = None  # a chain through the same functions, the other way round
+
+    @cached_property
+    def functions(self) -> tuple[str, ...]:
+        """Each once, in the order in which packets pass them."""
+        return tuple(dict.fromkeys(edge.to for edge in self.edges if edge.to != EGRESS))
+
+    @cached_property
+    def ways(self) -> tuple[tuple[Edge, ...], ...]:
+        """Every way that a packet can take, from `ingress` on."""
+        return tuple(self._ways_from(INGRESS))
+
+    def _ways_from(self, origin: str) -> Iterator[tuple[Edge, ...]]:
+        edges = self.out_of(origin)
+        if not edges:
+            yield ()
+        for edge in edges:
+            yield from ((edge, *rest) for rest in self._ways_from(edge.to))
+
+    @property
+    def is_path(self) -> bool:
+        """Whether every packet takes the same way."""
+        ends = Counter(edge.origin for edge in self.edges) + Counter(e.to for e in self.edges)
+        return all(ends[name] == 2 for name in self.functions)
+
+    def into(self, function: str) -> list[Edge]:
+        """The edges that lead to it; several merge there."""
+        return [edge for edge in self.edges if edge.to == function]
+
+    def out_of(self, origin: str) -> list[Edge]:
+        """The edges that begin there."""
+        return [edge for edge in self.edges if edge.origin == origin]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All chains of a file over the functions that they share."""
+
+    functions: Mapping[str, Function]  # by name, with the defaults filled in
+    chains: Mapping[str, ChainGraph]
+
+    @classmethod
+    def of(cls, file: ChainFile) -> "Graph":
+        """The graph of a file whose paths are right."""
+        functions = {name: file.function(name) for name in file.functions}
+        chains = {
+            name: ChainGraph(name, _along(part.path))
+            for name, part in file.chains.items()
+            if part.path is not None
+        }
+        for name, part in file.chains.items():
+            if part.reverse_of is not None:
+                turned = [edge.turned() for edge in reversed(chains[part.reverse_of].edges)]
+                chains[name] = ChainGraph(name, tuple(turned), part.reverse_of)
+        return cls(functions, {name: chains[name] for name in file.chains})
+
+    def edges(self) -> Iterator[tuple[ChainGraph, Edge]]:
+        """Of every chain."""
+        for chain in self.chains.values():
+            yield from ((chain, edge) for edge in chain.edges)
+
+    def chains_of(self, function: str) -> list[ChainGraph]:
+        """Those that pass it, in the order of the file."""
+        return [chain for chain in self.chains.values() if function in chain.functions]
+
+    def back_of(self, chain: str) -> ChainGraph | None:
+        """The chain that goes the same way the other way round, if there is one."""
+        return next((one for one in self.chains.values() if one.reverse_of == chain), None)
+
+    @cached_property
+    def cpus(self) -> frozenset[int]:
+        """Those that functions run on."""
+        return frozenset(function.cpu or 0 for function in self.functions.values())
+
+
+def _along(path: list[str]) -> tuple[Edge, ...]:
+    return tuple(Edge(*ends) for ends in zip([INGRESS, *path], [*path, EGRESS], strict=True))

@@ -1,0 +1,124 @@
+"""Names of links, and what else tells one from another; so that what stays in a run keeps them."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from unis import links
+from unis.links.kind import LinkPlan, PortEnds, Wanted
+from unis.plan.wiring import Place, PortPlace, Wiring
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of a run, each at its place."""
+
+    at: Mapping[Place, LinkPlan]
+    client: Mapping[Place, str | None]  # the function at the end that is there later
+
+    def plans(self) -> tuple[LinkPlan, ...]:
+        """All of them."""
+        return tuple(self.at.values())
+
+    def names(self, places: Iterable[Place]) -> list[str]:
+        """What those are called."""
+        return [self.at[place].name for place in places]
+
+    def port(self, function: str, name: str, number: int, port: PortPlace) -> PortEnds:
+        """A port of a function; `number` is that of its device."""
+        return PortEnds(
+            name=name,
+            number=number,
+            rx=self.at[port.rx] if port.rx else None,
+            tx=self.at[port.tx] if port.tx else None,
+            client=links.KINDS[port.kind].duplex
+            and port.rx is not None
+            and self.client[port.rx] == function,
+        )
+
+
+def name_links(
+    run: str,
+    wiring: Wiring,
+    rings: Mapping[str, int],
+    directory: Path,
+    folders: Mapping[str, Path],
+    there: Iterable[LinkPlan] = (),
+) -> Links:
+    """The links of a run; `rings` says how many slots those of each chain have. Files of links are
+    in the `folders` of their functions (see `unis.plan.users`), of functions that have none in
+    `directory`.
+
+    Of the links that are `there` already, those that stay what they are keep their names.
+    """
+    names = _Names(wiring, there)
+    found: dict[Place, LinkPlan] = {}
+    made: dict[str, Iterator[int]] = {}
+    for place in wiring.places:
+        ends = [end for end in (place.to, place.origin) if end]
+        wanted = Wanted(
+            run=run,
+            name="",
+            slots=place.slots(rings),
+            engine=not place.direct,
+            folder=next((folders[end] for end in ends if end in folders), directory),
+            queues=next((wiring.graph.functions[end].queues for end in ends), 1),
+        )
+        at = next(made.setdefault(place.chain, itertools.count()))
+        found[place] = names.link(place, wanted, at)
+    order = list(wiring.graph.functions)
+    return Links(found, {place: _client(place, order) for place in wiring.places})
+
+
+def _client(place: Place, order: list[str]) -> str | None:
+    """The function at the end that is there later: of two the one that is started later."""
+    return max((end for end in (place.origin, place.to) if end), key=order.index, default=None)
+
+
+class _Names:
+    """Names of links and their numbers, so that a link which stays what it is keeps them."""
+
+    def __init__(self, wiring: Wiring, there: Iterable[LinkPlan]) -> None:
+        self._there = {link.name: link for link in there}
+        self._by_place = {(link.edge, link.part): link for link in self._there.values()}
+        self._edges = {(chain.name, *edge.ends) for chain, edge in wiring.graph.edges()}
+        self._used: set[str] = set()
+        self._numbers: dict[str, set[int]] = {kind: set() for kind in links.KINDS}
+        for link in self._there.values():
+            if link.details:
+                self._numbers[link.kind].add(link.details.id)
+
+    def link(self, place: Place, wanted: Wanted, at: int) -> LinkPlan:
+        """The link at a place, where it is the chain's `at`th."""
+        kind = place.kind
+        stays = self._by_place.get((place.key, place.part))
+        if stays is None or not _alike(stays, kind, wanted):
+            numbers = itertools.chain([at], itertools.count())
+            names = (f"{place.chain}.{number}" for number in numbers)
+            name = next(name for name in names if self._free(name, kind, wanted))
+            stays = self._there.get(name)
+        else:
+            name = stays.name
+        self._used.add(name)
+        if stays:
+            return replace(stays, edge=place.key, part=place.part)
+        numbered = (at for at in itertools.count() if at not in self._numbers[kind])
+        number = next(numbered)
+        details = links.KINDS[kind].details(replace(wanted, name=name), number)
+        if details:
+            self._numbers[kind].add(number)
+        return LinkPlan(name, kind, wanted.slots, details, place.key, place.part)
+
+    def _free(self, name: str, kind: str, wanted: Wanted) -> bool:
+        if name in self._used:
+            return False
+        there = self._there.get(name)
+        # One whose place is gone may have another.
+        return there is None or (there.edge not in self._edges and _alike(there, kind, wanted))
+
+
+def _alike(there: LinkPlan, kind: str, wanted: Wanted) -> bool:
+    return (there.kind, there.slots) == (kind, wanted.slots) and links.KINDS[kind].stays(
+        there, wanted
+    )

@@ -1,0 +1,38 @@
+"""What links need made on the machine before programs open them, as kernel devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unis import links
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from unis.plan.model import Plan
+    from unis.runtime.launch import Launch
+
+Made = tuple[str, str]  # kind of link, and what it calls what was made
+
+
+def made_by(plan: Plan) -> list[Made]:
+    """What there must be while the run is what the plan says."""
+    named = [(link.kind, links.KINDS[link.kind].made(link)) for link in plan.links]
+    return [(kind, name) for kind, name in named if name]
+
+
+def make_links(run: Launch, plan: Plan) -> None:
+    """Makes what is not there yet, each noted before. UnisError if it cannot be."""
+    for link in plan.links:
+        kind = links.KINDS[link.kind]
+        made = (link.kind, kind.made(link))
+        if made[1] and made not in run.state.made:
+            run.record(made=[*run.state.made, made])
+            kind.make(link)
+
+
+def remove_links(made: Collection[Made]) -> list[str]:
+    """Removes it, the last first; sentences of what could not be."""
+    return [
+        problem for kind, name in reversed([*made]) for problem in links.KINDS[kind].remove(name)
+    ]
