@@ -12,6 +12,7 @@ import pytest
 from tests.python.commands import busy_file, json_of, run, stale_run
 from unis import built
 from unis.cli import run_commands
+from unis.plan.model import Plan
 from unis.runtime import doctor, steps, supervisor
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -158,7 +159,7 @@ def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[supervisor.Request] = []
 
-    def start(request: supervisor.Request, _: object) -> int:
+    def start(_: Plan, request: supervisor.Request, __: object) -> int:
         asked.append(request)
         return 0
 

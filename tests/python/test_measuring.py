@@ -12,20 +12,18 @@ from unis.bench.synthetic import macswap_chain
 from unis.chain.model import PcapSource, SyntheticSource
 from unis.chain.sizes import mean_cost
 from unis.engine.histogram import Latency
-from unis.plan.model import FunctionPlan
+from unis.plan.subject import Subject
 from unis.runtime.costs import Cost, CostCache, cost_key, shares_of
 from unis.v1 import common_pb2 as common
 
 
-def function(directory: Path, **parts: object) -> FunctionPlan:
-    plan = FunctionPlan(
-        name="a", program=directory / "p", argv=("--lcores", "1@1", "--", "--rules", "rules"),
-        argv_beside=(), words=("--rules", "rules"), stdin=None, terminal=False, cpu=1,
-        lcores="1@1", group="engine",
-        file_prefix="unis-a", env={}, user=None, capabilities=(), folder=None, cwd=directory,
-        cost_ns=None, yield_every=0, restart="never", ports=(),
+def function(directory: Path, **parts: object) -> Subject:
+    subject = Subject(
+        name="a", program=directory / "p", words=("--rules", "rules"), drivers=("net_unis",),
+        env={}, user=None, capabilities=(), yield_every=0, lcores=1, stdin=None, terminal=False,
+        cwd=directory,
     )  # fmt: skip
-    return dataclasses.replace(plan, **parts)  # type: ignore[arg-type]
+    return dataclasses.replace(subject, **parts)  # type: ignore[arg-type]
 
 
 def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -> None:
@@ -40,7 +38,7 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(base, {64: 7, 1500: 1}),
         cost_key(function(tmp_path, words=("--rules", "x")), {64: 1}),
         cost_key(function(tmp_path, words=("--rules=rules",)), {64: 1}),
-        cost_key(function(tmp_path, lcores="1@1,2@1"), {64: 1}),
+        cost_key(function(tmp_path, lcores=2), {64: 1}),
         cost_key(function(tmp_path, stdin="start\n"), {64: 1}),
         cost_key(function(tmp_path, terminal=True), {64: 1}),
         cost_key(function(tmp_path, yield_every=8), {64: 1}),
@@ -53,7 +51,7 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
     program.write_text("two")
     keys.append(cost_key(base, {64: 1}))
     assert len(set(keys)) == len(keys)
-    elsewhere = function(tmp_path, cpu=2, name="b", argv=("--lcores", "2@2", *base.argv[2:]))
+    elsewhere = function(tmp_path, name="b")
     assert cost_key(elsewhere, {64: 1}) == keys[-1]
 
 

@@ -1,6 +1,7 @@
 """What holds of the plan for every file and machine."""
 
 import json
+import pickle
 from collections import Counter
 
 from hypothesis import assume, given, settings
@@ -116,3 +117,11 @@ def test_the_same_file_makes_the_same_plan_within_the_contract(data: Data) -> No
     assert [chain.name for chain in request.chains] == list(data["chains"])
     assert plan.as_dict()["name"] == data["name"]
     assert json.loads(json.dumps(plan.as_dict())) == plan.as_dict()
+
+
+@CHECKS
+@given(chain_files())
+def test_a_plan_can_be_handed_to_another_process(data: Data) -> None:
+    plan = plan_or_none(data)
+    assume(plan)
+    assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301

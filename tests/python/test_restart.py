@@ -8,6 +8,7 @@ import pytest
 from tests.python.commands import busy_file, run, stale_run
 from unis import built
 from unis.cli import run_commands
+from unis.plan.model import Plan
 from unis.runtime import claim, hugepages, supervisor
 
 
@@ -20,7 +21,7 @@ def test_the_background_may_have_every_cpu_that_we_had(
     stale_run(tmp_path)
     asked: list[supervisor.Request] = []
 
-    def start(request: supervisor.Request, _: object) -> int:
+    def start(_: Plan, request: supervisor.Request, __: object) -> int:
         asked.append(request)
         return 0
 

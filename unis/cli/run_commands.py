@@ -109,8 +109,8 @@ def up(
             timeout = _WAIT_SECONDS
         if detach or wait:
             cpus = sorted(machine.cpus)
-            request = Request(str(file.resolve()), cpus, name, policy, controller, wait, timeout)
-            raise typer.Exit(start_detached(request, say))
+            request = Request(cpus, policy, controller, wait, timeout)
+            raise typer.Exit(start_detached(plan, request, say))
         with interrupts() as switch:
             options = Options(policy=policy, controller=controller)
             Upkeep(options, say, switch, _show_live, timeout=timeout).of(plan)
@@ -233,13 +233,12 @@ def restart(name: NameArgument = None) -> None:
         raise fail(f"the functions of `{state.name}` are attached: who started them restarts them")
     with errors_told():
         # No chain is ended for one that cannot run in its place.
-        require_room(plan_file(Path(state.chain_file), state.name, machine), state)
+        plan = plan_file(Path(state.chain_file), state.name, machine)
+        require_room(plan, state)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        request = Request(
-            state.chain_file, sorted(machine.cpus), state.name, state.policy, state.controller
-        )
-        raise typer.Exit(start_detached(request, say))
+        request = Request(sorted(machine.cpus), state.policy, state.controller)
+        raise typer.Exit(start_detached(plan, request, say))
 
 
 def policy(

@@ -93,6 +93,7 @@ class LinkKind(Protocol):
     """
 
     name: str  # as the contract has it, and the chain file
+    driver: str  # DPDK's, or ours, of ports on it
     of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int

@@ -40,6 +40,7 @@ class Memif(NothingMade):
     """
 
     name = "memif"
+    driver = "net_memif"
     of_group = False
     duplex = True
     most_slots = 1 << _LOG2_MOST
@@ -83,9 +84,8 @@ class Memif(NothingMade):
             "rsize": link.slots.bit_length() - 1,
             "bsize": memif.buffer_bytes,
         }
-        return EalDevice(
-            f"net_memif{port.number}," + ",".join(f"{k}={v}" for k, v in parts.items())
-        )
+        words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
+        return EalDevice(",".join(words))
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """Two bursts of those who carry them in and out, for packets are copied."""

@@ -12,6 +12,7 @@ class Ring(NothingMade):
     """Ports on it are net_unis, our driver, which a secondary process loads by EAL's -d."""
 
     name = "ring"
+    driver = "net_unis"
     of_group = True
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
@@ -31,7 +32,7 @@ class Ring(NothingMade):
 
     def device(self, port: PortEnds) -> EalDevice:
         """`net_unis0,rx=RING,tx=RING,shm=MEMZONE`; a direction that is not used is left out."""
-        parts = [f"net_unis{port.number}"]
+        parts = [f"{self.driver}{port.number}"]
         parts += [f"rx={port.rx.name}"] if port.rx else []
         parts += [f"tx={port.tx.name}"] if port.tx else []
         return EalDevice(",".join([*parts, f"shm={port.name}"]))

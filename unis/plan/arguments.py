@@ -43,6 +43,13 @@ def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) ->
     return [part for word in words for part in filled(word)]
 
 
+def loads_plugin(function: Function) -> bool:
+    """Whether our plug-in is among EAL's arguments in its command line."""
+    words = (function.command or [])[1:]
+    placed = not _has_places(words) or _EAL in words or any(_PLUGIN in word for word in words)
+    return function.plugin and placed
+
+
 def place_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
     """Commands that name what they do not have, or leave out what their offloads need."""
     return [

@@ -1,6 +1,6 @@
 """Which CPUs traffic and scheduler have, and whether functions may have theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
@@ -8,6 +8,16 @@ from unis.isolate.cpu_lists import format_cpu_list
 from unis.plan.machine import Machine, OtherRun
 
 _PLATFORM_PARTS = 3  # of the engine, that poll: source, sink, scheduler
+
+
+def clashing(
+    cpus: Collection[int], platform_cpus: Collection[int], other: OtherRun
+) -> frozenset[int]:
+    """Of the CPUs of functions and platform those that the other run keeps to itself. Two engines
+    can share a CPU, at half the speed; with a function on it nothing else can.
+    """
+    theirs = other.cpus | other.platform_cpus
+    return frozenset(cpus) & theirs | frozenset(platform_cpus) & other.cpus
 
 
 def function_problems(
@@ -43,7 +53,7 @@ def _function_sentence(
             "the chain with `unis simulate`"
         )
     for other in others:
-        if cpu in other.cpus | other.platform_cpus:
+        if clashing([cpu], [], other):
             return (
                 f"CPU {cpu} is in use by run `{other.name}`: run `unis down {other.name}` first; "
                 f"{advice}"
@@ -92,7 +102,7 @@ def _stated(
                 Problem(where, f"CPU {cpu} does not exist here ({here}); choose another")
             )
         for other in others:
-            if cpu in other.cpus:
+            if clashing([], [cpu], other):
                 sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
                 problems.append(Problem(where, sentence))
         if any(cpu in other.platform_cpus for other in others):

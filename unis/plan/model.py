@@ -18,6 +18,7 @@ from unis.plan.contract import (
 from unis.plan.dma import DmaChoice
 from unis.plan.gamma import GammaChoice
 from unis.plan.rings import RingChoice
+from unis.plan.subject import Subject
 from unis.v1 import engine_pb2 as pb
 from unis.workload.kind import GroupName
 
@@ -93,6 +94,24 @@ class FunctionPlan:
     def is_command(self) -> bool:
         """A program by its own command line; those of ours have no input."""
         return self.stdin is not None
+
+    @property
+    def subject(self) -> Subject:
+        """What its cost depends on."""
+        return Subject(
+            name=self.name,
+            program=self.program,
+            words=self.words,
+            drivers=tuple(port.device_name.rstrip("0123456789") for port in self.ports),
+            env=self.env,
+            user=self.user,
+            capabilities=self.capabilities,
+            yield_every=self.yield_every,
+            lcores=self.lcores.count(",") + 1,
+            stdin=self.stdin,
+            terminal=self.terminal,
+            cwd=self.cwd,
+        )
 
     def message(self, cost_ns: float) -> pb.FunctionConfig:
         """As the engine wants it; `cost_ns` stands in where the plan has none."""

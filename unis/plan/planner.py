@@ -1,46 +1,34 @@
-"""File and machine become a plan. Whatever is decided about a run is decided from here."""
+"""File and machine become a plan, in stages that are walked once: graph, places, sizes, names."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from unis import links, workload
 from unis.chain.graph import ChainGraph
 from unis.chain.load import LoadedChain
-from unis.chain.model import Function, PcapSource, PortSink, PortSource, Traffic
+from unis.chain.model import Function, PortSource
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.engine.limits import broken
-from unis.links.kind import EalDevice
-from unis.plan import cpus, dma, memory, users
+from unis.links.kind import EalDevice, LinkPlan
+from unis.plan import dma, memory, users
 from unis.plan.alone import alone
-from unis.plan.arguments import arguments, place_problems
+from unis.plan.arguments import arguments
+from unis.plan.devices import nic, port_packets, traffic_ports
 from unis.plan.gamma import GammaChoice
-from unis.plan.link_problems import link_problems, process_problems
 from unis.plan.machine import Machine, OtherRun
-from unis.plan.model import (
-    ChainPlan,
-    EnginePlan,
-    FunctionPlan,
-    HopPlan,
-    Places,
-    Plan,
-    PortPlan,
-)
+from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, HopPlan, Places, Plan, PortPlan
 from unis.plan.naming import Links, name_links
 from unis.plan.numbers import Numbers
-from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.outline import Outline, outline
 from unis.plan.rings import Known, RingChoice, choices, goal_problems
 from unis.plan.rings import gamma as gamma_for
+from unis.plan.subject import Subject
 from unis.plan.thresholds import threshold_problems
-from unis.plan.wiring import Wiring, wire
-from unis.workload.kind import OFFLOADS, Start, engine_prefix
+from unis.workload.kind import Start, engine_prefix
 
 _T = TypeVar("_T")
-# How programs are switched, by default, that do not load UNiS' plug-in.
-_WITHOUT_PLUGIN = "priority"
-_PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
 def make_plan(
@@ -59,47 +47,67 @@ def make_plan(
     ChainFileError with everything that is wrong with the file here. The same arguments make the
     same plan.
     """
+    return finish(outline(chain, machine, others, there), places, known)
+
+
+def finish(outlined: Outline, places: Callable[[str], Places], known: Known | None = None) -> Plan:
+    """The plan, where what is `known` of the machine has been looked up."""
+    chain, wiring, there = outlined.chain, outlined.wiring, outlined.there
     here = places(chain.file.name)
-    folders = users.folders(chain.file, here.folders)
-    wired = wire(chain.file, chain.graph)
-    rings = choices(chain.file, wired, known or Known(), _ring_lengths(there))
-    slots = {name: choice.slots for name, choice in rings.items()}
-    gamma = gamma_for(chain.file, wired, rings, known or Known())
-    named = name_links(
-        chain.file.name, wired, slots, here.directory, folders, there.links if there else ()
-    )
-    platform, notes, problems = cpus.platform(
-        chain.file, machine, others, there.platform_cpus if there else ()
-    )
-    problems += cpus.function_problems(chain.file, machine, others, platform)
-    problems += link_problems(chain.file, wired)
-    problems += process_problems(chain.file, wired)
-    problems += users.user_problems(chain.file, wired)
-    problems += place_problems(chain.file, wired)
-    problems += threshold_problems(chain.file.scheduler, wired, slots, gamma.value)
-    problems += _file_problems(chain)
+    sizes = _sizes(outlined, known or Known())
+    notes, problems = [*outlined.notes], [*outlined.problems]
+    problems += threshold_problems(chain.file.scheduler, wiring, sizes.slots, sizes.gamma.value)
     if known:
-        hints, unmet = goal_problems(chain.file, wired, rings, known, _ring_lengths(there))
+        hints, unmet = goal_problems(chain.file, wiring, sizes.rings, known, _ring_lengths(there))
         notes, problems = [*notes, *hints], [*problems, *unmet]
     if problems:
         raise chain.error(problems)
-    # In the order of the file; alone, a function has no memif to another.
-    direct = {name for place in wired.direct() for name in place.functions}
-    measured = {
-        name: make_plan(alone(chain, name), machine, others, places)
-        for name in chain.file.functions
-        if name in direct
-    }
-    numbers = Numbers(len(platform), chain.file, there)
-    plan = _Planner(chain, wired, named, rings, gamma, here, platform, numbers).plan(
-        notes, measured
+    named = name_links(
+        chain.file.name,
+        wiring,
+        sizes.slots,
+        here.directory,
+        users.folders(chain.file, here.folders),
+        there.links if there else (),
     )
-    if known:
-        plan = _with_dma(plan, known, there)
+    chosen = _dma(outlined, named.plans(), known) if known else None
+    notes += [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
+    plan = replace(
+        _Planner(outlined, sizes, named, here).plan(notes, chosen),
+        alone=_measured_alone(outlined, places),
+    )
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
     return plan
+
+
+def _measured_alone(outlined: Outline, places: Callable[[str], Places]) -> dict[str, Plan]:
+    """In the order of the file; alone, a function has no memif to another."""
+    chain = outlined.chain
+    direct = {name for place in outlined.wiring.direct() for name in place.functions}
+    return {
+        name: make_plan(alone(chain, name), outlined.machine, outlined.others, places)
+        for name in chain.file.functions
+        if name in direct
+    }
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    rings: Mapping[str, RingChoice]  # by chain
+    gamma: GammaChoice
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """Of each ring of a chain, by chain."""
+        return {name: choice.slots for name, choice in self.rings.items()}
+
+
+def _sizes(outlined: Outline, known: Known) -> _Sizes:
+    file, wiring = outlined.chain.file, outlined.wiring
+    rings = choices(file, wiring, known, _ring_lengths(outlined.there))
+    return _Sizes(rings, gamma_for(file, wiring, rings, known))
 
 
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
@@ -107,118 +115,59 @@ def _ring_lengths(there: Plan | None) -> dict[str, int]:
     return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
 
 
-def _file_problems(chain: LoadedChain) -> list[Problem]:
-    found: dict[str, Problem] = {}
-    for name, function in chain.file.functions.items():
-        if sentence := program_problem(function.executable, chain.directory):
-            found.setdefault(
-                sentence,
-                Problem(
-                    ("functions", name, "program" if function.program else "command"), sentence
-                ),
-            )
-    source = chain.file.traffic.source
-    if isinstance(source, PcapSource) and (
-        sentence := capture_problem(chain.directory / source.file)
-    ):
-        found[sentence] = Problem(("traffic", "source", "file"), sentence)
-    return list(found.values())
-
-
-def _ports(traffic: Traffic) -> list[PortSource | PortSink]:
-    return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
-
-
-def _with_dma(plan: Plan, known: Known, there: Plan | None) -> Plan:
-    slots = sum(link.slots for link in plan.links if link.kind == "ring")
+def _dma(outlined: Outline, wires: Sequence[LinkPlan], known: Known) -> dma.DmaChoice | None:
+    slots = sum(link.slots for link in wires if links.KINDS[link.kind].of_group)
     stated = {
         "rx" if isinstance(end, PortSource) else "tx": end.descriptors
-        for end in _ports(plan.traffic)
-        if _nic(end)
+        for end in traffic_ports(outlined.chain.file.traffic)
+        if nic(end)
     }
-    kept = there.dma if there else None
-    chosen = dma.choice(plan.engine.pci, stated, slots, known.io, kept)
-    notes = [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
-    return replace(plan, dma=chosen, notes=(*plan.notes, *notes))
-
-
-def _port_packets(traffic: Traffic) -> int:
-    """What queues of source and sink hold at most, with the short ones of ways not used."""
-    lengths = [end.descriptors or dma.QUEUE_DESCRIPTORS for end in _ports(traffic)]
-    return sum(length + dma.LEAST_DESCRIPTORS for length in lengths)
-
-
-def _nic(end: PortSource | PortSink) -> str:
-    """Its PCI address; empty for devices of other kinds, which have no DMA of their own."""
-    address = end.device.partition(",")[0]
-    return address if _PCI_ADDRESS.fullmatch(address) else ""
-
-
-def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
-    """The NICs among source and sink, which DPDK must be let probe."""
-    return tuple(dict.fromkeys(filter(None, map(_nic, _ports(traffic)))))
+    kept = outlined.there.dma if outlined.there else None
+    return dma.choice(outlined.pci, stated, slots, known.io, kept)
 
 
 class _Planner:
     """Puts the parts together; the file is known to be right."""
 
-    def __init__(
-        self,
-        chain: LoadedChain,
-        wired: Wiring,
-        named: Links,
-        rings: Mapping[str, RingChoice],
-        gamma: GammaChoice,
-        places: Places,
-        platform: Sequence[int],
-        numbers: Numbers,
-    ) -> None:
-        self._chain = chain
-        self._file = chain.file
-        self._wired = wired
+    def __init__(self, outlined: Outline, sizes: _Sizes, named: Links, places: Places) -> None:
+        self._outlined = outlined
+        self._chain = outlined.chain
+        self._file = outlined.chain.file
+        self._wired = outlined.wiring
+        self._platform = outlined.platform
+        self._sizes = sizes
         self._named = named
-        self._rings = rings
-        self._gamma = gamma
         self._places = places
-        self._platform = tuple(platform)
-        self._prefix = engine_prefix(chain.file.name)
-        self._numbers = numbers
+        self._prefix = engine_prefix(self._file.name)
+        self._numbers = Numbers(len(self._platform), self._file, outlined.there)
 
-    def plan(self, notes: Sequence[str], measured: Mapping[str, Plan]) -> Plan:
-        functions = tuple(map(self._function, self._file.functions))
-        packets = _port_packets(self._file.traffic)
+    def plan(self, notes: Sequence[str], chosen: dma.DmaChoice | None) -> Plan:
+        functions = tuple(map(self._function, self._outlined.subjects))
+        packets = port_packets(self._file.traffic)
         memory_mb = memory.engine_mb(self._named.plans(), functions, packets)
         return Plan(
             name=self._file.name,
             chain_file=self._chain.path.resolve(),
             directory=self._chain.directory,
             platform_cpus=self._platform,
-            cpus=tuple(sorted(self._file.cpus)),
+            cpus=tuple(sorted(self._chain.graph.cpus)),
             engine=self._engine(memory_mb),
             links=self._named.plans(),
             functions=functions,
             chains=tuple(map(self._chain_plan, self._chain.graph.chains.values())),
             traffic=self._file.traffic,
             scheduler=self._file.scheduler,
-            gamma=self._gamma,
+            gamma=self._sizes.gamma,
             policy=self._file.scheduler.policy,
-            controller=self._controller(functions),
+            controller=self._outlined.controller,
             hugepages_mb=memory_mb + memory.own_mb(functions),
             restart=self._file.platform.restart,
+            dma=chosen,
             notes=tuple(notes),
-            alone=measured,
         )
 
-    def _controller(self, functions: Sequence[FunctionPlan]) -> str:
-        """The file's; by default another where nobody could hand the CPU over."""
-        scheduler, plugin = self._file.scheduler, str(self._places.port_plugin)
-        loaded = any(plugin in word for function in functions for word in function.argv)
-        if loaded or "controller" in scheduler.model_fields_set:
-            return scheduler.controller
-        return _WITHOUT_PLUGIN
-
     def _engine(self, memory_mb: int) -> EnginePlan:
-        pci = pci_addresses(self._file.traffic)
+        pci = self._outlined.pci
         hugepages = self._places.hugepages
         return EnginePlan(
             argv=(
@@ -227,15 +176,16 @@ class _Planner:
                 *("--cpus", ",".join(map(str, self._platform))),
                 *("--memory", str(memory_mb)),
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
-                *(("--ports",) if _ports(self._file.traffic) else ()),
+                *(("--ports",) if traffic_ports(self._file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
             ),
             file_prefix=self._prefix,
             pci=pci,
         )
 
-    def _function(self, name: str) -> FunctionPlan:
-        function = self._file.function(name)
+    def _function(self, subject: Subject) -> FunctionPlan:
+        name = subject.name
+        function = self._chain.graph.functions[name]
         cpu = _stated(function.cpu)
         group = self._wired.groups[name]
         devices, ports = self._ports(name)
@@ -249,26 +199,25 @@ class _Planner:
             devices=devices,
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
-        program = find_program(function.executable, self._chain.directory)
         return FunctionPlan(
             name=name,
-            program=_stated(program),
+            program=subject.program,
             argv=tuple(arguments(function, kind.eal(start), start, cpu)),
             argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
-            words=tuple(function.args if function.command is None else function.command[1:]),
-            stdin=None if function.command is None else function.stdin or "",
-            terminal=function.terminal,
+            words=subject.words,
+            stdin=subject.stdin,
+            terminal=subject.terminal,
             cpu=cpu,
             lcores=start.lcores,
             group=group,
             file_prefix=start.file_prefix,
-            env={**function.env, **_offloads(function)},
-            user=users.other(function),
-            capabilities=users.capabilities(function, self._capabilities(name)),
+            env=subject.env,
+            user=subject.user,
+            capabilities=subject.capabilities,
             folder=users.folders(self._file, self._places.folders).get(name),
-            cwd=self._chain.directory,
+            cwd=subject.cwd,
             cost_ns=self._cost(function),
-            yield_every=function.yield_every or 0,
+            yield_every=subject.yield_every,
             restart=_stated(function.restart),
             ports=tuple(ports),
         )
@@ -282,10 +231,6 @@ class _Planner:
     def _lcores(self, first: int, count: int, cpu: int) -> str:
         cpus = [cpu] if count == 1 else [self._platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
-
-    def _capabilities(self, name: str) -> list[str]:
-        ports = self._wired.ports[name]
-        return [needed for port in ports for needed in links.KINDS[port.kind].capabilities]
 
     def _ports(self, name: str) -> tuple[list[EalDevice], list[PortPlan]]:
         devices: list[EalDevice] = []
@@ -314,13 +259,8 @@ class _Planner:
             hops=tuple(HopPlan(name, *ways[name][chain.name]) for name in chain.functions),
             egress=egress,
             goal_ns=part.slo.p95_ns if part.slo else None,
-            ring=self._rings[chain.name],
+            ring=self._sizes.rings[chain.name],
         )
-
-
-def _offloads(function: Function) -> dict[str, str]:
-    """What its environment says of them."""
-    return {OFFLOADS: ",".join(function.offloads)} if function.offloads else {}
 
 
 def _stated(value: _T | None) -> _T:

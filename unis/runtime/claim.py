@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 
 from unis import built
+from unis.plan.cpus import clashing
 from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
@@ -14,6 +15,7 @@ from unis.runtime.files import written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import machine_lock
 from unis.runtime.options import Options
+from unis.runtime.planning import on_machine
 from unis.runtime.ports import parts
 from unis.runtime.process import ProcessId
 from unis.runtime.state import Phase, RunState
@@ -137,9 +139,7 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
                 "this one another --name",
                 bad_input=False,
             )
-        # Two engines can share a CPU, at half the speed; with a function on it nothing else can.
-        theirs = {*other.cpus, *other.platform_cpus}
-        if shared := {*plan.cpus} & theirs | {*plan.platform_cpus} & {*other.cpus}:
+        if shared := clashing(plan.cpus, plan.platform_cpus, on_machine(other)):
             raise LaunchError(
                 f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: run "
                 f"`unis down {other.name}` first, or choose other CPUs",

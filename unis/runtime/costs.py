@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from unis.chain.model import Traffic
-    from unis.plan.model import FunctionPlan, Plan
+    from unis.plan.model import Plan
+    from unis.plan.subject import Subject
     from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
@@ -89,16 +90,21 @@ def cpu_model() -> str:
     return "unknown CPU"
 
 
-def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
+def cost_key(function: Subject, shares: Mapping[int, int]) -> str:
     """Changes with anything that may change the cost: program, arguments, their files, CPU."""
     digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
     own = function.words  # EAL's carry names of the run, but for the kind of the ports
-    kinds = [port.device.partition(",")[0].rstrip("0123456789") for port in function.ports]
     around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
     around += function.capabilities
-    lcores = str(function.lcores.count(",") + 1)
-    parts = [*own, *kinds, *around, str(function.yield_every), str(dict(shares)), cpu_model()]
-    parts += [lcores, function.stdin or "", str(function.terminal)]
+    parts = [
+        *own,
+        *function.drivers,
+        *around,
+        str(function.yield_every),
+        str(dict(shares)),
+        cpu_model(),
+    ]
+    parts += [str(function.lcores), function.stdin or "", str(function.terminal)]
     for part in parts:
         digest.update(f"\0{part}".encode())
     for argument in [*own, *_followed(function)]:
@@ -106,7 +112,7 @@ def cost_key(function: FunctionPlan, shares: Mapping[int, int]) -> str:
     return digest.hexdigest()
 
 
-def _followed(function: FunctionPlan) -> list[str]:
+def _followed(function: Subject) -> list[str]:
     """What runs where the program only starts another: the files that a script names, and what a
     word is on PATH, as in `env NAME=1 program`. Not what a script puts together.
     """
@@ -191,10 +197,15 @@ def _switch_key(controller: str) -> str:
 
 def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
+    subjects = [function.subject for function in plan.functions]
+    return costs_of(subjects, shares_of(plan.traffic, sizes))
+
+
+def costs_of(functions: Iterable[Subject], wanted: Mapping[int, int]) -> dict[str, Cost]:
+    """Those of functions that were measured here before, over these packet sizes."""
     cache = CostCache()
-    wanted = shares_of(plan.traffic, sizes)
     found: dict[str, Cost] = {}
-    for function in plan.functions:
+    for function in functions:
         with contextlib.suppress(OSError):  # of a program that we may execute and not read
             if cost := cache.get(cost_key(function, wanted)):
                 found[function.name] = cost

@@ -11,14 +11,16 @@ from unis.isolate.look import look as look_at_caches
 from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
-from unis.plan.planner import make_plan
+from unis.plan.outline import Outline, outline
+from unis.plan.planner import finish, make_plan
 from unis.plan.rings import Known, last_level_cache
 from unis.runtime import hugepages
-from unis.runtime.costs import known_costs, known_switch_ns
+from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.folders import folders_directory
 from unis.runtime.ports import port_driver, port_plugin
+from unis.runtime.state import RunState
 
 _ANY_CPU = frozenset(range(1024))
 
@@ -40,12 +42,10 @@ def plan_chain(
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
     machine = machine or look()
     beside, notes = _beside(chain.file.name)
-    known = None
+    outlined = outline(chain, machine, beside, there)
+    known = _known(outlined, beside)
     try:
-        plan = make_plan(chain, machine, beside, places, there)
-        # What a cost is kept under is in the plan, whatever its rings.
-        known = _known(plan, beside)
-        plan = make_plan(chain, machine, beside, places, there, known)
+        plan = finish(outlined, places, known)
         return replace(plan, notes=(*plan.notes, *notes))
     except ChainFileError as error:
         error.bad_input = not (beside and _fits(chain, machine, known))
@@ -60,10 +60,12 @@ def plan_anywhere(chain: LoadedChain) -> Plan:
     return make_plan(chain, Machine(_ANY_CPU), [], places)
 
 
-def _known(plan: Plan, beside: Sequence[OtherRun]) -> Known:
-    costs = {name: cost.ns for name, cost in known_costs(plan).items()}
-    io = io_cache(look_at_caches(), plan.platform_cpus[0], beside) if plan.engine.pci else None
-    return Known(costs, known_switch_ns(plan.controller), last_level_cache(), io)
+def _known(outlined: Outline, beside: Sequence[OtherRun]) -> Known:
+    wanted = shares_of(outlined.chain.file.traffic)
+    costs = {name: cost.ns for name, cost in costs_of(outlined.subjects, wanted).items()}
+    nics = outlined.pci and outlined.platform
+    io = io_cache(look_at_caches(), outlined.platform[0], beside) if nics else None
+    return Known(costs, known_switch_ns(outlined.controller), last_level_cache(), io)
 
 
 def io_cache(found: Found, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
@@ -109,13 +111,12 @@ def _fits(chain: LoadedChain, machine: Machine, known: Known | None) -> bool:
 
 def others() -> list[OtherRun]:
     """The runs that are there already, around whose CPUs one plans."""
-    return [
-        OtherRun(
-            state.name, frozenset(state.cpus), frozenset(state.platform_cpus), state.nic_buffers
-        )
-        for _, state in all_runs()
-        if state.live()
-    ]
+    return [on_machine(state) for _, state in all_runs() if state.live()]
+
+
+def on_machine(run: RunState) -> OtherRun:
+    """What plans of other runs look at."""
+    return OtherRun(run.name, frozenset(run.cpus), frozenset(run.platform_cpus), run.nic_buffers)
 
 
 def free_cpu() -> int:

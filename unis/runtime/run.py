@@ -244,7 +244,7 @@ class Run:
         shares = self._shares()
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
-            CostCache().put(cost_key(self.plan.function(name), shares), self.costs[name])
+            CostCache().put(cost_key(self.plan.function(name).subject, shares), self.costs[name])
 
     def remember_switch(self) -> None:
         """What the engine measured at the start, by raising a priority whichever the controller."""

@@ -24,7 +24,7 @@ def measure_alone(
     """
     shares = shares_of(plan.traffic, options.sizes)
     measured: dict[str, Cost] = {}
-    keys = {name: cost_key(plan.function(name), shares) for name in functions}
+    keys = {name: cost_key(plan.function(name).subject, shares) for name in functions}
     for name, key in keys.items():
         if key in measured:
             continue

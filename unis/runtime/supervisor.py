@@ -3,50 +3,54 @@
 import contextlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from unis.errors import EXIT_FAILED, UnisError
+from unis.plan.model import Plan
 from unis.runtime.errors import InterruptedRunError
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
-from unis.runtime.planning import plan_file
 from unis.runtime.process import keep_to
 from unis.runtime.upkeep import Upkeep
 
 
 @dataclass(frozen=True)
 class Request:
-    """What shall run."""
+    """How the run of a plan is brought up."""
 
-    file: str
     cpus: list[int]  # those that we may use; who asks has kept off some already
-    name: str | None = None
     policy: str | None = None
     controller: str | None = None
     wait: bool = False  # till every chain delivers
     timeout: float | None = None  # seconds until it runs, or delivers
 
 
-def start_detached(request: Request, report: Callable[[str], None]) -> int:
+def start_detached(plan: Plan, request: Request, report: Callable[[str], None]) -> int:
     """Starts the launcher in the background and waits till the chain runs; the exit code."""
-    return start_launcher("unis.runtime.supervisor", asdict(request), report)
+    module = "unis.runtime.supervisor"
+    return start_launcher(module, asdict(request), report, pickle.dumps(plan))
 
 
-def start_launcher(module: str, request: dict[str, Any], report: Callable[[str], None]) -> int:
-    """Starts `module` as a launcher in the background, and waits for its word; the exit code."""
+def start_launcher(
+    module: str, request: dict[str, Any], report: Callable[[str], None], more: bytes = b""
+) -> int:
+    """Starts `module` as a launcher in the background, and waits for its word; the exit code.
+
+    It reads `more` from its standard input.
+    """
     read_end, write_end = os.pipe()
     words = json.dumps(request)
     child = subprocess.Popen(
         # -P: else what lies in the current folder would be imported, by root.
         [sys.executable, "-P", "-m", module, words, str(write_end)],
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         pass_fds=[write_end],
@@ -55,6 +59,7 @@ def start_launcher(module: str, request: dict[str, Any], report: Callable[[str],
     os.close(write_end)
     with interrupts() as switch:
         try:
+            _hand_over(child, more)
             with os.fdopen(read_end) as messages:
                 for line in messages:
                     message = json.loads(line)
@@ -68,6 +73,13 @@ def start_launcher(module: str, request: dict[str, Any], report: Callable[[str],
     child.wait()  # it ended without a word
     report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
     return EXIT_FAILED
+
+
+def _hand_over(child: subprocess.Popen[bytes], more: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
+        if child.stdin:
+            child.stdin.write(more)
+            child.stdin.close()
 
 
 def _end(child: subprocess.Popen[bytes], switch: Interrupts) -> None:
@@ -108,10 +120,9 @@ class Parent:
                 self._stream.write(json.dumps(message) + "\n")
 
 
-def _run(request: Request, parent: Parent) -> None:
+def _run(plan: Plan, request: Request, parent: Parent) -> None:
     with interrupts() as switch:
         keep_to(request.cpus)  # not the rest that the parent has kept to
-        plan = plan_file(Path(request.file), request.name)
         options = Options(policy=request.policy, controller=request.controller)
 
         def ready(keeper: Keeper) -> None:
@@ -126,10 +137,11 @@ def _run(request: Request, parent: Parent) -> None:
 
 
 def main() -> int:
-    """`python -P -m unis.runtime.supervisor REQUEST DESCRIPTOR`."""
+    """`python -P -m unis.runtime.supervisor REQUEST DESCRIPTOR`, with the plan as its input."""
     request = Request(**json.loads(sys.argv[1]))
     parent = Parent(int(sys.argv[2]))
-    return under(parent, lambda: _run(request, parent))
+    plan = pickle.load(sys.stdin.buffer)  # noqa: S301 - who started us made it
+    return under(parent, lambda: _run(plan, request, parent))
 
 
 def under(parent: Parent, run: Callable[[], None]) -> int:
