@@ -3,9 +3,9 @@
 FAKE_HANG names a call that is never answered, FAKE_SLOW one that takes a second, FAKE_DIE one on
 which it dies, FAKE_REFUSE functions that it does not take in Apply. A file FAKE_REFUSE_ONCE holds
 the name of a gRPC code: the next Deploy is refused with it, and the file is removed. With
-FAKE_SLOW_SECOND it never attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each call
-is noted in the file FAKE_CALLS, and a Stop that hung till its deadline. A program called `daemon`
-does not poll itself.
+FAKE_SLOW_SECOND it never attaches a function twice, with FAKE_STUBBORN it ignores SIGTERM. Each
+call is noted in the file FAKE_CALLS, and a Stop that hung till its deadline. A program called
+`daemon` does not poll itself.
 """
 
 import os

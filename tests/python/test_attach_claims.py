@@ -48,7 +48,7 @@ def test_ones_own_and_one_of_a_run_that_is_over_are_free() -> None:
 @pytest.mark.parametrize("group", ["../etc", "a b", "-x", ""])
 def test_a_group_of_an_odd_name_is_bad_input(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attendant, "group_of", lambda _: group)
-    request = attendant.AttachRequest("run", 1, "a", 1, [["ring:a", "ring:b"]], group=group)
+    request = attendant.AttachRequest("run", 1, "a", 1, [("ring:a", "ring:b")], group=group)
     with pytest.raises(LaunchError, match="cannot be a DPDK group") as caught:
         request.joined()
     assert caught.value.exit_code == 2

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from tests.python.place import Place, wait_for
+from unis.runtime.control import ask
+from unis.runtime.errors import LaunchError
 
 ALIVE = ["a", "b"]
 
@@ -210,7 +212,7 @@ def test_what_fails_is_gone_back(
         "slow": {"program": program, "cpu": 1},
     }
     chains = {"three": {"match": [{"dst_port": 53}], "path": ["slow"]}, "two": {"path": ["b"]}}
-    code = 2 if refuse else 1  # it is the user's to mend
+    code = 1  # the engine may have room another time
     said = place.unis("apply", write(place, functions=functions, chains=chains), code=code)
     assert wanted in said
     assert "everything is as it was before" in said
@@ -282,6 +284,60 @@ def test_nonsense_on_the_control_socket_harms_nobody(place: Place) -> None:
                 assert b'"error"' in connection.makefile("rb").read()
     assert row(place)["phase"] == "running"
     place.unis("apply", with_third(place))
+
+
+APPLY: dict[str, Any] = {"file": "live.yaml", "variables": {}, "cpus": [0, 1], "dry_run": False}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "wanted"),
+    [
+        ({"file": None}, "file: "),
+        ({"file": "a\0b"}, "cannot be read"),
+        ({"variables": {"A": 1}}, "variables.A: "),
+        ({"cpus": [1e999]}, "cpus.0: "),
+        ({"cpus": "all"}, "cpus: "),
+    ],
+)
+def test_a_malformed_request_is_answered(place: Place, wrong: dict[str, Any], wanted: str) -> None:
+    place.unis("up", write(place), "-d")
+    with pytest.raises(LaunchError, match=wanted):
+        ask(place.folder / "run/runs/live/control.sock", {**APPLY, **wrong}, print)
+    assert row(place)["phase"] == "running"
+    place.unis("apply", with_third(place))
+
+
+def test_nul_in_a_file_is_refused_and_ends_nothing(place: Place) -> None:
+    place.unis("up", write(place), "-d")
+    for wrong in (write(place, a={"args": ["x\0y"]}), write(place, a={"env": {"A\0": "x"}})):
+        assert "NUL" in place.unis("apply", wrong, code=2)
+    assert row(place)["phase"] == "running"
+
+
+FAULTY = """
+from unis.runtime import child
+start = child.start
+def faulty(what, *words, **more):
+    return start(what, *words, **more) if what != "function c" else 1 / 0
+child.start = faulty
+"""
+
+
+def test_an_exception_that_is_no_unis_error_is_gone_back(place: Place, tmp_path: Path) -> None:
+    """The launcher of this test cannot start function c, for a fault of its own."""
+    (tmp_path / "sitecustomize.py").write_text(FAULTY)
+    place.unis("up", write(place), "-d", PYTHONPATH=str(tmp_path))
+    before = row(place)
+    said = place.unis("apply", with_third(place), code=1)
+    assert "internal error: ZeroDivisionError" in said
+    assert "everything is as it was before" in said
+    assert "Traceback" in (place.folder / "run/runs/live/unis.log").read_text()
+    now = row(place)
+    assert now["phase"] == "running"
+    assert now["functions"] == before["functions"]
+    assert now["cpus"] == before["cpus"]
+    kill(place, "b")  # the run is looked after as before
+    wait_for(lambda: row(place)["functions"]["b"] is None)
 
 
 def test_a_benchmark_s_run_takes_no_changes(place: Place) -> None:

@@ -17,6 +17,8 @@ from unis.chain.problem import ChainFileError, LocatedProblem, Location, Problem
 _DEEPEST = 32  # levels; an alias inside its own anchor would have no end
 _MOST_NODES = 20_000  # keys and values; aliases of aliases would fill the memory
 _LARGEST = 1 << 20  # bytes
+# The kernel ends every path, argument and variable of a process at the first NUL.
+_NUL = r"a NUL character (\0), which neither paths nor arguments can have; remove it"
 _NUMBERS = (":int", ":float", ":bool")  # tags
 
 
@@ -119,8 +121,10 @@ def _text(file: Path) -> str:
         if len(data) > _LARGEST:
             raise _fail(file, 1, "is larger than 1 MB, which no chain file is")
         return data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+    except UnicodeDecodeError:
+        raise _fail(file, 1, "cannot be read: it is no UTF-8 text; name a chain file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else error
         raise _fail(file, 1, f"cannot be read: {reason}; name a chain file") from None
 
 
@@ -189,7 +193,11 @@ class _Reader:
             )
 
     def _key(self, node: Node) -> Any:
-        return self._construct(node) if isinstance(node, ScalarNode) else "?"
+        if not isinstance(node, ScalarNode):
+            return "?"
+        if "\0" in node.value:  # a key is a name: no sentence could print it
+            raise _fail(self.document.file, node.start_mark.line + 1, f"has a key with {_NUL}")
+        return self._construct(node)
 
     def _scalar(self, node: Node, location: Location) -> Any:
         if isinstance(node, ScalarNode) and "$" in node.value:
@@ -200,6 +208,9 @@ class _Reader:
                 self._problem(line, location, str(error))
                 return node.value
             node = self._as_written(node, filled)
+        if isinstance(node, ScalarNode) and "\0" in node.value:
+            self._problem(node.start_mark.line + 1, location, f"contains {_NUL}")
+            return node.value.replace("\0", "")
         return self._construct(node)
 
     def _as_written(self, node: ScalarNode, value: str) -> ScalarNode:

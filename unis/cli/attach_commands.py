@@ -103,7 +103,7 @@ def attach(
         pid=pid,
         name=function or _called(pid),
         cpu=cpu,
-        paths=[list(path) for path in zip(ingress, egress, strict=True)],
+        paths=list(zip(ingress, egress, strict=True)),
         cost_ns=cost_ns,
         group=group,
         policy=policy or "unis",

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ConfigDict
+
 from unis.engine import names
 from unis.engine.client import PATIENCE, EngineError
 from unis.errors import UnisError
@@ -31,7 +33,7 @@ from unis.runtime import held
 from unis.runtime.backoff import Backoff
 from unis.runtime.change import change_policy
 from unis.runtime.claim import claim_more
-from unis.runtime.control import ControlSocket, Say
+from unis.runtime.control import ControlSocket, Say, parsed
 from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.groups import group_of, remove_traces
@@ -57,11 +59,13 @@ _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 class AttachRequest:
     """A function that shall be scheduled, as the command line says it."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     run: str
     pid: int
     name: str
     cpu: int
-    paths: list[list[str]]  # ingress, egress: ring:NAME or memif[:POSITION[:ROLE]]
+    paths: list[tuple[str, str]]  # ingress, egress: ring:NAME or memif[:POSITION[:ROLE]]
     cost_ns: float | None = None
     group: str | None = None  # file prefix of the DPDK group of its rings; None: as it is found
     policy: str = "unis"  # where this is the first of the run
@@ -89,6 +93,10 @@ class AttachRequest:
         if kind == "ring":
             return RingEnd(rest)
         position, _, role = rest.partition(":")
+        if kind != "memif" or not (position or "0").isdecimal():
+            raise LaunchError(
+                f"invalid end of a path `{text}`; expected ring:NAME or memif[:POSITION[:ROLE]]"
+            )
         return find_end(self.pid, int(position or 0), role or None)
 
 
@@ -122,6 +130,10 @@ class Attendant:
 
     def attach(self, request: AttachRequest, say: Say) -> None:
         """Takes hold of a function, measures it if need be, and lets the scheduler have it."""
+        if not is_name(request.name):
+            raise LaunchError(
+                f"invalid name of a function {request.name!r}; expected letters, digits, `-`, `_`"
+            )
         function = request.function()
         identity = ProcessId.of(request.pid)
         if identity is None or not identity.alive():
@@ -140,9 +152,9 @@ class Attendant:
         after = before.with_attached([*before.attached, function])
         claim_more(after, self._run.state, self._run.record)
         noted = FunctionProcess(function.name, function.cpu, identity)
-        self._run.record(functions=self._run.state.with_function(noted))
-        keep_off(after.cpus)
         try:
+            self._run.record(functions=self._run.state.with_function(noted))
+            keep_off(after.cpus)
             self._become(after)
             self._hold(function, say)
             self._start()
@@ -197,14 +209,23 @@ class Attendant:
         control = ControlSocket(self._run.directory.control)
         with contextlib.closing(control):
             while self._plan.attached:
-                self._sleep(control)
-                self._see_to_platform()
-                for function in self._run.state.functions:
-                    if not function.process.alive():
-                        self._died_if_free(function)
-                if conversation := control.accept():
-                    with conversation:
-                        conversation.serve(self._answer)
+                try:
+                    self._look(control)
+                except UnisError:
+                    raise
+                except Exception:
+                    self._run.fault("looking after the functions")
+                    time.sleep(_AGAIN_SECONDS)  # what failed may fail at once again
+
+    def _look(self, control: ControlSocket) -> None:
+        self._sleep(control)
+        self._see_to_platform()
+        for function in self._run.state.functions:
+            if not function.process.alive():
+                self._died_if_free(function)
+        if conversation := control.accept():
+            with conversation:
+                conversation.serve(self._answer, self._run.note)
 
     def _sleep(self, control: ControlSocket) -> None:
         pids = [process.pid for process in self._run.processes()]
@@ -246,12 +267,7 @@ class Attendant:
         if request.get("what") == "policy":
             return change_policy(run, request)
         if request.get("what") == "attach":
-            try:
-                wanted = AttachRequest(**request["attach"])
-            except (KeyError, TypeError) as error:
-                raise LaunchError(
-                    f"no request that this launcher knows ({error}): is it of another version?"
-                ) from None
+            wanted = parsed(AttachRequest, request.get("attach"))
             self.attach(wanted, tell)
             tell(f"{wanted.name} (pid {wanted.pid}) is attached on CPU {wanted.cpu}")
         elif request.get("what") == "detach":
@@ -340,7 +356,7 @@ def _run(request: AttachRequest, parent: Parent) -> None:
 
 def main() -> int:
     """`python -P -m unis.runtime.attendant REQUEST DESCRIPTOR`."""
-    request = AttachRequest(**json.loads(sys.argv[1]))
+    request = parsed(AttachRequest, json.loads(sys.argv[1]))
     parent = Parent(int(sys.argv[2]))
     return under(parent, lambda: _run(request, parent))
 

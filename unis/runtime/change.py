@@ -5,6 +5,7 @@ the new whole; new functions are started. If one of that fails, the way is gone 
 """
 
 import time
+import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,9 +18,9 @@ from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.runtime import folders
 from unis.runtime.claim import claim_more
-from unis.runtime.control import Say
+from unis.runtime.control import Say, parsed
 from unis.runtime.costs import known_costs
-from unis.runtime.errors import LaunchError
+from unis.runtime.errors import LaunchError, internal_error
 from unis.runtime.functions import end_functions, start_functions
 from unis.runtime.link_devices import made_by, make_links, remove_links
 from unis.runtime.planning import plan_next
@@ -38,21 +39,8 @@ class ApplyRequest:
     cpus: list[int]  # those that we may use
     dry_run: bool = False
 
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> "ApplyRequest":
-        """From JSON; LaunchError if it is none."""
-        try:
-            return cls(
-                file=str(data["file"]),
-                variables={str(key): str(value) for key, value in data["variables"].items()},
-                cpus=[int(cpu) for cpu in data["cpus"]],
-                dry_run=bool(data["dry_run"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise LaunchError("the request is none that this launcher knows") from None
-
     def as_dict(self) -> dict[str, Any]:
-        """As `parse` reads it."""
+        """As `parsed` reads it."""
         return asdict(self)
 
 
@@ -68,7 +56,7 @@ def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say
 
     Whatever happens the run goes on, unless its engine dies.
     """
-    request = ApplyRequest.parse(data)
+    request = parsed(ApplyRequest, data)
     machine = Machine(frozenset(request.cpus))
     new = plan_next(Path(request.file), run.plan, machine, request.variables)
     steps = difference(run.plan, new, missing)
@@ -108,11 +96,12 @@ class _Change:
         run = self._run
         costs = self._known_costs()
         claim_more(self._new, run.state, run.record)
-        keep_off(self._new.cpus)
-        run.costs = costs
         try:
+            keep_off(self._new.cpus)
+            run.costs = costs
             self._forward()
-        except UnisError as error:
+        except Exception as failure:
+            error = self._explained(failure)
             run.check_platform()  # without it there is nothing to go back to
             if not self._begun:
                 run.costs = self._costs
@@ -123,6 +112,13 @@ class _Change:
             self._back(error)
         self._settle(self._new)
         self._tell(f"`{self._new.chain_file}` is applied")
+
+    def _explained(self, failure: Exception) -> UnisError:
+        """The sentence of `failure`; a fault of ours leaves its traceback in the log."""
+        if isinstance(failure, UnisError):
+            return failure
+        self._run.note(traceback.format_exc())
+        return LaunchError(internal_error(failure), bad_input=False)
 
     def _tell(self, line: str) -> None:
         self._run.tell(line)
@@ -207,7 +203,8 @@ class _Change:
             self._start(gone)
             if steps.policy:
                 self._set_policy(self._old)
-        except UnisError as again:
+        except Exception as failure:
+            again = self._explained(failure)
             run.check_platform()
             self._settle(run.plan)
             absent = [one.name for one in run.plan.functions if one.name not in run.functions]

@@ -150,8 +150,9 @@ def start(
                 env={"PATH": PATH, RUN_MARK: run_id} if user else {**os.environ, **own},
                 start_new_session=True,
             )
-        except OSError as error:
-            raise LaunchError(f"cannot start {what}, {command.argv[0]}: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+            why = error.strerror if isinstance(error, OSError) else error
+            raise LaunchError(f"cannot start {what}, {command.argv[0]}: {why}") from None
     if process.stdin and command.stdin:  # a pipe takes it whole: the chain file sees to that
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
             process.stdin.write(command.stdin.encode())

@@ -1,22 +1,27 @@
 """The launcher's own socket, in the run's folder: how a run that is up is asked to change.
 
 One request, a line of JSON; back come lines of JSON, {"say": …} for what is being done, and at last
-{"result": …} or {"error": …, "bad_input": …}. Only root may connect, as to the engine.
+{"result": …} or {"error": …, "bad_input": …}. Only root may connect, as to the engine. Every
+request is answered, and none ends the run: an exception that is no UnisError is a fault of ours.
 """
 
 import contextlib
 import json
 import socket
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from unis.errors import UnisError
-from unis.runtime.errors import LaunchError
+from unis.runtime.errors import LaunchError, internal_error
 
 Say = Callable[[str], None]
 Answer = Callable[[dict[str, Any], Say], dict[str, Any]]
+Kind = TypeVar("Kind")
 
 _MOST_BYTES = 1 << 20  # of a request, and of a line back
 _REQUEST_SECONDS = 1.0  # the launcher looks after the run and waits for nobody
@@ -68,12 +73,16 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def serve(self, answer: Answer) -> None:
-        """Reads the request, has it done, and answers."""
+    def serve(self, answer: Answer, note: Say) -> None:
+        """Reads the request, has it done, and answers; `note` takes the traceback of a fault."""
         try:
             self._send({"result": answer(self._request(), self.say)})
         except UnisError as error:
             self._send({"error": str(error), "bad_input": error.bad_input})
+        except Exception as error:
+            note(traceback.format_exc())
+            sentence = f"{internal_error(error)}; the run goes on, and its log has the traceback"
+            self._send({"error": sentence, "bad_input": False})
 
     def say(self, line: str) -> None:
         """What is being done."""
@@ -107,6 +116,19 @@ class Conversation:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             self._gone = True
+
+
+def parsed(kind: type[Kind], data: object) -> Kind:
+    """`data`, from JSON, as a dataclass `kind`. LaunchError names each field that is wrong."""
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, one['loc'])) or 'request'}: {one['msg']}" for one in error.errors()
+        )
+        raise LaunchError(
+            f"invalid request ({wrong}): `unis` and the launcher may be of different versions"
+        ) from None
 
 
 def _listen(connection: socket.socket, say: Say) -> dict[str, Any]:

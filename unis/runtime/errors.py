@@ -18,5 +18,10 @@ class NotAllowedError(UnisError):
     """Something that only root, or another user, may look at."""
 
 
+def internal_error(error: BaseException | None) -> str:
+    """What a user reads of an exception that is no UnisError: a fault of ours."""
+    return f"internal error: {error!r}"
+
+
 class InterruptedRunError(BaseException):
     """Ctrl-C or SIGTERM: no `except Exception` may take it for a fault."""

@@ -1,5 +1,7 @@
 """Looks after a run that is up: functions that die, logs that grow, changes that are asked for.
 
+An exception that is no UnisError is a fault of ours: the log has its traceback, the run goes on.
+
 A function that dies takes its chains down, and the rest goes on. With `restart: on-failure` it is
 started again, after a while that doubles from death to death. Together with it go the functions
 that connect to a memif of its: a client does not come back to another server.
@@ -67,7 +69,12 @@ class Keeper:
                     raise RunFailedError(str(error)) from None
                 continue
             unanswered = 0
-            on_stats(stats)
+            try:
+                on_stats(stats)
+            except UnisError:
+                raise
+            except Exception:
+                self.run.fault("showing the run")
 
     def wait_delivering(self) -> None:
         """Till every chain has delivered a packet."""
@@ -78,11 +85,19 @@ class Keeper:
         """Does what there is to do; RunFailedError as soon as the run cannot go on. None: ever."""
         until = math.inf if seconds is None else time.monotonic() + seconds
         while True:
-            self._attend()
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            self._sleep(min(left, self._next()))
+            try:
+                self._attend()
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._sleep(min(left, self._next()))
+            except UnisError:
+                raise
+            except Exception:
+                self.run.fault("looking after the run")
+                time.sleep(_AGAIN_SECONDS)  # what failed may fail at once again
+                if time.monotonic() >= until:
+                    return
 
     def _next(self) -> float:
         """Seconds till there is something to do of itself."""
@@ -118,7 +133,7 @@ class Keeper:
             self._start_again(due)
         if conversation := self._control.accept():
             with conversation:
-                conversation.serve(self._answer)
+                conversation.serve(self._answer, run.note)
                 run.check_platform()
 
     def _look(self) -> None:
@@ -226,8 +241,10 @@ class Keeper:
             self._since[name] = time.monotonic()
         try:
             start_functions(run, functions, beside=True)
-        except UnisError as error:
+        except Exception as error:
             run.check_platform()
+            if not isinstance(error, UnisError):
+                run.fault(f"starting {_listed(names)} again")
             run.tell(f"{_listed(names)} could not be started again: {error}")
             self._fail_again(names)
         else:

@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import os
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +30,12 @@ from unis.runtime.costs import (
     shares_of,
 )
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError
+from unis.runtime.errors import (
+    LaunchError,
+    NotAllowedError,
+    RunFailedError,
+    internal_error,
+)
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
@@ -78,6 +85,7 @@ class Run:
         self.unisd: Child | None = None
         self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
+        self._fault = ""  # traceback of the last fault of ours
 
     # ------------------------------------------------------------------ up
 
@@ -127,6 +135,17 @@ class Run:
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with contextlib.suppress(OSError), appending(self.directory.event_log) as stream:
             stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
+
+    def fault(self, doing: str) -> None:
+        """Tells of the exception that is handled now, a fault of ours, for which no run ends.
+
+        A fault that comes again at every look is told once.
+        """
+        words = traceback.format_exc()
+        if words != self._fault:
+            self._fault = words
+            self.note(words)
+            self.tell(f"{internal_error(sys.exception())} while {doing}; the run goes on")
 
     def _is_replaced(self) -> bool:
         """Whether the folder is that of a later run of this name."""

@@ -1,0 +1,24 @@
+"""How a launcher answers on its control socket."""
+
+import json
+import socket
+from typing import Any
+
+from unis.runtime.control import Conversation
+
+
+def test_a_fault_of_ours_is_answered_and_logged() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"{}\n")
+
+    def answer(*_: Any) -> dict[str, Any]:
+        raise ZeroDivisionError("by zero")
+
+    noted: list[str] = []
+    with Conversation(ours) as conversation:
+        conversation.serve(answer, noted.append)
+    said = json.loads(theirs.recv(1 << 16))
+    theirs.close()
+    assert "internal error: ZeroDivisionError('by zero')" in said["error"]
+    assert not said["bad_input"]
+    assert "Traceback" in noted[0]
