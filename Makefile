@@ -15,7 +15,7 @@ BUILD ?= build
 ASAN_BUILD ?= build-asan
 TSAN_BUILD ?= build-tsan
 PREFIX ?= /usr/local
-CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h' 'recorder/*.c' 'recorder/*.cc' 'recorder/*.h')
+CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h' 'models/*.c' 'models/*.cc' 'models/*.h')
 PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
 # Tests, as `meson test --list` names them: all but those that are mostly gRPC, which takes long to

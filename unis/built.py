@@ -77,12 +77,12 @@ def simulator() -> Path:
 
 def cache_simulator() -> Path:
     """Caches, by ways, on recorded references."""
-    return _built("engine", "cache", "unis-cache")
+    return _built("models", "cache", "unis-cache")
 
 
 def recorder() -> Path:
     """The Valgrind tool that records references."""
-    return _built("recorder", "unis-refs")
+    return _built("models", "recorder", "unis-refs")
 
 
 def reference_function(name: str) -> Path:

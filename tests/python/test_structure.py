@@ -83,3 +83,11 @@ def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_no_file_is_long(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
+
+
+def test_the_engine_includes_no_model() -> None:
+    engine = PACKAGE.parent / "engine"
+    sources = [path for kind in ("*.h", "*.cc") for path in engine.rglob(kind)]
+    assert len(sources) > 100
+    including = [path for path in sources if '#include "models/' in path.read_text()]
+    assert including == []

@@ -1,10 +1,10 @@
 """Records which cache lines a network function touches while it works on packets.
 
-The function runs as its own DPDK process under Valgrind, with the tool `unis-refs` (`recorder/`),
-and reads packets of many flows from a capture. Recorded is what runs below the function that is
-called with a burst (`*::Process(*` in the reference functions): the program's start, its poll loop
-and the vdev that reads and writes captures are not. Each packet lies in the next of `buffers`
-packet buffers, as in a device's ring, not where the vdev put it.
+The function runs as its own DPDK process under Valgrind, with the tool `unis-refs`
+(`models/recorder`), and reads packets of many flows from a capture. Recorded is what runs below the
+function that is called with a burst (`*::Process(*` in the reference functions): the program's
+start, its poll loop and the vdev that reads and writes captures are not. Each packet lies in the
+next of `buffers` packet buffers, as in a device's ring, not where the vdev put it.
 """
 
 import contextlib

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/cache/private_cache.h"
+#include "models/cache/private_cache.h"
 
 namespace unis::cache {
 

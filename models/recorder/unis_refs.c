@@ -10,7 +10,8 @@
 // Valgrind is under the GPL, version 2 or later, and so is the program that is linked with its
 // core; it is run as a process and is part of no other program of UNiS. This source is under UNiS's
 // licence.
-#include "engine/cache/recording_format.h"
+#include "models/cache/recording_format.h"
+#include "models/recorder/mbuf_layout.h"
 #include "pub_tool_basics.h"  // the others need it
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_guest.h"
@@ -25,7 +26,6 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
-#include "recorder/mbuf_layout.h"
 
 enum {
   kMaxBurst = 512,

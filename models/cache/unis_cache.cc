@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "engine/cache/by_ways.h"
-#include "engine/cache/latency.h"
-#include "engine/cache/neighbours.h"
-#include "engine/cache/recording.h"
+#include "models/cache/by_ways.h"
+#include "models/cache/latency.h"
+#include "models/cache/neighbours.h"
+#include "models/cache/recording.h"
 
 namespace unis::cache {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/cache/latency.h"
+#include "models/cache/latency.h"
 
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-#include "engine/cache/recording.h"
+#include "models/cache/recording.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/cache/by_ways.h"
+#include "models/cache/by_ways.h"
 
 namespace unis::cache {
 namespace {

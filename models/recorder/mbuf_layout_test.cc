@@ -1,5 +1,5 @@
 // The tool's idea of an mbuf, and DPDK's.
-#include "recorder/mbuf_layout.h"
+#include "models/recorder/mbuf_layout.h"
 
 #include <rte_mbuf.h>
 

@@ -1,11 +1,11 @@
-#include "engine/cache/way_stacks.h"
+#include "models/cache/way_stacks.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "engine/cache/brute_force_for_test.h"
+#include "models/cache/brute_force_for_test.h"
 
 namespace unis::cache {
 namespace {

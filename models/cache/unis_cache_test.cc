@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/cache/recording.h"
+#include "models/cache/recording.h"
 
 namespace unis::cache {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/cache/recording.h"
+#include "models/cache/recording.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "engine/cache/by_ways.h"
+#include "models/cache/by_ways.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "engine/cache/brute_force_for_test.h"
-#include "engine/cache/core.h"
-#include "engine/cache/neighbours.h"
+#include "models/cache/brute_force_for_test.h"
+#include "models/cache/core.h"
+#include "models/cache/neighbours.h"
 
 namespace unis::cache {
 namespace {

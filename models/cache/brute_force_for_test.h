@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "engine/cache/private_cache.h"
+#include "models/cache/private_cache.h"
 
 namespace unis::cache {
 

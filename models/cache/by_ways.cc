@@ -1,11 +1,11 @@
-#include "engine/cache/by_ways.h"
+#include "models/cache/by_ways.h"
 
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
 
-#include "engine/cache/core.h"
-#include "engine/cache/way_stacks.h"
+#include "models/cache/core.h"
+#include "models/cache/way_stacks.h"
 
 namespace unis::cache {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/cache/masked_cache.h"
+#include "models/cache/masked_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "recorder/mbuf_layout.h"
+#include "models/recorder/mbuf_layout.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/cache/by_ways.h"
-#include "engine/cache/recording.h"
+#include "models/cache/by_ways.h"
+#include "models/cache/recording.h"
 
 namespace unis::cache {
 

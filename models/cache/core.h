@@ -1,7 +1,7 @@
 // The caches that a core has for itself, and what goes from them to the last level.
 #pragma once
 
-#include "engine/cache/private_cache.h"
+#include "models/cache/private_cache.h"
 
 namespace unis::cache {
 

@@ -1,4 +1,4 @@
-#include "engine/cache/core.h"
+#include "models/cache/core.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/cache/brute_force_for_test.h"
+#include "models/cache/brute_force_for_test.h"
 
 namespace unis::cache {
 namespace {

@@ -1,9 +1,9 @@
-#include "engine/cache/neighbours.h"
+#include "models/cache/neighbours.h"
 
 #include <algorithm>
 
-#include "engine/cache/core.h"
-#include "engine/cache/masked_cache.h"
+#include "models/cache/core.h"
+#include "models/cache/masked_cache.h"
 
 namespace unis::cache {
 namespace {

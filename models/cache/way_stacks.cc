@@ -1,4 +1,4 @@
-#include "engine/cache/way_stacks.h"
+#include "models/cache/way_stacks.h"
 
 #include <algorithm>
 #include <utility>

@@ -24,8 +24,8 @@
 #include <variant>
 #include <vector>
 
-#include "engine/cache/private_cache.h"
-#include "engine/cache/recording_format.h"
+#include "models/cache/private_cache.h"
+#include "models/cache/recording_format.h"
 
 namespace unis::cache {
 

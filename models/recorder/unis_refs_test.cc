@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/cache/recording.h"
+#include "models/cache/recording.h"
 
 namespace unis::cache {
 namespace {

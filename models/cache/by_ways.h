@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/cache/private_cache.h"
-#include "engine/cache/recording.h"
+#include "models/cache/private_cache.h"
+#include "models/cache/recording.h"
 
 namespace unis::cache {
 
