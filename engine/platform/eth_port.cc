@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace unis {
@@ -63,6 +64,20 @@ int Probe(const std::string& device) {
   return rte_vdev_init(device.substr(0, comma).c_str(), arguments.c_str());
 }
 
+// EAL names a PCI device with its domain; people often leave 0000 out.
+std::optional<std::uint16_t> FindPort(const std::string& name) {
+  std::uint16_t port = 0;
+  for (const std::string& known : {name, "0000:" + name})
+    if (rte_eth_dev_get_port_by_name(known.c_str(), &port) == 0) return port;
+  return std::nullopt;
+}
+
+// A port that EAL probed at its start is nobody's.
+bool IsOwned(std::uint16_t port) {
+  rte_eth_dev_owner owner{};
+  return rte_eth_dev_owner_get(port, &owner) == 0 && owner.id != RTE_ETH_DEV_NO_OWNER;
+}
+
 absl::Status Own(std::uint16_t port) {
   const auto owner = NewPortOwner();
   if (!owner.ok()) return owner.status();
@@ -82,23 +97,26 @@ absl::StatusOr<std::uint64_t> NewPortOwner() {
 absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool,
                                       const PortQueues& wanted) {
   const std::string name = device.substr(0, device.find(','));
-  std::uint16_t port = 0;
-  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0) {
+  std::optional<std::uint16_t> port = FindPort(name);
+  if (port && IsOwned(*port)) {
     return absl::InvalidArgumentError(fmt::format(
         "device {} is used twice; name it once, with both rx and tx, or use two devices", name));
   }
-  if (int code = Probe(device)) {
-    return absl::InvalidArgumentError(
-        fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
-                    std::strerror(-code)));
+  if (!port) {  // EAL has not probed it at its start, as it does a PCI device
+    if (int code = Probe(device)) {
+      return absl::InvalidArgumentError(
+          fmt::format("DPDK cannot open device {}: {}; check its name and arguments", device,
+                      std::strerror(-code)));
+    }
+    port = FindPort(name);
   }
-  if (rte_eth_dev_get_port_by_name(name.c_str(), &port) != 0) {
+  if (!port) {
     rte_vdev_uninit(name.c_str());
     return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
   }
-  EthPort opened(port, wanted);  // from now on closed also after an error
-  if (auto status = Own(port); !status.ok()) return status;
-  if (auto status = SetUp(port, device, pool, opened.queues_); !status.ok()) return status;
+  EthPort opened(*port, wanted);  // from now on closed also after an error
+  if (auto status = Own(*port); !status.ok()) return status;
+  if (auto status = SetUp(*port, device, pool, opened.queues_); !status.ok()) return status;
   return opened;
 }
 
