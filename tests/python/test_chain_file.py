@@ -172,8 +172,8 @@ def test_a_wrong_value_is_told_with_its_line(
          "chain passes a function once"),
         ("[a, b, c]", "[a, b]",
          "15: functions.c: is in the path of no chain; add it to one, or take it out"),
-        ("    path: [a, b, c]", "    match: []", "18: chains.edge: has either a path: [function, …]"
-         " or a reverse_of: another chain"),
+        ("    path: [a, b, c]", "    match: []", "18: chains.edge: has one of path: [function, …], "
+         "graph: [edge, …] and reverse_of: a chain"),
         ("from: a, to: b", "from: a, to: c", "22: links[0]: no chain goes from `a` to `c`; name "
          "two that follow one another in a path"),
         ("from: a, to: b", "from: a, to: x", "22: links[0].to: there is no function `x`; choose "
@@ -251,7 +251,7 @@ BACK = "  back:\n    reverse_of: "
     [
         (f"{BACK}none\n", "there is no other chain `none`; choose one of edge"),
         (f"{BACK}back\n", "there is no other chain `back`; choose one of edge"),
-        (f"{BACK}edge\n    path: [a]\n", "has either a path: [function, …] or a reverse_of"),
+        (f"{BACK}edge\n    path: [a]\n", "has one of path: [function, …], graph"),
         (f"{BACK}edge\n  two:\n    reverse_of: edge\n", "`back` is the way back of `edge` already"),
         (f"{BACK}edge\n  two:\n    reverse_of: back\n", "`back` has no path of its own"),
     ],

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from unis.chain import defaults
-from unis.chain.graph import Graph
+from unis.chain.edges import edge_problems
+from unis.chain.graph import ChainGraph, Graph
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
@@ -18,7 +19,7 @@ def problems(file: ChainFile) -> list[Problem]:
     found = [*_programs(file), *_paths(file)]
     if not found:  # what follows walks the paths
         graph = Graph.of(file)
-        found = [*_uses(graph), *_links(file, graph)]
+        found = [*_uses(graph), *_ports(file, graph), *_links(file, graph)]
     return [
         *found,
         *_cpus(file),
@@ -72,9 +73,14 @@ def _paths(file: ChainFile) -> Iterator[Problem]:
     backward: dict[str, str] = {}
     for name, chain in file.chains.items():
         where = ("chains", name)
-        if (chain.path is None) == (chain.reverse_of is None):
-            yield Problem(where, "has either a path: [function, …] or a reverse_of: another chain")
+        ways = (chain.path, chain.graph, chain.reverse_of)
+        if sum(way is not None for way in ways) != 1:
+            yield Problem(
+                where, "has one of path: [function, …], graph: [edge, …] and reverse_of: a chain"
+            )
             continue
+        if chain.graph is not None:
+            yield from edge_problems(chain.graph, file.functions, (*where, "graph"))
         for at, function in enumerate(chain.path or []):
             if function not in file.functions:
                 yield unknown_function((*where, "path", at), function, file.functions)
@@ -117,6 +123,53 @@ def _uses(graph: Graph) -> Iterator[Problem]:
                 f"serves {uses[name]} chains and {defaults.CHAINS_OF_A_FUNCTION} at most; run the "
                 "program a second time under another name",
             )
+
+
+def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
+    """Of functions by whose ports edges go: they state them for all chains, and leave none out."""
+    for name in graph.functions:
+        used = {chain.name: _stated_ports(chain, name) for chain in graph.chains_of(name)}
+        stated = [chain for chain, ports in used.items() if ports]
+        if not stated:
+            continue
+        for chain, ports in used.items():
+            if not ports:
+                yield Problem(
+                    ("chains", chain),
+                    f"says nothing of the ports of `{name}`, and chain `{stated[0]}` does; write "
+                    "it as a graph that names its ports too",
+                )
+        ports_of = Counter(port for ports in used.values() for port in ports)
+        for (way, port), count in sorted(ports_of.items()):
+            if count > 1:
+                sharing = [chain for chain, ports in used.items() if (way, port) in ports]
+                yield Problem(
+                    _chain_key(file, sharing[-1]),
+                    f"port {port} of `{name}` {way} packets of chain `{sharing[0]}` already; give "
+                    "it another port",
+                )
+        numbers = {port for _, port in ports_of}
+        if missing := {*range(max(numbers))} - numbers:
+            yield Problem(
+                ("functions", name),
+                f"port {min(missing)} is on no edge, and port {max(numbers)} is; its ports are "
+                "counted from 0, and packets pass each",
+            )
+
+
+def _stated_ports(chain: ChainGraph, name: str) -> set[tuple[str, int]]:
+    """With directions; where edges state them of one side, the other has that port's pair."""
+    received = {edge.in_port for edge in chain.into(name) if edge.in_port is not None}
+    sent = {edge.out_port for edge in chain.out_of(name) if edge.out_port is not None}
+    if bool(received) != bool(sent):
+        other = {min(received | sent) ^ 1}
+        received, sent = received or other, sent or other
+    return {("receives", port) for port in received} | {("sends", port) for port in sent}
+
+
+def _chain_key(file: ChainFile, name: str) -> Location:
+    key = "reverse_of" if file.chains[name].reverse_of else "graph"
+    return ("chains", name, key)
 
 
 def _links(file: ChainFile, graph: Graph) -> Iterator[Problem]:

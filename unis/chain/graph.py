@@ -1,11 +1,11 @@
 """The chains of a file as graphs: functions, and edges by which packets pass between them."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from unis.chain.model import ChainFile, Function
+from unis.chain.edges import ordered
+from unis.chain.model import Chain, ChainFile, EdgePart, Function, Match
 from unis.chain.values import EGRESS, INGRESS
 
 _TURNED = {INGRESS: EGRESS, EGRESS: INGRESS}
@@ -19,6 +19,18 @@ class Edge:
     to: str
     out_port: int | None = None  # of the origin, as the file states it; None: the plan chooses
     in_port: int | None = None  # of the function behind it
+    # Of several edges that leave by one port: which packets take this one.
+    match: tuple[Match, ...] = ()
+    weight: int | None = None
+    tap: bool = False  # copies of all of them
+
+    @classmethod
+    def of(cls, part: EdgePart) -> "Edge":
+        """As the file has it."""
+        tap = part.mode == "tap"
+        return cls(
+            part.origin, part.to, part.port, part.in_port, tuple(part.match), part.weight, tap
+        )
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -64,8 +76,9 @@ class ChainGraph:
     @property
     def is_path(self) -> bool:
         """Whether every packet takes the same way."""
-        ends = Counter(edge.origin for edge in self.edges) + Counter(e.to for e in self.edges)
-        return all(ends[name] == 2 for name in self.functions)
+        between = [part for name in self.functions for part in (self.into(name), self.out_of(name))]
+        sides = [self.out_of(INGRESS), self.into(EGRESS), *between]
+        return all(len(edges) == 1 for edges in sides)
 
     def into(self, function: str) -> list[Edge]:
         """The edges that lead to it; several merge there."""
@@ -88,9 +101,9 @@ class Graph:
         """The graph of a file whose paths are right."""
         functions = {name: file.function(name) for name in file.functions}
         chains = {
-            name: ChainGraph(name, _along(part.path))
+            name: ChainGraph(name, _edges(part))
             for name, part in file.chains.items()
-            if part.path is not None
+            if part.reverse_of is None
         }
         for name, part in file.chains.items():
             if part.reverse_of is not None:
@@ -117,5 +130,9 @@ class Graph:
         return frozenset(function.cpu or 0 for function in self.functions.values())
 
 
-def _along(path: list[str]) -> tuple[Edge, ...]:
+def _edges(part: Chain) -> tuple[Edge, ...]:
+    """Of a chain that is no way back."""
+    if part.graph is not None:
+        return tuple(map(Edge.of, ordered(part.graph)))
+    path = part.path or []
     return tuple(Edge(*ends) for ends in zip([INGRESS, *path], [*path, EGRESS], strict=True))

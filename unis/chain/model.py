@@ -21,6 +21,7 @@ from unis.chain.values import (
     CostSource,
     Cpu,
     Destination,
+    FunctionPort,
     Gamma,
     Ipv4Prefix,
     Lead,
@@ -48,6 +49,8 @@ API_VERSION = "unis/v1"
 NS_PER_US = 1000
 NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
+_MOST_WEIGHT = 1000
+_MOST_EDGES = 128  # of a chain
 
 
 class SyntheticSource(Part):
@@ -258,8 +261,29 @@ class Function(Part):
         return self.program or (self.command or [""])[0]
 
 
+class EdgePart(Part):
+    """Packets pass from one function of a chain to another. Of several edges that leave a function
+    by one port each packet takes one, by `match` or `weight`; copies take those with `mode: tap`.
+    """
+
+    origin: Origin = Field(alias="from")
+    """A function, or `ingress`."""
+    to: Destination
+    """A function, or `egress`. Several edges may lead to it."""
+    port: FunctionPort | None = None
+    """Of `from`, as the program counts its ports: it decides by the port that it sends on."""
+    in_port: FunctionPort | None = None
+    """Of `to`, where it receives the packets."""
+    match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
+    """Which packets take this edge; those that match none take the edge without a match."""
+    weight: Annotated[int, Field(ge=1, le=_MOST_WEIGHT)] | None = None
+    """Its share of the flows, beside the weights of the others; a flow stays on its edge."""
+    mode: Literal["tap"] | None = None
+    """`tap`: a copy of every packet takes this edge, for a monitor; copies end in the chain."""
+
+
 class Chain(Part):
-    """A service function chain (SFC): either a path, or the way back of another chain."""
+    """A service function chain (SFC): a path, a graph, or the way back of another chain."""
 
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
     """A packet belongs to the first chain with a match for it; absent: every packet."""
@@ -272,6 +296,8 @@ class Chain(Part):
         default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
     )
     """The functions that its packets pass, in order."""
+    graph: list[EdgePart] | None = Field(default=None, min_length=2, max_length=_MOST_EDGES)
+    """Instead of a path, the edges by which its packets pass from one function to the next."""
     reverse_of: ChainName | None = None
     """A chain whose path this one goes the other way round, through the same functions."""
 

@@ -233,6 +233,7 @@ ArrivalsName = Annotated[
     WithJsonSchema({"type": "string", "enum": names.arrivals()}),
 ]
 Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
+FunctionPort = Annotated[int, Field(ge=0, **bounds("Hop.in_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
 Restart = Literal["never", "on-failure"]

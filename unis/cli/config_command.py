@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from unis.chain.load import load
+from unis.cli.graph_lines import graph_lines
 from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import errors_told, out
-from unis.runtime.planning import plan_file
+from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
     from unis.plan.model import FunctionPlan, Plan
@@ -29,7 +31,11 @@ def config(
     Example: unis config examples/demo.yaml
     """
     with errors_told():
-        plan = plan_file(file, name)
+        chain = load(file, name)
+        for graph in chain.graph.chains.values():
+            if not graph.is_path and not as_json:
+                out.print("\n".join([f"chain {graph.name}:", *graph_lines(graph)]), markup=False)
+        plan = plan_chain(chain)
     if as_json:
         out.print_json(json.dumps(plan.as_dict()))
         return

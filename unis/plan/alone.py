@@ -11,7 +11,11 @@ def alone(chain: LoadedChain, name: str) -> LoadedChain:
     file = chain.file
     chains = {
         key: part.model_copy(
-            update={"ring": defaults.RING, "path": None if part.reverse_of else [name]}
+            update={
+                "ring": defaults.RING,
+                "path": None if part.reverse_of else [name],
+                "graph": None,
+            }
         )
         for key, part in file.chains.items()
         if name in chain.graph.chains[key].functions

@@ -1,6 +1,6 @@
 """Through which ports of a function each chain goes. Our functions forward 0↔1, 2↔3 and so on."""
 
-from unis.chain.graph import Graph
+from unis.chain.graph import ChainGraph, Graph
 
 Way = tuple[int, int]  # in port, out port
 
@@ -12,6 +12,8 @@ def ways(graph: Graph, function: str, *, duplex: bool) -> dict[str, Way]:
     """
     serving = graph.chains_of(function)
     command = graph.functions[function].command is not None
+    if stated := {chain.name: way for chain in serving if (way := _stated(chain, function))}:
+        return stated
     if len(serving) == 1 and not duplex and not command:
         return {serving[0].name: (0, 0)}
     found: dict[str, Way] = {}
@@ -32,3 +34,13 @@ def ways(graph: Graph, function: str, *, duplex: bool) -> dict[str, Way]:
         elif not duplex:
             left = there_back
     return found
+
+
+def _stated(chain: ChainGraph, function: str) -> Way | None:
+    """What the edges of the chain say; where they say it of one side the other is its pair's."""
+    received = next((edge.in_port for edge in chain.into(function)), None)
+    sent = next((edge.out_port for edge in chain.out_of(function)), None)
+    if received is None and sent is None:
+        return None
+    first = sent ^ 1 if received is None and sent is not None else received or 0
+    return first, first ^ 1 if sent is None else sent

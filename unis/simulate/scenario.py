@@ -96,6 +96,7 @@ def scenario(
             f"the cost of {', '.join(missing)} is not known: add cost_ns to {chain.path}, give "
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
+    _require_paths(chain)
     wired = wire(file, chain.graph)
     rings, gamma = _rings(file, wired, costs, shares(file.traffic))
     if problems := [
@@ -133,6 +134,12 @@ def scenario(
         trace=trace,
         handover=(controller or file.scheduler.controller) == "handover",
     )
+
+
+def _require_paths(chain: LoadedChain) -> None:
+    for name, part in chain.graph.chains.items():
+        if not part.is_path:
+            raise ScenarioError(f"the simulator knows paths only, and chain {name} has branches")
 
 
 def _rings(
@@ -199,8 +206,13 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
 def shortened(chain: LoadedChain, functions: int) -> LoadedChain:
     """The same file with only the first so many functions of each path."""
     file = chain.file
+    _require_paths(chain)
     chains = {
-        name: part if part.path is None else part.model_copy(update={"path": part.path[:functions]})
+        name: part
+        if part.reverse_of
+        else part.model_copy(
+            update={"path": [*chain.graph.chains[name].functions[:functions]], "graph": None}
+        )
         for name, part in file.chains.items()
     }
     kept = {name for part in chains.values() for name in part.path or []}

@@ -1,0 +1,324 @@
+"""Chains as graphs: what a file may say, and what becomes of it."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.python.planned import planned, small, told
+from tests.python.strategies import Data
+from unis.chain import consistency
+from unis.chain.edges import MOST_WAYS
+from unis.chain.graph import ChainGraph, Edge, Graph
+from unis.chain.load import load
+from unis.chain.model import ChainFile
+from unis.chain.problem import ChainFileError
+from unis.cli.graph_lines import graph_lines
+
+Edges = list[Data]
+CHECKS = settings(max_examples=150)
+HEAD = """apiVersion: unis/v1
+name: x
+defaults: {cpu: 1}
+functions:
+  fw: {program: sh}
+  nat: {program: sh}
+  dpi: {program: sh}
+  ids: {program: sh}
+chains:
+  web:
+    graph:
+"""
+FIRST_EDGE = HEAD.count("\n") + 1  # its line
+DIAMOND: Edges = [
+    {"from": "ingress", "to": "fw"},
+    {"from": "fw", "to": "nat", "port": 0},
+    {"from": "fw", "to": "dpi", "port": 1},
+    {"from": "nat", "to": "ids"},
+    {"from": "dpi", "to": "ids"},
+    {"from": "ids", "to": "egress"},
+]
+
+
+def with_graph(edges: Edges) -> Data:
+    names = {edge[key] for edge in edges for key in ("from", "to")} - {"ingress", "egress"}
+    functions = {name: {"program": "sh"} for name in sorted(names)}
+    return small(functions=functions, chains={"c": {"graph": edges}})
+
+
+def graph_of(data: Data) -> ChainGraph:
+    file = ChainFile.model_validate(data)
+    assert consistency.problems(file) == []
+    return Graph.of(file).chains["c"]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Edges:
+    """Edges of a chain whose packets all come to egress, and copies to functions of their own."""
+    names = [f"f{at}" for at in range(draw(st.integers(1, 7)))]
+    ends: list[tuple[str, str]] = []
+    for at, name in enumerate(names):
+        ends.append((draw(st.sampled_from(["ingress", *names[:at]])), name))
+    for at, name in enumerate(names):
+        if name not in {origin for origin, _ in ends} or draw(st.booleans()):
+            ends.append((name, draw(st.sampled_from([*names[at + 1 :], "egress"]))))
+    ends = list(dict.fromkeys(ends))
+    edges: Edges = []
+    for origin in ["ingress", *names]:
+        leaving = [to for begin, to in ends if begin == origin]
+        ways = ["match", "weight", *(["port"] if origin != "ingress" and len(leaving) < 8 else [])]
+        how = draw(st.sampled_from(ways)) if len(leaving) > 1 else ""
+        for at, to in enumerate(leaving):
+            edge: Data = {"from": origin, "to": to}
+            if how == "port":
+                edge["port"] = at
+            elif how == "weight":
+                edge["weight"] = draw(st.integers(1, 9))
+            elif how == "match" and at:
+                edge["match"] = [{"dst_port": at}]
+            edges.append(edge)
+    if draw(st.booleans()):
+        edges.append({"from": "f0", "to": "watch", "mode": "tap"})
+        if "port" in next(edge for edge in edges if edge["from"] == "f0"):
+            edges[-1]["port"] = 0
+    return list(draw(st.permutations(edges)))
+
+
+def as_data(edge: Edge) -> Data:
+    """An edge as the file has it."""
+    stated: Data = {"port": edge.out_port, "in_port": edge.in_port, "weight": edge.weight}
+    stated["mode"] = "tap" if edge.tap else None
+    stated["match"] = [match.model_dump(exclude_none=True) for match in edge.match] or None
+    kept = {key: value for key, value in stated.items() if value is not None}
+    return {"from": edge.origin, "to": edge.to, **kept}
+
+
+@CHECKS
+@given(graphs())
+def test_a_graph_is_its_edges_in_the_order_of_packets(edges: Edges) -> None:
+    data = with_graph(edges)
+    file = ChainFile.model_validate(data)
+    if problems := consistency.problems(file):
+        assert [f"{MOST_WAYS} at most may" in found.sentence for found in problems] == [True]
+        return
+    graph = Graph.of(file).chains["c"]
+    plain = [as_data(edge) for edge in graph.edges]
+    key = lambda edge: (edge["from"], edge["to"])  # noqa: E731
+    assert sorted(plain, key=key) == sorted(edges, key=key)
+    seen = {"ingress"}
+    for edge in graph.edges:
+        assert {into.origin for into in graph.into(edge.origin)} <= seen
+        seen.add(edge.origin)
+    assert sorted(graph.functions) == sorted(data["functions"])
+    assert graph_of(with_graph(plain)).edges == graph.edges
+    for way in graph.ways:
+        assert way[0].origin == "ingress"
+        assert way[-1].to == "egress" or not graph.out_of(way[-1].to)
+        assert all(one.to == other.origin for one, other in itertools.pairwise(way))
+    assert {edge for way in graph.ways for edge in way} == set(graph.edges)
+    assert len(graph_lines(graph)) == len(graph.edges)
+
+
+@CHECKS
+@given(graphs(), st.data())
+def test_an_edge_that_goes_back_makes_a_circle(edges: Edges, data: st.DataObject) -> None:
+    chain = Graph.of(ChainFile.model_validate(with_graph(edges))).chains["c"]
+    way = data.draw(st.sampled_from(chain.ways))
+    passed = [edge.to for edge in way if edge.to != "egress"]
+    to = data.draw(st.sampled_from(passed))
+    last = passed[-1]
+    if (last, to) in {(edge["from"], edge["to"]) for edge in edges}:
+        return
+    back = [*edges, {"from": last, "to": to, "weight": 1}]
+    found = consistency.problems(ChainFile.model_validate(with_graph(back)))
+    assert any("is a circle" in problem.sentence for problem in found)
+
+
+@CHECKS
+@given(st.integers(1, 6), st.randoms(use_true_random=False), st.booleans())
+def test_a_graph_without_branches_is_a_path(length: int, random: Any, shared: bool) -> None:
+    path = [f"f{at}" for at in range(length)]
+    functions = {name: {"program": "sh"} for name in path}
+    along = [
+        {"from": origin, "to": to}
+        for origin, to in zip(["ingress", *path], [*path, "egress"], strict=True)
+    ]
+    random.shuffle(along)
+    more = {"back": {"reverse_of": "other"}, "other": {"path": path, "match": [{"dst_port": 1}]}}
+    rest = {"other": more["other"]} if shared else {}
+    chains = [{**rest, "c": how} for how in ({"path": path}, {"graph": along})]
+    files = [small(functions=functions, chains=each) for each in chains]
+    graphs = [Graph.of(ChainFile.model_validate(data)) for data in files]
+    assert graphs[0] == graphs[1]
+    assert graphs[1].chains["c"].is_path
+    assert planned(files[0]) == planned(files[1])
+
+
+def problems(tmp_path: Path, *edges: str) -> list[str]:
+    file = tmp_path / "chain.yaml"
+    file.write_text(HEAD + "".join(f"      - {{{edge}}}\n" for edge in edges))
+    with pytest.raises(ChainFileError) as caught:
+        load(file)
+    prefix = f"{file}:"
+    return [line.removeprefix(prefix) for line in str(caught.value).splitlines()]
+
+
+IN = "from: ingress, to: fw"
+OUT = "from: nat, to: egress"
+ALL = ["from: fw, to: nat", "from: nat, to: dpi", "from: dpi, to: ids", "from: ids, to: egress"]
+
+
+@pytest.mark.parametrize(
+    ("edges", "line", "sentence"),
+    [
+        ([IN, *ALL, "from: dpi, to: web"], 5, "graph[5].to: there is no function `web`; choose"),
+        ([IN, IN, *ALL], 1, "the edge from `ingress` to `fw` stands here twice"),
+        (ALL, 0, "no edge begins at ingress"),
+        ([IN, *ALL[:3]], 0, "no edge leads to egress"),
+        (
+            [IN, *ALL, "from: dpi, to: nat, port: 1"],
+            5,
+            "nat → dpi → nat is a circle; packets must come to egress",
+        ),
+        ([IN, "from: fw, to: egress", *ALL[1:]], 2, "no packet comes to `nat`: no way leads"),
+        (
+            [IN, "from: fw, to: nat, weight: 1", "from: fw, to: dpi, weight: 1",
+             "from: dpi, to: ids", OUT],
+            3,
+            "no edge begins at `ids`, so its packets go nowhere",
+        ),
+        (["from: ingress, to: fw, port: 1", *ALL], 0, "graph[0].port: `ingress` has no ports"),
+        ([IN, *ALL[:3], "from: ids, to: egress, in_port: 1"], 4, "`egress` has no ports"),
+        (
+            [IN, "from: fw, to: nat, port: 1", "from: fw, to: dpi", *ALL[1:]],
+            2,
+            "has no port, and other edges from `fw` have; give all of them one, or none",
+        ),
+        (
+            [IN, "from: fw, to: nat", "from: fw, to: dpi", *ALL[1:]],
+            2,
+            "`nat` and `dpi` are both behind `fw`, and nothing says which packets go where; give "
+            "them a match or a weight or another port",
+        ),
+        (
+            [IN, "from: fw, to: nat, port: 1", "from: fw, to: dpi, port: 1", *ALL[1:]],
+            2,
+            "are both behind port 1 of `fw`, and nothing says which",
+        ),
+        (
+            [IN, "from: fw, to: nat, weight: 3", "from: fw, to: dpi", *ALL[1:]],
+            2,
+            "has no weight, and other edges from `fw` have; give all of them one",
+        ),
+        (
+            [IN, "from: fw, to: nat, match: [{dst_port: 80}]",
+             "from: fw, to: dpi, match: [{dst_port: 81}]", *ALL[1:]],
+            2,
+            "graph[2].match: packets that match no edge from `fw` have no way",
+        ),
+        (
+            [IN, "from: fw, to: nat, match: [{dst_port: 80}]", "from: fw, to: dpi, weight: 1",
+             *ALL[1:]],
+            2,
+            "are split by match already",
+        ),
+        ([IN, "from: fw, to: nat, weight: 2", *ALL[1:]], 1, "splits nothing, for this is the only"),
+        ([IN, "from: fw, to: nat, mode: tap", *ALL[1:]], 1, "only copies go; add the edge that"),
+        (
+            [IN, *ALL, "from: fw, to: ids, mode: tap"],
+            5,
+            "`ids` would get packets and copies of them",
+        ),
+        (
+            [IN, *ALL[:2], "from: dpi, to: egress", "from: fw, to: ids, mode: tap",
+             "from: ids, to: egress"],
+            5,
+            "copies would leave at egress beside their packets",
+        ),
+        ([IN, *ALL, "from: fw, to: dpi, weight: 0"], 5, "graph[5].weight: is `0`; must be"),
+        ([IN, *ALL, "from: fw, to: dpi, mode: copy"], 5, "graph[5].mode: is `copy`; must be"),
+        ([IN, "from: fw, to: nat, port: 3", *ALL[1:]], None, "fw: port 0 is on no edge"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_graph_is_told_with_its_line(
+    edges: list[str], line: int | None, sentence: str, tmp_path: Path
+) -> None:
+    found = problems(tmp_path, *edges)
+    (row,) = [row for row in found if sentence in row]
+    if line is not None:
+        at = FIRST_EDGE + line
+        assert row.startswith((f"{at}:", f"{FIRST_EDGE - 1}:" if "no edge" in row else f"{at}:"))
+
+
+def test_a_chain_is_a_path_or_a_graph_or_a_way_back() -> None:
+    for chain in ({}, {"path": ["fw"], "graph": DIAMOND}):
+        found = consistency.problems(ChainFile.model_validate(small(chains={"c": chain})))
+        assert any("has one of path: " in problem.sentence for problem in found)
+    data = with_graph(DIAMOND)
+    data["chains"]["c"]["match"] = [{"dst_port": 80}]
+    data["chains"]["back"] = {"reverse_of": "c"}
+    found = consistency.problems(ChainFile.model_validate(data))
+    assert [problem.sentence for problem in found] == [
+        "`c` has no path of its own; name a chain that has"
+    ]
+
+
+def test_a_graph_with_too_many_ways_is_refused() -> None:
+    edges: Edges = [{"from": "ingress", "to": "s0"}]
+    for at in range(7):
+        edges += [
+            {"from": f"s{at}", "to": f"a{at}", "port": 0},
+            {"from": f"s{at}", "to": f"b{at}", "port": 1},
+            {"from": f"a{at}", "to": f"s{at + 1}"},
+            {"from": f"b{at}", "to": f"s{at + 1}"},
+        ]
+    edges.append({"from": "s7", "to": "egress"})
+    found = consistency.problems(ChainFile.model_validate(with_graph(edges)))
+    assert [problem.sentence for problem in found] == [
+        "128 ways lead through this graph, and 64 at most may"
+    ]
+
+
+def test_branches_are_shown_and_refused_with_a_sentence() -> None:
+    assert graph_lines(graph_of(with_graph(DIAMOND))) == [
+        "ingress ─→ fw",
+        "fw      ┬→ nat, from port 0",
+        "        └→ dpi, from port 1",
+        "nat     ─→ ids",
+        "dpi     ─→ ids",
+        "ids     ─→ egress",
+    ]
+    (row,) = told(with_graph(DIAMOND))
+    assert row.startswith("('chains', 'c', 'graph') has branches, which this version checks")
+
+
+def test_ports_that_edges_state_are_those_of_the_plan() -> None:
+    edges: Edges = [
+        {"from": "ingress", "to": "fw", "in_port": 1},
+        {"from": "fw", "to": "nat", "port": 0},
+        {"from": "nat", "to": "egress", "port": 0},
+    ]
+    data = with_graph(edges)
+    data["chains"]["c"]["match"] = [{"dst_port": 80}]
+    data["chains"]["rest"] = {
+        "graph": [
+            {"from": "ingress", "to": "fw", "in_port": 2},
+            {"from": "fw", "to": "nat", "port": 3, "in_port": 2},
+            {"from": "nat", "to": "egress"},
+        ]
+    }
+    plan = planned(data)
+    hops = {
+        chain.name: [(hop.in_port, hop.out_port) for hop in chain.hops] for chain in plan.chains
+    }
+    assert hops == {"c": [(1, 0), (1, 0)], "rest": [(2, 3), (2, 3)]}
+    assert [len(function.ports) for function in plan.functions] == [4, 4]
+    data["chains"]["rest"] = {"path": ["nat", "fw"]}
+    found = consistency.problems(ChainFile.model_validate(data))
+    assert [str(problem.location) for problem in found] == ["('chains', 'rest')"] * 2
+    data["chains"]["rest"] = {"graph": edges}
+    found = consistency.problems(ChainFile.model_validate(data))
+    assert "port 1 of `fw` receives packets of chain `c` already" in found[0].sentence
