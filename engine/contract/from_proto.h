@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/settings.h"
 #include "unis/v1/common.pb.h"
 
 namespace unis {
 
-// A lead that is absent is 0, until LeadBy.
+// A latency compensation (`lead_ns`) that is absent is 0, until CompensateBy.
 inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   SchedulerSettings settings;
   settings.gamma = proto.gamma();
@@ -17,11 +17,11 @@ inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   if (proto.has_theta_max()) settings.theta_max = proto.theta_max();
   settings.interval = static_cast<Nanoseconds>(proto.interval_ns());
   settings.occupancy = proto.occupancy();
-  settings.lead = static_cast<Nanoseconds>(proto.lead_ns());
+  settings.latency_compensation = static_cast<Nanoseconds>(proto.lead_ns());
   settings.max_wait = static_cast<Nanoseconds>(proto.max_wait_ns());
   settings.online_cost = proto.online_cost();
   settings.idle_after = static_cast<Nanoseconds>(proto.idle_ns());
-  settings.quota = proto.quota();
+  settings.budget = proto.quota();
   if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
 }
@@ -32,13 +32,13 @@ struct SwitchCosts {
   double until_running = 0;  // of the next one
 };
 
-// A switch that is to begin as early as it must (a lead that is absent): so that the current task
-// has stopped when its work is done.
-inline void LeadBy(const SwitchCosts& costs, const v1::SchedulerSettings& proto,
-                   SchedulerSettings& settings) {
+// Where the compensation is absent, a switch begins as early as it must: the current task stops
+// when its work is done.
+inline void CompensateBy(const SwitchCosts& costs, const v1::SchedulerSettings& proto,
+                         SchedulerSettings& settings) {
   if (proto.has_lead_ns()) return;
-  settings.lead = std::llround(costs.until_stopped);
-  settings.switch_time = std::llround(costs.until_running);
+  settings.latency_compensation = std::llround(costs.until_stopped);
+  settings.switch_latency = std::llround(costs.until_running);
 }
 
 }  // namespace unis

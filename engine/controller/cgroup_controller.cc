@@ -103,7 +103,7 @@ absl::Status CgroupController::Acquire() {
 }
 
 absl::Status CgroupController::Release() {
-  sleepers_.WakeAll();
+  parker_.UnparkAll();
   if (!acquired_) return absl::OkStatus();
   for (TaskIndex task = 0; task < state_.size(); ++task) (void)Freeze(task, false);
   state_.clear();

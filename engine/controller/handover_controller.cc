@@ -19,14 +19,14 @@ absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
   std::unique_ptr<HandoverController> made(new HandoverController(std::move(tasks)));
   if (std::ranges::any_of(made->states_, [](const State& state) { return state.turns != nullptr; }))
     return made;
-  const absl::Status& why_not = made->sleepers_.why_not();
+  const absl::Status& why_not = made->parker_.why_not();
   return absl::FailedPreconditionError("controller handover: " + std::string(why_not.message()));
 }
 
 HandoverController::HandoverController(std::vector<ControlledTask> tasks)
     : TaskController(tasks), tasks_(std::move(tasks)), taken_(tasks_), states_(tasks_.size()) {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
-    states_[task].turns = sleepers_.turns(task);
+    states_[task].turns = parker_.turns(task);
     cores_.resize(std::max<std::size_t>(cores_.size(), tasks_[task].core + 1));
     cores_[tasks_[task].core].tasks.push_back(task);
   }
@@ -44,9 +44,9 @@ absl::Status HandoverController::Acquire() {
 }
 
 absl::Status HandoverController::Release() {
-  sleepers_.WakeAll();
+  parker_.UnparkAll();
   for (const State& state : states_) {
-    if (state.turns) state.turns->SetQuota(0);
+    if (state.turns) state.turns->SetBudget(0);
   }
   return taken_.Restore();
 }
@@ -63,7 +63,7 @@ bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
     states_[task].began = Load(states_[task].turn->began);
-    TellQuota(task);
+    TellBudget(task);
   }
   return true;
 }
@@ -122,7 +122,7 @@ void HandoverController::FindPlaces() noexcept {
   }
 }
 
-std::optional<ProcessController::Turn> HandoverController::TurnOn(CoreIndex core) noexcept {
+std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex core) noexcept {
   Core& here = cores_[core];
   std::optional<TaskIndex> newest, ended, in_turn;  // `ended`: a turn that has begun and is over
   for (const TaskIndex task : here.tasks) {
@@ -151,22 +151,22 @@ bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
   return true;
 }
 
-void HandoverController::SetQuota(TaskIndex task, std::uint32_t packets) noexcept {
-  states_[task].quota = packets;
-  if (states_[task].in_line) TellQuota(task);
+void HandoverController::SetBudget(TaskIndex task, std::uint32_t packets) noexcept {
+  states_[task].budget = packets;
+  if (states_[task].in_line) TellBudget(task);
 }
 
 // The threads of a process have one between them: the least.
-void HandoverController::TellQuota(TaskIndex task) noexcept {
-  std::uint32_t least = states_[task].quota;
+void HandoverController::TellBudget(TaskIndex task) noexcept {
+  std::uint32_t least = states_[task].budget;
   for (TaskIndex other = 0; other < tasks_.size(); ++other) {
     if (tasks_[other].thread->pid() == tasks_[task].thread->pid())
-      least = std::min(least, states_[other].quota);
+      least = std::min(least, states_[other].budget);
   }
-  states_[task].turns->SetQuota(least);
+  states_[task].turns->SetBudget(least);
 }
 
-void HandoverController::AskToPassOn(TaskIndex task) noexcept {
+void HandoverController::RequestYield(TaskIndex task) noexcept {
   const State& state = states_[task];
   if (state.turn == nullptr || Load(state.turn->leave) == state.began) return;
   __atomic_store_n(&state.turn->leave, state.began, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 // The CPU is handed over where a function polls: all tasks of a core are SCHED_FIFO with one
 // priority, and UNiS' EAL plug-in yields to the next in line when a function has found its ports
-// empty or has taken its quota (ports/unis_ports). No system call of ours, no interrupt.
+// empty or has taken its budget (ports/unis_ports). No system call of ours, no interrupt.
 //
 // One that stands still is preempted by the scheduler: put at the end of the line by going down one
 // priority and up again. Threads that poll no port, as those that only read rings inside their
@@ -18,13 +18,13 @@
 
 namespace unis {
 
-class HandoverController final : public TaskController {
+class HandoverController final : public TaskController, public YieldingTasks {
  public:
   static constexpr int kWaiting = 1;  // priority of those that have to be switched to
   static constexpr int kInLine = 2;
   static constexpr int kFoot = 3;
   static constexpr int kTop = 49;
-  static constexpr std::uint32_t kNoQuota = ~std::uint32_t{0};  // until the scheduler says one
+  static constexpr std::uint32_t kNoBudget = ~std::uint32_t{0};  // until the scheduler says one
 
   // An error: none of the functions has the plug-in.
   static absl::StatusOr<std::unique_ptr<HandoverController>> Create(
@@ -35,11 +35,12 @@ class HandoverController final : public TaskController {
   absl::Status Release() override;
   bool Start(CoreIndex core, TaskIndex first) noexcept override;
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
-  std::optional<Turn> TurnOn(CoreIndex core) noexcept override;
-  bool PassesOn(TaskIndex task) const noexcept override { return states_[task].in_line; }
+  YieldingTasks* yielding() noexcept override { return this; }
+  std::optional<Turn> CurrentTurn(CoreIndex core) noexcept override;
+  bool SupportsYield(TaskIndex task) const noexcept override { return states_[task].in_line; }
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
-  void AskToPassOn(TaskIndex task) noexcept override;
-  void SetQuota(TaskIndex task, std::uint32_t packets) noexcept override;
+  void RequestYield(TaskIndex task) noexcept override;
+  void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override;
 
  private:
   // Touched only by who switches the core.
@@ -47,9 +48,9 @@ class HandoverController final : public TaskController {
     std::shared_ptr<Turns> turns;  // null: no plug-in
     unis_turn* turn = nullptr;     // null: it has not polled yet
     bool in_line = false;
-    std::uint32_t quota = kNoQuota;  // packets of a turn
-    std::uint32_t began = 0;         // as last seen
-    std::uint64_t begun = 0;         // turns, since Start()
+    std::uint32_t budget = kNoBudget;  // packets of a turn
+    std::uint32_t began = 0;           // as last seen
+    std::uint64_t begun = 0;           // turns, since Start()
     int priority = kWaiting;
   };
   struct Core {
@@ -63,7 +64,7 @@ class HandoverController final : public TaskController {
   bool Raise(Core& core, TaskIndex task) noexcept;
   void BackToLine(Core& core) noexcept;
   bool SetPriority(TaskIndex task, int priority) noexcept;
-  void TellQuota(TaskIndex task) noexcept;
+  void TellBudget(TaskIndex task) noexcept;
 
   std::vector<ControlledTask> tasks_;
   TakenClasses taken_;

@@ -20,10 +20,10 @@ using Kind = TurnTakers::Kind;
 using Kinds = std::vector<Kind>;
 
 // Turns are long enough to be seen, and short enough to see many.
-std::unique_ptr<HandoverController> Made(TurnTakers& takers, std::uint32_t quota = 20'000) {
+std::unique_ptr<HandoverController> Made(TurnTakers& takers, std::uint32_t budget = 20'000) {
   const auto tasks = takers.tasks();
   auto controller = HandoverController::Create(tasks).value();
-  for (TaskIndex task = 0; task < tasks.size(); ++task) controller->SetQuota(task, quota);
+  for (TaskIndex task = 0; task < tasks.size(); ++task) controller->SetBudget(task, budget);
   return controller;
 }
 
@@ -34,14 +34,15 @@ TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
   ASSERT_TRUE(controller->Start(0, 1));
   std::vector<TaskIndex> order;
   EXPECT_TRUE(Eventually([&] {
-    if (const auto turn = controller->TurnOn(0); turn && turn->begun) order.push_back(turn->task);
+    if (const auto turn = controller->CurrentTurn(0); turn && turn->begun)
+      order.push_back(turn->task);
     return controller->TurnsOf(0) > 100 && controller->TurnsOf(1) > 100 &&
            controller->TurnsOf(2) > 100 && order.size() > 50;
   }));
   const auto [least, most] =
       std::minmax({controller->TurnsOf(0), controller->TurnsOf(1), controller->TurnsOf(2)});
   EXPECT_LE(most - least, 2u) << "they go round";
-  for (TaskIndex task = 0; task < 3; ++task) EXPECT_TRUE(controller->PassesOn(task));
+  for (TaskIndex task = 0; task < 3; ++task) EXPECT_TRUE(controller->SupportsYield(task));
 }
 
 // As it is where nobody has work: a look finds no turn under way, and the line goes on all the
@@ -53,13 +54,13 @@ TEST_F(HandoverControllerTest, ATurnThatIsOverIsSeenToo) {
   ASSERT_TRUE(controller->Start(0, 0));
   const auto turns = Turns::Find(takers.pid(1)).value();
   unis_turn& turn = *turns->Of(takers.pid(1));
-  EXPECT_FALSE(controller->TurnOn(0));
+  EXPECT_FALSE(controller->CurrentTurn(0));
   turn.passed = turn.began = turn.began + 1;
-  const auto seen = controller->TurnOn(0);
+  const auto seen = controller->CurrentTurn(0);
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen->task, 1u);
   EXPECT_TRUE(seen->begun);
-  EXPECT_FALSE(controller->TurnOn(0)) << "once";
+  EXPECT_FALSE(controller->CurrentTurn(0)) << "once";
 }
 
 TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine) {
@@ -80,7 +81,7 @@ TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine)
 
 constexpr std::uint32_t kEndless = 4'000'000'000;
 
-TEST_F(HandoverControllerTest, AQuotaHoldsForTheTurnThatIsUnderWay) {
+TEST_F(HandoverControllerTest, ABudgetHoldsForTheTurnThatIsUnderWay) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
   auto controller = Made(takers, kEndless);
   ASSERT_TRUE(controller->Acquire().ok());
@@ -89,26 +90,26 @@ TEST_F(HandoverControllerTest, AQuotaHoldsForTheTurnThatIsUnderWay) {
   const auto before = takers.Now();
   std::this_thread::sleep_for(20ms);
   ASSERT_EQ(takers.Now()[1], before[1]);
-  controller->SetQuota(0, 20'000);
+  controller->SetBudget(0, 20'000);
   EXPECT_TRUE(takers.Runs(1));
 }
 
-TEST_F(HandoverControllerTest, OfThreadsOfOneProcessTheLeastQuotaHolds) {
+TEST_F(HandoverControllerTest, OfThreadsOfOneProcessTheLeastBudgetHolds) {
   for (const bool last : {false, true}) {
     TurnTakers takers(Kinds(2, Kind::kTakesTurns));
     auto tasks = takers.tasks();
     tasks.push_back(tasks[0]);
     auto controller = HandoverController::Create(tasks).value();
-    controller->SetQuota(0, last ? kEndless : 20'000);
-    controller->SetQuota(1, 20'000);
-    controller->SetQuota(2, last ? 20'000 : kEndless);
+    controller->SetBudget(0, last ? kEndless : 20'000);
+    controller->SetBudget(1, 20'000);
+    controller->SetBudget(2, last ? 20'000 : kEndless);
     ASSERT_TRUE(controller->Acquire().ok());
     ASSERT_TRUE(controller->Start(0, 0));
     EXPECT_TRUE(takers.Runs(1)) << last;
   }
 }
 
-TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
+TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsBudget) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
   auto controller = Made(takers, 0xffff'ffff);
   ASSERT_TRUE(controller->Acquire().ok());
@@ -118,8 +119,8 @@ TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsQuota) {
   const std::uint64_t other = takers.Now()[1];
   std::this_thread::sleep_for(5ms);
   ASSERT_EQ(takers.Now()[1], other);
-  (void)controller->TurnOn(0);
-  controller->AskToPassOn(0);
+  (void)controller->CurrentTurn(0);
+  controller->RequestYield(0);
   EXPECT_TRUE(takers.Runs(1));
 }
 
@@ -128,7 +129,7 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   auto controller = Made(takers);
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
-  EXPECT_FALSE(controller->PassesOn(1));
+  EXPECT_FALSE(controller->SupportsYield(1));
   EXPECT_TRUE(takers.Runs(2));
   const std::uint64_t still = takers.Now()[1];
   std::this_thread::sleep_for(10ms);
@@ -205,14 +206,14 @@ TEST_F(HandoverControllerTest, AnyNumbersInTheFileAreBorne) {
     if (i % 3 == 0) __atomic_store_n(&turn->passed, number, __ATOMIC_RELEASE);
     __atomic_store_n(&turn->leave, number, __ATOMIC_RELEASE);
     if (i % 7 == 0) __atomic_store_n(&turn->tid, static_cast<int>(number), __ATOMIC_RELEASE);
-    (void)controller->TurnOn(0);
-    controller->AskToPassOn(1);
+    (void)controller->CurrentTurn(0);
+    controller->RequestYield(1);
   }
   EXPECT_LE(controller->TurnsOf(1), 20'000ull * 1'000'000);
   const auto honest = controller->TurnsOf(0);
   EXPECT_TRUE(controller->Switch(0, 1, 0));
   EXPECT_TRUE(Eventually([&] {
-    (void)controller->TurnOn(0);
+    (void)controller->CurrentTurn(0);
     return controller->TurnsOf(0) > honest;
   })) << "the other still gets turns";
 }

@@ -21,7 +21,7 @@ absl::Status PriorityController::Acquire() {
 }
 
 absl::Status PriorityController::Release() {
-  sleepers_.WakeAll();
+  parker_.UnparkAll();
   return taken_.Restore();
 }
 

@@ -28,7 +28,7 @@ absl::Status SignalController::Acquire() {
 }
 
 absl::Status SignalController::Release() {
-  sleepers_.WakeAll();
+  parker_.UnparkAll();
   if (!std::exchange(acquired_, false)) return absl::OkStatus();
   for (const ControlledTask& task : tasks_) (void)task.thread->Signal(SIGCONT);
   return absl::OkStatus();

@@ -10,12 +10,11 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/controller/controlled_task.h"
-#include "engine/controller/sleepers.h"
+#include "engine/controller/parker.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {
@@ -26,7 +25,7 @@ enum class ControllerKind { kPriority, kSignal, kCgroup, kHandover };
 // Release() come before and after all of that. The destructor releases.
 class TaskController : public ProcessController {
  public:
-  explicit TaskController(const std::vector<ControlledTask>& tasks) : sleepers_(tasks) {}
+  explicit TaskController(const std::vector<ControlledTask>& tasks) : parker_(tasks) {}
   // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
   // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
@@ -34,17 +33,12 @@ class TaskController : public ProcessController {
   // Any number of times; what an error names is tried again.
   virtual absl::Status Release() = 0;
 
-  bool Rest(CoreIndex core) noexcept override { return sleepers_.Rest(core); }
-  void Wake(CoreIndex core, TaskIndex first) noexcept override { sleepers_.Wake(core, first); }
-  bool RestOne(TaskIndex task) noexcept override { return sleepers_.RestOne(task); }
-  void WakeOne(TaskIndex task) noexcept override { sleepers_.WakeOne(task); }
-  // As Sleepers has it.
-  std::optional<TaskIndex> WhoCannotRest(CoreIndex core) noexcept {
-    return sleepers_.WhoCannot(core);
-  }
+  bool CanPark(TaskIndex task) noexcept override { return parker_.CanPark(task); }
+  void Park(TaskIndex task) noexcept override { parker_.Park(task); }
+  void Unpark(TaskIndex task) noexcept override { parker_.Unpark(task); }
 
  protected:
-  Sleepers sleepers_;  // all woken by Release()
+  Parker parker_;  // all unparked by Release()
 };
 
 // `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `group` names the

@@ -22,7 +22,7 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   // Packets that each turn of each thread may take; 0: nobody passes the CPU on.
-  void SetQuota(std::uint32_t packets) noexcept {
+  void SetBudget(std::uint32_t packets) noexcept {
     __atomic_store_n(&shm_->quota, packets, __ATOMIC_RELEASE);
   }
   // That of the thread, once it has polled with a quota; null before. No system call.

@@ -15,7 +15,7 @@ class LinkMonitor final : public InterfaceMonitor {
   explicit LinkMonitor(std::vector<Occupancy> links) : links_(std::move(links)) {}
 
   std::uint32_t NumPkts(LinkIndex link) const noexcept override { return links_[link].Packets(); }
-  bool Knows(LinkIndex link) const noexcept override { return links_[link].readable(); }
+  bool HasOccupancy(LinkIndex link) const noexcept override { return links_[link].readable(); }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return links_[link].capacity(); }
   std::uint16_t Sent(LinkIndex link) const noexcept override {
     return static_cast<std::uint16_t>(links_[link].Sent());

@@ -13,7 +13,6 @@ namespace unis {
 Control::Control(Parts parts, SchedulerSettings settings)
     : parts_(std::move(parts)), settings_(settings) {
   retired_.cores.resize(parts_.cores);
-  searches_.resize(parts_.cores);
   retired_.switched_in.resize(parts_.tasks.size());
 }
 
@@ -55,7 +54,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
                     .forgets = wanted.settings.has_value(),
                     .controller = nullptr,
                     .schedulers = {}};
-  if (!traits->engine_decides) return prepared;
+  if (!traits->engine_decides()) return prepared;
   std::vector<ControlledTask> tasks;
   for (std::size_t i = 0; i < parts_.tasks.size(); ++i)
     tasks.push_back({.thread = parts_.tasks[i].thread, .core = parts_.set.tasks[i].core});
@@ -66,14 +65,9 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
     return parts_.components[ComponentOf(core)]->trace();
   };
   prepared.schedulers.resize(parts_.components.size());
-  SchedulerSettings settings = wanted.settings.value_or(settings_);
-  if (*kind == ControllerKind::kHandover) {
-    settings.handover = true;
-    settings.lazy = false;
-  }
-  for (auto& scheduler :
-       MakeSchedulers(settings, parts_.set, parts_.cores, *parts_.costs, *parts_.monitor,
-                      *parts_.timer, *prepared.controller, trace_of)) {
+  for (auto& scheduler : MakeSchedulers(*traits, wanted.settings.value_or(settings_), parts_.set,
+                                        parts_.cores, *parts_.costs, *parts_.monitor, *parts_.timer,
+                                        *prepared.controller, trace_of)) {
     prepared.schedulers[ComponentOf(scheduler->core())].push_back(std::move(scheduler));
   }
   return prepared;
@@ -84,9 +78,6 @@ absl::Status Control::Commit(Prepared prepared) {
   absl::Status status;
   RetireSchedulers();
   if (prepared.forgets) KeepCosts();
-  for (const auto& schedulers : prepared.schedulers) {
-    for (const auto& scheduler : schedulers) GoOn(*scheduler);
-  }
   parts_.components.front()->Do([&] {
     if (controller_) status.Update(controller_->Release());
     controller_.reset();
@@ -111,7 +102,7 @@ absl::Status Control::Commit(Prepared prepared) {
 absl::Status Control::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
   const auto [policy, priority] = KernelPolicyOf(traits.kernel);
   // Those of an engine that decides are a means of its controller's alone.
-  const bool fair = !traits.engine_decides && (policy == SCHED_OTHER || policy == SCHED_BATCH);
+  const bool fair = !traits.engine_decides() && (policy == SCHED_OTHER || policy == SCHED_BATCH);
   const auto slice = fair ? parts_.fair_slice : std::chrono::nanoseconds();
   absl::Status status;
   for (const ScheduledTask& task : parts_.tasks) {
@@ -157,10 +148,10 @@ void Control::RetireSchedulers() {
   for (SchedulerComponent* component : parts_.components) {
     component->Do([&] {
       Add(*component, retired_);
-      KeepSearches(*component);
       component->set_cores(nullptr);
     });
   }
+  for (CoreStatistics& core : retired_.cores) core.GoOnWith({});
   PutCostsBack();
 }
 
@@ -175,32 +166,11 @@ void Control::PutCostsBack() {
   costs_before_.clear();
 }
 
-void Control::KeepSearches(const SchedulerComponent& component) {
-  if (component.cores() == nullptr) return;
-  for (std::size_t i = 0; i < component.cores()->size(); ++i) {
-    const Scheduler& scheduler = (*component.cores())[i];
-    if (const auto& search = scheduler.search())
-      searches_[scheduler.core()].insert_or_assign(search->most(), *search);
-  }
-}
-
-// With what was found under its γ; that of another, as of a window with settings of its own, stays
-// where it is.
-void Control::GoOn(Scheduler& scheduler) const {
-  if (!scheduler.search()) return;
-  const auto& found = searches_[scheduler.core()];
-  if (const auto search = found.find(scheduler.search()->most()); search != found.end())
-    scheduler.GoOnWith(search->second);
-}
-
 void Control::Add(const SchedulerComponent& component, Counts& counts) const {
   if (component.cores() == nullptr) return;
   for (std::size_t i = 0; i < component.cores()->size(); ++i) {
-    const Scheduler& scheduler = (*component.cores())[i];
-    counts.cores[scheduler.core()].switches += scheduler.Switches();
-    counts.cores[scheduler.core()].failed_switches += scheduler.FailedSwitches();
-    counts.cores[scheduler.core()].rests += scheduler.Rests();
-    counts.decisions += scheduler.Decisions();
+    const CoreScheduler& scheduler = (*component.cores())[i];
+    counts.cores[scheduler.core()].GoOnWith(scheduler.statistics());
     for (TaskIndex task = 0; task < parts_.set.tasks.size(); ++task)
       counts.switched_in[task] += scheduler.SwitchedIn(task);  // 0: of another core
   }
@@ -208,22 +178,8 @@ void Control::Add(const SchedulerComponent& component, Counts& counts) const {
 
 Control::Counts Control::counts() {
   Counts counts = retired_;
-  for (SchedulerComponent* component : parts_.components) {
-    component->Do([&] {
-      Add(*component, counts);
-      if (component->cores() == nullptr) return;
-      for (std::size_t i = 0; i < component->cores()->size(); ++i) {
-        const Scheduler& scheduler = (*component->cores())[i];
-        Counts::Core& core = counts.cores[scheduler.core()];
-        core.resting = scheduler.resting();
-        if (!core.resting) core.current = scheduler.Current();
-        core.quota = scheduler.Quota();
-        core.switch_ns = scheduler.SwitchNs();
-        if (controller_ && scheduler.settings().idle_after > 0)
-          core.cannot_rest = controller_->WhoCannotRest(scheduler.core());
-      }
-    });
-  }
+  for (SchedulerComponent* component : parts_.components)
+    component->Do([&] { Add(*component, counts); });
   return counts;
 }
 

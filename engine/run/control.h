@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +14,9 @@
 
 #include "engine/controller/task_controller.h"
 #include "engine/run/scheduler_component.h"
+#include "engine/scheduler/core_scheduler.h"
 #include "engine/scheduler/policy.h"
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/settings.h"
 #include "unis/v1/engine.pb.h"
 
 namespace unis {
@@ -49,21 +49,10 @@ class Control {
     std::vector<SchedulerComponent*> components;
     std::chrono::nanoseconds fair_slice{};  // of tasks under other and batch; 0: the kernel's
   };
-  // Of all schedulers since the start; only grows.
+  // Of all schedulers since the start: counters only grow.
   struct Counts {
-    struct Core {
-      std::optional<TaskIndex> current;  // while the engine decides
-      std::uint64_t switches = 0;
-      std::uint64_t failed_switches = 0;
-      std::uint64_t rests = 0;
-      bool resting = false;                  // then nobody is the current one
-      std::optional<TaskIndex> cannot_rest;  // one for which the core spins without work
-      std::uint32_t quota = 0;               // packets of a turn; 0: nobody hands the CPU over
-      Nanoseconds switch_ns = 0;             // from decision to work, as seen
-    };
-    std::vector<Core> cores;
+    std::vector<CoreStatistics> cores;
     std::vector<std::uint64_t> switched_in;  // per task
-    std::uint64_t decisions = 0;
   };
 
   Control(Parts parts, SchedulerSettings settings);
@@ -85,10 +74,10 @@ class Control {
  private:
   struct Prepared {
     PolicyTraits traits;
-    std::uint32_t yield_every;                                        // of the decision
-    bool forgets;                                                     // what costs become
-    std::unique_ptr<TaskController> controller;                       // null: the kernel decides
-    std::vector<std::vector<std::unique_ptr<Scheduler>>> schedulers;  // per component
+    std::uint32_t yield_every;                   // of the decision
+    bool forgets;                                // what costs become
+    std::unique_ptr<TaskController> controller;  // null: the kernel decides
+    std::vector<std::vector<std::unique_ptr<CoreScheduler>>> schedulers;  // per component
   };
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
@@ -98,8 +87,6 @@ class Control {
   void RetireSchedulers();
   void KeepCosts();
   void PutCostsBack();
-  void KeepSearches(const SchedulerComponent& component);
-  void GoOn(Scheduler& scheduler) const;
   void Add(const SchedulerComponent& component, Counts& counts) const;
   std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
 
@@ -109,8 +96,6 @@ class Control {
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
   std::vector<double> costs_before_;  // ns, by function, of a decision that forgets; else empty
-  // Per core, by the most that they may find, as they stood last.
-  std::vector<std::map<std::uint32_t, QuotaSearch>> searches_;
 };
 
 }  // namespace unis

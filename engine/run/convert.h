@@ -12,7 +12,7 @@
 #include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
 #include "engine/scheduler/policy.h"
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/settings.h"
 #include "unis/v1/engine.pb.h"
 
 namespace unis {

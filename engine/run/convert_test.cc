@@ -68,7 +68,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   EXPECT_EQ(converted.theta_max, std::nullopt);
   EXPECT_EQ(converted.interval, 2000);
   EXPECT_FALSE(converted.occupancy);
-  EXPECT_EQ(converted.lead, 0);
+  EXPECT_EQ(converted.latency_compensation, 0);
   EXPECT_EQ(converted.max_wait, 7000);
   EXPECT_TRUE(converted.online_cost);
   EXPECT_EQ(converted.idle_after, 8000);
@@ -77,7 +77,7 @@ TEST(ConvertTest, SchedulerSettingsAreTakenOverOneByOne) {
   settings.set_occupancy(true);
   converted = FromProto(settings);
   EXPECT_EQ(converted.theta_max, 0U);
-  EXPECT_EQ(converted.lead, 9000);
+  EXPECT_EQ(converted.latency_compensation, 9000);
   EXPECT_TRUE(converted.occupancy);
 }
 
@@ -193,14 +193,14 @@ TEST(ConvertTest, PortsHaveDescriptorsForTheWaysThatAreUsed) {
 TEST(ConvertTest, ALeadThatIsAbsentIsAsLongAsASwitchTakes) {
   v1::SchedulerSettings proto;
   SchedulerSettings settings = FromProto(proto);
-  LeadBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
-  EXPECT_EQ(settings.lead, 5000);
-  EXPECT_EQ(settings.switch_time, 11000);
+  CompensateBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
+  EXPECT_EQ(settings.latency_compensation, 5000);
+  EXPECT_EQ(settings.switch_latency, 11000);
   proto.set_lead_ns(0);
   settings = FromProto(proto);
-  LeadBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
-  EXPECT_EQ(settings.lead, 0);
-  EXPECT_EQ(settings.switch_time, std::nullopt);
+  CompensateBy({.until_stopped = 4999.6, .until_running = 11000.2}, proto, settings);
+  EXPECT_EQ(settings.latency_compensation, 0);
+  EXPECT_EQ(settings.switch_latency, std::nullopt);
 }
 
 // The longest slice of its own that a thread may have stands in the contract, and where the engine

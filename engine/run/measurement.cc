@@ -77,7 +77,7 @@ Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
     }
   }
   snapshot.turns = counts.switched_in;
-  snapshot.switches = counts.Switches();
+  snapshot.switches = counts.Sum(&CoreStatistics::switches);
   std::vector<LatencyHistogram> latencies = deployment.Latencies();
   snapshot.account = TakeAccount(deployment);
   for (std::size_t i = 0; i < deployment.chains().size(); ++i) {

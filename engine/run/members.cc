@@ -89,7 +89,7 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
   const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
   if (!tids.ok()) return tids.status();
   // An engine before this one may have left it handing the CPU over.
-  if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetQuota(0);
+  if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetBudget(0);
   Attached attached(request.function(), request.pid());
   for (const pid_t tid : *tids) {
     auto held = Hold(attached, tid);

@@ -169,15 +169,15 @@ absl::Status Run::MeasureLead() {
 SchedulerSettings Run::Settings(const v1::SchedulerSettings& wanted) const {
   SchedulerSettings settings = FromProto(wanted);
   settings.lazy = true;
-  LeadBy({.until_stopped = switch_cost_->until_preempted_ns,
-          .until_running = switch_cost_->until_running_ns},
-         wanted, settings);
+  CompensateBy({.until_stopped = switch_cost_->until_preempted_ns,
+                .until_running = switch_cost_->until_running_ns},
+               wanted, settings);
   return settings;
 }
 
 absl::Status Run::MakeControl() {
   const SchedulerSettings settings = Settings(deployment_->config().scheduler());
-  lead_ = settings.lead;
+  lead_ = settings.latency_compensation;
   const auto& functions = deployment_->topology().functions;
   std::vector<std::vector<HeldThread*>> threads;
   std::vector<std::size_t> counts;

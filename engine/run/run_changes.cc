@@ -218,9 +218,9 @@ absl::Status Run::Arrange(const std::function<absl::Status()>& change) {
   const HeldFile::Changing changing(options_.held);
   before_ = Counts();
   for (auto& [cpu, core] : before_.cores) {
+    core.statistics.GoOnWith({});
     core.current.reset();
-    core.resting = false;
-    core.cannot_rest.reset();
+    core.cannot_park.reset();
   }
   ++arranged_;
   const auto decision = wanted_;
@@ -373,8 +373,9 @@ void Run::BuryDead() {
 std::set<unsigned> Run::CpusThatRested() {
   std::set<unsigned> cpus;
   for (const auto& [cpu, core] : Counts().cores) {
-    const std::uint64_t before = std::exchange(rests_[cpu], core.rests);
-    if (core.resting || core.rests != before) cpus.insert(cpu);
+    const CoreStatistics& now = core.statistics;
+    const std::uint64_t before = std::exchange(rests_[cpu], now.parks);
+    if (now.parked || now.parks != before) cpus.insert(cpu);
   }
   return cpus;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/contract/to_proto.h"
 #include "engine/run/account.h"
+#include "engine/run/convert.h"
 #include "engine/run/services.h"
 
 namespace unis {
@@ -108,17 +109,18 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
 }
 
 void FillCores(const RunView& run, v1::Stats& stats) {
-  stats.set_decisions(run.counts.decisions);
+  stats.set_decisions(run.counts.Sum(&CoreStatistics::decisions));
   for (const auto& [cpu, core] : run.counts.cores) {
     auto& out = *stats.add_cores();
     out.set_cpu(cpu);
-    out.set_switches(core.switches);
-    out.set_failed_switches(core.failed_switches);
-    out.set_rests(core.rests);
-    out.set_resting(core.resting);
-    out.set_quota(core.quota);
-    out.set_switch_ns(static_cast<std::uint64_t>(core.switch_ns));
-    out.set_cannot_rest(core.cannot_rest.value_or(""));
+    const CoreStatistics& seen = core.statistics;
+    out.set_switches(seen.switches);
+    out.set_failed_switches(seen.failed_switches);
+    out.set_rests(seen.parks);
+    out.set_resting(seen.parked);
+    out.set_quota(seen.budget);
+    out.set_switch_ns(static_cast<std::uint64_t>(seen.switch_ns));
+    out.set_cannot_rest(core.cannot_park.value_or(""));
     out.set_current(core.current.value_or(""));
   }
   for (auto& function : *stats.mutable_functions()) {
@@ -128,7 +130,7 @@ void FillCores(const RunView& run, v1::Stats& stats) {
         run.counts.cores, [&](const auto& core) { return core.second.current == function.name(); });
     if (function.state() != v1::FUNCTION_STATE_WAITING) continue;
     const auto core = run.counts.cores.find(function.cpu());
-    if (core != run.counts.cores.end() && core->second.resting)
+    if (core != run.counts.cores.end() && core->second.statistics.parked)
       function.set_state(v1::FUNCTION_STATE_RESTING);
     else if (current)
       function.set_state(v1::FUNCTION_STATE_RUNNING);
@@ -169,7 +171,8 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
     stats.set_controller(run.decision->controller);
   }
   FillChains(run, latency, stats);
-  FillFunctions(run, stats.policy() == v1::POLICY_UNIS, stats);
+  const auto traits = TraitsOf(stats.policy());
+  FillFunctions(run, traits.ok() && traits->engine_decides(), stats);
   FillCores(run, stats);
   FillComponents(run, stats);
   FillDevices(run.deployment, stats);

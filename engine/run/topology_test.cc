@@ -35,8 +35,8 @@ TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
   EXPECT_EQ(topology.directions(), 3U);
   const auto tasks = topology.TasksOf({1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 2U);
-  EXPECT_EQ(tasks.set.tasks[1].first_path, 1U);
-  EXPECT_EQ(tasks.set.tasks[1].paths, 1U);
+  EXPECT_EQ(tasks.set.tasks[1].ingress.begin, 1U);
+  EXPECT_EQ(tasks.set.tasks[1].ingress.size, 1U);
   EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1}));
 }
 
@@ -59,8 +59,11 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
   EXPECT_EQ(topology.functions[0].paths.size(), 2U);
   const auto tasks = topology.TasksOf({1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 1U);
-  EXPECT_EQ(tasks.set.tasks[0].paths, 2U);
-  EXPECT_NE(tasks.set.paths[0].in, tasks.set.paths[1].in);
+  const auto in = tasks.set.tasks[0].ingress.Of(tasks.set.ingresses);
+  ASSERT_EQ(in.size(), 2U);
+  EXPECT_NE(in[0].link, in[1].link);
+  EXPECT_EQ(in[0].reaches, 1U);
+  EXPECT_EQ(in[1].reaches, 2U) << "each way has an egress of its own";
 }
 
 TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
@@ -69,15 +72,15 @@ TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
   EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1, 1, 1, 2}));
   EXPECT_EQ(tasks.thread_of, (std::vector<std::size_t>{0, 0, 1, 2, 0}));
   ASSERT_EQ(tasks.set.tasks.size(), 5U);
-  const auto path_of = [&](std::size_t task) {
-    return tasks.set.paths[tasks.set.tasks[task].first_path];
+  const auto in = [&](std::size_t task) {
+    return tasks.set.tasks[task].ingress.Of(tasks.set.ingresses);
   };
   for (const std::size_t task : {1U, 2U, 3U}) {
-    EXPECT_EQ(tasks.set.tasks[task].paths, 1U);
-    EXPECT_EQ(path_of(task).in, topology.paths[1].in);
-    EXPECT_EQ(path_of(task).out, topology.paths[1].out);
+    ASSERT_EQ(in(task).size(), 1U);
+    EXPECT_EQ(in(task)[0].link, topology.paths[1].in);
+    EXPECT_EQ(tasks.set.tasks[task].egress.Of(tasks.set.egresses)[0], topology.paths[1].out);
   }
-  EXPECT_EQ(path_of(4).in, topology.paths[2].in);
+  EXPECT_EQ(in(4)[0].link, topology.paths[2].in);
 }
 
 TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {

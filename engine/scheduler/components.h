@@ -22,12 +22,12 @@ class InterfaceMonitor {
   virtual ~InterfaceMonitor() = default;
   virtual std::uint32_t NumPkts(LinkIndex link) const noexcept = 0;  // outstanding packets
   virtual std::uint32_t PktCap(LinkIndex link) const noexcept = 0;   // packets that fit; constant
-  // Packets ever put into the link, and ever taken out of it, modulo 2^16: what shows which of a
-  // function's threads does what. A monitor that cannot tell says 0.
+  // Packets ever put into the link, and ever taken out of it, modulo 2^16. 0 where the monitor
+  // cannot tell.
   virtual std::uint16_t Sent(LinkIndex) const noexcept { return 0; }
   virtual std::uint16_t Received(LinkIndex) const noexcept { return 0; }
-  // False: nobody can tell how full it is, and NumPkts() says 0.
-  virtual bool Knows(LinkIndex) const noexcept { return true; }
+  // False: its occupancy cannot be read, and NumPkts() says 0.
+  virtual bool HasOccupancy(LinkIndex) const noexcept { return true; }
 };
 
 // Timer Subsystem (section 4.3.3): monotonic time. Intervals and slices are counted on it.
@@ -35,6 +35,28 @@ class TimerSubsystem {
  public:
   virtual ~TimerSubsystem() = default;
   virtual Nanoseconds Now() const noexcept = 0;
+};
+
+// What tasks tell, and are told, that yield the CPU by themselves to the next in line.
+class YieldingTasks {
+ public:
+  struct Turn {
+    TaskIndex task;
+    bool begun;  // since the last call; else it goes on
+  };
+
+  virtual ~YieldingTasks() = default;
+  // Whether `task` yields when it has no work or has taken its budget. The others run only when
+  // they are switched to, before all that yield, and until another is switched to.
+  virtual bool SupportsYield(TaskIndex task) const noexcept = 0;
+  // Whose turn it is, as far as can be seen. None: as before.
+  virtual std::optional<Turn> CurrentTurn(CoreIndex core) noexcept = 0;
+  // Turns that `task` has begun, as CurrentTurn() has seen them.
+  virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
+  // `task` yields when it polls next. No system call.
+  virtual void RequestYield(TaskIndex task) noexcept = 0;
+  // Packets of a turn after which `task` yields. Also before Start(). No system call.
+  virtual void SetBudget(TaskIndex task, std::uint32_t packets) noexcept = 0;
 };
 
 // Process Controller (section 4.3.4): which task of a core is running. Calls for different cores
@@ -49,34 +71,17 @@ class ProcessController {
   // Lets `first` run, and no other task of the core. False: it could not; none of them runs.
   virtual bool Start(CoreIndex core, TaskIndex first) noexcept = 0;
 
-  // The tasks of the core sleep from now on, where each polls next, and the CPU is anybody's; to be
-  // renewed by another call within kRestHolds. False: it cannot be; none of them does.
-  virtual bool Rest(CoreIndex) noexcept { return false; }
-  static constexpr Nanoseconds kRestHolds = 4'000'000;
-  // None sleeps any longer, `first` before the others. It is the one that was switched to last.
-  virtual void Wake(CoreIndex, TaskIndex /*first*/) noexcept {}
+  // Whether Park() can put `task` to sleep. No system call.
+  virtual bool CanPark(TaskIndex) noexcept { return false; }
+  // `task` sleeps where it polls next, and the CPU is free. A second call within kParkHolds renews
+  // that. Only where CanPark() says so. No system call.
+  virtual void Park(TaskIndex) noexcept {}
+  static constexpr Nanoseconds kParkHolds = 4'000'000;
+  // `task` polls again.
+  virtual void Unpark(TaskIndex) noexcept {}
 
-  // From here on for tasks that pass the CPU on to the next in line by themselves
-  // (SchedulerSettings::handover).
-  struct Turn {
-    TaskIndex task;
-    bool begun;  // since the last call; else it goes on
-  };
-  // Who has its turn, as far as can be seen. None: as it was.
-  virtual std::optional<Turn> TurnOn(CoreIndex) noexcept { return std::nullopt; }
-  // Whether `task` passes the CPU on when it has no work or has done its share. The others run only
-  // when they are switched to, before all of these, and until another is.
-  virtual bool PassesOn(TaskIndex) const noexcept { return false; }
-  // Turns that `task` has begun so far; as TurnOn() has seen it.
-  virtual std::uint64_t TurnsOf(TaskIndex) const noexcept { return 0; }
-  // `task` alone sleeps from now on, where it polls next; to be renewed as Rest() is, and ended by
-  // that or by WakeOne(). False: it cannot.
-  virtual bool RestOne(TaskIndex) noexcept { return false; }
-  virtual void WakeOne(TaskIndex) noexcept {}
-  // Asks `task` to do so when it polls next. No system call.
-  virtual void AskToPassOn(TaskIndex) noexcept {}
-  // Packets of a turn after which `task` does so. Also before Start(). No system call.
-  virtual void SetQuota(TaskIndex /*task*/, std::uint32_t /*packets*/) noexcept {}
+  // Null: no task yields by itself.
+  virtual YieldingTasks* yielding() noexcept { return nullptr; }
 };
 
 enum class SwitchReason : std::uint8_t {
@@ -84,9 +89,9 @@ enum class SwitchReason : std::uint8_t {
   kSliceExpired,
   kIngressLow,
   kEgressHigh,
-  kSelf,     // the task passed the CPU on by itself
+  kSelf,     // the task yielded by itself
   kStill,    // one of several threads of its function, it has moved no packet for a while
-  kBetween,  // one that does not pass the CPU on runs between the turns of others
+  kBetween,  // one that does not yield runs between the turns of others
 };
 
 struct SwitchRecord {
@@ -95,9 +100,11 @@ struct SwitchRecord {
   TaskIndex from;  // equal to `to` for kStart
   TaskIndex to;
   SwitchReason reason;
-  // Packets, when decided; of several paths, the sum.
+  // Packets, when decided; of several links, the sum.
   std::uint32_t from_ingress, from_egress, to_ingress, to_egress;
   Nanoseconds slice;
+
+  bool operator==(const SwitchRecord&) const = default;
 };
 
 // Told of every switch, in the tick that makes it: no lock, no allocation, no system call.

@@ -4,29 +4,25 @@
 #include <stdexcept>
 
 namespace unis {
-namespace {
 
-template <typename Number>
-std::uint64_t Sum(const std::vector<std::unique_ptr<Scheduler>>& schedulers, Number number) {
-  std::uint64_t sum = 0;
-  for (const auto& scheduler : schedulers) sum += ((*scheduler).*number)();
-  return sum;
-}
-
-}  // namespace
-
-std::vector<std::unique_ptr<Scheduler>> MakeSchedulers(
-    const SchedulerSettings& settings, const TaskSet& tasks, CoreIndex cores, Costs& costs,
-    const InterfaceMonitor& monitor, const TimerSubsystem& timer, ProcessController& controller,
-    const std::function<SwitchObserver*(CoreIndex)>& observer_of) {
+std::vector<std::unique_ptr<CoreScheduler>> MakeSchedulers(
+    const PolicyTraits& policy, const SchedulerSettings& settings, const TaskSet& tasks,
+    CoreIndex cores, Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+    ProcessController& controller, const std::function<SwitchObserver*(CoreIndex)>& observer_of) {
   if (std::ranges::any_of(tasks.tasks, [cores](const Task& task) { return task.core >= cores; }))
-    throw std::invalid_argument("a task is mapped to a core that is not there");
-  std::vector<std::unique_ptr<Scheduler>> schedulers;
+    throw std::invalid_argument("a task is mapped to a core that does not exist");
+  std::vector<std::unique_ptr<CoreScheduler>> schedulers;
   for (CoreIndex core = 0; core < cores; ++core) {
     if (std::ranges::none_of(tasks.tasks, [core](const Task& task) { return task.core == core; }))
       continue;
-    schedulers.push_back(std::make_unique<Scheduler>(settings, tasks, core, costs, monitor, timer,
-                                                     controller, observer_of(core)));
+    schedulers.push_back(policy.make_scheduler({.settings = settings,
+                                                .tasks = tasks,
+                                                .core = core,
+                                                .costs = costs,
+                                                .monitor = monitor,
+                                                .timer = timer,
+                                                .controller = controller,
+                                                .observer = observer_of(core)}));
   }
   return schedulers;
 }
@@ -46,12 +42,10 @@ std::uint32_t CoreSet::Tick() noexcept {
   return switched;
 }
 
-std::uint64_t CoreSet::Decisions() const noexcept {
-  return Sum(schedulers_, &Scheduler::Decisions);
-}
-std::uint64_t CoreSet::Switches() const noexcept { return Sum(schedulers_, &Scheduler::Switches); }
-std::uint64_t CoreSet::FailedSwitches() const noexcept {
-  return Sum(schedulers_, &Scheduler::FailedSwitches);
+std::uint64_t CoreSet::Sum(std::uint64_t CoreStatistics::*counter) const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& scheduler : schedulers_) sum += scheduler->statistics().*counter;
+  return sum;
 }
 
 }  // namespace unis

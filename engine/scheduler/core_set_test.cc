@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
@@ -45,8 +46,8 @@ struct SlowRig {
         costs(tasks.costs),
         links(FullLinks(count)),
         controller(timer),
-        cores(MakeSchedulers({}, tasks.set, count, costs, links, timer, controller,
-                             [this](CoreIndex) { return &observer; }),
+        cores(MakeSchedulers(*TraitsOf(Policy::kUnis), {}, tasks.set, count, costs, links, timer,
+                             controller, [this](CoreIndex) { return &observer; }),
               timer) {
     cores.Start();
     timer.now = 1'536;  // all slices are over
@@ -64,8 +65,8 @@ TEST(CoreSetTest, ACoreIsLookedAtWhenTheSwitchBeforeItIsOver) {
   SlowRig rig(2);
   EXPECT_EQ(rig.cores.Tick(), 2u);
   EXPECT_EQ(rig.observer.records.back().time, 1'536 + 8'000);
-  EXPECT_EQ(rig.cores.Switches(), 2u);
-  EXPECT_EQ(rig.cores.Decisions(), 2u);
+  EXPECT_EQ(rig.cores.Sum(&CoreStatistics::switches), 2u);
+  EXPECT_EQ(rig.cores.Sum(&CoreStatistics::decisions), 2u);
 }
 
 TEST(CoreSetTest, TheNextDecisionIsTAfterTheSwitch) {
@@ -73,10 +74,10 @@ TEST(CoreSetTest, TheNextDecisionIsTAfterTheSwitch) {
   EXPECT_EQ(rig.cores.Tick(), 1u);
   rig.timer.now += kT - 1;
   rig.cores.Tick();
-  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  EXPECT_EQ(rig.cores.Sum(&CoreStatistics::decisions), 1u);
   rig.timer.now += 1;
   rig.cores.Tick();
-  EXPECT_EQ(rig.cores.Decisions(), 2u);
+  EXPECT_EQ(rig.cores.Sum(&CoreStatistics::decisions), 2u);
 }
 
 TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {
@@ -92,12 +93,13 @@ TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {
     observed.push_back(core);
     return nullptr;
   };
-  const auto schedulers =
-      MakeSchedulers({}, tasks.set, 4, costs, links, timer, controller, observer_of);
+  const auto schedulers = MakeSchedulers(*TraitsOf(Policy::kUnis), {}, tasks.set, 4, costs, links,
+                                         timer, controller, observer_of);
   ASSERT_EQ(schedulers.size(), 2U);
   EXPECT_EQ(schedulers[1]->core(), 2U);
   EXPECT_EQ(observed, (std::vector<CoreIndex>{0, 2}));
-  EXPECT_THROW(MakeSchedulers({}, tasks.set, 2, costs, links, timer, controller, observer_of),
+  EXPECT_THROW(MakeSchedulers(*TraitsOf(Policy::kUnis), {}, tasks.set, 2, costs, links, timer,
+                              controller, observer_of),
                std::invalid_argument);
 }
 
@@ -121,10 +123,10 @@ TEST(CoreSetTest, CoresOnThreadsOfTheirOwnShareNothing) {
   NoController controller;
   const SchedulerSettings settings;
   std::vector<FakeTimer> timers(kCores);
-  std::vector<std::unique_ptr<Scheduler>> schedulers;
+  std::vector<std::unique_ptr<CoreScheduler>> schedulers;
   for (CoreIndex core = 0; core < kCores; ++core) {
-    schedulers.push_back(std::make_unique<Scheduler>(settings, tasks.set, core, costs, links,
-                                                     timers[core], controller));
+    schedulers.push_back(std::make_unique<AlgorithmOne>(settings, tasks.set, core, costs, links,
+                                                        timers[core], controller));
   }
   std::vector<std::thread> threads;
   for (CoreIndex core = 0; core < kCores; ++core) {
@@ -132,7 +134,7 @@ TEST(CoreSetTest, CoresOnThreadsOfTheirOwnShareNothing) {
       schedulers[core]->Start();
       for (int tick = 0; tick < kTicks; ++tick) {
         timers[core].now += kT;
-        schedulers[core]->Tick();
+        schedulers[core]->Tick(timers[core].now);
       }
     });
   }
@@ -141,9 +143,9 @@ TEST(CoreSetTest, CoresOnThreadsOfTheirOwnShareNothing) {
   }
   for (std::thread& thread : threads) thread.join();
   for (CoreIndex core = 1; core < kCores; ++core) {
-    EXPECT_EQ(schedulers[core]->Switches(), schedulers[0]->Switches());
+    EXPECT_EQ(schedulers[core]->statistics().switches, schedulers[0]->statistics().switches);
   }
-  EXPECT_GT(schedulers[0]->Switches(), 1'000u);
+  EXPECT_GT(schedulers[0]->statistics().switches, 1'000u);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct FakeMonitor final : InterfaceMonitor {
     ++positions;
     return link < of.size() ? of[link] : std::uint16_t{0};
   }
-  bool Knows(LinkIndex link) const noexcept override {
+  bool HasOccupancy(LinkIndex link) const noexcept override {
     return std::find(unknown.begin(), unknown.end(), link) == unknown.end();
   }
   std::vector<LinkIndex> unknown;
@@ -49,7 +49,7 @@ struct SwitchCall {
   bool operator==(const SwitchCall&) const = default;
 };
 
-struct FakeController final : ProcessController {
+struct FakeController final : ProcessController, YieldingTasks {
   std::vector<SwitchCall> switches;  // those that were carried out
   std::vector<std::pair<CoreIndex, TaskIndex>> starts;
   std::vector<TaskIndex> dead;  // cannot be switched to
@@ -66,51 +66,49 @@ struct FakeController final : ProcessController {
     starts.emplace_back(core, first);
     return true;
   }
-  bool can_rest = false;
-  std::vector<CoreIndex> rests;  // also those that go on
-  std::vector<TaskIndex> woken;  // the first of each core that was
-  bool Rest(CoreIndex core) noexcept override {
-    if (can_rest) rests.push_back(core);
-    return can_rest;
-  }
-  void Wake(CoreIndex, TaskIndex first) noexcept override { woken.push_back(first); }
-  std::vector<TaskIndex> dozing;  // those that sleep alone
+  bool can_park = false;
+  std::vector<TaskIndex> cannot_park;  // though others can
+  std::vector<TaskIndex> parked;       // now
+  int parks = 0;                       // also those that renew
   int renewed = 0;
-  bool RestOne(TaskIndex task) noexcept override {
-    if (!can_rest) return false;
-    if (std::ranges::find(dozing, task) == dozing.end())
-      dozing.push_back(task);
-    else
-      ++renewed;
-    return true;
+  std::vector<TaskIndex> unparked;  // ever, in order
+  bool CanPark(TaskIndex task) noexcept override {
+    return can_park && std::ranges::find(cannot_park, task) == cannot_park.end();
   }
-  std::vector<TaskIndex> woken_alone;
-  void WakeOne(TaskIndex task) noexcept override {
-    woken_alone.push_back(task);
-    std::erase(dozing, task);
+  void Park(TaskIndex task) noexcept override {
+    ++parks;
+    if (std::ranges::find(parked, task) != parked.end())
+      ++renewed;
+    else
+      parked.push_back(task);
+  }
+  void Unpark(TaskIndex task) noexcept override {
+    if (std::erase(parked, task) > 0) unparked.push_back(task);
   }
 
-  // Of tasks that pass the CPU on.
+  // Of tasks that yield by themselves.
+  bool yields = false;  // there may be some
+  YieldingTasks* yielding() noexcept override { return yields ? this : nullptr; }
   std::vector<TaskIndex> in_line;
   std::optional<Turn> turn;  // seen at the next look
   std::vector<TaskIndex> asked;
-  std::optional<Turn> TurnOn(CoreIndex) noexcept override {
+  std::optional<Turn> CurrentTurn(CoreIndex) noexcept override {
     ++looks;
     return std::exchange(turn, std::nullopt);
   }
-  bool PassesOn(TaskIndex task) const noexcept override {
+  bool SupportsYield(TaskIndex task) const noexcept override {
     return std::find(in_line.begin(), in_line.end(), task) != in_line.end();
   }
-  void AskToPassOn(TaskIndex task) noexcept override { asked.push_back(task); }
+  void RequestYield(TaskIndex task) noexcept override { asked.push_back(task); }
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override {
     return task < turns.size() ? turns[task] : 0;
   }
   std::vector<std::uint64_t> turns;  // per task
-  void SetQuota(TaskIndex task, std::uint32_t packets) noexcept override {
-    quotas.resize(std::max<std::size_t>(quotas.size(), task + 1));
-    quotas[task] = packets;
+  void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override {
+    budgets.resize(std::max<std::size_t>(budgets.size(), task + 1));
+    budgets[task] = packets;
   }
-  std::vector<std::uint32_t> quotas;  // per task; 0: none was set
+  std::vector<std::uint32_t> budgets;  // per task; 0: none was set
   int looks = 0;
 };
 
@@ -140,8 +138,10 @@ struct CostedTasks {
     for (const auto& [in, out] : paths) of_function.push_back({in, out, function});
     set.Add(core, of_function, threads);
     costs.push_back(cost_ns);
+    paths_of.insert(paths_of.end(), threads, paths);
   }
   TaskSet set;
+  std::vector<std::vector<std::pair<LinkIndex, LinkIndex>>> paths_of;  // each task
   std::vector<double> costs;
 };
 

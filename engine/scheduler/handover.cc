@@ -1,54 +1,95 @@
-// What is left to decide where tasks pass the CPU on by themselves.
-#include <algorithm>
+#include "engine/scheduler/handover.h"
 
-#include "engine/scheduler/scheduler.h"
+#include <algorithm>
 
 namespace unis {
 namespace {
 
-// How long after the end of its slice a task may still pass the CPU on by itself: its cost may be
-// wrong, and preempting it is dear.
+// Longer turns bring nothing: switches then cost less than 1 % of the time.
+constexpr std::uint32_t kMostBudget = 2048;  // packets
+
+// So long after the end of its slice a task may still yield by itself: its cost may be wrong, and
+// preempting it is dear.
 constexpr Nanoseconds kGrace = 200'000;
-// What is looked at least so often, where a tick has nothing else to do: a look costs the tasks a
-// cache line each.
+// The core is looked at at least so often. A look costs the tasks a cache line each.
 constexpr Nanoseconds kLongestQuiet = 50'000;
-// Where an egress was seen full, the core is looked at so often for so long, whoever runs: who
-// fills it is asked again soon, also in a turn that nobody has seen begin.
+// Where an egress was seen full, the core is looked at so often for so long: a task that fills it
+// is asked again soon, also in a turn that no look has seen begin.
 constexpr Nanoseconds kWatchFull = 5'000'000;
 constexpr Nanoseconds kAskAgain = 5'000;
+// Parked tasks are looked at so often. Nobody writes to their links, so a look costs no cache line.
+constexpr Nanoseconds kLookAtParked = 5'000;
 
 }  // namespace
 
-bool Scheduler::Watch(Nanoseconds now) noexcept {
-  Choice next;
-  std::optional<SwitchReason> reason;
-  if (controller_.PassesOn(Current())) {
-    const auto turn = controller_.TurnOn(core_);
-    if (turn) See(*turn, now);
-    FollowCost(now);
-    SearchQuota(now);
-    // One that was preempted goes on with its turn first, or the line would stand beside others.
-    if (turn && turn->begun) next = ChooseOfThoseWeRun(now, false);
-    reason = next.task != kNone ? SwitchReason::kBetween : LeaveReasonInTurn(now);
-    if (reason == SwitchReason::kSliceExpired) next = ChooseOfThoseWeRun(now, false);
-  } else {
-    if (!Settled(now)) return false;
-    if (left_ != kNone) EndTurn(std::exchange(left_, kNone));
-    FollowCost(now);
-    reason = LeaveReason(now);
-    if (reason) next = ChooseOfThoseWeRun(now, true);
-  }
-  if (reason && next.task == kNone) next = FirstInLine();
-  if (next.task == kNone) LookForRest(now);
-  if (resting_)
-    watch_ = now;
-  else
-    LookForDozers(now);
-  if (reason && next.task == kNone && all_pass_on_ && !resting_) watch_ = now + kLongestQuiet;
-  return next.task != kNone && SwitchTo(next, *reason, now);
+Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIndex core,
+                   Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+                   ProcessController& controller, SwitchObserver* observer)
+    : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
+      yielding_(*controller.yielding()) {
+  counts_yields_ = false;  // the tasks do
 }
 
-void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexcept {
+bool Handover::Start() {
+  const auto yields = [this](const TaskState& task) { return yielding_.SupportsYield(task.index); };
+  any_yields_ = std::ranges::any_of(tasks_, yields);
+  all_yield_ = std::ranges::all_of(tasks_, yields);
+  parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
+  for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
+  return AlgorithmOne::Start();
+}
+
+// Packets of a turn: γ of what fits into the least of the task's links, so that the task before
+// could not fill up what this one empties, nor this one what the next one empties.
+std::uint32_t Handover::BudgetOf(const TaskState& task) const noexcept {
+  double least = settings().budget > 0 ? settings().budget : kMostBudget;
+  for (const IngressState& in : tasks_.In(task))
+    least = std::min(least, settings().gamma * tasks_.monitor().PktCap(in.link));
+  for (const EgressState& out : tasks_.Out(task)) least = std::min(least, out.filled);
+  return std::max(static_cast<std::uint32_t>(least), kBatch);
+}
+
+bool Handover::Decide(Nanoseconds now) noexcept {
+  if (!any_yields_) return AlgorithmOne::Decide(now);
+  ++decisions_;
+  next_decision_ = now + settings().interval;
+  if (parking_.all_parked()) return LookWhileParked(now);
+  demand_.set_eager(parking_.eager(now));
+  if (parking_.LookAtParkedTasks(now)) watch_ = now;  // there is one more to yield to
+  const bool switched = now >= watch_ && Watch(now);
+  if (parking_.all_parked()) return switched;
+  const Nanoseconds next = parking_.any_parked() ? std::min(watch_, now + kLookAtParked) : watch_;
+  next_decision_ = std::max(next_decision_, next);
+  return switched;
+}
+
+bool Handover::Watch(Nanoseconds now) noexcept {
+  Place next;
+  std::optional<SwitchReason> reason;
+  if (Yields(current_)) {
+    const auto turn = yielding_.CurrentTurn(core());
+    if (turn) OnTurn(*turn, now);
+    if (now >= settled_) costs_.Look(current_, now);
+    // A task that was preempted first goes on with its turn, or the line would stand still.
+    if (turn && turn->begun) next = FirstNotInLine(now, false);
+    reason = next.found() ? SwitchReason::kBetween : LeaveReasonInTurn(now);
+    if (reason == SwitchReason::kSliceExpired) next = FirstNotInLine(now, false);
+  } else {
+    if (!LookAtTurn(now)) return false;
+    reason = LeaveReason(now);
+    if (reason) next = FirstNotInLine(now, true);
+  }
+  if (reason && !next.found()) next = FirstInLine();
+  if (!next.found()) parking_.LookForIdleCore(current_, now);
+  if (parking_.all_parked())
+    watch_ = now;
+  else
+    parking_.LookForIdleTasks(current_, now);
+  if (reason && !next.found() && all_yield_ && !parking_.all_parked()) watch_ = now + kLongestQuiet;
+  return next.found() && SwitchTo(next, *reason, now);
+}
+
+void Handover::OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept {
   if (turn.task != Current()) {
     OnSelfSwitch(turn.task);
   } else if (turn.begun) {
@@ -56,67 +97,82 @@ void Scheduler::See(const ProcessController::Turn& turn, Nanoseconds now) noexce
   }
 }
 
-// It no longer polls. One whose egress is full is only asked.
-std::optional<SwitchReason> Scheduler::LeaveReasonInTurn(Nanoseconds now) noexcept {
-  const bool traced = observer_ != nullptr && observer_->wants();
-  if (all_pass_on_ && now < quiet_until_) {
-    if (!traced) watch_ = quiet_until_;  // a trace sees each turn; else one look was asked for
+// A task that polls no longer is preempted; one whose egress is full is only asked. A trace sees
+// each turn; otherwise the next look is as late as it can be.
+std::optional<SwitchReason> Handover::LeaveReasonInTurn(Nanoseconds now) noexcept {
+  const bool traced = IsTraced();
+  if (all_yield_ && now < quiet_until_) {
+    if (!traced) watch_ = quiet_until_;
     return std::nullopt;
   }
   if (now - slice_end_ > std::max(kGrace, slice_)) return SwitchReason::kSliceExpired;
-  quiet_until_ = QuietAtMost(now + kLongestQuiet);
-  // One that is alone would only pass the CPU on to itself.
-  const bool others = tasks_.size() > 1;
-  if (settings_.occupancy && others && LosesPackets(now)) controller_.AskToPassOn(Current());
+  quiet_until_ = costs_.NextLook(current_, now + kLongestQuiet);
+  const bool alone = tasks_.size() == 1;  // it would yield to itself
+  if (settings().occupancy && !alone && LosesPackets(now)) yielding_.RequestYield(Current());
   if (now < watch_full_) quiet_until_ = std::min(quiet_until_, now + kAskAgain);
-  if (all_pass_on_ && !traced) watch_ = quiet_until_;
+  if (all_yield_ && !traced) watch_ = quiet_until_;
   return std::nullopt;
 }
 
-// Whether the current task has packets for an egress with more than is allowed. Where the reader is
-// in the same line that is hardly ever so, for nobody takes more in a turn than fits. A task of
-// another core may fall behind, so its ingress is looked at before it can be full. A sink or a
-// bridge falls behind only where it is the limit, which the first full egress shows.
-bool Scheduler::LosesPackets(Nanoseconds now) noexcept {
-  const TaskState& task = tasks_[current_];
+// Whether the current task has packets for an egress with θmax. Where the reader is in the same
+// line that is hardly ever so, because no turn takes more than fits. A reader on another core may
+// fall behind, so its ingress is looked at before it can be full. A sink falls behind only where it
+// is the limit, which the first full egress shows.
+bool Handover::LosesPackets(Nanoseconds now) noexcept {
+  const TaskState& task = current_task();
+  const auto out = tasks_.Out(task);
+  const double cost = tasks_.CostOf(task);
+  std::uint64_t loaded = 0;
+  for (const IngressState& in : tasks_.In(task))
+    if (tasks_.Packets(in) > 0) loaded |= in.reaches;
   bool loses = false;
-  for (std::uint32_t i = 0; i < task.paths; ++i) {
-    const PathState& path = paths_[task.first_path + i];
-    const std::uint32_t held = monitor_.NumPkts(path.out);
-    const std::int64_t below = std::int64_t{path.theta_max} - held;
-    const bool waiting = monitor_.NumPkts(path.in) > 0;
-    const bool blocked = below <= 0 && waiting;
-    loses |= blocked;
-    if (blocked && held + kUsualBurst > monitor_.PktCap(path.out)) watch_full_ = now + kWatchFull;
-    if (below <= 0 || !waiting || !path.read_elsewhere) continue;
-    const Nanoseconds full = QuietUntil(now, below, costs_.Ns(path.function), 0);
-    quiet_until_ = std::min(quiet_until_, std::max(now + kAskAgain, full));
-  }
+  ForEachBit(loaded, [&](std::uint32_t j) {
+    if (out[j].share == 0) return;
+    const std::uint32_t held = tasks_.Packets(out[j]);
+    const std::int64_t room = std::int64_t{out[j].theta_max} - held;
+    if (room <= 0) {
+      loses = true;
+      if (held + kUsualBurst > tasks_.monitor().PktCap(out[j].link)) watch_full_ = now + kWatchFull;
+    } else if (out[j].read_elsewhere) {
+      const Nanoseconds full = QuietUntil(now, static_cast<double>(room), cost / out[j].share, 0);
+      quiet_until_ = std::min(quiet_until_, std::max(now + kAskAgain, full));
+    }
+  });
   return loses;
 }
 
-// Of the tasks that do not pass the CPU on, the first with work; none if one of the line that has
-// work stands before it (`before_line`).
-Scheduler::Choice Scheduler::ChooseOfThoseWeRun(Nanoseconds now, bool before_line) noexcept {
-  if (all_pass_on_) return {};
-  Slot before = kNone;
-  for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
-    TaskState& task = tasks_[slot];
-    const bool in_line = controller_.PassesOn(task.index);
-    if (in_line && !before_line) continue;
-    const bool has_work = ranks_ && settings_.occupancy ? IsOfFirstRank(task, Look(task), now)
-                                                        : HasMeaningfulWork(task, now);
-    if (has_work) return in_line ? Choice{} : Choice{slot, before};
-  }
-  return {};
+// The first task with work of those that do not yield; none if one of the line that has work stands
+// before it (`before_line`).
+AlgorithmOne::Place Handover::FirstNotInLine(Nanoseconds now, bool before_line) noexcept {
+  if (all_yield_) return {};
+  const Place first = queue_.FirstThat(
+      [&](Slot slot) { return (before_line || !Yields(slot)) && HasWork(slot, now); });
+  return first.found() && Yields(first.task) ? Place{} : first;
 }
 
-Scheduler::Choice Scheduler::FirstInLine() const noexcept {
-  Slot before = kNone;
-  for (Slot slot = head_; slot != kNone; before = slot, slot = tasks_[slot].behind) {
-    if (controller_.PassesOn(tasks_[slot].index) && !Dozes(slot)) return {slot, before};
+AlgorithmOne::Place Handover::FirstInLine() const noexcept {
+  return queue_.FirstThat([this](Slot slot) { return Yields(slot) && !parking_.IsParked(slot); });
+}
+
+// In the order in which they are unparked, the tasks of the line yield to each other.
+bool Handover::GoOnWith(const Place& next, Nanoseconds now) noexcept {
+  if (!Yields(current_) || !Yields(next.task)) return AlgorithmOne::GoOnWith(next, now);
+  OnSelfSwitch(tasks_[next.task].index);
+  return false;
+}
+
+CoreStatistics Handover::statistics() const noexcept {
+  CoreStatistics statistics = AlgorithmOne::statistics();
+  for (const TaskState& task : tasks_) {
+    statistics.switches += yielding_.TurnsOf(task.index);
+    if (any_yields_) statistics.budget = std::max(statistics.budget, BudgetOf(task));
   }
-  return {};
+  return statistics;
+}
+
+std::uint64_t Handover::SwitchedIn(TaskIndex task) const noexcept {
+  if (tasks_.SlotOf(task) == kNoSlot) return 0;
+  return AlgorithmOne::SwitchedIn(task) + yielding_.TurnsOf(task);
 }
 
 }  // namespace unis

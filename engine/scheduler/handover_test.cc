@@ -10,17 +10,11 @@ namespace {
 
 using Calls = std::vector<SwitchCall>;
 
-// Task 0 has its turn; those of `in_line` pass the CPU on.
-SchedulerSettings Handing() {
-  SchedulerSettings settings;
-  settings.handover = true;
-  return settings;
-}
-
+// Task 0 has its turn; those of `in_line` yield.
 struct HandoverTest : testing::Test {
   HandoverTest(const CostedTasks& tasks, std::vector<TaskIndex> in_line, std::size_t links,
                CoreIndex cores = 1)
-      : rig(Handing(), tasks, cores, Links(links)) {
+      : rig({}, tasks, cores, Links(links), true) {
     rig.controller.in_line = std::move(in_line);
     rig.observer.wanted = false;
     EXPECT_TRUE(rig.cores.Start());
@@ -191,7 +185,7 @@ TEST_F(LineTest, WhileATraceIsTakenEachTickLooks) {
 TEST_F(LineTest, TurnsCountAsSwitchesAlsoThoseThatNoLookSaw) {
   rig.controller.turns = {10, 20, 30};
   Begins(1, kT);
-  EXPECT_EQ(rig.cores.Switches(), 60u);
+  EXPECT_EQ(rig.Switches(), 60u);
   EXPECT_EQ(rig.cores[0].SwitchedIn(1), 20u);
 }
 
@@ -276,16 +270,16 @@ TEST_F(OneInLineTest, TheOthersDoNotWaitForItWhileItHasNoWork) {
   EXPECT_EQ(rig.Current(0), 0U) << "in its order";
 }
 
-struct NobodyPassesOnTest : HandoverTest {
-  NobodyPassesOnTest() : HandoverTest(Apart(3), {}, 6) {}
+struct NobodySupportsYieldTest : HandoverTest {
+  NobodySupportsYieldTest() : HandoverTest(Apart(3), {}, 6) {}
 };
 
-TEST_F(NobodyPassesOnTest, AlgorithmOneDecides) {
+TEST_F(NobodySupportsYieldTest, AlgorithmOneDecides) {
   for (int i = 1; i <= 3; ++i) rig.TickAt(i * (kSlice + kT));
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}, {0, 1, 2}, {0, 2, 0}}));
 }
 
-TEST_F(NobodyPassesOnTest, WorkThatComesToAnIdleCoreIsSeenAtTheNextTick) {
+TEST_F(NobodySupportsYieldTest, WorkThatComesToAnIdleCoreIsSeenAtTheNextTick) {
   rig.monitor.packets.assign(6, 0);
   rig.TickAt(kT);
   rig.TickAt(2 * kT);

@@ -92,11 +92,11 @@ TEST(PathsTest, TheSliceIsTheLeastOfThePathsThatHoldPackets) {
   FakeMonitor links = Filled({0, 0, 1000, 0});
   links.capacity = {2048, 512, 2048, 1024};
   Rig rig({}, TwoPathsEach(1), 1, links);
-  EXPECT_EQ(rig.cores[0].TimeSlice(0), 76'800);  // 100 ns · 0.75 · 1024
+  EXPECT_EQ(rig.TimeSlice(0), 76'800);  // 100 ns · 0.75 · 1024
   rig.monitor.packets[0] = 1;
-  EXPECT_EQ(rig.cores[0].TimeSlice(0), 38'400);
+  EXPECT_EQ(rig.TimeSlice(0), 38'400);
   rig.monitor.packets[0] = rig.monitor.packets[2] = 0;
-  EXPECT_EQ(rig.cores[0].TimeSlice(0), 38'400) << "none holds any: the least of all";
+  EXPECT_EQ(rig.TimeSlice(0), 38'400) << "none holds any: the least of all";
 }
 
 // Task 1 would lose packets, and task 2 always has work for which it need not.
@@ -126,15 +126,13 @@ struct World {
   std::uint64_t lost = 0;
 
   // Whether any packet got through.
-  bool Run(const TaskSet& tasks, TaskIndex task, std::uint32_t batch) {
+  bool Run(const CostedTasks& tasks, TaskIndex task, std::uint32_t batch) {
     bool moved = false;
-    const Task& running = tasks.tasks[task];
-    for (std::uint32_t i = 0; i < running.paths; ++i) {
-      const Path& path = tasks.paths[running.first_path + i];
-      const std::uint32_t burst = std::min(batch, packets[path.in]);
-      const std::uint32_t room = capacity[path.out] - packets[path.out];
-      packets[path.in] -= burst;
-      packets[path.out] += std::min(burst, room);
+    for (const auto& [in, out] : tasks.paths_of[task]) {
+      const std::uint32_t burst = std::min(batch, packets[in]);
+      const std::uint32_t room = capacity[out] - packets[out];
+      packets[in] -= burst;
+      packets[out] += std::min(burst, room);
       lost += burst - std::min(burst, room);
       moved |= burst > 0 && room > 0;
     }
@@ -142,14 +140,11 @@ struct World {
   }
 };
 
-bool HasDeliverableWork(const World& world, const TaskSet& tasks, TaskIndex task,
+bool HasDeliverableWork(const World& world, const CostedTasks& tasks, TaskIndex task,
                         const std::vector<std::uint32_t>& theta_max) {
-  const Task& asked = tasks.tasks[task];
-  for (std::uint32_t i = 0; i < asked.paths; ++i) {
-    const Path& path = tasks.paths[asked.first_path + i];
-    if (world.packets[path.in] > 0 && world.packets[path.out] < theta_max[path.out]) return true;
-  }
-  return false;
+  return std::ranges::any_of(tasks.paths_of[task], [&](const auto& path) {
+    return world.packets[path.first] > 0 && world.packets[path.second] < theta_max[path.second];
+  });
 }
 
 // A chain through all tasks there and back: link 2i leads to task i on the way there, 2i + 1 on the
@@ -185,7 +180,7 @@ TEST(PathsTest, NothingIsLostWhereAnOrderWithoutLossExists) {
       can_do |= now.packets[0] + now.packets[2] + now.packets[3] + now.packets[5] == 0;
       for (TaskIndex task = 0; task < 2; ++task) {
         World next = now;
-        next.Run(tasks.set, task, 1);
+        next.Run(tasks, task, 1);
         next.packets[1] = next.packets[4] = 0;
         if (next.lost == 0 && seen.insert(next.packets).second) open.push_back(next);
       }
@@ -199,7 +194,7 @@ TEST(PathsTest, NothingIsLostWhereAnOrderWithoutLossExists) {
     for (int step = 1; step <= 60; ++step) {
       rig.monitor.packets = world.packets;
       rig.TickAt(step * kT);
-      world.Run(tasks.set, rig.Current(0), 1);
+      world.Run(tasks, rig.Current(0), 1);
       world.packets[1] = world.packets[4] = 0;
     }
     EXPECT_EQ(world.packets[0] + world.packets[2] + world.packets[3] + world.packets[5], 0u)
@@ -231,7 +226,7 @@ RandomWorld DrawWorld(Dice& dice) {
     drawn.world.capacity.push_back(64u << dice.Between(1, 4));
     drawn.world.packets.push_back(dice.Between(0, drawn.world.capacity.back()));
   }
-  drawn.settings.lead = dice.OneIn(2) ? 0 : dice.Between(0, 10'000);
+  drawn.settings.latency_compensation = dice.OneIn(2) ? 0 : dice.Between(0, 10'000);
   drawn.settings.max_wait = dice.OneIn(2) ? 0 : dice.Between(10'000, 500'000);
   drawn.settings.lazy = dice.OneIn(2);
   drawn.sources = {0, 2 * count + 1};
@@ -261,7 +256,7 @@ TEST(PathsTest, EveryTaskWithDeliverableWorkRunsWithinABound) {
       rig.monitor.packets = world.packets;
       rig.TickAt(now);
       for (CoreIndex core = 0; core < drawn.cores; ++core)
-        runs += world.Run(drawn.tasks.set, rig.Current(core), 50);  // 10 ns a packet, two paths
+        runs += world.Run(drawn.tasks, rig.Current(core), 50);  // 10 ns a packet, two paths
       for (const LinkIndex sink : drawn.sinks) world.packets[sink] = 0;
       for (const LinkIndex source : drawn.sources) {
         std::uint32_t& ring = world.packets[source];
@@ -269,8 +264,7 @@ TEST(PathsTest, EveryTaskWithDeliverableWorkRunsWithinABound) {
       }
       for (TaskIndex task = 0; task < since.size(); ++task) {
         const CoreIndex core = drawn.tasks.set.tasks[task].core;
-        if (rig.Current(core) == task ||
-            !HasDeliverableWork(world, drawn.tasks.set, task, theta_max))
+        if (rig.Current(core) == task || !HasDeliverableWork(world, drawn.tasks, task, theta_max))
           since[task] = now;
         ASSERT_LE(now - since[task], kBound) << "seed " << seed << " task " << task;
       }

@@ -1,10 +1,14 @@
-// What each policy of the contract is. The one place to add one: the engine applies the kernel's
-// part of a line, the simulator imitates it.
+// The policies of the contract. Whatever runs a policy, the engine or the simulator, asks here what
+// the policy is and who makes its scheduler.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "engine/scheduler/components.h"
+#include "engine/scheduler/core_scheduler.h"
+#include "engine/scheduler/settings.h"
+#include "engine/scheduler/task.h"
 
 namespace unis {
 
@@ -21,28 +25,30 @@ enum class Policy : std::uint8_t {
 // How the kernel runs the tasks of a core where it decides.
 enum class KernelClass : std::uint8_t { kFair, kBatch, kFifo, kRoundRobin };
 
-struct PolicyTraits {
-  Policy policy;
-  bool engine_decides;   // Algorithm 1, through a process controller; else the kernel
-  KernelClass kernel;    // of the tasks, where the kernel decides
-  bool functions_yield;  // they give up the CPU on their own
+// What the scheduler of a core is made of. The references but that to `tasks` outlive it;
+// `observer` may be null.
+struct SchedulerParts {
+  const SchedulerSettings& settings;
+  const TaskSet& tasks;
+  CoreIndex core;
+  Costs& costs;
+  const InterfaceMonitor& monitor;
+  const TimerSubsystem& timer;
+  ProcessController& controller;
+  SwitchObserver* observer;
 };
 
-inline constexpr PolicyTraits kPolicies[] = {
-    {Policy::kUnis, true, KernelClass::kFair, false},
-    {Policy::kCooperative, false, KernelClass::kFifo, true},
-    {Policy::kRr, false, KernelClass::kRoundRobin, false},
-    {Policy::kFifo, false, KernelClass::kFifo, false},
-    {Policy::kOther, false, KernelClass::kFair, false},
-    {Policy::kBatch, false, KernelClass::kBatch, false},
+struct PolicyTraits {
+  Policy policy;
+  // Null: the kernel decides.
+  std::unique_ptr<CoreScheduler> (*make_scheduler)(const SchedulerParts& parts);
+  KernelClass kernel;    // of the tasks, where the kernel decides
+  bool functions_yield;  // they give up the CPU on their own
+
+  bool engine_decides() const { return make_scheduler != nullptr; }
 };
 
 // Null: there is no such policy.
-constexpr const PolicyTraits* TraitsOf(Policy policy) {
-  for (const PolicyTraits& traits : kPolicies) {
-    if (traits.policy == policy) return &traits;
-  }
-  return nullptr;
-}
+const PolicyTraits* TraitsOf(Policy policy);
 
 }  // namespace unis

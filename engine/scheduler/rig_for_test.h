@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/core_set.h"
 #include "engine/scheduler/fakes_for_test.h"
 
@@ -13,12 +14,14 @@ namespace unis {
 // The schedulers of some cores, watched for their invariant, with fakes around them, and the hands
 // to move time and packets.
 struct Rig {
+  // `yields`: there may be tasks that yield by themselves.
   Rig(const SchedulerSettings& settings, const CostedTasks& tasks, CoreIndex count,
-      FakeMonitor links)
+      FakeMonitor links, bool yields = false)
       : monitor(std::move(links)),
+        controller(Controller(yields)),
         costs(tasks.costs),
-        cores(MakeSchedulers(settings, tasks.set, count, costs, monitor, timer, controller,
-                             [this](CoreIndex) { return &observer; }),
+        cores(MakeSchedulers(*TraitsOf(Policy::kUnis), settings, tasks.set, count, costs, monitor,
+                             timer, controller, [this](CoreIndex) { return &observer; }),
               timer) {}
 
   Rig(const Rig&) = delete;  // the schedulers refer to their neighbours
@@ -30,7 +33,24 @@ struct Rig {
     for (std::size_t i = 0; i < cores.size(); ++i) EXPECT_TRUE(cores[i].QueueIsSound());
     return switched;
   }
-  TaskIndex Current(CoreIndex core) const { return cores[core].Current(); }
+  // As it was last; also while all are parked.
+  TaskIndex Current(CoreIndex core) const {
+    const auto current = cores[core].statistics().current;
+    if (current) last = *current;
+    return last;
+  }
+  Nanoseconds TimeSlice(TaskIndex task) const {
+    return dynamic_cast<const AlgorithmOne&>(cores[0]).TimeSlice(task);
+  }
+  std::uint64_t Sum(std::uint64_t CoreStatistics::*counter) const { return cores.Sum(counter); }
+  std::uint64_t Switches() const { return Sum(&CoreStatistics::switches); }
+  std::uint64_t Decisions() const { return Sum(&CoreStatistics::decisions); }
+
+  static FakeController Controller(bool yields) {
+    FakeController controller;
+    controller.yields = yields;
+    return controller;
+  }
 
   FakeMonitor monitor;
   FakeTimer timer;
@@ -38,6 +58,7 @@ struct Rig {
   FakeObserver observer;
   Costs costs;
   CoreSet cores;
+  mutable TaskIndex last = 0;
 };
 
 }  // namespace unis

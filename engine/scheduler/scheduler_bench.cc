@@ -14,15 +14,18 @@ struct NullController final : ProcessController {
   bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
 };
 
-// The tasks of a core pass the CPU on, and one begins a turn at each look.
-struct LineController final : ProcessController {
+// The tasks of a core yield, and one begins a turn at each look.
+struct LineController final : ProcessController, YieldingTasks {
+  YieldingTasks* yielding() noexcept override { return this; }
   bool Switch(CoreIndex, TaskIndex, TaskIndex) noexcept override { return true; }
   bool Start(CoreIndex, TaskIndex) noexcept override { return true; }
-  bool PassesOn(TaskIndex) const noexcept override { return true; }
-  std::optional<Turn> TurnOn(CoreIndex) noexcept override {
+  bool SupportsYield(TaskIndex) const noexcept override { return true; }
+  std::optional<Turn> CurrentTurn(CoreIndex) noexcept override {
     return Turn{.task = next = (next + 1) % tasks, .begun = true};
   }
-  void AskToPassOn(TaskIndex) noexcept override { ++asked; }
+  void RequestYield(TaskIndex) noexcept override { ++asked; }
+  std::uint64_t TurnsOf(TaskIndex) const noexcept override { return 0; }
+  void SetBudget(TaskIndex, std::uint32_t) noexcept override {}
   TaskIndex tasks = 1, next = 0;
   std::uint64_t asked = 0;
 };
@@ -61,7 +64,7 @@ class Fixture {
 
   void Run(benchmark::State& state) { Run(state, controller_, settings_.interval); }
   void RunLine(benchmark::State& state, Nanoseconds look) {
-    settings_.handover = settings_.online_cost = true;
+    settings_.online_cost = true;
     line_.tasks = static_cast<TaskIndex>(tasks_.set.tasks.size());
     Run(state, line_, look);
     state.counters["asked/tick"] =
@@ -71,17 +74,18 @@ class Fixture {
  private:
   void Run(benchmark::State& state, ProcessController& controller, Nanoseconds step) {
     Costs costs(tasks_.costs);
-    CoreSet cores(MakeSchedulers(settings_, tasks_.set, cores_, costs, monitor_, timer_, controller,
-                                 [](CoreIndex) { return nullptr; }),
+    CoreSet cores(MakeSchedulers(*TraitsOf(Policy::kUnis), settings_, tasks_.set, cores_, costs,
+                                 monitor_, timer_, controller, [](CoreIndex) { return nullptr; }),
                   timer_);
     cores.Start();
-    const std::uint64_t before = cores.Switches();
+    const std::uint64_t before = cores.Sum(&CoreStatistics::switches);
     for (auto _ : state) {
       timer_.now += step;
       cores.Tick();
     }
     const auto ticks = static_cast<double>(state.iterations());
-    state.counters["switches/tick"] = static_cast<double>(cores.Switches() - before) / ticks;
+    state.counters["switches/tick"] =
+        static_cast<double>(cores.Sum(&CoreStatistics::switches) - before) / ticks;
     state.SetItemsProcessed(state.iterations() * cores_);   // cores ticked
     state.SetComplexityN(state.range(0) * state.range(1));  // tasks
   }

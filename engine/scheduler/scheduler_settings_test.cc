@@ -27,7 +27,7 @@ Rig LightTasks(const SchedulerSettings& settings, std::size_t count) {
 
 SchedulerSettings WithLead(Nanoseconds lead) {
   SchedulerSettings settings;
-  settings.lead = lead;
+  settings.latency_compensation = lead;
   return settings;
 }
 
@@ -155,7 +155,7 @@ struct SwitchTimeTest : testing::Test {
       rig.TickAt(now);
     }
   }
-  Nanoseconds Learned() const { return rig.cores[0].SwitchNs(); }
+  Nanoseconds Learned() const { return rig.cores[0].statistics().switch_ns; }
   Rig rig;
   Nanoseconds now = 0;
 };
@@ -255,7 +255,7 @@ TEST(LazyTest, LooksAgainLongBeforeTheWorkCanBeDone) {
   rig.monitor.packets[0] = 0;
   rig.TickAt(kT + 2'500 - 1);
   EXPECT_EQ(rig.Current(0), 0u);
-  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  EXPECT_EQ(rig.Decisions(), 1u);
   rig.TickAt(kT + 2'500);
   EXPECT_EQ(rig.Current(0), 1u);
 }
@@ -287,7 +287,7 @@ TEST(LazyTest, WithoutWorkItLooksEveryInterval) {
   rig.cores.Start();
   rig.monitor.packets.assign(4, 0);
   for (int i = 1; i <= 5; ++i) rig.TickAt(i * kT);
-  EXPECT_EQ(rig.cores.Decisions(), 5u);
+  EXPECT_EQ(rig.Decisions(), 5u);
 }
 
 SchedulerSettings WithMaxWait(Nanoseconds max_wait) {

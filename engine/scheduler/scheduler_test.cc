@@ -1,6 +1,4 @@
 // Every branch of Algorithm 1 (section 4.4) as printed: lead and max_wait are 0 here.
-#include "engine/scheduler/scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/paper_for_test.h"
 
 namespace unis {
@@ -38,7 +37,7 @@ TEST(SchedulerTest, StartsTheFirstTaskOfEveryCoreAndTellsWhy) {
   EXPECT_EQ(rig.observer.records[0].reason, SwitchReason::kStart);
   EXPECT_EQ(rig.observer.records[0].from, rig.observer.records[0].to);
   EXPECT_EQ(rig.observer.records[0].time, 77);
-  EXPECT_EQ(rig.cores[0].Switches(), 0u);
+  EXPECT_EQ(rig.cores[0].statistics().switches, 0u);
 }
 
 // Line 4.
@@ -48,10 +47,10 @@ TEST(SchedulerTest, DecidesNothingUntilTHasPassed) {
   rig.monitor.packets[0] = 0;
   rig.TickAt(kT - 1);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.cores.Decisions(), 0u);
+  EXPECT_EQ(rig.Decisions(), 0u);
   rig.TickAt(kT);
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
-  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  EXPECT_EQ(rig.Decisions(), 1u);
 }
 
 // Line 19.
@@ -59,11 +58,11 @@ TEST(SchedulerTest, TheNextDecisionIsTAfterThisOne) {
   Rig rig = Started({}, Chain({0, 0}), 1, 3);
   rig.cores.Start();
   rig.TickAt(kT + 700);  // late
-  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  EXPECT_EQ(rig.Decisions(), 1u);
   rig.TickAt(2 * kT + 699);
-  EXPECT_EQ(rig.cores.Decisions(), 1u);
+  EXPECT_EQ(rig.Decisions(), 1u);
   rig.TickAt(2 * kT + 700);
-  EXPECT_EQ(rig.cores.Decisions(), 2u);
+  EXPECT_EQ(rig.Decisions(), 2u);
 }
 
 TEST(SchedulerTest, LeavesWhenTheSliceExpiresAndNotBefore) {
@@ -158,8 +157,8 @@ TEST(SchedulerTest, CoresAreIndependent) {
   rig.cores.Start();
   rig.TickAt(kSlice / 2);
   EXPECT_EQ(rig.controller.switches, (Calls{{1, 2, 3}}));
-  EXPECT_EQ(rig.cores[0].Switches(), 0u);
-  EXPECT_EQ(rig.cores[1].Switches(), 1u);
+  EXPECT_EQ(rig.cores[0].statistics().switches, 0u);
+  EXPECT_EQ(rig.cores[1].statistics().switches, 1u);
   rig.monitor.packets[0] = 0;
   rig.TickAt(kSlice / 2 + kT);
   EXPECT_EQ(rig.controller.switches, (Calls{{1, 2, 3}, {0, 0, 1}}));
@@ -242,13 +241,13 @@ TEST(SchedulerTest, SliceIsCostTimesGammaTimesCapacityOfTheEgress) {
   tasks[0].cost_ns = 20;
   tasks[1].cost_ns = 12.5;
   Rig rig(settings, tasks, 1, links);
-  EXPECT_EQ(rig.cores[0].TimeSlice(0), 10'240);
-  EXPECT_EQ(rig.cores[0].TimeSlice(1), 3'200);
+  EXPECT_EQ(rig.TimeSlice(0), 10'240);
+  EXPECT_EQ(rig.TimeSlice(1), 3'200);
   rig.cores.Start();
   EXPECT_EQ(rig.observer.records[0].slice, 10'240);
   settings.slice_factor = 1.5;
   Rig longer(settings, tasks, 1, links);
-  EXPECT_EQ(longer.cores[0].TimeSlice(0), 15'360);
+  EXPECT_EQ(longer.TimeSlice(0), 15'360);
 }
 
 TEST(SchedulerTest, WithoutOccupancyItIsRoundRobinOfSlices) {

@@ -16,7 +16,7 @@ TEST(SwitchingTest, NoRecordIsBuiltThatNobodyReads) {
   rig.cores.Start();
   EXPECT_EQ(rig.monitor.reads, 0u);
   rig.TickAt(kSlice);
-  EXPECT_EQ(rig.cores.Switches(), 1u);
+  EXPECT_EQ(rig.Switches(), 1u);
   EXPECT_TRUE(rig.observer.records.empty());
   EXPECT_EQ(rig.monitor.reads, 2u);  // of the candidate
 }
@@ -36,8 +36,8 @@ TEST(SwitchingTest, AFailedSwitchLeavesTheCurrentTaskAndTheNextDecisionTriesAnot
   rig.controller.dead = {1};
   EXPECT_EQ(rig.TickAt(kSlice), 0u);
   EXPECT_EQ(rig.Current(0), 0u);
-  EXPECT_EQ(rig.cores.FailedSwitches(), 1u);
-  EXPECT_EQ(rig.cores.Switches(), 0u);
+  EXPECT_EQ(rig.Sum(&CoreStatistics::failed_switches), 1u);
+  EXPECT_EQ(rig.Switches(), 0u);
   rig.TickAt(kSlice + kT);
   rig.controller.dead.clear();
   for (int i = 2; i <= 4; ++i) rig.TickAt(kT + i * kSlice);
@@ -69,7 +69,7 @@ TEST(SwitchingTest, ATaskThatPassedTheCpuItselfGoesToTheBack) {
   EXPECT_EQ(rig.Current(0), 2u);
   EXPECT_TRUE(rig.controller.switches.empty());
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSelf);
-  EXPECT_EQ(rig.cores.Switches(), 1u);
+  EXPECT_EQ(rig.Switches(), 1u);
   rig.TickAt(10 + kSlice - 1);
   EXPECT_TRUE(rig.controller.switches.empty());  // its slice began with the hand-over
   for (int i = 1; i <= 4; ++i) rig.TickAt(10 + kT + i * kSlice);
@@ -82,7 +82,7 @@ TEST(SwitchingTest, ASelfSwitchToTheCurrentTaskOrToAnotherCoresIsNone) {
   rig.cores[0].OnSelfSwitch(0);
   rig.cores[0].OnSelfSwitch(2);
   EXPECT_EQ(rig.Current(0), 0u);
-  EXPECT_EQ(rig.cores.Switches(), 0u);
+  EXPECT_EQ(rig.Switches(), 0u);
 }
 
 TEST(SwitchingTest, ASchedulerSeesNothingOfOtherCores) {

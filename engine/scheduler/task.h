@@ -1,43 +1,89 @@
-// What is scheduled: tasks, each one polling thread with the paths that its function serves, as
-// plain data.
+// What is scheduled, as plain data: tasks, each one polling thread with the links of its function.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <utility>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "engine/scheduler/components.h"
 
 namespace unis {
 
-// A way through a function: it polls `in` and puts what it passes on into `out`.
+// A way of packets through a function, for those who build task sets from paths.
 struct Path {
   LinkIndex in;
   LinkIndex out;
-  FunctionIndex function;  // whose cost a packet on this path has
+  FunctionIndex function;  // whose cost a packet has
 };
 
-// A poll-mode thread polls all of its ports in turn, so it runs with all of its paths or with none.
+struct Range {
+  std::uint32_t begin = 0;
+  std::uint32_t size = 0;
+
+  template <typename Value>
+  std::span<Value> Of(std::vector<Value>& values) const noexcept {
+    return {values.data() + begin, size};
+  }
+  template <typename Value>
+  std::span<const Value> Of(const std::vector<Value>& values) const noexcept {
+    return {values.data() + begin, size};
+  }
+};
+
+// A link that a task polls. Bit i of `reaches`: its packets may leave by egress i of the task. A
+// function that forwards between two ports both ways has two ingresses that reach one egress each.
+struct Ingress {
+  LinkIndex link;
+  std::uint64_t reaches;
+};
+inline constexpr std::uint32_t kMostEgresses = 64;  // of a task
+
+// A poll-mode thread polls all of its ports in turn, so it runs with all of its links or with none.
 struct Task {
   CoreIndex core;
-  std::uint32_t first_path;  // in TaskSet::paths
-  std::uint32_t paths;       // at least 1
+  Range ingress;  // in TaskSet::ingresses; at least one
+  Range egress;   // in TaskSet::egresses; at least one
+  FunctionIndex function;
 };
 
-// Tasks in the order of the chains: wait queues keep it. Flat: a tick never allocates. Tasks with
-// the same first path are threads of one function, which nobody can tell apart beforehand.
+// Tasks in the order of the chains: wait queues keep it. Flat, so that a tick never allocates.
+// Neighbours with the same first ingress are threads of one function.
 struct TaskSet {
   std::vector<Task> tasks;
-  std::vector<Path> paths;
+  std::vector<Ingress> ingresses;
+  std::vector<LinkIndex> egresses;
 
-  // The last of `threads` tasks, one behind the other.
-  TaskIndex Add(CoreIndex core, const std::vector<Path>& of_function, std::size_t threads = 1) {
-    tasks.insert(tasks.end(), threads,
-                 {core, static_cast<std::uint32_t>(paths.size()),
-                  static_cast<std::uint32_t>(of_function.size())});
-    paths.insert(paths.end(), of_function.begin(), of_function.end());
+  // `threads` tasks of a function, one behind the other. Returns the last one. A function with more
+  // egresses than kMostEgresses is std::invalid_argument.
+  TaskIndex Add(CoreIndex core, FunctionIndex function, const std::vector<Ingress>& in,
+                const std::vector<LinkIndex>& out, std::size_t threads = 1) {
+    if (out.size() > kMostEgresses)
+      throw std::invalid_argument("a function has more than 64 egress links");
+    const Range ingress{static_cast<std::uint32_t>(ingresses.size()),
+                        static_cast<std::uint32_t>(in.size())};
+    const Range egress{static_cast<std::uint32_t>(egresses.size()),
+                       static_cast<std::uint32_t>(out.size())};
+    tasks.insert(tasks.end(), threads, {core, ingress, egress, function});
+    ingresses.insert(ingresses.end(), in.begin(), in.end());
+    egresses.insert(egresses.end(), out.begin(), out.end());
     return static_cast<TaskIndex>(tasks.size() - 1);
+  }
+
+  // The same for paths of one function: a link that several paths share is one link of the task.
+  TaskIndex Add(CoreIndex core, const std::vector<Path>& paths, std::size_t threads = 1) {
+    std::vector<Ingress> in;
+    std::vector<LinkIndex> out;
+    for (const Path& path : paths) {
+      auto egress = std::ranges::find(out, path.out);
+      if (egress == out.end()) egress = out.insert(out.end(), path.out);
+      auto ingress = std::ranges::find(in, path.in, &Ingress::link);
+      if (ingress == in.end()) ingress = in.insert(in.end(), {path.in, 0});
+      ingress->reaches |= std::uint64_t{1} << (egress - out.begin());
+    }
+    return Add(core, paths.empty() ? 0 : paths.front().function, in, out, threads);
   }
 };
 

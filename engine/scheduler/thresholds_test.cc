@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/paper_for_test.h"
-#include "engine/scheduler/scheduler.h"
 
 namespace unis {
 namespace {

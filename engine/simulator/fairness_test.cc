@@ -27,7 +27,7 @@ Scenario TwoChains(std::size_t length, double cost_ns, bool as_printed) {
   AddChainLikeTheFirst(scenario, 1);
   scenario.duration = 2 * kSecond;
   if (as_printed)
-    scenario.scheduler.lead = 0;
+    scenario.scheduler.latency_compensation = 0;
   else
     AsTheEngine(scenario.scheduler);
   return scenario;

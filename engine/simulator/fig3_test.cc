@@ -23,7 +23,7 @@ Scenario Example() {
   scenario.machine.switch_ns = scenario.machine.switch_call_ns =
       0.001;  // Fig. 3 knows no such cost
   scenario.machine.kernel_switch_ns = 0.001;
-  scenario.scheduler.lead = 0;
+  scenario.scheduler.latency_compensation = 0;
   scenario.warmup = 0;
   scenario.duration = 20 * kMillisecond;
   scenario.trace = true;

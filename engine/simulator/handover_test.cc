@@ -14,8 +14,8 @@ constexpr std::uint32_t kQuota = 8 * kBatch;
 
 Scenario HandedOver(std::size_t functions, double cost_ns) {
   Scenario scenario = OneCore(Policy::kUnis, functions, cost_ns);
-  scenario.scheduler.handover = true;
-  scenario.scheduler.quota = kQuota;
+  scenario.handover = true;
+  scenario.scheduler.budget = kQuota;
   return scenario;
 }
 
@@ -59,7 +59,7 @@ TEST(SimulatedHandOverTest, OneWhoseEgressIsFullIsAskedToLeave) {
   Scenario scenario = HandedOver(3, 50);
   scenario.functions[1].cpu = 2;
   scenario.functions[1].cost_ns = 200;
-  scenario.scheduler.quota = 1'500;
+  scenario.scheduler.budget = 1'500;
   const auto lost = [&](bool occupancy) {
     scenario.scheduler.occupancy = occupancy;
     return Simulate(scenario).functions[0].dropped_egress_full;

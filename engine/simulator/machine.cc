@@ -32,8 +32,7 @@ Machine::Machine(const Scenario& scenario)
       cores_(cpus_.size()),
       agenda_(cpus_.size(), kNever) {
   for (const Task& task : rings_.tasks().tasks) {
-    functions_.push_back(
-        {.core = task.core, .first_path = task.first_path, .paths = task.paths, .burst = {}});
+    functions_.push_back({.core = task.core, .paths = rings_.PathsOf(task.function), .burst = {}});
     functions_.back().burst.reserve(kBatch);
   }
 }
@@ -118,9 +117,9 @@ void Machine::Poll(CoreIndex index, Time now) {
 }
 
 bool Machine::TakeBurst(Function& function, Time now) {
-  for (PathIndex polls = 0; polls < function.paths && function.in_hand == 0; ++polls) {
-    function.path = function.first_path + function.next_path;
-    function.next_path = (function.next_path + 1) % function.paths;
+  for (PathIndex polls = 0; polls < function.paths.size && function.in_hand == 0; ++polls) {
+    function.path = function.paths.begin + function.next_path;
+    function.next_path = (function.next_path + 1) % function.paths.size;
     function.in_hand = rings_.Take(function.path, function.burst, now);
   }
   return function.in_hand > 0;

@@ -63,8 +63,7 @@ class Machine {
 
   struct Function {
     CoreIndex core;
-    PathIndex first_path;
-    PathIndex paths;
+    Range paths;
     PathIndex next_path = 0;       // that it polls first, of its own
     PathIndex path = 0;            // of the burst in hand
     std::vector<PacketRun> burst;  // in hand, also while another function runs

@@ -74,7 +74,7 @@ TEST(SimulatedPathsTest, TwoChainsThroughOneFunctionAreOneTask) {
   Scenario scenario;
   scenario.policy = Policy::kUnis;
   scenario.duration = 200 * kMillisecond;
-  scenario.scheduler.lead = 14'000;
+  scenario.scheduler.latency_compensation = 14'000;
   for (const char* name : {"x", "shared", "y"}) scenario.functions.push_back(Function(name, 50));
   scenario.chains = {Chain("x", {0, 1}), Chain("y", {2, 1})};
   const Result result = Simulate(scenario);
@@ -145,8 +145,8 @@ TEST(LazyTest, DecidesAsWellWithFarFewerLooks) {
   for (const double cost : {10.0, 30.0, 100.0}) {
     for (const bool both_ways : {false, true}) {
       Scenario scenario = both_ways ? ThereAndBack(3, cost) : OneCore(Policy::kUnis, 5, cost);
-      scenario.scheduler.lead = 11'500;
-      scenario.scheduler.switch_time = 14'000;
+      scenario.scheduler.latency_compensation = 11'500;
+      scenario.scheduler.switch_latency = 14'000;
       const Result every_t = Simulate(scenario);
       scenario.scheduler.lazy = true;
       const Result lazy = Simulate(scenario);

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "engine/simulator/algorithm_one.h"
+#include "engine/simulator/engine_policy.h"
 #include "engine/simulator/lines.h"
 
 namespace unis::sim {
@@ -112,7 +112,7 @@ std::unique_ptr<CpuPolicy> MakePolicy(const Scenario& scenario, Machine& machine
                                       SwitchObserver& observer) {
   const PolicyTraits* traits = TraitsOf(scenario.policy);
   if (traits == nullptr) throw std::invalid_argument("a scenario without a policy");
-  if (traits->engine_decides) return std::make_unique<AlgorithmOne>(scenario, machine, observer);
+  if (traits->engine_decides()) return std::make_unique<EnginePolicy>(scenario, machine, observer);
   if (traits->functions_yield) return std::make_unique<Cooperative>(scenario, machine);
   return MakeKernelPolicy(traits->kernel, scenario, machine);
 }

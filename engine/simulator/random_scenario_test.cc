@@ -77,7 +77,7 @@ Scenario Draw(std::uint64_t seed) {
   scenario.scheduler.theta_min = dice.Between(0, 64);
   scenario.scheduler.interval = dice.Between(500, 5'000);
   scenario.scheduler.occupancy = !dice.OneIn(4);
-  scenario.scheduler.lead = dice.OneIn(2) ? 0 : dice.Between(0, 30'000);
+  scenario.scheduler.latency_compensation = dice.OneIn(2) ? 0 : dice.Between(0, 30'000);
   scenario.scheduler.max_wait = dice.OneIn(2) ? 0 : dice.Between(0, 300'000);
   scenario.policy = static_cast<Policy>(dice.Between(1, 6));
   scenario.warmup = dice.OneIn(3) ? 0 : dice.Between(0, 2'000'000);
@@ -90,8 +90,8 @@ Scenario Draw(std::uint64_t seed) {
     machine.platform_has_three_cpus = dice.OneIn(2);
   }
   if (scenario.policy == Policy::kUnis && dice.OneIn(2)) {
-    scenario.scheduler.handover = true;
-    scenario.scheduler.quota = dice.OneIn(2) ? 0 : dice.Between(1, 3'000);
+    scenario.handover = true;
+    scenario.scheduler.budget = dice.OneIn(2) ? 0 : dice.Between(1, 3'000);
   }
   scenario.scheduler.online_cost = !dice.OneIn(4);  // as chains have it by default
   return scenario;

@@ -62,6 +62,9 @@ void Rings::AddTask(FunctionIndex function, const Scenario& scenario, CoreIndex 
     }
   }
   tasks_.Add(core, paths);
+  ranges_.push_back(
+      {static_cast<std::uint32_t>(paths_.size()), static_cast<std::uint32_t>(paths.size())});
+  paths_.insert(paths_.end(), paths.begin(), paths.end());
   scheduled_costs_.push_back(
       spec.scheduled_cost_ns.value_or(mean_cost / static_cast<double>(paths.size())));
 }
@@ -122,7 +125,7 @@ void Rings::RecordDelivery(Chain& chain, const PacketRun& run, Time now) {
 }
 
 std::uint32_t Rings::Take(PathIndex path, std::vector<PacketRun>& burst, Time now) {
-  const LinkIndex in = tasks_.paths[path].in;
+  const LinkIndex in = paths_[path].in;
   const std::size_t index = hops_[path].chain;
   const std::uint32_t count = links_[in].queue.Take(kBatch, burst);
   links_[in].received = static_cast<std::uint16_t>(links_[in].received + count);
@@ -144,7 +147,7 @@ std::optional<TaskIndex> Rings::Put(PathIndex path, const std::vector<PacketRun>
   Hop& hop = hops_[path];
   Chain& chain = chains_[hop.chain];
   FunctionResult& counts = functions_[hop.function];
-  Link& egress = links_[tasks_.paths[path].out];
+  Link& egress = links_[paths_[path].out];
   for (PacketRun run : burst) {
     chain.in_hand -= run.count;
     counts.processed += run.count;

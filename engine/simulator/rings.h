@@ -14,7 +14,7 @@
 
 namespace unis::sim {
 
-using PathIndex = std::uint32_t;  // in Rings::tasks().paths
+using PathIndex = std::uint32_t;  // in Rings::paths()
 
 class Rings final : public InterfaceMonitor {
  public:
@@ -23,6 +23,7 @@ class Rings final : public InterfaceMonitor {
 
   // Function f is task f. It has a path for each time that a chain passes through it.
   const TaskSet& tasks() const { return tasks_; }
+  Range PathsOf(FunctionIndex function) const { return ranges_[function]; }
   const std::vector<double>& scheduled_costs() const { return scheduled_costs_; }  // ns
   std::uint32_t NumPkts(LinkIndex link) const noexcept override;
   std::uint32_t PktCap(LinkIndex link) const noexcept override;
@@ -89,6 +90,8 @@ class Rings final : public InterfaceMonitor {
 
   bool platform_takes_time_;
   TaskSet tasks_;
+  std::vector<Path> paths_;
+  std::vector<Range> ranges_;  // of paths_, per function
   std::vector<double> scheduled_costs_;
   std::vector<Hop> hops_;  // per path
   std::vector<Link> links_;

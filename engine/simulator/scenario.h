@@ -11,7 +11,7 @@
 #include "engine/base/size_mix.h"
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/policy.h"
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/settings.h"
 
 namespace unis::sim {
 
@@ -77,6 +77,7 @@ struct Scenario {
   MachineSpec machine;
   SchedulerSettings scheduler;
   Policy policy = Policy::kUnis;
+  bool handover = false;     // functions yield by themselves, as with the controller of that name
   Nanoseconds duration = 0;  // measured, after the warm-up
   Nanoseconds warmup = 0;
   std::uint64_t seed = 0;

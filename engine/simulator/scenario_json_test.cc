@@ -93,7 +93,7 @@ TEST(ScenarioJsonTest, WithoutASchedulerItIsThePapersWithALead) {
   EXPECT_FALSE(settings.theta_max.has_value());
   EXPECT_EQ(settings.interval, 1'000);
   EXPECT_FALSE(settings.online_cost);
-  EXPECT_EQ(settings.lead, 11'500);
+  EXPECT_EQ(settings.latency_compensation, 11'500);
   EXPECT_TRUE(settings.lazy);  // as in the engine
 }
 
@@ -114,11 +114,11 @@ TEST(ScenarioJsonTest, FaultsAreNoneUnlessInjected) {
 
 TEST(ScenarioJsonTest, TheLeadLastsUntilTheCurrentTaskStopsUnlessGiven) {
   const std::string machine = R"("machine": {"switch_ns": 9000.4}, "policy":)";
-  EXPECT_EQ(Good(With(R"("policy":)", machine)).scheduler.lead, 6'500);
+  EXPECT_EQ(Good(With(R"("policy":)", machine)).scheduler.latency_compensation, 6'500);
   const std::string given = R"("scheduler": {"gamma": 0.5, "interval_ns": 2000, "lead_ns": 0,
       "theta_max": 9}, )" + machine;
   const SchedulerSettings settings = Good(With(R"("policy":)", given)).scheduler;
-  EXPECT_EQ(settings.lead, 0);
+  EXPECT_EQ(settings.latency_compensation, 0);
   EXPECT_EQ(settings.theta_max, 9u);
   EXPECT_EQ(settings.theta_min, 0u);
   EXPECT_FALSE(settings.occupancy);

@@ -226,16 +226,15 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
   return machine;
 }
 
-// Functions do not sleep here.
+// Functions are not parked here.
 SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine) {
   SchedulerSettings settings;
   if (scenario.has_scheduler()) settings = FromProto(scenario.scheduler());
   settings.idle_after = 0;
-  settings.handover = scenario.handover();
-  settings.lazy = !settings.handover;
-  LeadBy({.until_stopped = std::max(0.0, machine.switch_ns - machine.kernel_switch_ns),
-          .until_running = machine.scheduled_switch_ns.value_or(machine.switch_ns)},
-         scenario.scheduler(), settings);
+  settings.lazy = true;
+  CompensateBy({.until_stopped = std::max(0.0, machine.switch_ns - machine.kernel_switch_ns),
+                .until_running = machine.scheduled_switch_ns.value_or(machine.switch_ns)},
+               scenario.scheduler(), settings);
   return settings;
 }
 
@@ -254,6 +253,7 @@ absl::StatusOr<Scenario> ScenarioFromProto(const v1::Scenario& proto) {
   scenario.functions = functions.Finish();
   scenario.machine = ReadMachine(proto.machine(), check);
   scenario.scheduler = ReadScheduler(proto, scenario.machine);
+  scenario.handover = proto.handover();
   check.Require(proto.duration_ns() > 0, "duration_ns", proto.duration_ns(), "above 0");
   scenario.duration = check.SliceOr(proto.duration_ns(), 0, "duration_ns");
   scenario.warmup = check.SliceOr(proto.warmup_ns(), 0, "warmup_ns");

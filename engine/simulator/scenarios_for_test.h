@@ -37,7 +37,7 @@ inline Scenario OneCore(Policy policy, std::size_t functions, double cost_ns) {
   scenario.policy = policy;
   scenario.duration = 200 * kMillisecond;
   scenario.warmup = 20 * kMillisecond;
-  scenario.scheduler.lead = static_cast<Nanoseconds>(scenario.machine.switch_ns);
+  scenario.scheduler.latency_compensation = static_cast<Nanoseconds>(scenario.machine.switch_ns);
   std::vector<FunctionIndex> path;
   for (FunctionIndex i = 0; i < functions; ++i) {
     scenario.functions.push_back(Function(std::string(1, static_cast<char>('a' + i)), cost_ns));

@@ -132,7 +132,7 @@ TEST(SimulationTest, StartingTheSwitchEarlyPays) {
   for (FunctionSpec& function : overestimated.functions) function.scheduled_cost_ns = 25;
   for (Scenario& scenario : {std::ref(unequal), std::ref(overestimated)}) {
     const double with_lead = Throughput(scenario, Simulate(scenario));
-    scenario.scheduler.lead = 0;
+    scenario.scheduler.latency_compensation = 0;
     EXPECT_GT(with_lead, 1.03 * Throughput(scenario, Simulate(scenario)));
     double cost = 0;
     for (const FunctionSpec& function : scenario.functions) cost += function.cost_ns;
@@ -144,7 +144,7 @@ TEST(SimulationTest, StartingTheSwitchEarlyPays) {
 TEST(SimulationTest, TimeOfTheCoreIsWorkSpinningAndPreemptions) {
   for (const Nanoseconds lead : {Nanoseconds{0}, Nanoseconds{14'000}}) {
     Scenario scenario = OneCore(Policy::kUnis, 5, 30);
-    scenario.scheduler.lead = lead;
+    scenario.scheduler.latency_compensation = lead;
     const Result result = Simulate(scenario);
     double used = 0;
     for (const FunctionResult& function : result.functions) {

@@ -45,7 +45,7 @@ class UnisPortsTest : public testing::Test {
     pool_ = pool;
   }
   void TearDown() override {
-    if (turns_) turns_->SetQuota(0);
+    if (turns_) turns_->SetBudget(0);
     std::uint16_t port;
     RTE_ETH_FOREACH_DEV(port) {
       rte_eth_dev_info info{};
@@ -76,7 +76,7 @@ class UnisPortsTest : public testing::Test {
   // Turns that this thread has passed on.
   std::uint32_t Turns_() const { return turns_->Of(gettid())->began - first_; }
   void Begin(std::uint32_t quota) {
-    turns_->SetQuota(quota);
+    turns_->SetBudget(quota);
     first_ = turns_->Of(gettid())->began;
   }
 
@@ -312,7 +312,7 @@ TEST_F(UnisPortsRestTest, SleepsOnlyWhenAllItsPortsAreEmpty) {
 
 TEST_F(UnisPortsRestTest, RestsAlsoWhereItPassesTheCpuOn) {
   ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
-  turns_->SetQuota(kBurst);
+  turns_->SetBudget(kBurst);
   ASSERT_TRUE(Runs());
   Store(turn_->rest, 11);
   EXPECT_TRUE(Eventually([&] { return Sleeps(*turn_); }));

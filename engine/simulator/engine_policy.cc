@@ -1,14 +1,14 @@
-#include "engine/simulator/algorithm_one.h"
+#include "engine/simulator/engine_policy.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace unis::sim {
 
-AlgorithmOne::AlgorithmOne(const Scenario& scenario, Machine& machine, SwitchObserver& observer)
+EnginePolicy::EnginePolicy(const Scenario& scenario, Machine& machine, SwitchObserver& observer)
     : machine_(machine),
       spec_(scenario.machine),
-      handover_(scenario.scheduler.handover),
+      handover_(scenario.handover),
       interval_(scenario.scheduler.interval * kNanosecond),
       call_(FromNs(spec_.switch_call_ns)),
       switch_(FromNs(spec_.switch_ns)),
@@ -19,12 +19,12 @@ AlgorithmOne::AlgorithmOne(const Scenario& scenario, Machine& machine, SwitchObs
       preempted_(machine.cores(), 0),
       faults_(Random(scenario.seed ^ 0x5EED).Next()),
       costs_(machine.rings().scheduled_costs()),
-      cores_(MakeSchedulers(scenario.scheduler, machine.rings().tasks(), machine.cores(), costs_,
-                            machine.rings(), *this, *this,
+      cores_(MakeSchedulers(*TraitsOf(scenario.policy), scenario.scheduler, machine.rings().tasks(),
+                            machine.cores(), costs_, machine.rings(), *this, *this,
                             [&observer](CoreIndex) { return &observer; }),
              *this) {}
 
-Time AlgorithmOne::OnTime(Time now) {
+Time EnginePolicy::OnTime(Time now) {
   clock_ = now;
   cores_.Tick();
   next_tick_ = std::max(now + interval_, clock_);
@@ -32,7 +32,7 @@ Time AlgorithmOne::OnTime(Time now) {
   return clock_;
 }
 
-bool AlgorithmOne::Start(CoreIndex core, TaskIndex first) noexcept {
+bool EnginePolicy::Start(CoreIndex core, TaskIndex first) noexcept {
   lines_.BeginWith(core, first);
   BeginTurn(first);
   passers_[first].seen = passers_[first].began;
@@ -40,7 +40,7 @@ bool AlgorithmOne::Start(CoreIndex core, TaskIndex first) noexcept {
   return true;
 }
 
-bool AlgorithmOne::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
+bool EnginePolicy::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
   const bool lost = Happens(spec_.lost_switch_ratio);
   if (!lost) {
     if (handover_)
@@ -54,19 +54,19 @@ bool AlgorithmOne::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept
 
 // It goes to the end of the line, which takes a call to go down and one to come up again; who does
 // not run, as the scheduler may believe, only changes its place.
-void AlgorithmOne::Preempt(CoreIndex core, TaskIndex task) noexcept {
+void EnginePolicy::Preempt(CoreIndex core, TaskIndex task) noexcept {
   if (!lines_.MoveToEnd(core, task)) return;
   BeginTurn(lines_.First(core));
   preempted_[core] = clock_ + switch_;
   machine_.HandOver(lines_.First(core), clock_ + switch_ - preemption_, clock_ + switch_);
 }
 
-// It passes the CPU on when it has found nothing, has taken its quota or is asked to.
-void AlgorithmOne::OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packets, Time now) {
+// It passes the CPU on when it has found nothing, has taken its budget or is asked to.
+void EnginePolicy::OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packets, Time now) {
   if (!handover_ || lines_.IsAlone(core) || now < preempted_[core]) return;
   Passer& passer = passers_[task];
   passer.taken += packets;
-  if (packets > 0 && passer.taken < passer.quota && passer.leave != passer.began) return;
+  if (packets > 0 && passer.taken < passer.budget && passer.leave != passer.began) return;
   passer.in_turn = false;
   const TaskIndex next = lines_.Rotate(core);
   BeginTurn(next);
@@ -74,14 +74,14 @@ void AlgorithmOne::OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packe
 }
 
 // One that was preempted goes on with its turn.
-void AlgorithmOne::BeginTurn(TaskIndex task) noexcept {
+void EnginePolicy::BeginTurn(TaskIndex task) noexcept {
   Passer& passer = passers_[task];
   if (std::exchange(passer.in_turn, true)) return;
   passer.taken = 0;
   ++passer.began;
 }
 
-std::optional<ProcessController::Turn> AlgorithmOne::TurnOn(CoreIndex core) noexcept {
+std::optional<YieldingTasks::Turn> EnginePolicy::CurrentTurn(CoreIndex core) noexcept {
   std::optional<TaskIndex> began;
   for (const TaskIndex task : lines_[core]) {  // who runs comes first
     Passer& passer = passers_[task];

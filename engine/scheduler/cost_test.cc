@@ -1,12 +1,12 @@
 // What the follower makes of looks at a function that takes bursts.
-#include "engine/scheduler/cost_follower.h"
+#include "engine/scheduler/cost.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/algorithm_one.h"
 
 namespace unis {
 namespace {

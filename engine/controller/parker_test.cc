@@ -1,4 +1,4 @@
-#include "engine/controller/sleepers.h"
+#include "engine/controller/parker.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace unis {
 namespace {
 
-using SleepersTest = ControllerTest;
+using ParkerTest = ControllerTest;
 using Kind = TurnTakers::Kind;
 using Kinds = std::vector<Kind>;
 
@@ -22,92 +22,90 @@ bool Sleep(const TurnTakers& takers, std::size_t i) {
   return Eventually([&] { return takers.thread(i).sleeps(); });
 }
 
-TEST_F(SleepersTest, TheTasksOfACoreSleepUntilTheyAreWoken) {
-  TurnTakers takers(Kinds(3, Kind::kTakesTurns));
-  auto tasks = takers.tasks();
-  tasks[1].core = 1;
-  Sleepers sleepers(tasks);
-  ASSERT_TRUE(sleepers.Rest(0));
-  EXPECT_TRUE(Sleep(takers, 0));
-  EXPECT_TRUE(Sleep(takers, 2));
-  EXPECT_TRUE(takers.Runs(1));
-  sleepers.Wake(0, 2);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(takers.Runs(i)) << i;
-}
-
-TEST_F(SleepersTest, OneTaskSleepsAloneAndIsWokenAloneOrWithItsCore) {
-  TurnTakers takers({Kind::kTakesTurns, Kind::kTakesTurns, Kind::kNoPlugin});
-  Sleepers sleepers(takers.tasks());
-  EXPECT_FALSE(sleepers.RestOne(2));
-  ASSERT_TRUE(sleepers.RestOne(1));
-  EXPECT_TRUE(Sleep(takers, 1));
-  EXPECT_TRUE(takers.Runs(0));
-  sleepers.WakeOne(1);
-  EXPECT_TRUE(takers.Runs(1));
-  ASSERT_TRUE(sleepers.RestOne(1));
-  EXPECT_TRUE(Sleep(takers, 1));
-  sleepers.Wake(0, 0);
-  EXPECT_TRUE(takers.Runs(1));
-}
-
-TEST_F(SleepersTest, NoneSleepsWhereOneCannot) {
-  for (const bool has_plugin : {false, true}) {
-    TurnTakers takers({Kind::kTakesTurns, has_plugin ? Kind::kTakesTurns : Kind::kNoPlugin});
-    Sleepers sleepers(takers.tasks());
-    EXPECT_EQ(sleepers.Rest(0), has_plugin);
-    EXPECT_EQ(sleepers.WhoCannot(0), has_plugin ? std::nullopt : std::optional<TaskIndex>(1));
-    EXPECT_EQ(sleepers.turns(1) != nullptr, has_plugin);
-    EXPECT_EQ(sleepers.why_not().ok(), has_plugin);
-    EXPECT_EQ(Turns::Find(takers.pid(0)).value()->Of(takers.pid(0))->rest != 0, has_plugin);
+void ParkAll(ProcessController& controller, TaskIndex tasks) {
+  for (TaskIndex task = 0; task < tasks; ++task) {
+    ASSERT_TRUE(controller.CanPark(task));
+    controller.Park(task);
   }
 }
 
-TEST_F(SleepersTest, ARestThatGoesOnChangesTheWord) {
+TEST_F(ParkerTest, AParkedTaskSleepsUntilItIsUnparked) {
+  TurnTakers takers(Kinds(3, Kind::kTakesTurns));
+  Parker parker(takers.tasks());
+  for (const TaskIndex task : {0U, 2U}) {
+    ASSERT_TRUE(parker.CanPark(task));
+    parker.Park(task);
+  }
+  EXPECT_TRUE(Sleep(takers, 0));
+  EXPECT_TRUE(Sleep(takers, 2));
+  EXPECT_TRUE(takers.Runs(1));
+  parker.Unpark(2);
+  EXPECT_TRUE(takers.Runs(2));
+  EXPECT_TRUE(takers.thread(0).sleeps());
+  parker.Unpark(0);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(takers.Runs(i)) << i;
+}
+
+TEST_F(ParkerTest, ATaskWithoutThePluginCannotBeParked) {
+  for (const bool has_plugin : {false, true}) {
+    TurnTakers takers({Kind::kTakesTurns, has_plugin ? Kind::kTakesTurns : Kind::kNoPlugin});
+    Parker parker(takers.tasks());
+    EXPECT_TRUE(parker.CanPark(0));
+    EXPECT_EQ(parker.CanPark(1), has_plugin);
+    EXPECT_EQ(parker.turns(1) != nullptr, has_plugin);
+    EXPECT_EQ(parker.why_not().ok(), has_plugin);
+  }
+}
+
+TEST_F(ParkerTest, ParkingAgainChangesTheWord) {
   TurnTakers takers({Kind::kTakesTurns});
-  Sleepers sleepers(takers.tasks());
+  Parker parker(takers.tasks());
   const auto turns = Turns::Find(takers.pid(0)).value();
   const unis_turn& turn = *turns->Of(takers.pid(0));
   std::uint32_t before = 0;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(sleepers.Rest(0));
+    ASSERT_TRUE(parker.CanPark(0));
+    parker.Park(0);
     EXPECT_NE(turn.rest, before);
     EXPECT_NE(turn.rest, 0U);
     before = turn.rest;
   }
-  sleepers.Wake(0, 0);
+  parker.Unpark(0);
   EXPECT_EQ(turn.rest, 0U);
-  ASSERT_TRUE(sleepers.Rest(0));
+  parker.Park(0);
   EXPECT_NE(turn.rest, before) << "a word that was not renewed holds no longer";
 }
 
-TEST_F(SleepersTest, NobodySleepsWhenTheyAreGone) {
+TEST_F(ParkerTest, NoTaskStaysParkedWhenTheParkerIsGone) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
   {
-    Sleepers sleepers(takers.tasks());
-    ASSERT_TRUE(sleepers.Rest(0));
+    Parker parker(takers.tasks());
+    for (const TaskIndex task : {0U, 1U}) {
+      ASSERT_TRUE(parker.CanPark(task));
+      parker.Park(task);
+    }
     ASSERT_TRUE(Sleep(takers, 0));
   }
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(takers.Runs(i)) << i;
 }
 
-// All that the scheduler knows: no task runs while they rest, and afterwards the one that it
-// switched to.
-TEST_F(SleepersTest, UnderPrioritiesWhoWasSwitchedToRunsFirst) {
+// No task runs while all are parked, and afterwards the one that was switched to.
+TEST_F(ParkerTest, UnderPrioritiesTheTaskThatWasSwitchedToRunsFirst) {
   TurnTakers takers(Kinds(3, Kind::kTakesTurns));
   PriorityController controller(takers.tasks());
   ASSERT_TRUE(controller.Acquire().ok());
   ASSERT_TRUE(controller.Start(0, 0));
   ASSERT_TRUE(takers.Runs(0));
-  ASSERT_TRUE(controller.Rest(0));
+  ParkAll(controller, 3);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(Sleep(takers, i)) << i;
   const auto before = takers.Now();
   ASSERT_TRUE(controller.Switch(0, 0, 1));
-  controller.Wake(0, 1);
+  for (const TaskIndex task : {1U, 2U, 0U}) controller.Unpark(task);
   EXPECT_TRUE(takers.Runs(1));
   const auto now = takers.Now();
   EXPECT_EQ(now[0], before[0]);
   EXPECT_EQ(now[2], before[2]);
-  ASSERT_TRUE(controller.Rest(0));
+  ParkAll(controller, 3);
   EXPECT_TRUE(Sleep(takers, 1));
   EXPECT_TRUE(controller.Release().ok());
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(takers.Runs(i)) << i;

@@ -1,21 +1,17 @@
-// What a packet costs a function, followed while it runs (Cycle Estimator, online): from how fast
-// it takes packets in its turns, of each of which somebody else tells begin and end.
+// What a packet costs a function, measured while the function runs (the Cycle Estimator, online).
 //
-// Only times count in which it never lacked work or room: from one burst that it was seen to take
-// to another of the same turn. They are summed up to samples of a quarter of a slice, and the
-// median of the last five is the cost: an interrupt makes one of them long, and three are enough
-// for a cost that has changed. As long as samples are near what is believed, one is enough for 3
-// ms: to look costs the function time. The cost is at once far off only where it has risen so much
-// that a slice holds no two bursts, or fallen so much that it runs dry in one: the former shows in
-// whole turns, the latter in that it takes packets twice as fast as it could. Pure: the same looks
-// give the same cost.
+// A span goes from one burst that the function was seen to take to another of the same turn; spans
+// in which it lacked work or room do not count. Spans add up to samples of a quarter of a slice,
+// and the cost is the median of the last five samples (docs/scheduler.md, "What a packet costs").
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "engine/scheduler/components.h"
+#include "engine/scheduler/core_tasks.h"
 
 namespace unis {
 
@@ -86,6 +82,38 @@ class CostFollower {
   std::uint32_t turns_summed_ = 0;
   bool looked_ = false;  // in this turn
   Span at_most_;         // since then, or since this was a sample
+};
+
+// The costs of the tasks of one core, each followed while the task has its turn. Threads of one
+// function keep the cost that they have, because nobody knows which of them does what.
+class CostTracking {
+ public:
+  explicit CostTracking(CoreTasks& tasks);
+
+  bool Follows(Slot slot) const noexcept { return !followers_.empty() && !tasks_[slot].IsThread(); }
+  // The task of `slot` has a turn from now on.
+  void BeginTurn(Slot slot, const CostFollower::Turn& turn) noexcept;
+  // The task of `slot` ran for so long and is left. Not called where the end is not known.
+  void EndTurn(Slot slot, Nanoseconds ran) noexcept;
+  void Look(Slot slot, Nanoseconds now) noexcept;
+  // `until`, or earlier where a look would tell something about the cost.
+  Nanoseconds NextLook(Slot slot, Nanoseconds until) const noexcept {
+    return Follows(slot) ? std::min(until, followers_[slot].next_look()) : until;
+  }
+
+ private:
+  // An ingress at the last look.
+  struct Last {
+    std::uint16_t received = 0;
+    std::uint32_t packets = 0;
+  };
+
+  CostFollower::Seen SeeLinks(const TaskState& task) noexcept;
+  void UpdateCost(Slot slot, double before) noexcept;
+
+  CoreTasks& tasks_;
+  std::vector<CostFollower> followers_;  // per task; empty: costs stay as they are given
+  std::vector<Last> last_;               // per ingress
 };
 
 }  // namespace unis

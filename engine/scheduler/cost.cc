@@ -1,10 +1,8 @@
-#include "engine/scheduler/cost_follower.h"
+#include "engine/scheduler/cost.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
-
-#include "engine/scheduler/scheduler.h"
 
 namespace unis {
 namespace {
@@ -157,6 +155,57 @@ bool CostFollower::Sample(Span& span) noexcept {
   std::ranges::nth_element(sorted, sorted.begin() + kSamples / 2);
   ns_ = sorted[kSamples / 2];
   return near;
+}
+
+CostTracking::CostTracking(CoreTasks& tasks) : tasks_(tasks) {
+  if (!tasks.settings().online_cost) return;
+  for (const TaskState& task : tasks) followers_.emplace_back(tasks.CostOf(task));
+  last_.resize(tasks.ingresses().size());
+}
+
+// A burst that is taken between two reads counts with the next look, and is missing in `packets`:
+// never the other way round, so busy is only what was.
+CostFollower::Seen CostTracking::SeeLinks(const TaskState& task) noexcept {
+  CostFollower::Seen seen;
+  const auto in = tasks_.In(task);
+  const auto last = task.ingress.Of(last_);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::uint16_t received = tasks_.monitor().Received(in[i].link);
+    const auto taken = static_cast<std::uint16_t>(received - last[i].received);
+    seen.taken += taken;
+    seen.busy |= taken < last[i].packets;
+    last[i] = {.received = received, .packets = tasks_.Packets(in[i])};
+  }
+  for (const EgressState& out : tasks_.Out(task))
+    seen.busy &= tasks_.Packets(out) < tasks_.monitor().PktCap(out.link);
+  return seen;
+}
+
+// What has been taken since the last look was taken during the controller's call, nobody knows
+// when.
+void CostTracking::BeginTurn(Slot slot, const CostFollower::Turn& turn) noexcept {
+  if (!Follows(slot)) return;
+  CostFollower& follower = followers_[slot];
+  const double ns = tasks_.CostOf(tasks_[slot]);
+  if (follower.ns() != ns) follower = CostFollower(ns);  // somebody else has measured it
+  follower.BeginTurn(turn, SeeLinks(tasks_[slot]));
+  UpdateCost(slot, ns);
+}
+
+void CostTracking::EndTurn(Slot slot, Nanoseconds ran) noexcept {
+  if (Follows(slot)) followers_[slot].EndTurn(ran);
+}
+
+void CostTracking::Look(Slot slot, Nanoseconds now) noexcept {
+  if (!Follows(slot)) return;
+  const double before = followers_[slot].ns();
+  followers_[slot].Look(now, SeeLinks(tasks_[slot]));
+  UpdateCost(slot, before);
+}
+
+void CostTracking::UpdateCost(Slot slot, double before) noexcept {
+  const double ns = followers_[slot].ns();
+  if (ns != before) tasks_.SetCost(tasks_[slot], ns);
 }
 
 }  // namespace unis

@@ -21,7 +21,7 @@ struct Working {
           const std::vector<TaskIndex>& in_line = {})
       : cost(tasks.set.tasks.size(), kCost),
         worked(cost.size()),
-        rig(settings, tasks, 1, Links(links)) {
+        rig(settings, tasks, 1, Links(links), !in_line.empty()) {
     rig.monitor.received.assign(links, 0);
     rig.observer.wanted = false;
     rig.controller.in_line = in_line;
@@ -64,7 +64,7 @@ TEST(FollowTest, AJumpChangesCostAndSliceOfThatTaskAlone) {
   tasks.cost[1] = 5 * kCost;
   tasks.RunFor(kWhile);
   EXPECT_NEAR(tasks.rig.costs.Ns(1), 5 * kCost, 0.05 * 5 * kCost);
-  EXPECT_NEAR(static_cast<double>(tasks.rig.cores[0].TimeSlice(1)), 5 * kSlice, 0.05 * 5 * kSlice);
+  EXPECT_NEAR(static_cast<double>(tasks.rig.TimeSlice(1)), 5 * kSlice, 0.05 * 5 * kSlice);
   EXPECT_NEAR(tasks.rig.costs.Ns(0), kCost, 3);
 }
 
@@ -72,8 +72,8 @@ TEST(FollowTest, NoCostThatIsFollowedMakesASliceWithoutEnd) {
   Working line;
   line.cost[0] = 1000 * kCost;
   line.RunFor(2'000'000'000);
-  EXPECT_EQ(line.rig.cores[0].TimeSlice(0), 20'000'000);
-  EXPECT_LT(line.rig.cores[0].TimeSlice(1), 20'000'000);
+  EXPECT_EQ(line.rig.TimeSlice(0), 20'000'000);
+  EXPECT_LT(line.rig.TimeSlice(1), 20'000'000);
 }
 
 TEST(FollowTest, AStaticCostStays) {
@@ -125,8 +125,8 @@ TEST(FollowTest, AFunctionWithSeveralThreadsKeepsItsCost) {
 TEST(FollowTest, ALazySchedulerFollowsToo) {
   SchedulerSettings settings = Online();
   settings.lazy = true;
-  settings.lead = 5'000;
-  settings.switch_time = 8'000;
+  settings.latency_compensation = 5'000;
+  settings.switch_latency = 8'000;
   Working tasks(settings);
   tasks.cost = {5 * kCost, kCost / 2};
   tasks.RunFor(4 * kWhile);
@@ -199,12 +199,7 @@ TEST(ProlongTest, OneThatTakesNothingIsLeftAtTheEndOfItsSlice) {
 
 // Each passes the CPU on after half of a link's packets, and is seen to do so.
 struct Handing final : Working {
-  Handing() : Working(Settings(), Apart(2), 4, {0, 1}) {}
-  static SchedulerSettings Settings() {
-    SchedulerSettings settings = Online();
-    settings.handover = true;
-    return settings;
-  }
+  Handing() : Working(Online(), Apart(2), 4, {0, 1}) {}
   void Tick() override {
     now += kT;
     const std::uint16_t before = rig.monitor.received[2 * running];

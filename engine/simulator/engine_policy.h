@@ -18,17 +18,19 @@ namespace unis::sim {
 
 // Calls of the schedulers take virtual time, in which they do not tick. The task that is left runs
 // on until the kernel takes the CPU from it.
-class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
+class EnginePolicy final : public CpuPolicy, TimerSubsystem, ProcessController, YieldingTasks {
  public:
   // All must outlive it.
-  AlgorithmOne(const Scenario& scenario, Machine& machine, SwitchObserver& observer);
+  EnginePolicy(const Scenario& scenario, Machine& machine, SwitchObserver& observer);
 
   void Start() override { cores_.Start(); }
   Time NextEvent() const override { return next_tick_; }
   Time OnTime(Time now) override;
   bool IsScheduler() const override { return true; }
-  std::uint64_t Decisions() const override { return cores_.Decisions(); }
-  std::uint64_t FailedSwitches() const override { return cores_.FailedSwitches(); }
+  std::uint64_t Decisions() const override { return cores_.Sum(&CoreStatistics::decisions); }
+  std::uint64_t FailedSwitches() const override {
+    return cores_.Sum(&CoreStatistics::failed_switches);
+  }
 
   void OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packets, Time now) override;
   bool WantsEmptyPolls(CoreIndex core, TaskIndex) const override {
@@ -38,7 +40,7 @@ class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
  private:
   // What the plug-in keeps of a function.
   struct Passer {
-    std::uint32_t quota = ~std::uint32_t{0};
+    std::uint32_t budget = ~std::uint32_t{0};
     std::uint32_t taken = 0;  // packets, in this turn
     bool in_turn = false;     // also while it is preempted
     std::uint64_t began = 0;  // turns
@@ -53,12 +55,15 @@ class AlgorithmOne final : public CpuPolicy, TimerSubsystem, ProcessController {
   Nanoseconds Now() const noexcept override { return clock_ / kNanosecond; }
   bool Start(CoreIndex core, TaskIndex first) noexcept override;
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
-  bool PassesOn(TaskIndex) const noexcept override { return handover_; }
-  std::optional<Turn> TurnOn(CoreIndex core) noexcept override;
+  YieldingTasks* yielding() noexcept override { return handover_ ? this : nullptr; }
+  bool SupportsYield(TaskIndex) const noexcept override { return handover_; }
+  std::optional<Turn> CurrentTurn(CoreIndex core) noexcept override;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return passers_[task].seen; }
-  void AskToPassOn(TaskIndex task) noexcept override { passers_[task].leave = passers_[task].seen; }
-  void SetQuota(TaskIndex task, std::uint32_t packets) noexcept override {
-    passers_[task].quota = packets;
+  void RequestYield(TaskIndex task) noexcept override {
+    passers_[task].leave = passers_[task].seen;
+  }
+  void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override {
+    passers_[task].budget = packets;
   }
 
   Machine& machine_;

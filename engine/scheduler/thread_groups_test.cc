@@ -27,8 +27,8 @@ CostedTasks Function(std::size_t threads) {
 
 SchedulerSettings WithSwitches(Nanoseconds lead, Nanoseconds switch_time) {
   SchedulerSettings settings;
-  settings.lead = lead;
-  settings.switch_time = switch_time;
+  settings.latency_compensation = lead;
+  settings.switch_latency = switch_time;
   return settings;
 }
 
@@ -109,7 +109,7 @@ TEST_F(CrewTest, WhatMovesUntilTheNextRunsCountsForTheOneBefore) {
 }
 
 // Thread 0 takes, thread 2 passes on, thread 1 does what nobody sees.
-TEST_F(CrewTest, AThreadThatPassesOnWaitsUntilOthersHaveTakenEnough) {
+TEST_F(CrewTest, AThreadThatSupportsYieldWaitsUntilOthersHaveTakenEnough) {
   Start(3, {1000, 0, 0, 0}, WithSwitches(0, 2 * kT));
   std::vector<std::uint64_t> turns(3);
   std::uint16_t inside = 0;
@@ -148,10 +148,10 @@ TEST_F(CrewTest, WhatNeverComesOutIsForgotten) {
   Take(40);
   rig_->monitor.packets[0] = 0;
   for (int i = 0; i < 400; ++i) Tick();
-  const std::uint64_t before = rig_->cores.Switches();
+  const std::uint64_t before = rig_->Switches();
   EXPECT_GE(before, 32u);
   for (int i = 0; i < 400; ++i) Tick();
-  EXPECT_EQ(rig_->cores.Switches(), before);
+  EXPECT_EQ(rig_->Switches(), before);
 }
 
 TEST_F(CrewTest, AFullEgressKeepsAllOfThemOut) {
@@ -166,7 +166,7 @@ TEST_F(CrewTest, AFullEgressKeepsAllOfThemOut) {
 TEST_F(CrewTest, OfFunctionsWithOneThreadNoPositionIsRead) {
   Start(1, {1000, 0, 1000, 0});
   for (int i = 0; i < 1000; ++i) Tick();
-  EXPECT_GT(rig_->cores.Switches(), 2u);
+  EXPECT_GT(rig_->Switches(), 2u);
   EXPECT_EQ(rig_->monitor.positions, 0u);
 }
 
@@ -253,8 +253,8 @@ TEST(CrewPropertyTest, EveryThreadHasItsTurnAndEverythingComesOut) {
     FakeMonitor links = Filled({0, 0, 0, 0});
     for (std::uint32_t& capacity : links.capacity) capacity = 64u << dice.Between(1, 5);
     SchedulerSettings settings;
-    settings.lead = dice.OneIn(2) ? 0 : dice.Between(0, 10'000);
-    settings.switch_time = settings.lead + dice.Between(0, 8'000);
+    settings.latency_compensation = dice.OneIn(2) ? 0 : dice.Between(0, 10'000);
+    settings.switch_latency = settings.latency_compensation + dice.Between(0, 8'000);
     settings.max_wait = dice.OneIn(2) ? 0 : dice.Between(10'000, 500'000);
     settings.lazy = dice.OneIn(2);
     Rig rig(settings, tasks, 1, links);
@@ -266,7 +266,8 @@ TEST(CrewPropertyTest, EveryThreadHasItsTurnAndEverythingComesOut) {
     std::uint64_t offered = 0;
     for (Nanoseconds now = kT; now < 12 * kBound; now += kT) {
       if (rig.TickAt(now) > 0)
-        core.Switch(rig.Current(0), now + settings.lead, now + *settings.switch_time);
+        core.Switch(rig.Current(0), now + settings.latency_compensation,
+                    now + *settings.switch_latency);
       const auto runs = core.RunsAt(now);
       if (runs) pipeline.Run(rig.monitor, *runs, 50);
       delivered += std::exchange(rig.monitor.packets[3], 0);

@@ -1,0 +1,71 @@
+// The scheduler of one core, as the engine and the simulator see it, whatever the policy.
+//
+// Pure and replayable: the same answers of monitor, timer and controller give the same switches.
+// One thread calls what is not const; a tick allocates nothing, takes no lock and makes no system
+// call but the controller's. Schedulers of different cores share no mutable state, so each may have
+// a thread of its own. To add a policy: implement the interface and register it in policy.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+// What a scheduler tells of its core. A policy leaves at 0 what it does not have.
+struct CoreStatistics {
+  // Now.
+  std::optional<TaskIndex> current;      // none: all tasks are parked
+  std::optional<TaskIndex> cannot_park;  // a task for which the core spins without work
+  bool parked = false;                   // all tasks
+  std::uint32_t budget = 0;              // packets of a turn; 0: no task yields by itself
+  Nanoseconds switch_ns = 0;             // from the decision until the next task runs, as seen
+  // Counters since the scheduler was made.
+  std::uint64_t decisions = 0;        // looks at the core
+  std::uint64_t switches = 0;         // with those that tasks made
+  std::uint64_t failed_switches = 0;  // that the controller could not make
+  std::uint64_t parks = 0;            // times that all tasks were parked
+
+  // The schedulers of a core one after the other: counters add up, and what is now is that of
+  // `later`.
+  void GoOnWith(const CoreStatistics& later) {
+    const CoreStatistics before = *this;
+    *this = later;
+    decisions += before.decisions;
+    switches += before.switches;
+    failed_switches += before.failed_switches;
+    parks += before.parks;
+  }
+};
+
+class alignas(64) CoreScheduler {
+ public:
+  explicit CoreScheduler(CoreIndex core) : core_(core) {}
+  virtual ~CoreScheduler() = default;
+  CoreScheduler(const CoreScheduler&) = delete;
+  CoreScheduler& operator=(const CoreScheduler&) = delete;
+
+  // Runs the first task of the wait queue, or the first that can be started. False: none could.
+  virtual bool Start() = 0;
+  // Does nothing until T has passed since the last decision. True: it switched.
+  bool Tick(Nanoseconds now) noexcept { return now >= next_decision_ && Decide(now); }
+  // The current task has yielded the CPU to `now_runs`, another task of the core, by itself.
+  virtual void OnSelfSwitch(TaskIndex now_runs) noexcept = 0;
+
+  CoreIndex core() const noexcept { return core_; }
+  virtual CoreStatistics statistics() const noexcept = 0;
+  virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
+  // The invariant: current task and wait queue are a permutation of the tasks. For tests.
+  virtual bool QueueIsSound() const noexcept = 0;
+
+ protected:
+  virtual bool Decide(Nanoseconds now) noexcept = 0;
+
+  Nanoseconds next_decision_ = 0;
+
+ private:
+  const CoreIndex core_;
+};
+
+}  // namespace unis

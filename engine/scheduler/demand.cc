@@ -1,0 +1,104 @@
+#include "engine/scheduler/demand.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace unis {
+namespace {
+
+constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
+
+}  // namespace
+
+Demand::Demand(CoreTasks& tasks, const ThreadGroups& groups)
+    : tasks_(tasks),
+      groups_(groups),
+      compensation_(static_cast<double>(tasks.settings().latency_compensation)),
+      max_wait_(tasks.settings().max_wait) {
+  if (max_wait_ == 0 && tasks.needs_ranks()) max_wait_ = kMaxWaitOfRanks;
+}
+
+bool Demand::IsMeaningful(const TaskState& task, std::uint32_t packets,
+                          Nanoseconds now) const noexcept {
+  const IngressState& in = tasks_.In(task).front();
+  const EgressState& out = tasks_.Out(task).front();
+  if (HasWaited(task, now)) return tasks_.Room(out) > 0;
+  const double cost = tasks_.CostOf(task);
+  return IsWorthASwitch(static_cast<double>(AboveMin(packets)), cost, in.worth_a_switch) &&
+         IsWorthASwitch(static_cast<double>(tasks_.Room(out)), cost, out.worth_a_switch);
+}
+
+std::uint32_t Demand::Waiting(const TaskState& task, std::uint32_t ingress) const noexcept {
+  const std::uint32_t packets = tasks_.Packets(tasks_.ingresses()[ingress]);
+  return task.IsThread() ? packets + groups_.Inside(ingress) : packets;
+}
+
+bool Demand::HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noexcept {
+  const TaskState& task = tasks_[slot];
+  const IngressState& in = tasks_.ingresses()[ingress];
+  const bool fed = task.IsThread() && groups_.WaitsToBeFed(slot);
+  if (task.IsThread() && !fed && groups_.Inside(ingress) > 0) return true;
+  const std::uint32_t packets = fed ? groups_.FedWith(slot) : tasks_.Packets(in);
+  return IsWorthASwitch(static_cast<double>(AboveMin(packets)), cost_ns, in.worth_a_switch);
+}
+
+// A packet of an ingress can leave by every egress that the ingress reaches, because nobody knows
+// which one it will be; each counts by its share of the packets. Egresses are read only where there
+// are packets for them.
+PathDemand Demand::Of(Slot slot) const noexcept {
+  const TaskState& task = tasks_[slot];
+  const auto out = tasks_.Out(task);
+  const double cost = tasks_.CostOf(task);
+  PathDemand demand;
+  std::uint64_t looked_at = 0, used = 0, blocked = 0, scarce = 0;  // egresses
+  for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i) {
+    const std::uint32_t waiting = Waiting(task, i);
+    if (waiting == 0) continue;
+    demand.packets = true;
+    const std::uint64_t reaches = tasks_.ingresses()[i].reaches;
+    ForEachBit(reaches & ~looked_at, [&](std::uint32_t j) {
+      const std::uint64_t bit = std::uint64_t{1} << j;
+      looked_at |= bit;
+      if (out[j].share == 0) return;
+      used |= bit;
+      const auto room = static_cast<double>(tasks_.Room(out[j]));
+      if (room <= 0) blocked |= bit;
+      if (!IsWorthASwitch(room, cost / out[j].share, out[j].worth_a_switch)) scarce |= bit;
+    });
+    ForEachBit(reaches & blocked, [&](std::uint32_t j) {
+      demand.lost += static_cast<std::uint32_t>(std::ceil(waiting * out[j].share));
+    });
+    const std::uint64_t leaves_by = reaches & used;
+    if (leaves_by != 0 && (leaves_by & ~blocked) == 0) continue;
+    demand.work = true;
+    demand.meaningful |= (leaves_by & scarce) == 0 && HasMuch(slot, i, cost);
+  }
+  return demand;
+}
+
+bool Demand::IsOfFirstRank(Slot slot, const PathDemand& demand, Nanoseconds now) noexcept {
+  TaskState& task = tasks_[slot];
+  if (!demand.packets) task.idle_at = now;
+  if (!demand.work || demand.lost == 0) task.denied_at = TaskState::kNotDenied;
+  if (!demand.work) return false;
+  if (demand.lost == 0) return demand.meaningful || HasWaited(task, now);
+  if (task.denied_at == TaskState::kNotDenied) task.denied_at = now;
+  return now - task.denied_at >= max_wait_;
+}
+
+bool Demand::HasPackets(Slot slot) const noexcept {
+  const TaskState& task = tasks_[slot];
+  for (std::uint32_t i = 0; i < task.ingress.size; ++i)
+    if (Waiting(task, task.ingress.begin + i) > 0) return true;
+  return false;
+}
+
+// The current task first: while there is traffic it mostly has some.
+bool Demand::AnyHasPackets(Slot current) const noexcept {
+  if (HasPackets(current)) return true;
+  for (Slot slot = 0; slot < tasks_.size(); ++slot)
+    if (HasPackets(slot)) return true;
+  return false;
+}
+
+}  // namespace unis

@@ -1,0 +1,46 @@
+// Hand-over: the tasks of a core yield by themselves, each to the next of the line, which keeps the
+// order of the chains. A task yields when it has found no packets, or has taken its budget.
+//
+// The scheduler watches. It asks a task to yield whose egress is full, preempts one that polls no
+// longer, and runs tasks that do not support yielding as Algorithm 1 says, between the turns of the
+// others. Where no task of the core yields, Algorithm 1 alone decides.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/scheduler/algorithm_one.h"
+
+namespace unis {
+
+class Handover final : public AlgorithmOne {
+ public:
+  // As AlgorithmOne; controller.yielding() is not null.
+  Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIndex core, Costs& costs,
+           const InterfaceMonitor& monitor, const TimerSubsystem& timer,
+           ProcessController& controller, SwitchObserver* observer = nullptr);
+
+  bool Start() override;
+  CoreStatistics statistics() const noexcept override;
+  std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
+
+ private:
+  bool Decide(Nanoseconds now) noexcept override;
+  bool GoOnWith(const Place& next, Nanoseconds now) noexcept override;
+
+  bool Watch(Nanoseconds now) noexcept;
+  void OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept;
+  std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
+  bool LosesPackets(Nanoseconds now) noexcept;
+  Place FirstNotInLine(Nanoseconds now, bool before_line) noexcept;
+  Place FirstInLine() const noexcept;
+  std::uint32_t BudgetOf(const TaskState& task) const noexcept;
+  bool Yields(Slot slot) const noexcept { return yielding_.SupportsYield(tasks_[slot].index); }
+
+  YieldingTasks& yielding_;
+  bool any_yields_ = false, all_yield_ = false;
+  Nanoseconds watch_ = 0;       // the line is looked at next
+  Nanoseconds watch_full_ = 0;  // until then closely, because an egress was full
+};
+
+}  // namespace unis

@@ -1,0 +1,286 @@
+// When all tasks of a core are parked, and what unparks them.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/scheduler/paper_for_test.h"
+
+namespace unis {
+namespace {
+
+using Calls = std::vector<SwitchCall>;
+constexpr Nanoseconds kIdleAfter = 500'000;
+
+SchedulerSettings Parking500Us() {
+  SchedulerSettings settings;
+  settings.idle_after = kIdleAfter;
+  settings.max_wait = 1'000'000;
+  return settings;
+}
+
+// A chain of three on one core, empty: task i reads link i.
+struct ParkingTest : testing::Test {
+  explicit ParkingTest(bool yields = false)
+      : rig(Parking500Us(), Chain({0, 0, 0}), 1, Filled({0, 0, 0, 0}), yields) {
+    rig.controller.can_park = true;
+    EXPECT_TRUE(rig.cores.Start());
+  }
+  bool Parked() const { return rig.cores[0].statistics().parked; }
+  // Ticks every T for so long.
+  void Pass(Nanoseconds time) {
+    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;)
+      rig.TickAt(rig.timer.now + kT);
+  }
+  void PassUntilParked() {
+    for (int i = 0; i < 100'000 && !Parked(); ++i) Pass(kT);
+    ASSERT_TRUE(Parked());
+  }
+  // A packet comes; the task that reads `link` takes it at once.
+  void ComesAndGoes(LinkIndex link) {
+    ++rig.monitor.packets[link];
+    Pass(kT);
+    --rig.monitor.packets[link];
+    ++rig.monitor.received[link];
+  }
+  Rig rig;
+};
+
+TEST_F(ParkingTest, ParksWhenNoTaskHadPacketsForSoLong) {
+  Pass(kIdleAfter);
+  EXPECT_FALSE(Parked());
+  Pass(kT);
+  EXPECT_TRUE(Parked());
+  EXPECT_EQ(rig.controller.parked, (std::vector<TaskIndex>{0, 1, 2}));
+  EXPECT_EQ(rig.cores[0].statistics().parks, 1U);
+  EXPECT_TRUE(rig.controller.switches.empty());
+}
+
+TEST_F(ParkingTest, OnePacketInFrontOfATaskKeepsAllAwake) {
+  for (const LinkIndex link : {0U, 1U, 2U}) {
+    rig.monitor.packets = {0, 0, 0, 0};
+    rig.monitor.packets[link] = 1;
+    Pass(kIdleAfter * 3 / 4);
+  }
+  EXPECT_FALSE(Parked());
+  rig.monitor.packets = {0, 0, 0, 1};  // behind the last: nobody's
+  Pass(kIdleAfter + 2 * kT);
+  EXPECT_TRUE(Parked());
+}
+
+TEST_F(ParkingTest, APacketThatWasTakenBetweenTwoLooksCounts) {
+  for (int i = 0; i < 10; ++i) {
+    Pass(kIdleAfter / 2);
+    ++rig.monitor.received[1];
+  }
+  EXPECT_FALSE(Parked());
+}
+
+TEST_F(ParkingTest, SoDoesOneThatWasSentWithoutAnyTaken) {
+  for (int i = 0; i < 10; ++i) {
+    Pass(kIdleAfter / 2);
+    ++rig.monitor.sent[2];
+  }
+  EXPECT_FALSE(Parked());
+}
+
+// As a shaper does, which polls now and then while it sleeps and sends what is due.
+TEST_F(ParkingTest, ATaskThatSendsByTheClockIsSoonLeftAwake) {
+  for (int i = 0; i < 20; ++i) {
+    Pass(3 * kIdleAfter);
+    ++rig.monitor.sent[2];
+  }
+  const std::uint64_t rests = rig.cores[0].statistics().parks;
+  EXPECT_GT(rests, 0U);
+  for (int i = 0; i < 20; ++i) {
+    Pass(3 * kIdleAfter);
+    ++rig.monitor.sent[2];
+  }
+  EXPECT_EQ(rig.cores[0].statistics().parks, rests);
+  EXPECT_FALSE(Parked());
+  Pass(100 * kIdleAfter);
+  EXPECT_TRUE(Parked()) << "when it sends no more";
+}
+
+TEST_F(ParkingTest, ParkingIsRenewedBeforeItEndsByItself) {
+  PassUntilParked();
+  const int before = rig.controller.parks;
+  Pass(10 * ProcessController::kParkHolds);
+  EXPECT_GE(rig.controller.parks - before, 3 * 20);
+  EXPECT_LE(rig.controller.parks - before, 3 * 100);
+  EXPECT_EQ(rig.cores[0].statistics().parks, 1U);
+  EXPECT_TRUE(rig.controller.unparked.empty());
+}
+
+TEST_F(ParkingTest, TheFirstPacketUnparksAllAndItsTaskRuns) {
+  PassUntilParked();
+  rig.monitor.packets[1] = 1;
+  Pass(kT);
+  EXPECT_FALSE(Parked());
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
+  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{1, 2, 0}));
+  EXPECT_EQ(rig.Current(0), 1U);
+}
+
+TEST_F(ParkingTest, IfTheCurrentTaskHasItThereIsNoSwitch) {
+  PassUntilParked();
+  rig.monitor.packets[0] = 1;
+  Pass(kT);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{0, 1, 2}));
+}
+
+TEST_F(ParkingTest, NoSwitchToATaskWhosePacketsCannotLeave) {
+  PassUntilParked();
+  rig.monitor.packets = {0, 0, 1, kThetaMax};
+  Pass(10 * kT);
+  EXPECT_FALSE(Parked());
+  EXPECT_TRUE(rig.controller.switches.empty());
+  rig.monitor.packets[3] = 0;
+  Pass(kT);
+  EXPECT_EQ(rig.Current(0), 2U);
+}
+
+TEST_F(ParkingTest, TheFirstPacketsWaitAtNoFunction) {
+  PassUntilParked();
+  rig.monitor.packets[0] = 1;
+  Pass(kT);
+  for (const LinkIndex link : {0U, 1U}) {
+    rig.monitor.packets[link] = 0;
+    rig.monitor.packets[link + 1] = 1;
+    Pass(2 * kT);
+    EXPECT_EQ(rig.Current(0), link + 1);
+  }
+}
+
+TEST_F(ParkingTest, LaterPacketsWait) {
+  PassUntilParked();
+  rig.monitor.packets[0] = 1;
+  Pass(2'000'000);
+  rig.monitor.packets = {0, 0, 0, 0};
+  Pass(2 * kT);
+  rig.monitor.packets[1] = 1;
+  Pass(100'000);
+  EXPECT_EQ(rig.Current(0), 0U);
+}
+
+TEST_F(ParkingTest, ThinTrafficIsNotParkedForEachGap) {
+  constexpr Nanoseconds kGap = kIdleAfter + 100'000;
+  for (int i = 0; i < 1000; ++i) {
+    Pass(kGap);
+    ComesAndGoes(0);
+  }
+  EXPECT_LE(rig.cores[0].statistics().parks, 2U);
+}
+
+TEST_F(ParkingTest, ThinnerTrafficIsParkedInBetween) {
+  for (int i = 0; i < 100; ++i) {
+    Pass(3 * kIdleAfter);
+    ComesAndGoes(0);
+  }
+  EXPECT_GE(rig.cores[0].statistics().parks, 95U);
+}
+
+TEST_F(ParkingTest, AfterThinTrafficItParksAsEver) {
+  for (int i = 0; i < 100; ++i) {
+    Pass(kIdleAfter + 100'000);
+    ComesAndGoes(0);
+  }
+  PassUntilParked();
+  Pass(2 * kIdleAfter);
+  ComesAndGoes(0);
+  EXPECT_FALSE(Parked());
+  Pass(kIdleAfter + 2 * kT);
+  EXPECT_TRUE(Parked());
+}
+
+TEST_F(ParkingTest, WhereATaskCannotBeParkedNoneIs) {
+  rig.controller.cannot_park = {1};
+  Pass(3 * kIdleAfter);
+  EXPECT_FALSE(Parked());
+  EXPECT_EQ(rig.controller.parks, 0);
+  EXPECT_EQ(rig.cores[0].statistics().cannot_park, 1U);
+  rig.controller.cannot_park.clear();
+  PassUntilParked();
+  EXPECT_TRUE(rig.controller.unparked.empty());
+}
+
+TEST_F(ParkingTest, ATaskThatCannotBeSwitchedToKeepsNoOtherParked) {
+  PassUntilParked();
+  rig.controller.dead = {1};
+  rig.monitor.packets[1] = 1;
+  Pass(kT);
+  EXPECT_FALSE(Parked());
+  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{0, 1, 2}));
+}
+
+TEST(NeverParkedTest, UnlessItIsSet) {
+  Rig rig({}, Chain({0, 0}), 1, Filled({0, 0, 0}));
+  rig.controller.can_park = true;
+  rig.cores.Start();
+  for (Nanoseconds now = 0; now < 100 * kIdleAfter; now += 100 * kT) rig.TickAt(now);
+  EXPECT_EQ(rig.controller.parks, 0);
+}
+
+TEST(NeverParkedTest, WhereAnOccupancyCannotBeRead) {
+  FakeMonitor links = Filled({0, 0, 0});
+  links.unknown = {1};
+  Rig rig(Parking500Us(), Chain({0, 0}), 1, links);
+  rig.controller.can_park = true;
+  rig.cores.Start();
+  for (Nanoseconds now = 0; now < 100 * kIdleAfter; now += 100 * kT) rig.TickAt(now);
+  EXPECT_EQ(rig.controller.parks, 0);
+}
+
+TEST(ParkingOfManyTest, EachCoreParksForItself) {
+  Rig rig(Parking500Us(), Chain({0, 1}), 2, Filled({0, 1, 0}));
+  rig.controller.can_park = true;
+  rig.cores.Start();
+  for (Nanoseconds now = 0; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
+  EXPECT_TRUE(rig.cores[0].statistics().parked);
+  EXPECT_FALSE(rig.cores[1].statistics().parked);
+}
+
+TEST(ParkingOfManyTest, ThreadsOfOneFunctionAreUnparkedByItsPackets) {
+  CostedTasks tasks;
+  tasks.Add(0, {{0, 1}}, kCost, 3);
+  Rig rig(Parking500Us(), tasks, 1, Filled({0, 0}));
+  rig.controller.can_park = true;
+  rig.cores.Start();
+  Nanoseconds now = 0;
+  for (; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
+  ASSERT_TRUE(rig.cores[0].statistics().parked);
+  rig.monitor.packets[0] = 1;
+  rig.TickAt(now + kT);
+  EXPECT_FALSE(rig.cores[0].statistics().parked);
+  EXPECT_EQ(rig.controller.unparked.size(), 3U);
+}
+
+struct ParkingInLineTest : ParkingTest {
+  ParkingInLineTest() : ParkingTest(true) {
+    rig.controller.in_line = {0, 1, 2};
+    rig.observer.wanted = false;
+  }
+};
+
+TEST_F(ParkingInLineTest, TheTaskWithPacketsIsUnparkedFirstWithoutASwitch) {
+  PassUntilParked();
+  rig.controller.switches.clear();
+  rig.monitor.packets[2] = 1;
+  Pass(kT);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{2, 0, 1}));
+  EXPECT_EQ(rig.Current(0), 2U);
+  Pass(100 * kT);
+  EXPECT_TRUE(rig.controller.switches.empty()) << "its turn has only begun";
+}
+
+TEST_F(ParkingInLineTest, TurnsWithoutPacketsKeepNoTaskAwake) {
+  for (TaskIndex i = 0; i < 200 && !Parked(); ++i) {
+    rig.controller.turn = {.task = i % 3, .begun = true};
+    Pass(20 * kT);
+  }
+  EXPECT_TRUE(Parked());
+}
+
+}  // namespace
+}  // namespace unis
