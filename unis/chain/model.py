@@ -9,7 +9,8 @@ from pydantic import Field
 
 from unis.chain import defaults
 from unis.chain.goals import Goals
-from unis.chain.lengths import Descriptors, Ring, Slots
+from unis.chain.lengths import Descriptors, Ring
+from unis.chain.link import Link
 from unis.chain.part import Part
 from unis.chain.values import (
     Argument,
@@ -25,7 +26,6 @@ from unis.chain.values import (
     Gamma,
     Ipv4Prefix,
     Lead,
-    LinkName,
     Name,
     Offload,
     Origin,
@@ -305,19 +305,6 @@ class Chain(Part):
     def matches_everything(self) -> bool:
         """Whether no packet is left for chains after this one."""
         return not self.match or any(match.everything for match in self.match)
-
-
-class Link(Part):
-    """What carries packets from one function to the next, where the default does not do."""
-
-    origin: Origin = Field(alias="from")
-    """A function, or `ingress`."""
-    to: Destination
-    """The function behind it in a path, or `egress`."""
-    kind: LinkName = defaults.LINK
-    """`memif` makes the function behind it a primary process of its own, with memifs only."""
-    slots: Slots | None = None
-    """Of a ring, by default those of the chain; of a memif, each way."""
 
 
 class Platform(Part):

@@ -1,14 +1,25 @@
 """What there is to know about a kind of link, outside the engine."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from unis.engine import names
 from unis.v1 import engine_pb2 as pb
 
+_LIBRARIES = Path("/usr/lib")
 BATCH = 64  # packets a burst, of everything that UNiS brings
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that links of one kind have in the chain file: a whole number, which may be absent."""
+
+    name: str
+    text: str  # what it is, for the schema
+    least: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Wanted:
     engine: bool  # whether the engine has one of the ends; else two functions have them
     folder: Path  # where its files may be
     queues: int  # each way
+    keys: Mapping[str, int] = field(default_factory=dict)  # of the kind, as the file states them
 
 
 @dataclass(frozen=True)
@@ -95,9 +107,11 @@ class LinkKind(Protocol):
     name: str  # as the contract has it, and the chain file
     driver: str  # DPDK's, or ours, of ports on it
     of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
+    for_traffic: bool  # source and sink can have an end; else the engine carries packets to a ring
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
     default_slots: int | None  # None: as many as the rings of the chain
+    keys: Collection[Key]  # in the chain file, beside those that every link has
     capabilities: Collection[str]  # that a program needs to open a port on it, without CAP_
 
     def capacity(self, slots: int) -> int:
@@ -111,6 +125,9 @@ class LinkKind(Protocol):
 
     def device(self, port: PortEnds) -> EalDevice:
         """What makes EAL open a port on links of this kind."""
+
+    def lacks(self) -> str:
+        """What this machine lacks for it, and what mends that; empty: nothing. For the doctor."""
 
     def packets(self, link: LinkPlan) -> int:
         """Of the engine's packet buffers, how many may be under way in it."""
@@ -126,6 +143,13 @@ class LinkKind(Protocol):
 
     def remove(self, name: str) -> list[str]:
         """Removes what `made` names, if it is there; sentences of what could not be."""
+
+
+def driver_missing(driver: str) -> str:
+    """What to say where DPDK came without one of its drivers; empty: it is there."""
+    if any(_LIBRARIES.glob(f"*/dpdk/pmds-*/librte_{driver}.so*")):
+        return ""
+    return f"DPDK has no driver {driver} here; install librte-{driver.replace('_', '-')}"
 
 
 class NothingMade:

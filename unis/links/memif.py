@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unis.links.kind import BATCH, EalDevice, LinkDetails, LinkPlan, NothingMade, PortEnds, Wanted
+from unis.links.kind import (
+    BATCH,
+    EalDevice,
+    Key,
+    LinkDetails,
+    LinkPlan,
+    NothingMade,
+    PortEnds,
+    Wanted,
+    driver_missing,
+)
 from unis.v1 import engine_pb2 as pb
 
 _LOG2_MOST = 14  # of DPDK's net_memif, ETH_MEMIF_MAX_LOG2_RING_SIZE
@@ -42,9 +52,11 @@ class Memif(NothingMade):
     name = "memif"
     driver = "net_memif"
     of_group = False
+    for_traffic = False
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024
+    keys: Collection[Key] = ()
     capabilities: Collection[str] = ()
 
     def capacity(self, slots: int) -> int:
@@ -86,6 +98,10 @@ class Memif(NothingMade):
         }
         words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
         return EalDevice(",".join(words))
+
+    def lacks(self) -> str:
+        """Its driver may be a package of its own."""
+        return driver_missing(self.driver)
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """Two bursts of those who carry them in and out, for packets are copied."""

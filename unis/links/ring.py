@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from unis.engine.limits import limit
-from unis.links.kind import EalDevice, LinkPlan, NothingMade, PortEnds, Wanted
+from unis.links.kind import EalDevice, Key, LinkPlan, NothingMade, PortEnds, Wanted
 
 _SLOT_BYTES = 8
 
@@ -14,9 +14,11 @@ class Ring(NothingMade):
     name = "ring"
     driver = "net_unis"
     of_group = True
+    for_traffic = True
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
     default_slots: int | None = None
+    keys: Collection[Key] = ()
     capabilities: Collection[str] = ()
 
     def capacity(self, slots: int) -> int:
@@ -36,6 +38,10 @@ class Ring(NothingMade):
         parts += [f"rx={port.rx.name}"] if port.rx else []
         parts += [f"tx={port.tx.name}"] if port.tx else []
         return EalDevice(",".join([*parts, f"shm={port.name}"]))
+
+    def lacks(self) -> str:
+        """Nothing: the driver is built with UNiS."""
+        return ""
 
     def packets(self, link: LinkPlan) -> int:
         """One a slot."""

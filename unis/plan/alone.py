@@ -1,8 +1,9 @@
 """A function by itself, between two memifs of the engine, where it can be measured."""
 
 from unis.chain import defaults
+from unis.chain.link import Link
 from unis.chain.load import LoadedChain
-from unis.chain.model import Link, SchedulerPart
+from unis.chain.model import SchedulerPart
 from unis.chain.values import INGRESS
 
 

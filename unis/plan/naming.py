@@ -64,6 +64,7 @@ def name_links(
             engine=not place.direct,
             folder=next((folders[end] for end in ends if end in folders), directory),
             queues=next((wiring.graph.functions[end].queues for end in ends), 1),
+            keys=place.stated.own_keys if place.stated and place.stated.kind == place.kind else {},
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, wanted, at)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge, Graph
-from unis.chain.model import ChainFile, Link
+from unis.chain.link import Link
+from unis.chain.model import ChainFile
 from unis.chain.values import EGRESS
 from unis.plan.ports import Way, ways
 from unis.workload.kind import GroupName
 
-_TRAFFIC = "ring"  # what source and sink have the ends of
+_TRAFFIC = "ring"  # what source and sink have, where they have no end of the function's link
 
 
 @dataclass(frozen=True)
@@ -181,14 +182,18 @@ class _Weaver:
     def _kinds(self, edge: Edge) -> list[str]:
         """Of the links that packets pass on it, the first at the origin."""
         stated = next((link.kind for link in self.file.links if _is_of(link, edge)), None)
-        received = self._opened(edge.to, stated)
-        sent = self._opened(edge.origin, stated if edge.to == EGRESS else received)
+        if edge.to == EGRESS:
+            sent = self._opened(edge.origin, stated)
+            received = self._opened(edge.to, sent)
+        else:
+            received = self._opened(edge.to, stated)
+            sent = self._opened(edge.origin, received)
         return [sent] if sent == received else [sent, received]
 
     def _opened(self, end: str, wanted: str | None) -> str:
         """The kind of link on which this end is, if it can be on the one that is wanted."""
-        if end not in self.groups:
-            return _TRAFFIC
+        if end not in self.groups:  # source or sink
+            return wanted if wanted and links.KINDS[wanted].for_traffic else _TRAFFIC
         program = workload.KINDS[self.groups[end]]
         if wanted is not None and program.opens(links.KINDS[wanted]):
             return wanted

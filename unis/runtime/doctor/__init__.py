@@ -18,6 +18,7 @@ def examine() -> list[Finding]:
         kernel.run_group(), machine.isolated_cores(ours), machine.tsc(),
         machine.transparent_hugepages(), machine.governor(), machine.smt(),
         caches.isolation(found), caches.dma(found),
-        software.dpdk(), software.mempool_handler(), software.build(), runs.lcore_clashes(),
+        software.dpdk(), software.mempool_handler(), *software.link_kinds(), software.build(),
+        runs.lcore_clashes(),
         *runs.runs(),
     ]  # fmt: skip

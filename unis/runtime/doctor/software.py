@@ -2,9 +2,11 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from unis import built
+from unis.links import KINDS
 from unis.runtime.doctor.finding import Finding, Level, fine
 
 _LIBRARIES = Path("/usr/lib")
@@ -43,6 +45,14 @@ def mempool_handler() -> Finding:
         "lf_stack does not",
         "apt-get install librte-mempool-stack23",
     )
+
+
+def link_kinds() -> Iterator[Finding]:
+    """Which kinds of links cannot be used here?"""
+    for kind in KINDS.values():
+        if lacking := kind.lacks():
+            meaning = f"links of kind {kind.name} do not come up"
+            yield Finding(f"links: {kind.name}", Level.NOTE, lacking, meaning)
 
 
 def build() -> Finding:
