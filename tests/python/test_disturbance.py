@@ -27,9 +27,25 @@ def test_parts_of_equal_windows_add_up(one: list[list[float]], other: list[list[
     first, second = [window(*cpus) for cpus in one], [window(*cpus) for cpus in other]
     whole = Disturbance.of(first + second)
     added = Disturbance.of(first) + Disturbance.of(second)
-    assert added == whole.model_copy(update={"stolen": pytest.approx(whole.stolen)})
+    same = {key: pytest.approx(getattr(whole, key)) for key in ("stolen", "cpu_seconds")}
+    assert added == whole.model_copy(update=same)
     assert 0 <= whole.stolen <= whole.worst <= 1
     assert whole.disturbed <= whole.windows == len(one) + len(other)
+
+
+windows = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 10))
+
+
+@given(st.lists(windows, max_size=20), st.lists(windows, max_size=20))
+def test_parts_of_unequal_windows_add_up(
+    one: list[tuple[float, float, float]], other: list[tuple[float, float, float]]
+) -> None:
+    first, second = (
+        [window(*stolen, seconds=seconds) for *stolen, seconds in part] for part in (one, other)
+    )
+    whole = Disturbance.of(first + second)
+    added = Disturbance.of(first) + Disturbance.of(second)
+    assert added.stolen == pytest.approx(whole.stolen)
 
 
 def test_long_windows_count_for_more() -> None:

@@ -18,6 +18,7 @@ class Disturbance(BaseModel):
     disturbed: int  # of those, in which it was more than 2 %
     stolen: float  # share of the CPUs' time, over all windows
     worst: float  # in one window
+    cpu_seconds: float = 0.0  # time of the CPUs, over all windows
 
     @classmethod
     def of(cls, windows: Sequence[pb.MeasureReply]) -> "Disturbance":
@@ -30,16 +31,18 @@ class Disturbance(BaseModel):
             disturbed=sum(share > NOTICED for share in shares),
             stolen=stolen / time if time else 0.0,
             worst=max(shares, default=0.0),
+            cpu_seconds=time / 1e9,
         )
 
     def __add__(self, other: "Disturbance") -> "Disturbance":
-        windows = self.windows + other.windows
-        time = self.stolen * self.windows + other.stolen * other.windows
+        seconds = self.cpu_seconds + other.cpu_seconds
+        stolen = self.stolen * self.cpu_seconds + other.stolen * other.cpu_seconds
         return Disturbance(
-            windows=windows,
+            windows=self.windows + other.windows,
             disturbed=self.disturbed + other.disturbed,
-            stolen=time / windows if windows else 0.0,
+            stolen=stolen / seconds if seconds else 0.0,
             worst=max(self.worst, other.worst),
+            cpu_seconds=seconds,
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel
 
 _CONFIDENCE = 0.95
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _RESAMPLES = 10_000
 _SEED = 1  # the same windows give the same interval
 
@@ -102,12 +103,23 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The same where values of one block go together: whole blocks are drawn."""
-    drawn = np.random.default_rng(_SEED).integers(len(blocks), size=(_RESAMPLES, len(blocks)))
-    medians = [np.median(np.concatenate([blocks[at] for at in one])) for one in drawn]
-    tail = (1 - _CONFIDENCE) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
-    return float(low), float(high)
+    """The same for two blocks or more: Student's t interval over their medians.
+
+    Values of one block share what no other block has, so each block is one sample. A bootstrap of
+    so few samples is too narrow: "95 %" held 47 % with two blocks and 85 % with four.
+    """
+    medians = [statistics.median(block) for block in blocks]
+    middle = statistics.fmean(medians)
+    half = _t(len(medians) - 1) * statistics.stdev(medians) / len(medians) ** 0.5
+    return middle - half, middle + half
+
+
+def _t(freedom: int) -> float:
+    """The quantile of 97.5 % of Student's t; beyond the table its series around the normal one."""
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    z = statistics.NormalDist().inv_cdf((1 + _CONFIDENCE) / 2)
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def ratio_text(ratio: float) -> str:
