@@ -1,6 +1,7 @@
 """Several runs on one machine: what one has, another does not get, also when both come at once."""
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -216,13 +218,38 @@ def test_a_run_whose_notes_are_damaged_keeps_its_name(tmp_path: Path) -> None:
     taken(tmp_path, "one", 1)
     notes = run_directory("one").path / "state.json"
     notes.write_text("{")
-    assert refused(tmp_path, "one", 1).startswith("the notes of run `one`")
+    assert "the notes of run `one`" in refused(tmp_path, "one", 1)
     assert notes.read_text() == "{"
+
+
+@pytest.mark.parametrize("more", [{"later": 1}, {"version": 2}, {"version": None}])
+def test_nothing_is_claimed_beside_a_run_of_which_nobody_knows_what_it_has(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """The run lives, and another version of unis wrote its state."""
+    taken(tmp_path, "one", 1)
+    notes = run_directory("one").path / "state.json"
+    before = notes.read_text()
+    notes.write_text(json.dumps({**json.loads(before), **more}))
+    said = refused(tmp_path, "two", 1)
+    assert "the notes of run `one`" in said
+    assert "end it with the `unis` that started it" in said
+    notes.write_text(before)
+    assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
+    taken(tmp_path, "three", 2)
+
+
+def test_a_state_without_a_version_is_read(tmp_path: Path) -> None:
+    state = taken(tmp_path, "one", 1)
+    data = json.loads(state.text())
+    assert data.pop("version") == 1
+    assert RunState.parse(json.dumps(data)) == state
 
 
 CLAIM = """
 import sys, time
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, {clone!r})
 from tests.python import claiming
 from unis.runtime import claim as module, hugepages

@@ -9,7 +9,7 @@ from unis.plan.cpus import clashing
 from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
-from unis.runtime.directory import RunDirectory, all_runs
+from unis.runtime.directory import RunDirectory, all_runs, damages
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import written
 from unis.runtime.interrupts import Interrupts
@@ -39,6 +39,7 @@ def claim(
     with machine_lock():
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
+        _require_no_damage()
         others = [state for _, state in all_runs() if not state.undone()]
         _require_no_clash(plan, others)
         if not plan.foreign:
@@ -70,6 +71,7 @@ def claim(
 def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None:
     """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
     with machine_lock():
+        _require_no_damage(but=state.name)
         others = [other for _, other in all_runs() if not other.undone()]
         others = [other for other in others if other.run_id != state.run_id]
         _require_no_clash(plan, others)
@@ -87,6 +89,7 @@ def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     built.unisd()
     parts(plan.name)
+    _require_no_damage()
     there = [state for _, state in all_runs() if not state.undone()]
     others = [state for state in there if state.run_id != old.run_id]
     _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)
@@ -94,8 +97,6 @@ def require_room(plan: Plan, old: RunState) -> None:
 
 def _put_away_failed(directory: RunDirectory, report: Report) -> None:
     """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
-    if damage := directory.damage():
-        raise LaunchError(f"{damage}; or give this one another --name", bad_input=False)
     if failed := directory.read():
         for problem in forget(directory, failed.run_id):
             report(problem)
@@ -122,6 +123,13 @@ def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
         )
         for problem in clean_up(directory, state.run_id, hurry=hurry):
             report(problem)
+
+
+def _require_no_damage(but: str = "") -> None:
+    """A run whose notes cannot be read may live: nobody knows which CPUs and pages it has."""
+    for name, damage in damages().items():
+        if name != but:
+            raise LaunchError(f"nothing can be started: {damage}", bad_input=False)
 
 
 def _require_no_clash(plan: Plan, others: list[RunState]) -> None:

@@ -103,10 +103,11 @@ class RunDirectory:
         try:
             if text is not None:
                 RunState.parse(text)
-        except ValueError:
+        except ValueError as error:
             return (
-                f"the notes of run `{self.name}`, {self.path / _STATE}, cannot be read: end what "
-                f"is left of it (`pgrep -af unis-{self.name}`), then remove {self.path}"
+                f"the notes of run `{self.name}`, {self.path / _STATE}, cannot be read ({error}): "
+                "end it with the `unis` that started it, or end what is left of it "
+                f"(`pgrep -af unis-{self.name}`) and remove {self.path}"
             )
         return ""
 

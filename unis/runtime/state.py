@@ -11,6 +11,7 @@ from typing import Any
 
 from unis.runtime.process import ProcessId
 
+VERSION = 1  # of the file; a change that old readers would take for something else raises it
 RUN_MARK = "UNIS_RUN"  # environment of every process of a run: its id
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 
@@ -103,13 +104,16 @@ class RunState:
 
     def text(self) -> str:
         """As `parse` reads it."""
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=1)
 
     @classmethod
     def parse(cls, text: str) -> "RunState":
         """The state that was written; ValueError if it is none."""
         try:
             data: dict[str, Any] = json.loads(text)
+            version = data.pop("version", 1)  # files of before had none
+            if version != VERSION:
+                raise ValueError(f"it has version {version}, and this `unis` reads {VERSION}")
             for key in ("launcher", "guard", "unisd"):
                 data[key] = _process(data[key])
             data["functions"] = [
@@ -126,7 +130,7 @@ class RunState:
             data["made"] = [(str(kind), str(name)) for kind, name in data.get("made", [])]
             return cls(**data)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no state of a run: {error}") from None
+            raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def _process(data: Any) -> ProcessId | None:
