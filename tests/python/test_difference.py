@@ -18,6 +18,7 @@ from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.difference import Difference, difference, without
 from unis.plan.model import FunctionPlan, Plan
+from unis.plan.numbers import lcores as lcores_of
 from unis.plan.planner import make_plan
 
 CHECKS = settings(max_examples=150)
@@ -119,12 +120,9 @@ def test_what_stays_keeps_its_kind_and_nothing_is_there_twice(files: tuple[Data,
         if link.name in before:
             was = before[link.name]
             assert (was.kind, was.slots, was.details) == (link.kind, link.slots, link.details)
-    lcores = Counter(
-        part.partition("@")[0] for one in new.functions for part in one.lcores.split(",")
-    )
-    devices = Counter(
-        port.device_name for one in new.functions if one.group == "engine" for port in one.ports
-    )
+    of_group = [function for function in new.functions if function.group == "engine"]
+    lcores = Counter(lcore for function in of_group for lcore in lcores_of(function))
+    devices = Counter(port.device_name for function in of_group for port in function.ports)
     memifs = Counter(memif.buffer_bytes for memif in memifs_of(new).values())
     for numbers in (lcores, devices, memifs):
         assert all(count == 1 for count in numbers.values())

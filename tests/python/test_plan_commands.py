@@ -54,8 +54,8 @@ def test_eal_s_arguments_go_where_the_command_wants_them() -> None:
     devices = [port.device for port in function.ports]
     words = ["--set", "vdev={vdev0}", "{vdev1}", "{file_prefix}", "{cpu}", "{lcores}",
              "(0,0,{lcore0})", "{plugin}", "{other}"]  # fmt: skip
-    parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "4@1",
-             "(0,0,4)", "/run/unis/x/plugin.so", "{other}"]  # fmt: skip
+    parts = ["--set", f"vdev={devices[0]}", devices[1], "unis-x.fw", "1", "0@1",
+             "(0,0,0)", "/run/unis/x/plugin.so", "{other}"]  # fmt: skip
     assert list(only(["sh", *words]).argv) == parts
 
 
@@ -135,8 +135,8 @@ def test_a_command_on_rings_has_a_pair_of_ports_as_on_memif() -> None:
 
 
 def test_its_first_lcore_is_beside_the_platform_and_the_others_on_its_cpu() -> None:
-    assert only(["sh"], lcores=3).lcores == "4@0,5@1,6@1"
-    assert only(["sh"]).lcores == "4@1"
+    assert only(["sh"], lcores=3).lcores == "0@0,1@1,2@1"
+    assert only(["sh"]).lcores == "0@1"
 
 
 def test_a_command_that_lacks_its_program_says_how_to_get_it() -> None:
@@ -226,5 +226,5 @@ def test_the_example_says_no_cost_and_measures_each_alone(tmp_path: Path) -> Non
     example.write_text((built.clone() / "examples" / "unmodified.yaml").read_text())
     plan: Plan = make_plan(load(example), EIGHT_CPUS, [], places)
     assert list(plan.alone) == ["first", "second", "third"]
-    assert [function.lcores for function in plan.functions] == ["4@0,5@1", "6@0,7@1", "8@0,9@1"]
+    assert [function.lcores for function in plan.functions] == ["0@0,1@1"] * 3
     assert json.dumps(plan.as_dict())

@@ -1,4 +1,6 @@
-"""Numbers that no two processes of a DPDK group may share. What stays in a run keeps its own."""
+"""Numbers that no two processes of the engine's DPDK group may share. What stays in a run keeps
+its own. A function with a group of its own needs none: EAL counts its lcores from 0.
+"""
 
 import itertools
 import re
@@ -15,7 +17,11 @@ class Numbers:
 
     def __init__(self, platform_cpus: int, file: ChainFile, there: Plan | None) -> None:
         before = {function.name: function for function in there.functions} if there else {}
-        stays = {name: before[name] for name in file.functions if name in before}
+        stays = {
+            name: before[name]
+            for name in file.functions
+            if name in before and before[name].group == "engine"
+        }
         self._lcores = {
             name: lcores(function)
             for name, function in stays.items()
@@ -57,7 +63,6 @@ def _devices(functions: Mapping[str, FunctionPlan]) -> dict[str, int]:
     return {
         port.name: int(found[0])
         for function in functions.values()
-        if function.group == "engine"
         for port in function.ports
         if (found := _LAST_NUMBER.search(port.device_name))
     }

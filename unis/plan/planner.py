@@ -190,7 +190,7 @@ class _Planner:
         group = self._wired.groups[name]
         devices, ports = self._ports(name)
         kind = workload.KINDS[group]
-        first = self._numbers.lcore(name, function.lcores)
+        first = self._numbers.lcore(name, function.lcores) if group == "engine" else 0
         start = Start(
             file_prefix=kind.file_prefix(self._file.name, name),
             lcores=self._lcores(first, function.lcores, cpu),
