@@ -244,8 +244,8 @@ def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
     chain = f"{begins}on-demand: {{p95_latency: 1ms}}{rest.partition('}')[2]}"
     assert run("admit", cluster, written(tmp_path, "edge.yaml", chain)).exit_code == 0
 
-    def asks(server: str, promise: str, time: float) -> None:
-        event = {"time": time, "server": server, "kind": "more-instances", "promise": promise}
+    def asks(server: str, promise: str, time: float, kind: str = "more-instances") -> None:
+        event = {"time": time, "server": server, "kind": kind, "promise": promise}
         with report.open("a") as stream:
             stream.write(json.dumps(event) + "\n")
 
@@ -260,11 +260,36 @@ def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
         told = run("cluster", "heed", cluster, report)
         assert told.exit_code == 1
         assert "no server without an instance" in told.output
+    asks("a:0", "office.edge", 301.0, "kept")
+    assert "No agent asks" in run("cluster", "reconcile", cluster, report).stdout
     # All instances of a promise go with it.
     assert run("cluster", "release", cluster, "office.edge").exit_code == 0
     assert "office.edge" not in run("cluster", "show", cluster).stdout
     report.write_text('{"time": 1e999, "server": "a:0", "kind": "kept", "promise": "x"}\n')
     assert "is of no time" in run("cluster", "heed", cluster, report).output
+
+
+def test_old_events_are_not_replayed(tmp_path: Path) -> None:
+    """A server asks thrice before anybody looks, and another one's promise is kept again."""
+    cluster = written(tmp_path, "c.yaml", CLUSTER.replace("count: 2", "count: 6"))
+    chain = (EXAMPLES / "edge.yaml").read_text()
+    begins, _, rest = chain.partition("reserved: {")
+    chain = f"{begins}on-demand: {{p95_latency: 1ms}}{rest.partition('}')[2]}"
+    assert run("admit", cluster, written(tmp_path, "edge.yaml", chain)).exit_code == 0
+    asked = [("a:0", "more-instances", time) for time in (1.0, 2.0, 3.0)]
+    again = [("a:1", "more-instances", 1.0), ("a:1", "broken", 1.5), ("a:1", "kept", 2.0)]
+    report = tmp_path / "report.jsonl"
+    report.write_text(
+        "".join(
+            json.dumps({"time": time, "server": server, "kind": kind, "promise": "office.edge"})
+            + "\n"
+            for server, kind, time in [*asked, *again]
+        )
+    )
+    said = run("cluster", "reconcile", cluster, report).stdout
+    assert "office.edge..2" in said
+    assert "office.edge..3" not in said, "one request is one instance"
+    assert "No agent asks" in run("cluster", "reconcile", cluster, report).stdout
 
 
 @pytest.mark.parametrize("more", ["sockets: 2", "memory_gbps: 20"])

@@ -52,7 +52,7 @@ def agent(
     reserved promise has a class of service with its ways; those on demand share the ways that are
     leased for them, and where one of their latencies is broken they are divided max-min fairly
     (ResQ, section 5.3.1). What cannot be kept is told, and that another instance is needed, which
-    `unis cluster heed` gives. A promise RUN.CHAIN is that chain of a run on this machine.
+    `unis cluster reconcile` gives. A promise RUN.CHAIN is that chain of a run on this machine.
 
     Classes stay when the agent ends or is killed; the next takes them over. --release takes them
     away. Needs root, and a CPU with cache allocation whose resctrl is mounted (`unis doctor`), or

@@ -116,25 +116,27 @@ def release(
     out.print(f"released: {', '.join(names)}", markup=False)
 
 
+@cluster.command("heed", hidden=True)  # its name of before
 @cluster.command()
-def heed(
+def reconcile(
     file: FileArgument,
     report: Annotated[Path, typer.Argument(help="What agents told: `unis agent --report`.")],
     book: BookOption = None,
 ) -> None:
     """Give promises on demand the further instances that agents ask for.
 
-    Each is on another server, which has a core left that is leased on demand. What was acted on is
-    not again. Exits with 1 if there is no room for one.
+    Only the last event of each server about a promise counts: a promise that is kept again needs no
+    further instance. Each instance is on another server, which has a core left that is leased on
+    demand. A request that was met is not met again. Exits with 1 if there is no room for one.
 
-    Example: unis cluster heed examples/slo/cluster.yaml report.jsonl
+    Example: unis cluster reconcile examples/slo/cluster.yaml report.jsonl
     """
     from unis.slo.placement import Refusal
 
     with errors_told(), opened_cluster(file, book) as of:
         asked = [
             event
-            for event in _events(report)
+            for event in _last(_events(report))
             if event.kind == "more-instances" and event.time > of.heeded.get(event.key, 0.0)
         ]
         given = []
@@ -164,6 +166,15 @@ class _Event:
     def key(self) -> str:
         """Who asks for what."""
         return f"{self.server} {self.promise}"
+
+
+def _last(events: list[_Event]) -> list[_Event]:
+    """Of each server and promise the last event that asks for an instance, or needs none."""
+    last: dict[str, _Event] = {}
+    for event in sorted(events, key=lambda event: event.time):
+        if event.kind in ("more-instances", "kept"):
+            last[event.key] = event
+    return [*last.values()]
 
 
 def _events(report: Path) -> list[_Event]:
