@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from tests.python.planned import EIGHT_CPUS, memifs_of, places, small
+from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small
 from tests.python.strategies import Data, chain_files
 from tests.python.test_plan import plan_or_none
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile
+from unis.chain.model import ChainFile, Function, Platform, SchedulerPart, Traffic
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.difference import Difference, difference, without
@@ -229,3 +230,90 @@ def test_what_the_file_leaves_open_stays() -> None:
     functions = {**small()["functions"], "x": {"program": "sh", "cpu": 4}}
     chains = {"new": {"path": ["x"], "match": [{"dst_port": 80}]}, **small()["chains"]}
     assert changed(functions=functions, chains=chains).refused == ()
+
+
+# A program over memif, which nearly every field of a function may stand beside.
+MEMIF: Data = {
+    "command": ["sh", "-d", "{plugin}", "{vdev0}", "{vdev1}"],
+    "cpu": 2,
+    "cost_ns": 100,
+}
+RING: Data = {"program": "sh", "cpu": 2, "cost_ns": 100}
+# Of each field of these parts of the model a value that changes the run.
+OTHER: dict[type[BaseModel], Data] = {
+    Function: {
+        "program": "cat",
+        "args": ["x"],
+        "command": ["sh", "-v", "-d", "{plugin}", "{vdev0}", "{vdev1}"],
+        "lcores": 2,
+        "queues": 2,
+        "stdin": "x",
+        "terminal": True,
+        "cpu": 3,
+        "cost_ns": 200,
+        "yield_every": 4,
+        "user": "nobody",
+        "capabilities": ["net_raw"],
+        "offloads": ["rx-checksum"],
+        "plugin": False,
+        "env": {"A": "x"},
+        "restart": "on-failure",
+    },
+    SchedulerPart: {
+        "policy": "rr",
+        "controller": "signal",
+        "gamma": 0.3,
+        "theta_min": 7,
+        "theta_max": 700,
+        "interval_us": 3,
+        "occupancy": False,
+        "lead_us": 3,
+        "max_wait_us": 700,
+        "cost": "static",
+        "quota": 300,
+        "idle_us": 30,
+        "rr_timeslice_ms": 7,
+        "fair_slice_ms": 2,
+    },
+    Traffic: {
+        "source": {"kind": "synthetic", "flows": 7},
+        "rate": "1Mpps",
+        "arrivals": "poisson",
+        "sink": {"kind": "port", "device": "net_null0"},
+    },
+    Platform: {"cpus": [5], "restart": "on-failure"},
+}
+_PARTS = {SchedulerPart: "scheduler", Traffic: "traffic", Platform: "platform"}
+_OF_RINGS = ("program", "args", "yield_every", "plugin")  # fields that no command has
+
+
+def one_function(function: Data, **parts: Data) -> Data:
+    return {
+        "apiVersion": "unis/v1", "name": "x", "functions": {"a": function},
+        "chains": {"c": {"path": ["a"]}}, **parts,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "field"), [(part, field) for part in OTHER for field in part.model_fields]
+)
+def test_each_field_of_the_file_is_seen(part: type[BaseModel], field: str) -> None:
+    function = RING if part is Function and field in _OF_RINGS else MEMIF
+    other = {field: OTHER[part][field]}
+    if part is Function:
+        changed = one_function({**function, **other})
+    else:
+        rate = {"rate": "2Mpps"} if field == "arrivals" else {}
+        changed = one_function(function, **{_PARTS[part]: {**rate, **other}})
+    old = planned(one_function(function))
+    new = next_plan(changed, old)
+    found = difference(old, new)
+    assert found.changes or found.refused or found.policy
+
+
+@pytest.mark.parametrize("plugin", [True, False])
+def test_another_plugin_is_another_process(plugin: bool) -> None:
+    """Program and arguments stay."""
+    old = planned(one_function({**RING, "plugin": plugin}))
+    new = next_plan(one_function({**RING, "plugin": not plugin}), old)
+    assert difference(old, new).started == ("a",)

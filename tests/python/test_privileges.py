@@ -54,7 +54,8 @@ def function(folder: Path) -> FunctionPlan:
         name="a", program=folder, argv=(), argv_beside=(), words=(), stdin=None, terminal=False,
         cpu=1, lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
         folder=folder, cwd=folder,
-        cost_ns=None, yield_every=0, restart="never", ports=(),
+        cost_ns=None, yield_every=0, restart="never",
+        plugin=True, ports=(),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ _STARTED_WITH = {
     "capabilities": "its capabilities",
     "cwd": "the folder of the chain file",
     "yield_every": "yield_every",
+    "plugin": "plugin",
     "group": "the kind of its links",
 }
 

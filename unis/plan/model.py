@@ -88,6 +88,7 @@ class FunctionPlan:
     cost_ns: float | None  # per packet; None: to be estimated
     yield_every: int  # bursts; 0: it never yields
     restart: str  # when it ends: never, on-failure
+    plugin: bool  # whether UNiS' EAL plug-in is loaded
     ports: tuple[PortPlan, ...]
 
     @property

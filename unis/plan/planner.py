@@ -219,6 +219,7 @@ class _Planner:
             cost_ns=self._cost(function),
             yield_every=subject.yield_every,
             restart=_stated(function.restart),
+            plugin=function.plugin,
             ports=tuple(ports),
         )
 
