@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import socket
 import subprocess
 from pathlib import Path
 
@@ -64,11 +65,19 @@ def test_a_folder_is_roots_till_it_is_given_away(tmp_path: Path) -> None:
     assert mine.folder
     folders.make(mine)
     assert (mine.folder.stat().st_uid, mine.folder.stat().st_mode & 0o777) == (0, 0o700)
-    (mine.folder / "c.0.sock").touch(0o600)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(mine.folder / "c.0.sock"))
     secret = tmp_path / "of-root"
     secret.touch()
     (mine.folder / "link").symlink_to(secret)
+    of_root = mine.folder / "hard-link"  # as fs.protected_hardlinks=0 lets a user make
+    of_root.touch()
+    with socket.socket(socket.AF_UNIX) as another:
+        another.bind(str(mine.folder / "another.sock"))
+    (mine.folder / "linked.sock").hardlink_to(mine.folder / "another.sock")
     folders.give_away(mine)
+    assert of_root.stat().st_uid == 0, "it is no socket"
+    assert (mine.folder / "linked.sock").stat().st_uid == 0, "it has another name"
     nobody = pwd.getpwnam("nobody").pw_uid
     assert mine.folder.stat().st_uid == (mine.folder / "c.0.sock").stat().st_uid == nobody
     assert secret.stat().st_uid == 0, "what a link leads to is not given away"

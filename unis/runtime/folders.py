@@ -8,6 +8,7 @@ writes nothing in it any more: its user could have put a link in the place of an
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +45,32 @@ def give_away(function: FunctionPlan) -> None:
         account = account_of(function.user)
         owner = (account.pw_uid, account.pw_gid)
         try:
-            for socket in function.folder.iterdir():
-                os.chown(socket, *owner, follow_symlinks=False)
+            for entry in function.folder.iterdir():
+                _give_socket(entry, owner)
             os.chown(function.folder, *owner)  # last: from here on it may enter
         except OSError as error:
             raise LaunchError(
                 f"cannot give {function.folder} to user {function.user}: {error.strerror}",
                 bad_input=False,
             ) from None
+
+
+def _give_socket(entry: Path, owner: tuple[int, int]) -> None:
+    """Gives away a socket that root has just made.
+
+    The user of a folder that was given away before may have linked any file of root into it, and
+    may put another in its place at any time: so what was looked at is held, and has no other name.
+    """
+    try:
+        held = os.open(entry, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        found = os.fstat(held)
+        if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
+            os.chown(f"/proc/self/fd/{held}", *owner)
+    finally:
+        os.close(held)
 
 
 class Folders:
