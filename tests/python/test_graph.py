@@ -1,14 +1,17 @@
 """Chains as graphs: what a file may say, and what becomes of it."""
 
 import itertools
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.python.planned import planned, small, told
+from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
 from unis.chain import consistency
 from unis.chain.edges import MOST_WAYS
@@ -17,6 +20,9 @@ from unis.chain.load import load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.cli.graph_lines import graph_lines
+from unis.engine.limits import broken
+from unis.plan import outline, planner
+from unis.plan.model import Plan
 
 Edges = list[Data]
 CHECKS = settings(max_examples=150)
@@ -43,9 +49,9 @@ DIAMOND: Edges = [
 ]
 
 
-def with_graph(edges: Edges) -> Data:
+def with_graph(edges: Edges, program: Data | None = None) -> Data:
     names = {edge[key] for edge in edges for key in ("from", "to")} - {"ingress", "egress"}
-    functions = {name: {"program": "sh"} for name in sorted(names)}
+    functions = {name: program or {"program": "sh"} for name in sorted(names)}
     return small(functions=functions, chains={"c": {"graph": edges}})
 
 
@@ -155,6 +161,97 @@ def test_a_graph_without_branches_is_a_path(length: int, random: Any, shared: bo
     assert graphs[0] == graphs[1]
     assert graphs[1].chains["c"].is_path
     assert planned(files[0]) == planned(files[1])
+
+
+def planned_with_branches(edges: Edges, program: Data | None = None) -> Plan:
+    """As if the engine could run it."""
+    with (
+        mock.patch.object(outline, "ENGINE_HAS_BRANCHES", new=True),
+        mock.patch.object(planner, "broken", lambda request: [*_but_hops(broken(request))]),
+    ):
+        return planned(with_graph(edges, program))
+
+
+def _but_hops(sentences: list[str]) -> Iterator[str]:
+    return (sentence for sentence in sentences if "hops" not in sentence)
+
+
+@CHECKS
+@given(graphs())
+def test_every_packet_of_a_graph_has_a_way(edges: Edges) -> None:
+    file = ChainFile.model_validate(with_graph(edges))
+    if consistency.problems(file) or Graph.of(file).chains["c"].is_path:
+        return
+    plan = planned_with_branches(edges)
+    graph = Graph.of(file).chains["c"]
+    (chain,) = plan.chains
+    assert chain.hops == ()
+    ports = {function.name: function.ports for function in plan.functions}
+    carried = {split.link: [branch.to for branch in split.branches] for split in chain.splits}
+    filled, emptied = Counter[str](), Counter[str]()
+    for edge, stated in zip(chain.edges, graph.edges, strict=True):
+        first, last = edge.links[0], edge.links[-1]
+        assert edge.origin == "" or ports[edge.origin][edge.out_port].tx == first
+        assert edge.to == "" or ports[edge.to][edge.in_port].rx == last
+        assert edge.links == (first,) or last in carried[first]
+        assert edge.origin or chain.ingress == first
+        beside = len(
+            [one for one in graph.out_of(stated.origin) if one.out_port == stated.out_port]
+        )
+        assert len(carried.get(first, [first])) == beside
+        emptied.update([last] if edge.to == "" else [])
+    filled[chain.ingress] += 1
+    for function in plan.functions:
+        for port in function.ports:
+            filled.update([port.tx] if port.tx else [])
+            emptied.update([port.rx] if port.rx else [])
+    filled.update({to for tos in carried.values() for to in tos})  # by the engine, however often
+    emptied.update(carried.keys())
+    emptied.update(chain.drains)
+    assert filled == emptied == Counter(link.name for link in plan.links)
+    watching = [name for name in graph.functions if not graph.out_of(name)]
+    assert len(chain.drains) == len(watching)
+
+
+@CHECKS
+@given(graphs())
+def test_commands_have_a_memif_at_each_end_of_a_graph_s_edges(edges: Edges) -> None:
+    if consistency.problems(ChainFile.model_validate(with_graph(edges))):
+        return
+    try:
+        plan = planned_with_branches(edges, {"command": ["sh"]})
+    except ChainFileError as error:
+        assert "ports for its chains and 8 at most" in str(error)  # noqa: PT017
+        return
+    memifs = memifs_of(plan)
+    ends = Counter(port.rx for function in plan.functions for port in function.ports)
+    assert memifs.keys() == ends.keys()
+    for name, memif in memifs.items():
+        assert ends[name] == (2 if memif.engine_end == "none" else 1)
+
+
+def test_a_port_on_a_memif_has_one_link() -> None:
+    edges: Edges = [
+        {"from": "ingress", "to": "fw", "in_port": 0},
+        {"from": "fw", "to": "egress", "port": 0},
+    ]
+    (row,) = told(with_graph(edges, {"command": ["sh"]}))
+    assert row.startswith("('functions', 'fw') port 0 is on a link that carries packets both ways")
+    assert planned(with_graph(edges))
+
+
+def test_a_diamond_has_a_link_an_edge_and_one_for_the_merge() -> None:
+    plan = planned_with_branches([*DIAMOND, {"from": "ids", "to": "watch", "mode": "tap"}])
+    request = plan.deploy({}, "id")
+    assert [*_but_hops(broken(request))] == []
+    (chain,) = request.chains
+    told = [(getattr(edge, "from"), edge.out_port, edge.to, *edge.links) for edge in chain.edges]
+    merge = next(links[-1] for origin, _, to, *links in told if (origin, to) == ("nat", "ids"))
+    assert ("dpi", merge) in [(origin, links[-1]) for origin, _, _, *links in told]
+    splits = {getattr(split, "from"): split for split in chain.splits}
+    copies = [branch.copy for split in splits.values() for branch in split.branches]
+    assert sorted(copies) == [False, False, False, True]
+    assert len(chain.drains) == 1
 
 
 def problems(tmp_path: Path, *edges: str) -> list[str]:

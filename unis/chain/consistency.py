@@ -159,12 +159,8 @@ def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
 
 
 def _stated_ports(chain: ChainGraph, name: str) -> set[tuple[str, int]]:
-    """With directions; where edges state them of one side, the other has that port's pair."""
-    received = {edge.in_port for edge in chain.into(name) if edge.in_port is not None}
-    sent = {edge.out_port for edge in chain.out_of(name) if edge.out_port is not None}
-    if bool(received) != bool(sent):
-        other = {min(received | sent) ^ 1}
-        received, sent = received or other, sent or other
+    """With directions."""
+    received, sent = chain.stated_ports(name)
     return {("receives", port) for port in received} | {("sends", port) for port in sent}
 
 

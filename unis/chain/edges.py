@@ -135,22 +135,19 @@ def _ports(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
         for key, port, end in ends:
             if port is not None and end in (INGRESS, EGRESS):
                 yield Problem((*where, at, key), f"`{end}` has no ports; leave it out")
-    leaving = _leaving(edges)
-    for origin, out in leaving.items():
-        stated = [at for at in out if edges[at].port is not None]
-        if origin != INGRESS and stated and len(stated) < len(out):
-            missing = next(at for at in out if edges[at].port is None)
-            yield Problem(
-                (*where, missing),
-                f"has no port, and other edges from `{origin}` have; give all of them one, or none",
-            )
-
-
-def _leaving(edges: Sequence[EdgePart]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for at, edge in enumerate(edges):
-        found[edge.origin].append(at)
-    return found
+    for key in ("port", "in_port"):
+        beside: dict[str, list[int]] = defaultdict(list)
+        for at, edge in enumerate(edges):
+            beside[edge.origin if key == "port" else edge.to].append(at)
+        for name, those in beside.items():
+            missing = [at for at in those if getattr(edges[at], key) is None]
+            if name not in (INGRESS, EGRESS) and 0 < len(missing) < len(those):
+                way = "from" if key == "port" else "to"
+                yield Problem(
+                    (*where, missing[0]),
+                    f"has no {key}, and other edges {way} `{name}` have; give all of them one, or "
+                    "none",
+                )
 
 
 def _splits(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:

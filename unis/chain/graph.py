@@ -84,6 +84,19 @@ class ChainGraph:
         """The edges that lead to it; several merge there."""
         return [edge for edge in self.edges if edge.to == function]
 
+    def stated_ports(self, function: str) -> tuple[frozenset[int], frozenset[int]]:
+        """By which ports of it edges come in and go out, where the file states any. Where it states
+        those of one side, the other has the port beside the first of them, or the first free one.
+        """
+        received = {edge.in_port for edge in self.into(function) if edge.in_port is not None}
+        sent = {edge.out_port for edge in self.out_of(function) if edge.out_port is not None}
+        if bool(received) != bool(sent):
+            used = received | sent
+            candidates = [min(used) ^ 1, *range(len(used) + 1)]
+            other = {next(port for port in candidates if port not in used)}
+            received, sent = received or other, sent or other
+        return frozenset(received), frozenset(sent)
+
     def out_of(self, origin: str) -> list[Edge]:
         """The edges that begin there."""
         return [edge for edge in self.edges if edge.origin == origin]

@@ -47,7 +47,15 @@ def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
 
 def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
     """What is wrong with the processes, as their links are."""
-    return [*_queue_problems(wiring), *_too_many_ports(file, wiring)]
+    crowded = [
+        Problem(
+            ("functions", name),
+            f"port {port} is on a link that carries packets both ways, and edges lead over it to "
+            "two; let the edges state other ports",
+        )
+        for name, port in sorted(wiring.crowded)
+    ]
+    return [*crowded, *_queue_problems(wiring), *_too_many_ports(file, wiring)]
 
 
 def _queue_problems(wiring: Wiring) -> Iterator[Problem]:

@@ -136,6 +136,58 @@ class HopPlan:
 
 
 @dataclass(frozen=True)
+class EdgePlan:
+    """Where packets of a chain with branches pass. Both ends are functions, or empty."""
+
+    origin: str
+    out_port: int
+    to: str
+    in_port: int
+    links: tuple[str, ...]  # one behind the other; the engine carries packets between them
+
+    def message(self) -> pb.ChainEdge:
+        """As the engine wants it."""
+        edge = pb.ChainEdge(
+            to=self.to, out_port=self.out_port, in_port=self.in_port, links=self.links
+        )
+        setattr(edge, "from", self.origin)
+        return edge
+
+
+@dataclass(frozen=True)
+class BranchPlan:
+    """Which packets of a link the engine carries to another."""
+
+    to: str
+    match: tuple[Match, ...] = ()
+    weight: int | None = None
+    copy: bool = False
+
+    def message(self) -> pb.Branch:
+        """As the engine wants it."""
+        return pb.Branch(
+            to=self.to,
+            match=[flow_match(match) for match in self.match],
+            weight=self.weight or 0,
+            copy=self.copy,
+        )
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """A link that the engine empties into others."""
+
+    link: str
+    branches: tuple[BranchPlan, ...]
+
+    def message(self) -> pb.Split:
+        """As the engine wants it."""
+        split = pb.Split(branches=[branch.message() for branch in self.branches])
+        setattr(split, "from", self.link)
+        return split
+
+
+@dataclass(frozen=True)
 class ChainPlan:
     """From the ring that the source fills to the ring that the sink empties."""
 
@@ -146,6 +198,10 @@ class ChainPlan:
     egress: str
     goal_ns: float | None = None  # on p95 latency
     ring: RingChoice | None = None  # of those that the file does not state one by one
+    # Of a chain with branches, which has no hops:
+    edges: tuple[EdgePlan, ...] = ()
+    splits: tuple[SplitPlan, ...] = ()
+    drains: tuple[str, ...] = ()  # links whose packets, copies all, the engine frees
 
     def message(self) -> pb.ChainConfig:
         """As the engine wants it."""
@@ -158,6 +214,9 @@ class ChainPlan:
                 for hop in self.hops
             ],
             egress=self.egress,
+            edges=[edge.message() for edge in self.edges],
+            splits=[split.message() for split in self.splits],
+            drains=self.drains,
         )
 
 

@@ -1,15 +1,17 @@
 """File and machine become a plan, in stages that are walked once: graph, places, sizes, names."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from unis import links, workload
-from unis.chain.graph import ChainGraph
+from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PortSource
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
+from unis.chain.values import EGRESS, INGRESS
 from unis.engine.limits import broken
 from unis.links.kind import EalDevice, LinkPlan
 from unis.plan import dma, memory, users
@@ -18,7 +20,18 @@ from unis.plan.arguments import arguments
 from unis.plan.devices import nic, port_packets, traffic_ports
 from unis.plan.gamma import GammaChoice
 from unis.plan.machine import Machine, OtherRun
-from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, HopPlan, Places, Plan, PortPlan
+from unis.plan.model import (
+    BranchPlan,
+    ChainPlan,
+    EdgePlan,
+    EnginePlan,
+    FunctionPlan,
+    HopPlan,
+    Places,
+    Plan,
+    PortPlan,
+    SplitPlan,
+)
 from unis.plan.naming import Links, name_links
 from unis.plan.numbers import Numbers
 from unis.plan.outline import Outline, outline
@@ -251,17 +264,44 @@ class _Planner:
         ways = self._wired.ways
         part = self._file.chains[chain.name]
         passed = self._wired.passed[chain.name]
-        first, last = passed[chain.edges[0]][0], passed[chain.edges[-1]][-1]
+        first, last = passed[chain.out_of(INGRESS)[0]][0], passed[chain.into(EGRESS)[0]][-1]
         ingress, egress = self._named.names([first, last])
+        plain = chain.is_path
         return ChainPlan(
             name=chain.name,
             match=tuple(part.match),
             ingress=ingress,
-            hops=tuple(HopPlan(name, *ways[name][chain.name]) for name in chain.functions),
+            hops=tuple(
+                HopPlan(name, *ways[name][chain.name])
+                for name in (chain.functions if plain else ())
+            ),
             egress=egress,
             goal_ns=part.slo.p95_ns if part.slo else None,
             ring=self._sizes.rings[chain.name],
+            edges=() if plain else tuple(self._edge(chain.name, edge) for edge in chain.edges),
+            splits=() if plain else self._splits(chain),
+            drains=tuple(self._named.names(self._wired.drains[chain.name])),
         )
+
+    def _edge(self, chain: str, edge: Edge) -> EdgePlan:
+        origin, to = (end if end in self._wired.groups else "" for end in edge.ends)
+        return EdgePlan(
+            origin,
+            self._wired.out_port(chain, edge),
+            to,
+            self._wired.in_port(chain, edge),
+            tuple(self._named.names(self._wired.passed[chain][edge])),
+        )
+
+    def _splits(self, chain: ChainGraph) -> tuple[SplitPlan, ...]:
+        """Wherever an edge passes two links; of one branch it is a mere bridge."""
+        found: dict[str, list[BranchPlan]] = {}
+        for edge in chain.edges:
+            names = self._named.names(self._wired.passed[chain.name][edge])
+            for link, to in itertools.pairwise(names):
+                branch = BranchPlan(to, edge.match, edge.weight, edge.tap)
+                found.setdefault(link, []).append(branch)
+        return tuple(SplitPlan(link, tuple(branches)) for link, branches in found.items())
 
 
 def _stated(value: _T | None) -> _T:

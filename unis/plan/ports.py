@@ -37,10 +37,6 @@ def ways(graph: Graph, function: str, *, duplex: bool) -> dict[str, Way]:
 
 
 def _stated(chain: ChainGraph, function: str) -> Way | None:
-    """What the edges of the chain say; where they say it of one side the other is its pair's."""
-    received = next((edge.in_port for edge in chain.into(function)), None)
-    sent = next((edge.out_port for edge in chain.out_of(function)), None)
-    if received is None and sent is None:
-        return None
-    first = sent ^ 1 if received is None and sent is not None else received or 0
-    return first, first ^ 1 if sent is None else sent
+    """What the edges of the chain say, the first of several."""
+    received, sent = chain.stated_ports(function)
+    return (min(received), min(sent)) if received and sent else None

@@ -75,7 +75,21 @@ class Wiring:
     ways: Mapping[str, Mapping[str, Way]]  # by function and chain
     ports: Mapping[str, tuple[PortPlace, ...]]  # by function
     places: tuple[Place, ...]  # in the order in which they are named
-    passed: Mapping[str, Mapping[Edge, tuple[Place, ...]]]  # by chain and edge
+    # By chain and edge. Edges that the engine splits begin with the same link, edges that it merges
+    # end with the same one.
+    passed: Mapping[str, Mapping[Edge, tuple[Place, ...]]]
+    crowded: frozenset[tuple[str, int]]  # ports of functions on which two duplex links would be
+    drains: Mapping[str, tuple[Place, ...]]  # by chain: what functions fill that only watch copies
+
+    def out_port(self, chain: str, edge: Edge) -> int:
+        """Of the function at its origin; 0 for the source."""
+        through = self.ways.get(edge.origin, {}).get(chain, (0, 0))
+        return through[1] if edge.out_port is None else edge.out_port
+
+    def in_port(self, chain: str, edge: Edge) -> int:
+        """Of the function that it leads to; 0 for the sink."""
+        through = self.ways.get(edge.to, {}).get(chain, (0, 0))
+        return through[0] if edge.in_port is None else edge.in_port
 
     def shares_memory(self, function: str) -> bool:
         """Whether it is in the engine's DPDK group, with all of its memory."""
@@ -112,6 +126,8 @@ class _Weaver:
     ports: dict[str, list[_Port]] = field(init=False)
     places: list[Place] = field(default_factory=list)
     passed: dict[str, dict[Edge, tuple[Place, ...]]] = field(default_factory=dict)
+    drains: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    crowded: set[tuple[str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.groups = {name: _group(self.file, self.graph, name) for name in self.graph.functions}
@@ -119,8 +135,7 @@ class _Weaver:
             name: ways(self.graph, name, duplex=self._is_duplex(name)) for name in self.groups
         }
         self.ports = {
-            name: [_Port() for _ in range(1 + max(max(way) for way in through.values()))]
-            for name, through in self.ways.items()
+            name: [_Port() for _ in range(1 + self._last_port(name))] for name in self.groups
         }
 
     def wiring(self) -> Wiring:
@@ -128,14 +143,93 @@ class _Weaver:
             name: tuple(PortPlace(port.rx, port.tx) for port in of)
             for name, of in self.ports.items()
         }
-        return Wiring(self.graph, self.groups, self.ways, ports, tuple(self.places), self.passed)
+        return Wiring(
+            graph=self.graph,
+            groups=self.groups,
+            ways=self.ways,
+            ports=ports,
+            places=tuple(self.places),
+            passed=self.passed,
+            crowded=frozenset(self.crowded),
+            drains=self.drains,
+        )
 
     def _is_duplex(self, function: str) -> bool:
         """Whether its ports send and receive on the same link."""
         return links.KINDS[workload.KINDS[self.groups[function]].link].duplex
 
+    def _last_port(self, function: str) -> int:
+        numbers = [port for way in self.ways[function].values() for port in way]
+        for _, edge in self.graph.edges():
+            for end, port in ((edge.origin, edge.out_port), (edge.to, edge.in_port)):
+                numbers += [port] if end == function and port is not None else []
+        return max(numbers)
+
     def weave(self, chain: ChainGraph) -> None:
-        self.passed[chain.name] = {edge: self._edge(chain, edge) for edge in chain.edges}
+        if chain.is_path:
+            self.passed[chain.name] = {edge: self._edge(chain, edge) for edge in chain.edges}
+            self.drains[chain.name] = ()
+        else:
+            self._branches(chain)
+
+    def _branches(self, chain: ChainGraph) -> None:
+        """Where the engine splits or merges, edges share the link of the port, and it carries
+        packets between that and the links of its own.
+        """
+        split: dict[tuple[str, int | None], list[Edge]] = {}
+        merged: dict[tuple[str, int | None], list[Edge]] = {}
+        for edge in chain.edges:
+            split.setdefault((edge.origin, edge.out_port), []).append(edge)
+            if edge.to != EGRESS:
+                merged.setdefault((edge.to, edge.in_port), []).append(edge)
+        firsts = {
+            edge: self._new(chain, Edge(origin, ""), self._opened(origin, None), origin, None)
+            for (origin, _), edges in split.items()
+            if len(edges) > 1
+            for edge in edges[:1]
+        }
+        passed = self.passed[chain.name] = {}
+        lasts: dict[tuple[str, int | None], Place] = {}
+        for edge in chain.edges:
+            first = firsts.get(split[edge.origin, edge.out_port][0])
+            into = (edge.to, edge.in_port)
+            if len(merged.get(into, ())) > 1 and into not in lasts:
+                kind = self._opened(edge.to, None)
+                lasts[into] = self._new(chain, Edge("", edge.to), kind, None, edge.to)
+            passed[edge] = self._branch(chain, edge, first, lasts.get(into))
+            self._attach(chain.name, edge, passed[edge][0], passed[edge][-1])
+        self.drains[chain.name] = tuple(
+            self._drain(chain, name) for name in chain.functions if not chain.out_of(name)
+        )
+
+    def _branch(
+        self, chain: ChainGraph, edge: Edge, first: Place | None, last: Place | None
+    ) -> tuple[Place, ...]:
+        if first is None and last is None:
+            return self._edge(chain, edge)
+        if first is None:
+            first = self._new(chain, edge, self._opened(edge.origin, None), edge.origin, None)
+        if last is None:
+            stated = self._stated(chain, edge)
+            kind = self._opened(edge.to, stated.kind if stated else None)
+            last = self._new(chain, edge, kind, None, edge.to)
+        return first, last
+
+    def _drain(self, chain: ChainGraph, function: str) -> Place:
+        edge = Edge(function, "")
+        place = self._new(chain, edge, self._opened(function, None), function, None)
+        self._attach(chain.name, edge, place, place)
+        return place
+
+    def _new(
+        self, chain: ChainGraph, edge: Edge, kind: str, origin: str | None, to: str | None
+    ) -> Place:
+        first, last = (end if end in self.groups else None for end in (origin, to))
+        # Links of the way back that are those of the way there do not count.
+        part = sum(place.key == (chain.name, *edge.ends) for place in self.places)
+        place = Place(chain.name, edge, part, kind, first, last, self._stated(chain, edge))
+        self.places.append(place)
+        return place
 
     def _edge(self, chain: ChainGraph, edge: Edge) -> tuple[Place, ...]:
         there: tuple[Place, ...] = ()
@@ -144,40 +238,37 @@ class _Weaver:
             kinds = [place.kind for place in there]
         else:
             kinds = self._kinds(edge)
-        stated = self._stated(chain, edge)
         found: list[Place] = []
         for part, kind in enumerate(kinds):
             if there and links.KINDS[kind].duplex:
                 place = there[part]
             else:
-                origin, to = (end if end in self.groups else None for end in edge.ends)
-                place = Place(
-                    chain.name,
-                    edge,
-                    # Links of the way back that are those of the way there do not count.
-                    sum(one.key == (chain.name, *edge.ends) for one in self.places),
-                    kind,
-                    origin if part == 0 else None,
-                    to if part == len(kinds) - 1 else None,
-                    stated,
-                )
-                self.places.append(place)
+                origin = edge.origin if part == 0 else None
+                to = edge.to if part == len(kinds) - 1 else None
+                place = self._new(chain, edge, kind, origin, to)
             found.append(place)
         self._attach(chain.name, edge, found[0], found[-1])
         return tuple(found)
 
     def _attach(self, chain: str, edge: Edge, sent: Place, received: Place) -> None:
-        """A port on a duplex link has it both ways from the way there on."""
         if edge.origin in self.groups:
-            port = self.ports[edge.origin][self.ways[edge.origin][chain][1]]
-            port.tx = sent
-            if links.KINDS[sent.kind].duplex:
-                port.rx = sent
+            default = self.ways[edge.origin][chain][1]
+            self._put(edge.origin, default if edge.out_port is None else edge.out_port, tx=sent)
         if edge.to in self.groups:
-            port = self.ports[edge.to][self.ways[edge.to][chain][0]]
-            port.rx = received
-            if links.KINDS[received.kind].duplex:
-                port.tx = received
+            default = self.ways[edge.to][chain][0]
+            self._put(edge.to, default if edge.in_port is None else edge.in_port, rx=received)
+
+    def _put(
+        self, function: str, number: int, rx: Place | None = None, tx: Place | None = None
+    ) -> None:
+        """A port on a duplex link has it both ways from the way there on."""
+        port = self.ports[function][number]
+        place = rx or tx
+        if place and links.KINDS[place.kind].duplex:
+            if (port.rx or place) != place:
+                self.crowded.add((function, number))
+            rx = tx = place
+        port.rx, port.tx = rx or port.rx, tx or port.tx
 
     def _kinds(self, edge: Edge) -> list[str]:
         """Of the links that packets pass on it, the first at the origin."""
