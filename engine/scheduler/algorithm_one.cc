@@ -17,6 +17,7 @@ AlgorithmOne::AlgorithmOne(const SchedulerSettings& settings, const TaskSet& set
       tasks_(settings, set, core, costs, monitor),
       groups_(tasks_),
       demand_(tasks_, groups_),
+      shares_(tasks_),
       costs_(tasks_),
       parking_(tasks_, demand_, controller),
       timer_(timer),
@@ -137,6 +138,7 @@ void AlgorithmOne::OnSelfSwitch(TaskIndex now_runs) noexcept {
 bool AlgorithmOne::LookAtTurn(Nanoseconds now) noexcept {
   if (!IsSettled(now)) return false;
   if (left_ != kNoSlot) groups_.EndTurn(std::exchange(left_, kNoSlot));
+  shares_.Look(current_);
   if (now >= settled_) costs_.Look(current_, now);
   return true;
 }

@@ -10,6 +10,7 @@
 #include "engine/scheduler/demand.h"
 #include "engine/scheduler/parking.h"
 #include "engine/scheduler/run_queue.h"
+#include "engine/scheduler/shares.h"
 #include "engine/scheduler/switch_latency.h"
 #include "engine/scheduler/thread_groups.h"
 
@@ -75,6 +76,7 @@ class AlgorithmOne : public CoreScheduler {
   RunQueue queue_;
   ThreadGroups groups_;
   Demand demand_;
+  Shares shares_;
   CostTracking costs_;
   Parking parking_;
 

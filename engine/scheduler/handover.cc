@@ -69,6 +69,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   if (Yields(current_)) {
     const auto turn = yielding_.CurrentTurn(core());
     if (turn) OnTurn(*turn, now);
+    shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
     // A task that was preempted first goes on with its turn, or the line would stand still.
     if (turn && turn->begun) next = FirstNotInLine(now, false);

@@ -32,7 +32,7 @@ Machine::Machine(const Scenario& scenario)
       cores_(cpus_.size()),
       agenda_(cpus_.size(), kNever) {
   for (const Task& task : rings_.tasks().tasks) {
-    functions_.push_back({.core = task.core, .paths = rings_.PathsOf(task.function), .burst = {}});
+    functions_.push_back({.core = task.core, .hops = rings_.HopsOf(task.function), .burst = {}});
     functions_.back().burst.reserve(kBatch);
   }
 }
@@ -108,7 +108,7 @@ void Machine::Poll(CoreIndex index, Time now) {
   core.since = now;
   if (TakeBurst(function, now)) {
     core.activity = Activity::kWorking;
-    core.due = now + rings_.WorkOn(function.path, function.burst, now);
+    core.due = now + rings_.WorkOn(function.hop, function.burst, now);
     return;
   }
   core.activity = Activity::kSpinning;
@@ -117,11 +117,12 @@ void Machine::Poll(CoreIndex index, Time now) {
 }
 
 bool Machine::TakeBurst(Function& function, Time now) {
-  for (PathIndex polls = 0; polls < function.paths.size && function.in_hand == 0; ++polls) {
-    function.path = function.paths.begin + function.next_path;
-    function.next_path = (function.next_path + 1) % function.paths.size;
-    function.in_hand = rings_.Take(function.path, function.burst, now);
+  for (HopIndex polls = 0; polls < function.hops.size && function.in_hand == 0; ++polls) {
+    function.hop = function.hops.begin + function.next_hop;
+    function.next_hop = (function.next_hop + 1) % function.hops.size;
+    function.in_hand = rings_.Take(function.hop, function.burst, now);
   }
+  WakeReaders(now);
   return function.in_hand > 0;
 }
 
@@ -134,11 +135,11 @@ void Machine::EndPoll(CoreIndex index, Time now) {
   const std::uint32_t packets = worked ? function.in_hand : 0;
   if (worked) {
     core.run_packets += packets;
-    const auto reader = rings_.Put(function.path, function.burst, now);
+    rings_.Put(function.hop, function.burst, now);
     function.burst.clear();
     function.in_hand = 0;
     function.work_left = 0;
-    if (reader) Wake(*reader, now);
+    WakeReaders(now);
   }
   core.activity = Activity::kNone;
   core.due = kNever;
@@ -159,7 +160,17 @@ void Machine::Wake(TaskIndex reader, Time now) {
 
 void Machine::Arrive(std::size_t chain, std::uint32_t count, Time now) {
   rings_.Arrive(chain, count, now);
-  Wake(rings_.FirstReader(chain), now);
+  WakeReaders(now);
+}
+
+std::uint32_t Machine::Deliver(std::size_t chain, std::uint32_t most, Time now) {
+  const std::uint32_t count = rings_.Deliver(chain, most, now);
+  WakeReaders(now);
+  return count;
+}
+
+void Machine::WakeReaders(Time now) {
+  rings_.WakeReaders([this, now](TaskIndex reader) { Wake(reader, now); });
 }
 
 void Machine::Account(Core& core, Time now) {

@@ -1,10 +1,10 @@
 // Virtual cores that run poll-mode functions. Who runs is a policy's business (policy.h): the
 // machine carries out hand-overs and reports the end of polls.
 //
-// A function polls its paths in turn: it takes a burst from the first that has packets, works on
-// it, and puts it into that path's egress; what does not fit is lost with the work done on it, as
-// poll-mode functions do. A poll of an empty path on the way to a loaded one takes no time. One
-// that finds every path empty polls again and again; these polls are not simulated one by one
+// A function polls its links in turn: it takes a burst from the first that has packets, works on
+// it, and puts it into its egresses; what does not fit is lost with the work done on it, as
+// poll-mode functions do. A poll of an empty link on the way to a loaded one takes no time. One
+// that finds every link empty polls again and again; these polls are not simulated one by one
 // unless the policy wants to see them.
 #pragma once
 
@@ -49,9 +49,7 @@ class Machine {
 
   void FillFirstRings(Time now) { rings_.FillFirst(now); }
   void Arrive(std::size_t chain, std::uint32_t count, Time now);
-  std::uint32_t Deliver(std::size_t chain, std::uint32_t most, Time now) {
-    return rings_.Deliver(chain, most, now);
-  }
+  std::uint32_t Deliver(std::size_t chain, std::uint32_t most, Time now);
 
   // The warm-up is over: all counts begin anew.
   void BeginMeasuring(Time now);
@@ -63,9 +61,9 @@ class Machine {
 
   struct Function {
     CoreIndex core;
-    Range paths;
-    PathIndex next_path = 0;       // that it polls first, of its own
-    PathIndex path = 0;            // of the burst in hand
+    Range hops;
+    HopIndex next_hop = 0;         // that it polls first, of its own
+    HopIndex hop = 0;              // of the burst in hand
     std::vector<PacketRun> burst;  // in hand, also while another function runs
     std::uint32_t in_hand = 0;     // packets
     Time work_left = 0;            // of the burst in hand, when it was preempted
@@ -96,6 +94,7 @@ class Machine {
   void EndPoll(CoreIndex core, Time now);
   bool TakeBurst(Function& function, Time now);
   void Wake(TaskIndex reader, Time now);
+  void WakeReaders(Time now);
   void Resume(CoreIndex core, TaskIndex task, Time now);
   void Stop(CoreIndex core, Time now);
   void Account(Core& core, Time now);

@@ -17,6 +17,22 @@ void WriteFunction(const FunctionSpec& spec, const FunctionResult& counts,
   proto.set_switched_in(counts.switched_in);
 }
 
+void WriteEdges(const Scenario& scenario, const ChainSpec& spec, const ChainResult& counts,
+                v1::SimChainResult& proto) {
+  for (std::size_t i = 0; i < spec.edges.size(); ++i) {
+    const EdgeSpec& edge = spec.edges[i];
+    const EdgeResult& of = counts.edges[i];
+    v1::SimEdgeResult& out = *proto.add_edges();
+    out.set_from(edge.from ? scenario.functions[*edge.from].name : "ingress");
+    out.set_to(edge.to ? scenario.functions[*edge.to].name : "egress");
+    out.set_port(edge.port);
+    out.set_offered(of.offered);
+    out.set_taken(of.taken);
+    out.set_dropped(of.dropped);
+    out.set_waiting(of.waiting);
+  }
+}
+
 void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainResult& proto) {
   proto.set_name(spec.name);
   proto.set_offered(counts.offered);
@@ -25,6 +41,7 @@ void WriteChain(const ChainSpec& spec, const ChainResult& counts, v1::SimChainRe
   proto.set_dropped_egress_full(counts.dropped_egress_full);
   proto.set_dropped_by_function(counts.dropped_by_function);
   proto.set_in_flight(counts.in_flight);
+  proto.set_copied(counts.copied);
   *proto.mutable_latency() = ToProto(counts.latency);
 }
 
@@ -37,8 +54,11 @@ v1::SimResult ResultToProto(const Scenario& scenario, const Result& result) {
   proto.set_switches(result.switches);
   proto.set_failed_switches(result.failed_switches);
   proto.set_ticks(result.ticks);
-  for (std::size_t i = 0; i < scenario.chains.size(); ++i)
-    WriteChain(scenario.chains[i], result.chains[i], *proto.add_chains());
+  for (std::size_t i = 0; i < scenario.chains.size(); ++i) {
+    v1::SimChainResult& chain = *proto.add_chains();
+    WriteChain(scenario.chains[i], result.chains[i], chain);
+    WriteEdges(scenario, scenario.chains[i], result.chains[i], chain);
+  }
   for (FunctionIndex i = 0; i < scenario.functions.size(); ++i)
     WriteFunction(scenario.functions[i], result.functions[i], *proto.add_functions());
   for (const SwitchRecord& event : result.events)

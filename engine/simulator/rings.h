@@ -1,4 +1,4 @@
-// The chains of a scenario as rings of packets: arrivals, bursts taken and put back, deliveries,
+// The chains of a scenario as links with packets: arrivals, bursts taken and put back, deliveries,
 // and the count of all of them. Who takes when is the machine's business.
 #pragma once
 
@@ -14,38 +14,42 @@
 
 namespace unis::sim {
 
-using PathIndex = std::uint32_t;  // in Rings::paths()
+using HopIndex = std::uint32_t;  // a link that a function polls
 
 class Rings final : public InterfaceMonitor {
  public:
   // `cores`: the core of each function.
   Rings(const Scenario& scenario, const std::vector<CoreIndex>& cores);
 
-  // Function f is task f. It has a path for each time that a chain passes through it.
+  // Function f is task f. It has a hop for each link that it polls.
   const TaskSet& tasks() const { return tasks_; }
-  Range PathsOf(FunctionIndex function) const { return ranges_[function]; }
+  Range HopsOf(FunctionIndex function) const { return hops_of_[function]; }
   const std::vector<double>& scheduled_costs() const { return scheduled_costs_; }  // ns
   std::uint32_t NumPkts(LinkIndex link) const noexcept override;
   std::uint32_t PktCap(LinkIndex link) const noexcept override;
-  std::uint16_t Received(LinkIndex link) const noexcept override;
+  std::uint16_t Sent(LinkIndex link) const noexcept override { return links_[link].sent; }
+  std::uint16_t Received(LinkIndex link) const noexcept override { return links_[link].received; }
 
   std::size_t chains() const { return chains_.size(); }
-  // Whose packets they are; the function that polls the chain's first link.
-  TaskIndex FirstReader(std::size_t chain) const;
 
   void Arrive(std::size_t chain, std::uint32_t count, Time now);
-  // Saturating traffic keeps the first link full, where the platform takes no time.
+  // Saturating traffic keeps the first links full, where the platform takes no time.
   void FillFirst(Time now);
   bool HasRoom(std::size_t chain, std::uint32_t packets) const;  // false: traffic not saturating
   bool SinkHasPackets() const;
   std::uint32_t Deliver(std::size_t chain, std::uint32_t most, Time now);
 
   // A burst into a function's hands; returns how many packets.
-  std::uint32_t Take(PathIndex path, std::vector<PacketRun>& burst, Time now);
-  Time WorkOn(PathIndex path, const std::vector<PacketRun>& burst, Time now) const;
-  // Out of its hands again, worked on; what does not fit into the egress is lost. Returns the
-  // function that polls the egress if there are packets now.
-  std::optional<TaskIndex> Put(PathIndex path, const std::vector<PacketRun>& burst, Time now);
+  std::uint32_t Take(HopIndex hop, std::vector<PacketRun>& burst, Time now);
+  Time WorkOn(HopIndex hop, const std::vector<PacketRun>& burst, Time now) const;
+  // Out of its hands again, worked on; what does not fit into an egress is lost.
+  void Put(HopIndex hop, const std::vector<PacketRun>& burst, Time now);
+  // Calls `wake` for each function that may have got packets since the last call.
+  template <typename Wake>
+  void WakeReaders(Wake wake) {
+    for (const TaskIndex reader : readers_) wake(reader);
+    readers_.clear();
+  }
 
   // The warm-up is over: all counts begin anew.
   void BeginMeasuring();
@@ -54,9 +58,27 @@ class Rings final : public InterfaceMonitor {
   const std::vector<FunctionResult>& functions() const { return functions_; }  // packets only
 
  private:
+  struct Out {
+    LinkIndex link;
+    double weight;
+    bool copy = false;
+  };
+
+  // Chooses one of several links for each packet, by weight.
+  struct Choice {
+    std::vector<Out> outs;  // no copies
+    double total = 0;
+    Random random{0};
+    void Add(const Out& out) { outs.push_back(out), total += out.weight; }
+    LinkIndex Draw();
+  };
+
+  // A link that a function polls, and where it sends the packets.
   struct Hop {
     TaskIndex function;
     std::size_t chain;
+    LinkIndex in;
+    Choice out;
     std::vector<Time> cost;  // per size class
     double pass_ratio;
     double pass_credit = 0;  // fraction of a packet still to be sent on
@@ -64,10 +86,19 @@ class Rings final : public InterfaceMonitor {
     Time cost_changes_at;
   };
 
+  // Of the engine, behind a link: it takes no time, and waits where there is no room.
+  struct Split {
+    Choice choice;
+    std::vector<LinkIndex> copies;
+    std::optional<LinkIndex> next;  // where the first packet of the link goes
+  };
+
   struct Chain {
     Chain(const ChainSpec& spec, const Scenario& scenario);
-    LinkIndex first_link = 0;
-    LinkIndex last_link = 0;
+    LinkIndex begin = 0, end = 0;  // links
+    Split first;                   // from the source
+    std::vector<LinkIndex> last;
+    std::vector<LinkIndex> edges;  // as in the result
     bool saturating;
     bool sizes_matter;
     PacketSizes sizes;
@@ -78,26 +109,49 @@ class Rings final : public InterfaceMonitor {
 
   struct Link {
     PacketQueue queue;
-    std::optional<TaskIndex> reader;  // none: the sink
-    std::uint16_t received = 0;       // packets ever taken by it; wraps
+    std::size_t chain;
+    std::optional<TaskIndex> reader = {};   // none: the sink, or a split
+    std::optional<std::size_t> split = {};  // behind it
+    std::optional<LinkIndex> fed_by = {};   // a link with a split
+    bool first = false;                     // of its chain
+    std::uint16_t received = 0, sent = 0;   // packets ever; wrap
+    EdgeResult counts = {};
+    bool IsLast() const { return !reader && !split; }
   };
 
+  // A function of a chain, while the chain is read.
+  struct Stage {
+    FunctionIndex function;
+    std::vector<LinkIndex> in;
+    std::vector<Out> out;
+  };
+
+  LinkIndex AddLink(std::uint32_t capacity, std::size_t chain);
   void AddChain(const ChainSpec& spec, const Scenario& scenario);
+  void AddPath(const ChainSpec& spec, Chain& chain, std::vector<Stage>& stages);
+  void AddGraph(const ChainSpec& spec, Chain& chain, std::vector<Stage>& stages);
   void AddTask(FunctionIndex function, const Scenario& scenario, CoreIndex core);
+  bool HasRoomFor(LinkIndex link, std::uint32_t packets) const;
+  void ArriveAt(LinkIndex link, const PacketRun& run);
+  std::uint32_t Push(LinkIndex link, const PacketRun& run, Time now);  // returns what was lost
+  void Distribute(LinkIndex link, Time now);
+  void TakeFrom(LinkIndex link, std::uint32_t most, std::vector<PacketRun>& burst, Time now);
   static std::uint32_t Filter(Hop& hop, std::uint32_t count);
   static void RecordDelivery(Chain& chain, const PacketRun& run, Time now);
   std::uint64_t InFlight(const Chain& chain) const;
 
   bool platform_takes_time_;
   TaskSet tasks_;
-  std::vector<Path> paths_;
-  std::vector<Range> ranges_;  // of paths_, per function
+  std::vector<Range> hops_of_;  // per function
   std::vector<double> scheduled_costs_;
-  std::vector<Hop> hops_;  // per path
+  std::vector<Hop> hops_;
   std::vector<Link> links_;
+  std::vector<Split> splits_;
   std::vector<Chain> chains_;
+  std::vector<std::vector<Stage>> stages_;  // per chain
   std::vector<FunctionResult> functions_;
-  std::vector<PacketRun> delivered_;  // of one burst
+  std::vector<PacketRun> taken_;  // of one burst
+  std::vector<TaskIndex> readers_;
 };
 
 }  // namespace unis::sim

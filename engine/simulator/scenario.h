@@ -42,10 +42,25 @@ struct ArrivalSpec {
   std::uint32_t burst = 32;  // packets that arrive together
 };
 
+// Packets of a chain pass from a function to another. Edges that leave a function by different
+// ports are links that it fills itself, each with its share of the packets. Edges that leave by one
+// port are a split of the engine's: it takes packets from the link behind the port when there is
+// room for them in the link of the edge, and in those of all copies.
+struct EdgeSpec {
+  std::optional<FunctionIndex> from = {};  // none: packets arrive
+  std::optional<FunctionIndex> to = {};    // none: packets are delivered
+  std::uint32_t port = 0;                  // of `from`
+  double weight = 1;                       // packets take edges by their weights
+  bool copy = false;                       // of every packet that leaves by the port
+  std::uint32_t capacity = 0;              // packets
+};
+
+// Either a path or edges.
 struct ChainSpec {
   std::string name;
   std::vector<FunctionIndex> path;      // functions, in order
   std::vector<std::uint32_t> capacity;  // packets; of the link before each function and the last
+  std::vector<EdgeSpec> edges;
   ArrivalSpec arrivals;
 };
 
@@ -93,15 +108,27 @@ struct FunctionResult {
   std::uint64_t switched_in = 0;
 };
 
-// offered = delivered + drops + in_flight. What was in flight when the warm-up ended is offered.
+// offered = taken + dropped + waiting. What waited when the warm-up ended is offered.
+struct EdgeResult {
+  std::uint64_t offered = 0;
+  std::uint64_t taken = 0;
+  std::uint64_t dropped = 0;  // the link was full
+  std::uint64_t waiting = 0;
+};
+
+// offered + copied = delivered + drops + in_flight. What was in flight when the warm-up ended is
+// offered.
 struct ChainResult {
   std::uint64_t offered = 0;
+  std::uint64_t copied = 0;
   std::uint64_t delivered = 0;
   std::uint64_t dropped_ingress_full = 0;
   std::uint64_t dropped_egress_full = 0;
   std::uint64_t dropped_by_function = 0;
   std::uint64_t in_flight = 0;
   LatencyHistogram latency;  // ns, from arrival to sink
+  std::vector<EdgeResult>
+      edges;  // as in ChainSpec; of a path one before each function and the last
 };
 
 struct RunInterval {

@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[511]", "[2147483648]", "capacity"},
         Bad{"[511]", "[511, 511]", "chains[0].capacity has 2 numbers, but must have 1 or 3"},
         Bad{R"(["fw", "nat"])", R"(["fw", "nut"])", "chains[0].path[1] names \"nut\""},
-        Bad{R"(["fw", "nat"])", R"(["fw"])", "functions[0] \"nat\" is in the path of no chain"},
+        Bad{R"(["fw", "nat"])", R"(["fw"])", "functions[0] \"nat\" is in no chain"},
         Bad{R"(["fw", "nat"])", "[]", "path"},
         Bad{R"("name": "c")", R"("name": "")", "name of SimChain"},
         Bad{R"("name": "fw")", R"("name": "")", "name of SimFunction"},

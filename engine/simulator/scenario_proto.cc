@@ -24,6 +24,7 @@ constexpr double kMaxPps = 1e9;
 constexpr std::uint32_t kMinSize = 64;
 constexpr std::uint32_t kMaxSize = 9'216;
 constexpr std::uint32_t kMaxBurst = 1u << 20;
+constexpr std::string_view kIngress = "ingress", kEgress = "egress";
 
 // Keeps the first error; what is read after it is not used.
 class Checker {
@@ -130,7 +131,8 @@ ArrivalSpec ReadArrivals(const v1::SimArrivals& proto, const std::string& at, Ch
 // One capacity for all links, or one each.
 std::vector<std::uint32_t> ReadCapacities(const v1::SimChain& proto, const std::string& at,
                                           Checker& check) {
-  const auto links = static_cast<std::size_t>(proto.path_size()) + 1;
+  const std::size_t links =
+      proto.edges_size() > 0 ? 1 : static_cast<std::size_t>(proto.path_size()) + 1;
   const auto given = static_cast<std::size_t>(proto.capacity_size());
   if (given != 1 && given != links)
     check.Fail(at + ".capacity has " + std::to_string(given) + " numbers, but must have 1 or " +
@@ -139,7 +141,7 @@ std::vector<std::uint32_t> ReadCapacities(const v1::SimChain& proto, const std::
   return {proto.capacity().begin(), proto.capacity().end()};
 }
 
-// Which functions there are; in the order in which the chains pass through them.
+// Which functions there are; in the order in which chains pass through them, or edges name them.
 class Functions {
  public:
   Functions(const v1::Scenario& proto, Checker& check) : proto_(proto), check_(check) {
@@ -168,7 +170,7 @@ class Functions {
     for (const auto& [name, i] : named_) {
       if (!index_.contains(name))
         check_.Fail(Element("functions", i) + " \"" + name +
-                    "\" is in the path of no chain; remove it or add it to a path.");
+                    "\" is in no chain; remove it or add it to a chain.");
     }
     return std::move(specs_);
   }
@@ -180,6 +182,45 @@ class Functions {
   std::map<std::string, FunctionIndex> index_;
   std::vector<FunctionSpec> specs_;
 };
+
+// A function without an edge to it, or from it, would hold packets for ever.
+void RequireBothSides(const ChainSpec& chain, const v1::SimChain& proto, const std::string& at,
+                      Checker& check) {
+  bool arrive = false, leave = false;
+  for (std::size_t i = 0; i < chain.edges.size(); ++i) {
+    const EdgeSpec& edge = chain.edges[i];
+    arrive |= !edge.from;
+    leave |= !edge.to;
+    const auto goes_on = [&](const EdgeSpec& other) { return other.from == edge.to; };
+    const auto comes_in = [&](const EdgeSpec& other) { return other.to == edge.from; };
+    const v1::SimEdge& names = proto.edges(static_cast<int>(i));
+    if (edge.to && std::ranges::none_of(chain.edges, goes_on))
+      check.Fail(at + ": no edge leaves function \"" + names.to() +
+                 "\"; add one, such as to egress.");
+    if (edge.from && std::ranges::none_of(chain.edges, comes_in))
+      check.Fail(at + ": no edge leads to function \"" + names.from() + "\"; add one.");
+  }
+  if (!arrive || !leave) check.Fail(at + ".edges need one from ingress and one to egress.");
+}
+
+std::vector<EdgeSpec> ReadEdges(const v1::SimChain& proto, const std::string& at,
+                                Functions& functions, Checker& check) {
+  std::vector<EdgeSpec> edges;
+  for (int i = 0; i < proto.edges_size(); ++i) {
+    const v1::SimEdge& given = proto.edges(i);
+    const std::string edge_at = Element(at + ".edges", i);
+    EdgeSpec edge{.port = given.port(),
+                  .weight = given.weight() == 0 ? 1 : given.weight(),
+                  .copy = given.copy(),
+                  .capacity = given.capacity() == 0 ? proto.capacity(0) : given.capacity()};
+    check.Require(edge.capacity >= 2, edge_at + ".capacity", edge.capacity, "2 packets or more");
+    if (given.from() != kIngress) edge.from = functions.Of(given.from(), edge_at + ".from");
+    if (given.to() != kEgress) edge.to = functions.Of(given.to(), edge_at + ".to");
+    if (!edge.from && !edge.to) check.Fail(edge_at + " passes no function.");
+    edges.push_back(edge);
+  }
+  return edges;
+}
 
 std::vector<ChainSpec> ReadChains(const v1::Scenario& proto, Functions& functions, Checker& check) {
   std::vector<ChainSpec> chains;
@@ -193,6 +234,10 @@ std::vector<ChainSpec> ReadChains(const v1::Scenario& proto, Functions& function
     spec.name = chain.name();
     for (int hop = 0; hop < chain.path_size(); ++hop)
       spec.path.push_back(functions.Of(chain.path(hop), Element(at + ".path", hop)));
+    if ((chain.path_size() == 0) == (chain.edges_size() == 0))
+      check.Fail(at + " needs a path or edges, and not both.");
+    spec.edges = ReadEdges(chain, at, functions, check);
+    if (!spec.edges.empty()) RequireBothSides(spec, chain, at, check);
     spec.capacity = ReadCapacities(chain, at, check);
     spec.arrivals = ReadArrivals(chain.arrivals(), at + ".arrivals", check);
     chains.push_back(std::move(spec));

@@ -20,7 +20,7 @@ unisd. Reads a Scenario (proto/unis/v1/simulator.proto) as protobuf JSON from FI
 FILE is absent or "-", and writes a SimResult as JSON to stdout. The same scenario gives the same
 result.
 
-A function is one task, however many chains pass through it. Simulated are warmup_ns, which are not
+A function is one task, however many chains pass through it. A chain is a path or a graph of edges. Simulated are warmup_ns, which are not
 counted, and then duration_ns. Packets that are in flight when the warm-up ends count as offered, so:
 offered = delivered + dropped + in_flight.
 
