@@ -16,13 +16,14 @@ from tests.python.strategies import Data
 from unis.chain import consistency
 from unis.chain.edges import MOST_WAYS
 from unis.chain.graph import ChainGraph, Edge, Graph
-from unis.chain.load import load
+from unis.chain.load import LoadedChain, load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.cli.graph_lines import graph_lines
 from unis.engine.limits import broken
 from unis.plan import outline, planner
 from unis.plan.model import Plan
+from unis.simulate.scenario import CostOf, MachineCosts, scenario
 
 Edges = list[Data]
 CHECKS = settings(max_examples=150)
@@ -389,7 +390,7 @@ def test_branches_are_shown_and_refused_with_a_sentence() -> None:
         "ids     ─→ egress",
     ]
     (row,) = told(with_graph(DIAMOND))
-    assert row.startswith("('chains', 'c', 'graph') has branches, which this version checks")
+    assert row.startswith("('chains', 'c', 'graph') has branches, which only `unis simulate` runs")
 
 
 def test_ports_that_edges_state_are_those_of_the_plan() -> None:
@@ -419,3 +420,20 @@ def test_ports_that_edges_state_are_those_of_the_plan() -> None:
     data["chains"]["rest"] = {"graph": edges}
     found = consistency.problems(ChainFile.model_validate(data))
     assert "port 1 of `fw` receives packets of chain `c` already" in found[0].sentence
+
+
+def test_branches_become_edges_of_the_simulator() -> None:
+    file = ChainFile.model_validate(
+        with_graph([*DIAMOND, {"from": "ids", "to": "w", "mode": "tap"}])
+    )
+    chain = LoadedChain(Path("x.yaml"), file)
+    costs: dict[str, CostOf] = dict.fromkeys(file.functions, 50.0)
+    wire = scenario(chain, costs, "unis", 0.5, MachineCosts())
+    assert broken(wire) == []
+    (simulated,) = wire.chains
+    told = {(getattr(edge, "from"), edge.to): (edge.port, edge.copy) for edge in simulated.edges}
+    assert len(told) == len(DIAMOND) + 2
+    assert told["w", "egress"] == (0, False)
+    assert (told["fw", "dpi"], told["ids", "w"]) == ((1, False), (0, True))
+    assert not simulated.path
+    assert all(edge.capacity >= 2 for edge in simulated.edges if getattr(edge, "from") != "w")

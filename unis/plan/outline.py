@@ -22,7 +22,7 @@ from unis.plan.wiring import Wiring, wire
 from unis.workload.kind import OFFLOADS
 
 ENGINE_HAS_BRANCHES = False
-_BRANCHES = "has branches, which this version checks and shows, but does not run; make it a path"
+_BRANCHES = "has branches, which only `unis simulate` runs so far; for `unis up` make it a path"
 # How programs are switched, by default, that do not load UNiS' plug-in.
 _WITHOUT_PLUGIN = "priority"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from unis import links
+from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
 from unis.chain.model import (
     NS_PER_MS,
@@ -96,7 +97,6 @@ def scenario(
             f"the cost of {', '.join(missing)} is not known: add cost_ns to {chain.path}, give "
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
-    _require_paths(chain)
     wired = wire(file, chain.graph)
     rings, gamma = _rings(file, wired, costs, shares(file.traffic))
     if problems := [
@@ -116,15 +116,7 @@ def scenario(
             )
             for name in file.functions
         ],
-        chains=[
-            pb.SimChain(
-                name=name,
-                path=of.functions,
-                capacity=[_capacity(wired.passed[name][edge], rings) for edge in of.edges],
-                arrivals=arrivals,
-            )
-            for name, of in chain.graph.chains.items()
-        ],
+        chains=[_chain(part, wired, rings, arrivals) for part in chain.graph.chains.values()],
         machine=machine.message(file.scheduler),
         scheduler=scheduler_settings(file.scheduler, gamma),
         policy=names.policy(policy),
@@ -136,10 +128,34 @@ def scenario(
     )
 
 
-def _require_paths(chain: LoadedChain) -> None:
-    for name, part in chain.graph.chains.items():
-        if not part.is_path:
-            raise ScenarioError(f"the simulator knows paths only, and chain {name} has branches")
+def _chain(
+    part: ChainGraph, wired: Wiring, rings: Mapping[str, int], arrivals: pb.SimArrivals
+) -> pb.SimChain:
+    capacity = {edge: _capacity(wired.passed[part.name][edge], rings) for edge in part.edges}
+    chain = pb.SimChain(name=part.name, arrivals=arrivals)
+    if part.is_path:
+        chain.path.extend(part.functions)
+        chain.capacity.extend(capacity.values())
+    else:
+        chain.capacity.append(max(capacity.values()))
+        chain.edges.extend(_edge(edge, capacity[edge]) for edge in part.edges)
+        # The simulator has no drains: copies that were watched are delivered, and counted so.
+        watching = [name for name in part.functions if not part.out_of(name)]
+        chain.edges.extend(_edge(Edge(name, EGRESS), 0) for name in watching)
+    return chain
+
+
+def _edge(edge: Edge, capacity: int) -> pb.SimEdge:
+    """What matches is not known beforehand: of such edges each has the same share."""
+    simulated = pb.SimEdge(
+        to=edge.to,
+        port=edge.out_port or 0,
+        weight=edge.weight or 0,
+        copy=edge.tap,
+        capacity=capacity,
+    )
+    setattr(simulated, "from", edge.origin)
+    return simulated
 
 
 def _rings(
@@ -206,7 +222,8 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
 def shortened(chain: LoadedChain, functions: int) -> LoadedChain:
     """The same file with only the first so many functions of each path."""
     file = chain.file
-    _require_paths(chain)
+    if branching := [name for name, part in chain.graph.chains.items() if not part.is_path]:
+        raise ScenarioError(f"chain {branching[0]} has branches, so it has no first functions")
     chains = {
         name: part
         if part.reverse_of
