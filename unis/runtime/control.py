@@ -32,7 +32,6 @@ class ControlSocket:
     """The launcher's end. LaunchError if there can be none."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             path.unlink(missing_ok=True)
@@ -55,9 +54,8 @@ class ControlSocket:
         return None
 
     def close(self) -> None:
-        """Nobody may come any more."""
+        """Refuses connections. The clean-up removes the file: by now another run may have it."""
         self._socket.close()
-        self._path.unlink(missing_ok=True)
 
 
 class Conversation:
