@@ -72,6 +72,21 @@ def _hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(steps, "DPDK_RUNTIME", tmp_path / "dpdk")
 
 
+@pytest.mark.usefixtures("_hugepages")
+def test_a_mount_that_cannot_be_read_keeps_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = make_run(tmp_path).read()
+    assert state
+    gone = hugepages.Mount(tmp_path / "gone", 2048)
+    mounts = [gone, *hugepages.mounts()]
+    monkeypatch.setattr(hugepages, "mounts", lambda: mounts)
+    problems = steps.Engine().undo(state, hurry=lambda: True)
+    assert problems == [f"cannot look for packet memory in {gone.path}: No such file or directory"]
+    assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
+    assert not (tmp_path / "dpdk" / "unis-pytest").exists()
+
+
 def test_real_time_spinners_are_demoted_and_ended(tmp_path: Path) -> None:
     need_real_time()
     # The higher one keeps the lower from dying, and from anything else.

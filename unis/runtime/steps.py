@@ -12,7 +12,7 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -129,9 +129,7 @@ class Engine:
         if state.joined and state.unisd:
             remove_traces(state.joined, state.unisd.pid)
         for mount in hugepages.mounts():
-            for prefix in state.groups:
-                for file in _packet_memory(mount.path, prefix):
-                    problems += _unlink(file)
+            problems += _remove_packet_memory(mount.path, state.groups)
         for prefix in state.groups:
             problems += remove_tree(DPDK_RUNTIME / prefix)
         return problems
@@ -222,10 +220,15 @@ def leaf_of(state: RunState) -> Leaf | None:
     return None
 
 
-def _packet_memory(mount: Path, prefix: str) -> list[Path]:
-    """EAL's files of one group, and of none whose name only begins so."""
-    name = re.compile(re.escape(prefix) + r"map_\d+")
-    return [file for file in mount.iterdir() if name.fullmatch(file.name)]
+def _remove_packet_memory(mount: Path, groups: Iterable[str]) -> list[str]:
+    """Removes EAL's files of these groups, and of no group whose name only begins alike."""
+    names = [re.compile(re.escape(group) + r"map_\d+") for group in groups]
+    try:
+        found = list(mount.iterdir())
+    except OSError as error:
+        return [f"cannot look for packet memory in {mount}: {error.strerror}"]
+    files = [file for file in found if any(name.fullmatch(file.name) for name in names)]
+    return [problem for file in files for problem in _unlink(file)]
 
 
 def _unlink(file: Path) -> list[str]:
