@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -90,6 +92,23 @@ def test_costs_are_remembered(tmp_path: Path) -> None:
     assert cache.get("x") is None
     cache.put("x", cost)
     assert cache.get("x") == cost
+
+
+def test_costs_of_runs_that_start_at_once_are_all_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    cost = Cost(ns=50, ns_q1=45, ns_q3=60, cycles=120)
+    ready = Barrier(4)
+
+    def run(name: str) -> list[str]:
+        keys = [f"{name}{function}" for function in range(5)]
+        ready.wait()
+        for key in keys:
+            CostCache(file).put(key, cost)
+        return keys
+
+    with ThreadPoolExecutor(4) as runs:
+        keys = [key for written in runs.map(run, "abcd") for key in written]
+    assert [key for key in keys if CostCache(file).get(key) is None] == []
 
 
 @settings(max_examples=20)  # the library is slow

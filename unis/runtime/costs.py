@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unis.chain.sizes import shares
+from unis.runtime.errors import LaunchError
 from unis.runtime.files import write_atomically
+from unis.runtime.lock import locked
 
 if TYPE_CHECKING:
     from unis.chain.model import Traffic
@@ -28,6 +30,7 @@ _MTU_SIZES = (64, 512, 1024, 1500)
 # A machine that others share may run at another speed tomorrow.
 _DAYS = 1
 _LARGEST_FILE = 64 << 20  # bytes of an argument's file that are hashed
+_LOCK_SECONDS = 5.0  # others hold the cache for milliseconds
 
 
 @dataclass(frozen=True)
@@ -156,15 +159,17 @@ class CostCache:
 
     def put(self, key: str, cost: Cost) -> None:
         """Keeps a cost; a cache that cannot be written is no reason to fail."""
-        costs = self._read() | {key: (time.time(), cost)}
-        data = {
-            key: {"measured": measured, "cost": asdict(of)} for key, (measured, of) in costs.items()
-        }
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, json.dumps(data, indent=1))
-        except OSError:
-            return
+        folder = self._file.parent
+        with contextlib.suppress(OSError, LaunchError):
+            folder.mkdir(parents=True, exist_ok=True)
+            # Else of two runs that start at once one would overwrite the costs of the other.
+            with locked(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_SECONDS):
+                costs = self._read() | {key: (time.time(), cost)}
+                data = {
+                    key: {"measured": measured, "cost": asdict(cost)}
+                    for key, (measured, cost) in costs.items()
+                }
+                write_atomically(self._file, json.dumps(data, indent=1))
 
     def _read(self) -> dict[str, tuple[float, Cost]]:
         oldest = time.time() - _DAYS * 86400
