@@ -1,6 +1,8 @@
 """`unis estimate`, but for the estimating."""
 
+import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +11,17 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from tests.python.planned import EIGHT_CPUS, places
+from unis.chain.load import load
 from unis.cli.app import app
+from unis.plan.model import Plan
+from unis.plan.planner import make_plan
 from unis.runtime import running as running_module
-from unis.runtime.costs import Cost
+from unis.runtime.costs import Cost, known_costs
+from unis.runtime.interrupts import Interrupts
+from unis.runtime.options import Options
+from unis.runtime.run import Run
+from unis.v1 import costs_pb2 as pb
 
 FUNCTION = {"program": "/bin/true", "cpu": 1, "cost_ns": 50}
 
@@ -55,3 +65,37 @@ def test_functions_with_a_memif_to_another_are_measured_alone(
     assert sorted(measured) == ["a", "b", "c"]  # and d as b, whose ends are alike
     assert sorted(json.loads(result.stdout)) == ["a", "b", "c", "d"]
     assert "b has a memif to another function" in result.stderr
+
+
+@pytest.fixture
+def program_gone(tmp_path: Path) -> Plan:
+    """A plan whose program was removed since, as at a replacement by a package manager."""
+    program, file = tmp_path / "program", tmp_path / "x.yaml"
+    shutil.copy("/bin/true", program)
+    function = {"program": "./program", "cpu": 1}
+    chains = {"c": {"path": ["a", "b"]}}
+    content = {"apiVersion": "unis/v1", "name": "x", "functions": dict.fromkeys("ab", function)}
+    file.write_text(json.dumps({**content, "chains": chains}))
+    plan = make_plan(load(file), EIGHT_CPUS, [], places)
+    program.unlink()
+    return plan
+
+
+def test_a_program_that_is_gone_ends_no_run(
+    program_gone: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    run = Run(program_gone, Options(), said.append, Interrupts())
+    estimates = [pb.FunctionEstimate(function=name, ns=7) for name in "ab"]
+    monkeypatch.setattr(run.client, "estimate", lambda *_: estimates)
+    run.estimate(["a", "b"])
+    assert [run.costs[name].ns for name in "ab"] == [7, 7]
+    assert said[1:] == ["a: 7.0 ns a packet", "b: 7.0 ns a packet"]
+    assert known_costs(program_gone) == {}
+
+
+def test_programs_that_are_gone_are_measured_each(program_gone: Plan, measured: list[str]) -> None:
+    plan = dataclasses.replace(program_gone, alone=dict.fromkeys("ab", program_gone))
+    costs = running_module.measure_alone(plan, ["a", "b"], Options(), print, Interrupts())
+    assert measured == ["a", "b"]  # whether they are alike cannot be told
+    assert {name: cost.ns for name, cost in costs.items()} == {"a": 7, "b": 7}

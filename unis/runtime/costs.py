@@ -94,7 +94,10 @@ def cpu_model() -> str:
 
 
 def cost_key(function: Subject, shares: Mapping[int, int]) -> str:
-    """Changes with anything that may change the cost: program, arguments, their files, CPU."""
+    """Changes with anything that may change the cost: program, arguments, their files, CPU.
+
+    OSError if the program cannot be read, or was removed meanwhile.
+    """
     digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
     own = function.words  # EAL's carry names of the run, but for the kind of the ports
     around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
@@ -182,6 +185,12 @@ class CostCache:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
         return {key: entry for key, entry in read.items() if entry[0] >= oldest}
+
+
+def remember_cost(function: Subject, shares: Mapping[int, int], cost: Cost) -> None:
+    """Keeps what was measured, unless the program cannot be read any more."""
+    with contextlib.suppress(OSError):
+        CostCache().put(cost_key(function, shares), cost)
 
 
 def known_switch_ns(controller: str) -> float | None:

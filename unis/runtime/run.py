@@ -24,8 +24,7 @@ from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import (
     ESTIMATE_ROUNDS,
     Cost,
-    CostCache,
-    cost_key,
+    remember_cost,
     remember_switch,
     shares_of,
 )
@@ -263,7 +262,7 @@ class Run:
         shares = self._shares()
         for name in functions:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
-            CostCache().put(cost_key(self.plan.function(name).subject, shares), self.costs[name])
+            remember_cost(self.plan.function(name).subject, shares, self.costs[name])
 
     def remember_switch(self) -> None:
         """What the engine measured at the start, by raising a priority whichever the controller."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from unis.errors import UnisError
 from unis.plan.model import Plan
+from unis.plan.subject import Subject
 from unis.runtime.account import account_line
 from unis.runtime.claim import Report
 from unis.runtime.costs import Cost, cost_key, known_costs, shares_of
@@ -24,7 +25,7 @@ def measure_alone(
     """
     shares = shares_of(plan.traffic, options.sizes)
     measured: dict[str, Cost] = {}
-    keys = {name: cost_key(plan.function(name).subject, shares) for name in functions}
+    keys = {name: _likeness(plan.function(name).subject, shares) for name in functions}
     for name, key in keys.items():
         if key in measured:
             continue
@@ -35,6 +36,14 @@ def measure_alone(
             measured[key] = run.costs[name]
         switch.resume()
     return {name: measured[key] for name, key in keys.items()}
+
+
+def _likeness(function: Subject, shares: Mapping[int, int]) -> str:
+    """The same for functions that may share a cost; a program that is gone is like no other."""
+    try:
+        return cost_key(function, shares)
+    except OSError:
+        return f"function {function.name}"
 
 
 def _missing_alone(
