@@ -13,10 +13,22 @@ from pydantic import BaseModel
 from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small
 from tests.python.strategies import Data, chain_files
 from tests.python.test_plan import plan_or_none
+from unis.chain.link import Link
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile, Function, Platform, SchedulerPart, Traffic
+from unis.chain.model import (
+    Chain,
+    ChainFile,
+    Defaults,
+    EdgePart,
+    Function,
+    Match,
+    Platform,
+    SchedulerPart,
+    Traffic,
+)
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
+from unis.plan import outline, planner
 from unis.plan.difference import Difference, difference, without
 from unis.plan.model import FunctionPlan, Plan
 from unis.plan.numbers import lcores as lcores_of
@@ -317,3 +329,154 @@ def test_another_plugin_is_another_process(plugin: bool) -> None:
     old = planned(one_function({**RING, "plugin": plugin}))
     new = next_plan(one_function({**RING, "plugin": not plugin}), old)
     assert difference(old, new).started == ("a",)
+
+
+def with_chain(**parts: object) -> Data:
+    """A chain of two functions, with these parts of its own; another takes what is left."""
+    chain = {"path": ["a", "b"], "match": [{"dst_port": 80}], "ring": 1024, **parts}
+    functions = {name: {**RING, "cpu": 2} for name in "abd"}
+    return {
+        "apiVersion": "unis/v1", "name": "x", "functions": functions,
+        "chains": {"c": {key: value for key, value in chain.items() if value is not None},
+                   "d": {"path": ["a", "b", "d"]}},
+    }  # fmt: skip
+
+
+def with_match(**match: object) -> Data:
+    return with_chain(match=[match])
+
+
+def with_link(**link: object) -> Data:
+    links = [{"from": "fw", "to": "nat", "slots": 1024, **link}]
+    return small(links=links)
+
+
+def with_defaults(**defaults: object) -> Data:
+    function = {"program": "sh"} if "yield_every" in defaults else MEMIF
+    own = {key: value for key, value in function.items() if key != "cpu"}
+    return one_function(own, defaults={"cpu": 1, **defaults}, platform={"cpus": [0]})
+
+
+def with_edges(to_nat: Data, to_dpi: Data, from_nat: Data, from_dpi: Data) -> Data:
+    """A chain that parts behind fw and meets at ids, unless other ends are stated."""
+    edges = [
+        {"from": "ingress", "to": "fw"},
+        {"from": "fw", "to": "nat", **to_nat},
+        {"from": "fw", "to": "dpi", **to_dpi},
+        {"from": "nat", "to": "ids", **from_nat},
+        {"from": "dpi", "to": "ids", **from_dpi},
+        {"from": "ids", "to": "egress"},
+    ]
+    functions = {name: {"program": "sh"} for name in ("fw", "nat", "dpi", "ids")}
+    return small(functions=functions, chains={"c": {"graph": edges}})
+
+
+ONE, TWO = {"port": 0}, {"port": 1}
+IN_ONE, IN_TWO = {"in_port": 0}, {"in_port": 1}
+WEB: Data = {"match": [{"dst_port": 80}]}
+GRAPH: Data = {
+    "path": None,
+    "graph": [
+        {"from": "ingress", "to": "b"},
+        {"from": "b", "to": "a"},
+        {"from": "a", "to": "egress"},
+    ],
+}
+# Of each field of these parts of the model a file and another in which the field has changed.
+FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
+    Chain: {
+        "match": (with_chain(), with_chain(match=[{"dst_port": 81}])),
+        "ring": (with_chain(), with_chain(ring=2048)),
+        "slo": (with_chain(), with_chain(slo={"p95_latency": "1s"})),
+        "path": (with_chain(), with_chain(path=["b", "a"])),
+        "graph": (with_chain(), with_chain(**GRAPH)),
+        "reverse_of": (with_chain(), with_chain(path=None, reverse_of="d")),
+    },
+    Match: {
+        "src": (with_match(src="10.0.0.0/8"), with_match(src="11.0.0.0/8")),
+        "dst": (with_match(dst="10.0.0.0/8"), with_match(dst="10.0.0.0/9")),
+        "src_port": (with_match(src_port=80), with_match(src_port=81)),
+        "dst_port": (with_match(dst_port=80), with_match(dst_port=81)),
+        "protocol": (with_match(protocol="tcp"), with_match(protocol="udp")),
+    },
+    Link: {
+        "origin": (with_link(), with_link(**{"from": "ingress", "to": "fw"})),
+        "to": (with_link(), with_link(**{"from": "nat", "to": "monitor"})),
+        "kind": (with_link(), with_link(kind="memif")),
+        "slots": (with_link(), with_link(slots=4096)),
+    },
+    Defaults: {
+        "cpu": (with_defaults(), with_defaults(cpu=2)),
+        "user": (with_defaults(), with_defaults(user="nobody")),
+        "env": (with_defaults(), with_defaults(env={"A": "x"})),
+        "yield_every": (with_defaults(yield_every=2), with_defaults(yield_every=4)),
+        "restart": (with_defaults(), with_defaults(restart="on-failure")),
+    },
+    EdgePart: {
+        "origin": (
+            with_edges(ONE, TWO, {}, {}),
+            with_edges({**ONE, "from": "dpi"}, {}, {}, {**TWO, "to": "ids"}),
+        ),
+        "to": (with_edges(ONE, TWO, {}, {}), with_edges(ONE, TWO, {"to": "dpi"}, {})),
+        "port": (with_edges(ONE, TWO, {}, {}), with_edges(TWO, ONE, {}, {})),
+        "in_port": (
+            with_edges(ONE, TWO, IN_ONE, IN_TWO),
+            with_edges(ONE, TWO, IN_TWO, IN_ONE),
+        ),
+        "match": (
+            with_edges(WEB, {}, {}, {}),
+            with_edges({"match": [{"dst_port": 81}]}, {}, {}, {}),
+        ),
+        "weight": (
+            with_edges({"weight": 1}, {"weight": 1}, {}, {}),
+            with_edges({"weight": 1}, {"weight": 3}, {}, {}),
+        ),
+        "mode": (with_edges(WEB, {}, {}, {}), with_edges({"mode": "tap"}, {}, {}, {})),
+    },
+    ChainFile: {
+        "platform": (small(), small(platform={"restart": "on-failure"})),
+        "traffic": (small(), small(traffic={"rate": "1Mpps"})),
+        "scheduler": (small(), small(scheduler={"theta_min": 7})),
+        "defaults": (small(), small(defaults={"cpu": 2})),
+        "functions": (small(), small(functions={**small()["functions"], "nat": RING})),
+        "chains": (small(), small(chains={"e": {"path": ["fw", "nat", "monitor"]}})),
+        "links": (small(), small(links=[{"from": "fw", "to": "nat", "slots": 8192}])),
+    },
+}
+# The first has one value; a file of another name is another run.
+_NO_CHANGE = {(ChainFile, "api_version"), (ChainFile, "name")}
+
+
+@pytest.fixture
+def _branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the engine could run chains with branches."""
+    monkeypatch.setattr(outline, "ENGINE_HAS_BRANCHES", True)
+    monkeypatch.setattr(
+        planner, "broken", lambda request: [line for line in broken(request) if "hops" not in line]
+    )
+
+
+@pytest.mark.usefixtures("_branches")
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        (part, field)
+        for part in FILES
+        for field in part.model_fields
+        if (part, field) not in _NO_CHANGE
+    ],
+)
+def test_each_field_of_chains_and_links_is_seen(part: type[BaseModel], field: str) -> None:
+    before, after = FILES[part][field]
+    old = planned(before)
+    assert not difference(old, next_plan(before, old))
+    assert difference(old, next_plan(after, old))
+
+
+@pytest.mark.usefixtures("_branches")
+def test_a_chain_with_branches_is_down_while_a_function_of_it_starts() -> None:
+    before = with_edges(ONE, TWO, {}, {})
+    functions = {**before["functions"], "dpi": {"program": "sh", "args": ["-c"]}}
+    old = planned(before)
+    steps = difference(old, next_plan({**before, "functions": functions}, old))
+    assert (steps.started, steps.down) == (("dpi",), ("c",))

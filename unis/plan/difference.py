@@ -77,7 +77,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
             chain.name
             for chain in new.chains
             if chain.name in {one.name for one in old.chains}
-            and any(hop.function in started for hop in chain.hops)
+            and not chain.functions.isdisjoint(started)
         ),
         policy=(old.policy, old.controller) != (new.policy, new.controller),
     )
@@ -196,13 +196,28 @@ def _chains(old: Plan, new: Plan) -> Iterator[Change]:
 def _another_chain(was: ChainPlan, now: ChainPlan) -> Iterator[str]:
     if was.match != now.match:
         yield "match"
+    if was.goal_ns != now.goal_ns:
+        yield f"slo: p95 latency {_goal(was)} → {_goal(now)}"
     path, wanted = ([hop.function for hop in chain.hops] for chain in (was, now))
-    if path != wanted:
+    ends, wanted_ends = ([(edge.origin, edge.to) for edge in chain.edges] for chain in (was, now))
+    if ends != wanted_ends:
+        yield "graph"
+    elif path != wanted:
         yield f"path: {' → '.join(path)} becomes {' → '.join(wanted)}"
-    elif was.hops != now.hops:
+    elif was.hops != now.hops or _ports(was) != _ports(now):
         yield "the ports that it goes through"
-    elif (was.ingress, was.egress) != (now.ingress, now.egress):
+    elif (was.splits, was.drains) != (now.splits, now.drains):
+        yield "how its graph splits packets"
+    elif (was.ingress, was.edges, was.egress) != (now.ingress, now.edges, now.egress):
         yield "its links"
+
+
+def _goal(chain: ChainPlan) -> str:
+    return "none" if chain.goal_ns is None else f"{chain.goal_ns / 1000:g} µs"
+
+
+def _ports(chain: ChainPlan) -> list[tuple[int, int]]:
+    return [(edge.out_port, edge.in_port) for edge in chain.edges]
 
 
 # ------------------------------------------------------------------ the rest

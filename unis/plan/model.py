@@ -203,6 +203,12 @@ class ChainPlan:
     splits: tuple[SplitPlan, ...] = ()
     drains: tuple[str, ...] = ()  # links whose packets, copies all, the engine frees
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """Every function that its packets pass."""
+        ends = {end for edge in self.edges for end in (edge.origin, edge.to)}
+        return frozenset({hop.function for hop in self.hops} | ends - {""})
+
     def message(self) -> pb.ChainConfig:
         """As the engine wants it."""
         return pb.ChainConfig(
