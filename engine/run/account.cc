@@ -37,6 +37,16 @@ std::string Doubt(const Deployment& deployment, bool drained) {
   return "";
 }
 
+// Of the functions that are there and of those that were removed.
+std::vector<FunctionCounts> CountFunctions(const Deployment& deployment) {
+  std::vector<FunctionCounts> all;
+  for (std::size_t i = 0; i < deployment.topology().functions.size(); ++i)
+    all.push_back(CountFunction(deployment, i));
+  for (const auto& [name, counts] : deployment.removed_ports())
+    if (!deployment.topology().FindFunction(name)) all.push_back(counts);
+  return all;
+}
+
 v1::Account Take(const Deployment& deployment, bool exact) {
   const Deployment::Gone& gone = deployment.gone();
   v1::Account account;
@@ -55,9 +65,8 @@ v1::Account Take(const Deployment& deployment, bool exact) {
     account.set_dropped_down(account.dropped_down() + chain->dropped_down.value() +
                              chain->dropped_waiting.value());
   }
-  std::uint64_t refused = gone.dropped_egress_full;
-  for (std::size_t i = 0; i < deployment.topology().functions.size(); ++i)
-    refused += CountFunction(deployment, i).refused;
+  std::uint64_t refused = 0;
+  for (const FunctionCounts& counts : CountFunctions(deployment)) refused += counts.refused;
   const std::uint64_t of_all = TakenByFunctions(deployment);
   const std::uint64_t taken = of_all - std::min(of_all, deployment.probes_kept());
   account.set_dropped_egress_full(refused);
@@ -97,26 +106,26 @@ PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
           .counted = true};
 }
 
-FunctionCounts CountFunction(const Deployment& deployment, std::size_t function) {
+FunctionCounts CountFunction(const Deployment& deployment, std::size_t index) {
+  const auto& function = deployment.topology().functions[index];
   FunctionCounts counts;
-  const std::size_t ports = deployment.topology().functions[function].ports.size();
-  for (std::size_t i = 0; i < ports; ++i) {
-    const PortShm* port = deployment.port(function, i);
-    if (port == nullptr) return {};
-    // What was sent had been received before.
-    const PortCounters sent = port->Read();
+  if (!function.counts()) return counts;
+  const auto removed = deployment.removed_ports().find(function.config.name());
+  if (removed != deployment.removed_ports().end()) counts = removed->second;
+  // What was sent had been received before: the egresses are read first.
+  for (std::size_t i = 0; i < function.ports.size(); ++i) {
+    const PortCounters sent = deployment.port(index, i)->Read();
     counts.tx += sent.tx_packets;
     counts.refused += sent.tx_refused;
   }
-  for (std::size_t i = 0; i < ports; ++i)
-    counts.rx += deployment.port(function, i)->Read().rx_packets;
+  for (std::size_t i = 0; i < function.ports.size(); ++i)
+    counts.rx += deployment.port(index, i)->Read().rx_packets;
   return counts;
 }
 
 std::uint64_t TakenByFunctions(const Deployment& deployment) {
-  std::uint64_t taken = deployment.gone().taken;
-  for (std::size_t i = 0; i < deployment.topology().functions.size(); ++i)
-    taken += CountFunction(deployment, i).taken();
+  std::uint64_t taken = 0;
+  for (const FunctionCounts& counts : CountFunctions(deployment)) taken += counts.taken();
   return taken;
 }
 

@@ -28,13 +28,7 @@ std::uint64_t InForeignHands(const Deployment& deployment);
 // Whether no packet is under way in memory of the engine or in a memif.
 bool Drained(const Deployment& deployment);
 
-// What a function on net_unis has counted so far at all its ports; zeros for one over memif.
-struct FunctionCounts {
-  std::uint64_t rx = 0;
-  std::uint64_t tx = 0;
-  std::uint64_t refused = 0;
-  std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
-};
+// Of a function on net_unis; zeros for one over memif.
 FunctionCounts CountFunction(const Deployment& deployment, std::size_t function);
 
 // What a chain's path through a function has counted so far.

@@ -9,7 +9,6 @@
 
 #include "engine/base/proc.h"
 #include "engine/platform/own_ports.h"
-#include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/placement.h"
 #include "engine/run/services.h"
@@ -118,6 +117,11 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
   auto prepared = deployment->Prepare(config);
   if (!prepared.ok()) return prepared.status();
   if (auto status = deployment->Apply(*std::move(prepared)); !status.ok()) return status;
+  const Placement on =
+      PlaceComponents(deployment->options_.service_lcores, deployment->topology_.cpus.size());
+  auto status = RunFavoured(*deployment->source_, on.source);
+  if (status.ok()) status = RunFavoured(*deployment->sink_, on.sink);
+  if (!status.ok()) return status;
   return deployment;
 }
 
@@ -146,6 +150,7 @@ absl::StatusOr<Deployment::Prepared> Deployment::Prepare(const v1::DeployRequest
   if (!topology.ok()) return topology.status();
   Prepared prepared{.config = config, .topology = *std::move(topology), .traffic = {}};
   if (foreign()) return prepared;
+  if (auto status = Validate(config.traffic()); !status.ok()) return status;
   auto traffic = PrepareTraffic(config);
   if (!traffic.ok()) return traffic.status();
   prepared.traffic = *std::move(traffic);
@@ -156,16 +161,15 @@ absl::StatusOr<Deployment::Prepared> Deployment::Prepare(const v1::DeployRequest
 absl::Status Deployment::Apply(Prepared prepared) {
   auto additions = Make(prepared.topology);
   if (!additions.ok()) return additions.status();
-  {
-    const Standstill standstill(*this);
-    Take(*std::move(additions), std::move(prepared.topology));
-    config_ = std::move(prepared.config);
-    TakeChains();
-    if (prepared.traffic) TakeTraffic(*std::move(prepared.traffic));
-    LayBridges();
-    WatchLinks();
-  }
-  return RunComponents();
+  if (auto status = RunComponentsFor(prepared.topology); !status.ok()) return status;
+  const Standstill standstill(*this);
+  Take(*std::move(additions), std::move(prepared.topology));
+  config_ = std::move(prepared.config);
+  TakeChains();
+  if (prepared.traffic) TakeTraffic(*std::move(prepared.traffic));
+  LayBridges();
+  WatchLinks();
+  return absl::OkStatus();
 }
 
 absl::Status Deployment::RoomFor(const v1::DeployRequest& config) const {
@@ -243,11 +247,15 @@ void Deployment::CountGone(const Topology& topology) {
     gone_.dropped_sink += chain->dropped_sink.value();
     gone_.dropped_down += chain->dropped_down.value() + chain->dropped_waiting.value();
   }
-  for (std::size_t i = 0; i < topology_.functions.size(); ++i) {
-    if (topology.FindFunction(topology_.functions[i].config.name())) continue;
-    const FunctionCounts counts = CountFunction(*this, i);
-    gone_.dropped_egress_full += counts.refused;
-    gone_.taken += counts.taken();
+  std::set<std::string> ports;
+  for (const auto& function : topology.functions)
+    for (const auto& port : function.ports) ports.insert(port.name);
+  for (const auto& function : topology_.functions) {
+    for (const auto& port : function.ports) {
+      const auto shm = ports_.find(port.name);
+      if (shm == ports_.end() || ports.contains(port.name)) continue;
+      removed_ports_[function.config.name()].Add(shm->second->Read());
+    }
   }
 }
 
@@ -340,8 +348,6 @@ absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
 }
 
 void Deployment::LayBridges() {
-  if (topology_.bridges.empty()) return;
-  if (!bridges_) bridges_ = std::make_unique<Bridges>(memory());
   for (const auto& bridge : topology_.bridges) {
     if (rte_ring* from = ring(bridge.from); from != nullptr) {
       bridges_->Into(from, *memif(bridge.to)->port());
@@ -353,7 +359,6 @@ void Deployment::LayBridges() {
 
 // Of rings between net_unis ports the ports tell more.
 void Deployment::WatchLinks() {
-  if ((foreign() || !memifs_.empty()) && !sampler_) sampler_ = std::make_unique<LinkSampler>();
   for (const auto& link : topology_.links) {
     if (sampler_ && sampler_->progress(link.first) != nullptr) continue;  // it goes on counting
     const Memif* const of_memif = memif(link.first);
@@ -368,19 +373,22 @@ void Deployment::Watch(LinkIndex first, const Memif& memif) {
   sampler_->Watch(first + 1, memif.occupancy(MemifDirection::kToClient));
 }
 
-absl::Status Deployment::RunComponents() {
-  const Placement on = PlaceComponents(options_.service_lcores, topology_.cpus.size());
-  std::vector<std::pair<Component*, unsigned>> places;
-  if (source_) places.emplace_back(source_.get(), on.source);
-  if (sink_) places.emplace_back(sink_.get(), on.sink);
-  if (bridges_) places.emplace_back(bridges_.get(), on.sink);
-  if (sampler_) places.emplace_back(sampler_.get(), on.sampler);
-  for (const auto& [component, lcore] : places) {
-    if (run_.contains(component)) continue;
-    if (auto status = RunFavoured(*component, lcore); !status.ok()) return status;
-    run_.insert(component);
-  }
-  return absl::OkStatus();
+// The components that `topology` is the first to need. They have nothing to do until it is taken
+// on.
+absl::Status Deployment::RunComponentsFor(const Topology& topology) {
+  const Placement on = PlaceComponents(options_.service_lcores, topology.cpus.size());
+  const auto run = [](auto& component, auto made, unsigned lcore) {
+    auto status = RunFavoured(*made, lcore);
+    if (status.ok()) component = std::move(made);
+    return status;
+  };
+  const bool has_memif = std::ranges::any_of(topology.links, &Topology::Link::is_memif);
+  absl::Status status;
+  if (!topology.bridges.empty() && !bridges_)
+    status = run(bridges_, std::make_unique<Bridges>(memory()), on.sink);
+  if (status.ok() && (foreign() || has_memif) && !sampler_)
+    status = run(sampler_, std::make_unique<LinkSampler>(), on.sampler);
+  return status;
 }
 
 Frames Deployment::ProbeFrames(std::size_t chain, std::uint32_t size) const {

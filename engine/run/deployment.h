@@ -30,6 +30,20 @@
 
 namespace unis {
 
+// What the net_unis ports of a function have counted, those that were removed included: never less
+// than before.
+struct FunctionCounts {
+  std::uint64_t rx = 0;
+  std::uint64_t tx = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
+  void Add(const PortCounters& port) {
+    rx += port.rx_packets;
+    tx += port.tx_packets;
+    refused += port.tx_refused;
+  }
+};
+
 class Deployment {
   struct Traffic {
     Classifier classifier;
@@ -47,15 +61,13 @@ class Deployment {
                                                             Options options);
   ~Deployment();
 
-  // Packets of chains and ports that are no more.
+  // Packets of chains that were removed.
   struct Gone {
     std::uint64_t offered = 0;
     std::uint64_t delivered = 0;
     std::uint64_t dropped_ingress_full = 0;
-    std::uint64_t dropped_egress_full = 0;
     std::uint64_t dropped_sink = 0;
     std::uint64_t dropped_down = 0;
-    std::uint64_t taken = 0;  // by functions, and neither passed on nor refused
   };
 
   // A configuration that can be taken on.
@@ -78,6 +90,8 @@ class Deployment {
   std::uint32_t InUse() const { return memory_ ? memory_->InUse() : 0; }  // of it
   const Chains& chains() const { return chains_; }  // in the order of the topology's
   const Gone& gone() const { return gone_; }
+  // What removed ports had counted, by function; also of functions that were removed.
+  const std::map<std::string, FunctionCounts>& removed_ports() const { return removed_ports_; }
   Sink& sink() { return *sink_; }  // not of a foreign one
   // The source, where there is one.
   void Pause(bool paused) {
@@ -180,7 +194,7 @@ class Deployment {
   void BuryPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
-  absl::Status RunComponents();
+  absl::Status RunComponentsFor(const Topology& topology);
 
   std::optional<PacketMemory> memory_;  // goes last: links and ports hold its packets
   Options options_;
@@ -196,6 +210,7 @@ class Deployment {
   std::uint32_t kept_ = 0;
   std::uint64_t lost_ = 0;  // at most, with who died since something was written off last
   Gone gone_;
+  std::map<std::string, FunctionCounts> removed_ports_;
   std::map<std::string, Positions> positions_;  // by name of the port
   std::uint64_t probes_kept_ = 0;
   std::string spoilt_;
@@ -203,7 +218,6 @@ class Deployment {
   std::unique_ptr<LinkSampler> sampler_;  // null: no links yet of which nobody tells
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
-  std::set<const Component*> run_;  // those that a service lcore runs
 };
 
 }  // namespace unis

@@ -1,6 +1,7 @@
 // A run that changes while it lives: functions die and come back, chains come and go.
 #include <rte_bus_vdev.h>
 #include <rte_ethdev.h>
+#include <rte_service_component.h>
 
 #include <array>
 #include <map>
@@ -308,6 +309,8 @@ TEST_F(RunApplyTest, WhatARunCannotTakeOnIsRefusedAndChangesNothing) {
   refused([](auto& request) { request.clear_traffic(); }, "source and sink stay");
   refused([](auto& request) { request.mutable_chains(0)->set_egress("no"); }, "no");
   refused([](auto& request) { request.clear_scheduler(); }, "settings of the scheduler");
+  refused([](auto& request) { request.mutable_traffic()->mutable_synthetic()->set_size(0); },
+          "frame size 0");
   EXPECT_TRUE(Delivers("chain"));
   EXPECT_TRUE(Delivers("other"));
 }
@@ -357,6 +360,66 @@ TEST_F(RunApplyTest, WhatCannotBeMadeChangesNothing) {
   rte_ring_free(foreign);
   EXPECT_TRUE(run_->Apply(request).ok());
   EXPECT_NE(rte_ring_lookup("fresh"), nullptr);
+}
+
+// A service that has no slot left is the last thing that can fail.
+TEST_F(RunApplyTest, AComponentThatCannotRunChangesNothing) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  std::vector<std::uint32_t> services;
+  rte_service_spec spec = {};
+  snprintf(spec.name, sizeof(spec.name), "filler");
+  spec.callback = [](void*) { return 0; };
+  for (std::uint32_t id = 0; rte_service_component_register(&spec, &id) == 0;)
+    services.push_back(id);
+  EXPECT_FALSE(run_->Apply(MemifChain()).ok());
+  EXPECT_NE(rte_ring_lookup("chain.0"), nullptr);
+  EXPECT_EQ(rte_ring_lookup("r0"), nullptr);
+  EXPECT_EQ(Stats().chains(0).functions_size(), 1);
+  for (const std::uint32_t id : services) rte_service_component_unregister(id);
+  v1::DeployRequest memif = MemifChain();
+  for (auto& function : *memif.mutable_functions()) function.set_cpu(LastCpu());
+  EXPECT_TRUE(run_->Apply(memif).ok()) << run_->Apply(memif);
+}
+
+// It is started anew with one port, and what it had kept of the other chain stays counted.
+TEST_F(RunApplyTest, TheAccountIsExactAfterOneOfTwoChainsThroughAFunctionIsRemoved) {
+  constexpr unsigned kKept = 40;
+  v1::DeployRequest one = Empty();
+  AddRingChain(one, "chain", {"a"});
+  one.mutable_functions(0)->set_cpu(LastCpu());
+  v1::DeployRequest both = one;
+  for (const char* link : {"second.0", "second.1"}) AddRing(both, link);
+  AddPort(*both.mutable_functions(0), "second.0", "second.1");
+  auto* second = AddChain(both, "second", "second.0", "second.1");
+  second->add_match()->set_dst_port(53);
+  AddHop(*second, "a", 1, 1);
+  both.mutable_chains()->SwapElements(0, 1);  // the first that matches gets a packet
+  ASSERT_TRUE(run_->Deploy(both).ok());
+  functions_.emplace_back([from = rte_ring_lookup("second.0"), first = rte_ring_lookup("chain.0"),
+                           to = rte_ring_lookup("chain.1"), shm = PortOf("a"),
+                           other = static_cast<unis_port_shm*>(rte_memzone_lookup("a.1")->addr)] {
+    __atomic_store_n(&shm->polling_tid, getpid(), __ATOMIC_RELEASE);
+    void* kept[kKept];
+    for (unsigned count = 0; count < kKept;) {
+      const unsigned taken = rte_ring_sc_dequeue_burst(from, kept, kKept - count, nullptr);
+      __atomic_fetch_add(&other->rx_packets, taken, __ATOMIC_RELEASE);
+      count += taken;
+    }
+    Forward(first, to, shm);
+  });
+  ASSERT_TRUE(Attach("a", functions_.back().pid()).ok());
+  ASSERT_TRUE(Start().ok());
+  ASSERT_TRUE(Delivers("chain"));
+  functions_.back().End();
+  run_->Look();
+  ASSERT_TRUE(Detach("a").ok());
+  EveryPacketIsAccountedFor();
+  ASSERT_TRUE(run_->Apply(one).ok());
+  EXPECT_EQ(rte_ring_lookup("second.0"), nullptr);
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  EXPECT_TRUE(Delivers("chain"));
+  EveryPacketIsAccountedFor();
+  EXPECT_EQ(Stats().account().dropped_by_function(), kKept);
 }
 
 }  // namespace
