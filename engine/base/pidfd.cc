@@ -1,6 +1,7 @@
 #include "engine/base/pidfd.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
@@ -31,6 +32,11 @@ absl::StatusOr<Pidfd> Pidfd::OfThread(pid_t tid) {
 
 bool Pidfd::Signal(int signal) const noexcept {
   return syscall(SYS_pidfd_send_signal, fd_.get(), signal, nullptr, 0) == 0;
+}
+
+bool Pidfd::ended() const noexcept {
+  pollfd readable{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+  return poll(&readable, 1, 0) > 0;
 }
 
 bool Pidfd::Queue(int signal, int value) const noexcept {

@@ -18,6 +18,8 @@ class Pidfd {
   bool Signal(int signal) const noexcept;
   // As sigqueue(): signals of one real-time number are not lost and arrive in their order.
   bool Queue(int signal, int value) const noexcept;
+  // A process has ended once all of its threads have, also where nobody has waited for it.
+  bool ended() const noexcept;
 
  private:
   explicit Pidfd(UniqueFd fd) : fd_(std::move(fd)) {}

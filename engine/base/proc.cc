@@ -107,7 +107,7 @@ bool Dying(const UniqueFd& task) noexcept {
   return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
-void LetThreadsDie(pid_t pid) {
+void BoostExitingThreads(pid_t pid) {
   constexpr sched_param kBefore{.sched_priority = 50};  // tasks end at 49
   std::error_code error;
   const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);

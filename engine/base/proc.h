@@ -31,7 +31,7 @@ std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
 bool Dying(const UniqueFd& task) noexcept;
 // Those threads of a process that are dying run before all that UNiS schedules, and so end: behind
 // such, which spin, they would wait for that for ever.
-void LetThreadsDie(pid_t pid);
+void BoostExitingThreads(pid_t pid);
 std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
 
 struct ContextSwitches {

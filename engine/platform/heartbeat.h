@@ -15,6 +15,11 @@ class Heartbeat {
  public:
   static absl::StatusOr<Heartbeat> Create();
 
+  // Functions take an engine that has never beaten, or does so no longer by itself, for one that
+  // does not schedule yet. Nobody beats meanwhile.
+  void Reset() noexcept {
+    __atomic_store_n(&static_cast<unis_heartbeat*>(zone_->addr)->beats, 0, __ATOMIC_RELAXED);
+  }
   // By one thread. A store.
   void Beat() noexcept {
     std::uint64_t& beats = static_cast<unis_heartbeat*>(zone_->addr)->beats;

@@ -129,7 +129,7 @@ class Deployment {
   // After the death of a function's process: what it left half-done in its rings is put right, what
   // it had not counted yet is counted, and its ports make room for the process that comes after.
   // Nobody tells how full its memifs are. No scheduler may read the links meanwhile.
-  void Bury(std::size_t function);
+  void ReclaimPorts(std::size_t function);
   // Only that room: for a process that nobody took hold of.
   void FreeDevices(std::size_t function);
   // Drops what waits for a function that is not there: counted.
@@ -191,7 +191,7 @@ class Deployment {
   void LayBridges();
   void WatchLinks();
   void Watch(LinkIndex first, const Memif& memif);
-  void BuryPort(const Topology::Port& at, PortShm& shm);
+  void ReclaimPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
   Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
   absl::Status RunComponentsFor(const Topology& topology);

@@ -24,7 +24,7 @@ void Deployment::NotePositions(std::size_t function) {
   }
 }
 
-void Deployment::Bury(std::size_t function) {
+void Deployment::ReclaimPorts(std::size_t function) {
   const auto& of_function = topology_.functions[function];
   for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
     const auto& at = of_function.ports[i];
@@ -41,7 +41,7 @@ void Deployment::Bury(std::size_t function) {
       memif(link)->Forget();
       continue;
     }
-    BuryPort(at, *ports_.at(at.name));
+    ReclaimPort(at, *ports_.at(at.name));
     unis_release_dead_port(of_function.config.ports(static_cast<int>(i)).device().c_str());
   }
   if (of_function.counts()) {
@@ -56,7 +56,7 @@ void Deployment::FreeDevices(std::size_t function) {
     unis_release_dead_port(port.device().c_str());
 }
 
-void Deployment::BuryPort(const Topology::Port& at, PortShm& shm) {
+void Deployment::ReclaimPort(const Topology::Port& at, PortShm& shm) {
   const PortCounters counted = shm.Read();
   const auto noted = positions_.find(at.name);
   std::int32_t taken = 0, put = 0;

@@ -84,7 +84,7 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
                     request.sizes_size(), request.shares_size()));
   }
   if (sizes.empty()) sizes.push_back(kMinFrame);
-  const std::vector<HeldThread*> threads = members_.AllLiving();
+  const std::vector<HeldThread*> threads = threads_.AllLiving();
   std::vector<Subject> subjects;
   for (const std::string& name : request.functions()) {
     auto subject = SubjectOf(name, sizes.size());
@@ -121,10 +121,10 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
   const auto function = deployment_.topology().FindFunction(name);
   if (!function) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
   if (auto injector = InjectorOf(*function); !injector.ok()) return injector.status();
-  const auto threads = members_.Living(name);
+  const auto threads = threads_.Living(name);
   if (threads.empty())
     return absl::FailedPreconditionError(fmt::format(
-        "function {} {}", name, members_.threads(name).empty() ? "is not attached" : "has ended"));
+        "function {} {}", name, threads_.threads(name).empty() ? "is not attached" : "has ended"));
   if (threads.size() > 1)
     return absl::InvalidArgumentError(
         fmt::format("{} threads of function {} poll, and take turns alone too; state its cost_ns",

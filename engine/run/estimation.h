@@ -13,7 +13,7 @@
 
 #include "engine/estimator/cycle_estimator.h"
 #include "engine/run/deployment.h"
-#include "engine/run/members.h"
+#include "engine/run/thread_registry.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/costs.pb.h"
 #include "unis/v1/engine.pb.h"
@@ -25,8 +25,9 @@ class Estimation {
   // Everything outlives it. The source rests, and no packet is under way. `go_on` is asked every
   // few rounds: OK, or the error with which to break off.
   using GoOn = std::function<absl::Status()>;
-  Estimation(Deployment& deployment, const Members& members, const TscTimer& timer, GoOn go_on)
-      : deployment_(deployment), members_(members), timer_(timer), go_on_(std::move(go_on)) {}
+  Estimation(Deployment& deployment, const ThreadRegistry& members, const TscTimer& timer,
+             GoOn go_on)
+      : deployment_(deployment), threads_(members), timer_(timer), go_on_(std::move(go_on)) {}
 
   // All functions go on as they were afterwards, whatever happened. `costs` is written, or kept
   // where there is an error. The deployment is told of packets that could not be taken back.
@@ -51,7 +52,7 @@ class Estimation {
                                           const std::vector<double>& weights, Costs& costs) const;
 
   Deployment& deployment_;
-  const Members& members_;
+  const ThreadRegistry& threads_;
   const TscTimer& timer_;
   GoOn go_on_;
 };

@@ -62,7 +62,7 @@ StolenNs StolenOf(const Deployment& deployment) {
 
 }  // namespace
 
-Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
+Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& members,
                       const ScheduleCounts& counts, const TscTimer& timer) {
   Snapshot snapshot;
   snapshot.stolen = StolenOf(deployment);  // before the others: it takes longest

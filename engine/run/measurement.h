@@ -11,9 +11,9 @@
 #include "engine/base/stolen_time.h"
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
-#include "engine/run/members.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
+#include "engine/run/thread_registry.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
 
@@ -35,7 +35,7 @@ struct Snapshot {
 };
 
 // `counts`: of all schedulers so far.
-Snapshot TakeSnapshot(const Deployment& deployment, const Members& members,
+Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& members,
                       const ScheduleCounts& counts, const TscTimer& timer);
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 

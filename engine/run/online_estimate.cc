@@ -75,7 +75,7 @@ absl::StatusOr<v1::EstimateReply> Run::EstimateOnline(const v1::EstimateRequest&
   if (before) {
     const std::lock_guard lock(state_);
     wanted_ = before;
-    status.Update(Arrange([] { return absl::OkStatus(); }));
+    status.Update(RebuildSchedulers([] { return absl::OkStatus(); }));
   }
   if (!status.ok()) return status;
   return reply;

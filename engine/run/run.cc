@@ -64,7 +64,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
   if (ending_.raised()) return Ending();
   const std::lock_guard lock(state_);
   deployment_ = *std::move(deployment);
-  members_ = std::make_unique<Members>(*deployment_, options_.held);
+  threads_ = std::make_unique<ThreadRegistry>(*deployment_, options_.held);
   phase_ = v1::RUN_PHASE_DEPLOYED;
   MakeCounters();
   return absl::OkStatus();
@@ -86,7 +86,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (!pass.ok()) return pass.status();
   if (auto status = RequireNotRunning(); !status.ok()) return status;
   if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
-  if (const auto threads = members_->All(); !threads.ok()) return threads.status();
+  if (const auto threads = threads_->All(); !threads.ok()) return threads.status();
   if (!deployment_->spoilt().empty())
     return absl::FailedPreconditionError(
         fmt::format("{}; packets that nobody offered would be delivered: end this run, and state "
@@ -99,7 +99,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
         fmt::format("the cost of function {} is neither given nor estimated",
                     deployment_->topology().functions[i].config.name()));
   }
-  auto status = members_->Recount(ending_, state_);
+  auto status = threads_->Recount(ending_, state_);
   if (status.ok()) status = TakeLeases();
   if (status.ok()) status = MeasureLead();
   if (status.ok()) {
@@ -116,6 +116,7 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
       control_.reset();
       schedulers_.clear();
       activities_.clear();
+      if (Heartbeat* const heartbeat = deployment_->heartbeat()) heartbeat->Reset();
     }
     ReleaseLeases();
     return status;
@@ -183,7 +184,7 @@ absl::Status Run::MakeControl() {
   std::vector<std::size_t> counts;
   for (const auto& function : functions) {
     const std::string& name = function.config.name();
-    threads.push_back(Ready(name) ? members_->Living(name) : std::vector<HeldThread*>());
+    threads.push_back(Ready(name) ? threads_->Living(name) : std::vector<HeldThread*>());
     counts.push_back(threads.back().size());
   }
   const Topology::Tasks tasks = deployment_->topology().TasksOf(counts);
@@ -295,7 +296,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     if (phase_ == v1::RUN_PHASE_RUNNING) {
       {
         const std::lock_guard lock(state_);
-        BuryDead();
+        RemoveEnded();
       }
       const auto kernel = Change(DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED));
       Log(kernel);
@@ -322,7 +323,7 @@ void Run::PutBack() {
     const HeldFile::Changing changing(options_.held);
     if (deployment_) deployment_->Pause(true);
     if (control_) Log(control_->Release());
-    if (members_) Log(members_->Release());
+    if (threads_) Log(threads_->Release());
     phase_ = v1::RUN_PHASE_RELEASED;
   }
   ReleaseLeases();

@@ -27,9 +27,9 @@
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
 #include "engine/run/held_file.h"
-#include "engine/run/members.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
+#include "engine/run/thread_registry.h"
 #include "engine/run/turnstile.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
@@ -100,10 +100,10 @@ class Run {
   SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
   bool Ready(const std::string& function) const;  // it lives, and what a packet costs it is known
   void RaiseChains();
-  absl::Status Arrange(const std::function<absl::Status()>& change);
+  absl::Status RebuildSchedulers(const std::function<absl::Status()>& change);
   absl::Status ChangeTo(const Control::Decision& wanted);
-  void TakeBack();
-  void BuryDead();
+  void ReacquireThreads();
+  void RemoveEnded();
   void TakeLate();
   std::set<unsigned> CpusThatRested();
   ScheduleCounts Counts() const;
@@ -140,7 +140,7 @@ class Run {
   mutable std::mutex state_;
   v1::RunPhase phase_ = v1::RUN_PHASE_EMPTY;
   std::unique_ptr<Deployment> deployment_;
-  std::unique_ptr<Members> members_;
+  std::unique_ptr<ThreadRegistry> threads_;
   std::unique_ptr<Costs> costs_;                       // by position of the function
   std::vector<std::unique_ptr<Activity>> activities_;  // of tasks, for the traces
   std::vector<std::unique_ptr<SchedulerComponent>> schedulers_;

@@ -78,7 +78,8 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   const std::vector<unsigned> before = deployment_->topology().cpus;
   {
     const std::lock_guard lock(state_);
-    if (auto status = Arrange([&] { return Reconfigure(*std::move(prepared)); }); !status.ok()) {
+    if (auto status = RebuildSchedulers([&] { return Reconfigure(*std::move(prepared)); });
+        !status.ok()) {
       if (slice != request.rr_timeslice_ms()) (void)TakeTimeslice(slice);
       return status;
     }
@@ -119,10 +120,11 @@ absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
 
 // Its memory must not go under it.
 absl::Status Run::MayGo(const v1::FunctionConfig& function) const {
-  const auto living = members_->Living(function.name());
-  if (!living.empty())
+  using Presence = ThreadRegistry::Presence;
+  const Presence presence = threads_->PresenceOf(function.name());
+  if (presence == Presence::kPolling || presence == Presence::kNotPolling)
     return Refused(fmt::format("function {} runs and polls its links: end process {} first",
-                               function.name(), living.front()->pid()));
+                               function.name(), threads_->ProcessOf(function.name())));
   // Also where it is not attached, or no more.
   if (const pid_t tid = deployment_->PolledBy(function.name()); tid != 0)
     return Refused(
@@ -189,9 +191,9 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
       costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns);
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
-      status.Update(members_->Pin(function.name()));
+      status.Update(threads_->Pin(function.name()));
   }
-  members_->ForgetOthers();
+  threads_->ForgetOthers();
   std::erase_if(absent_, [this](const std::string& function) {
     return !deployment_->topology().FindFunction(function);
   });
@@ -203,7 +205,7 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
 bool Run::Ready(const std::string& function) const {
   const auto index = deployment_->topology().FindFunction(function);
   return index && costs_->Ns(static_cast<FunctionIndex>(*index)) > 0 &&
-         !members_->Living(function).empty();
+         !threads_->Living(function).empty();
 }
 
 void Run::RaiseChains() {
@@ -214,7 +216,7 @@ void Run::RaiseChains() {
   }
 }
 
-absl::Status Run::Arrange(const std::function<absl::Status()>& change) {
+absl::Status Run::RebuildSchedulers(const std::function<absl::Status()>& change) {
   const HeldFile::Changing changing(options_.held);
   before_ = Counts();
   for (auto& [cpu, core] : before_.cores) {
@@ -236,7 +238,7 @@ absl::Status Run::Arrange(const std::function<absl::Status()>& change) {
   if (!made.ok() || !decision) return status;
   const auto changed = ChangeTo(*decision);
   // Of who has died meanwhile the next look will know; else the kernel decides from now on.
-  if (!changed.ok() && !members_->HasDead())
+  if (!changed.ok() && !threads_->HasEnded())
     (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = decision->controller});
   status.Update(changed);
   return status;
@@ -255,11 +257,11 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
   {
     const std::lock_guard arrangement(arrangement_);
     const std::lock_guard lock(state_);
-    BuryDead();
+    RemoveEnded();
     if (absent_.contains(request.function()))
       return Refused(fmt::format("function {} has died: detach it first", request.function()));
   }
-  const auto tid = members_->Attach(request, ending_, state_);
+  const auto tid = threads_->Attach(request, ending_, state_);
   if (!tid.ok()) return tid.status();
   const std::lock_guard arrangement(arrangement_);
   const std::lock_guard lock(state_);
@@ -268,7 +270,8 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
     deployment_->NotePositions(*deployment_->topology().FindFunction(request.function()));
     return absl::OkStatus();
   };
-  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(there) : there(); !status.ok())
+  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? RebuildSchedulers(there) : there();
+      !status.ok())
     return status;
   v1::AttachReply reply;
   reply.set_tid(*tid);
@@ -286,12 +289,14 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
   const bool running = phase_ == v1::RUN_PHASE_RUNNING;
   {
     const std::lock_guard lock(state_);
-    BuryDead();
-    if (!members_->Living(name).empty()) {
-      const auto let_go = [&] { return members_->LetGo(name); };
-      return running ? Arrange(let_go) : let_go();
+    RemoveEnded();
+    const auto presence = threads_->PresenceOf(name);
+    if (presence == ThreadRegistry::Presence::kPolling ||
+        presence == ThreadRegistry::Presence::kNotPolling) {
+      const auto let_go = [&] { return threads_->LetGo(name); };
+      return running ? RebuildSchedulers(let_go) : let_go();
     }
-    if (members_->threads(name).empty() && !absent_.contains(name)) {
+    if (presence == ThreadRegistry::Presence::kAbsent && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
         return Refused(fmt::format("function {} is not attached", name));
       const bool died = request.pid() > 0 && request.start_time() > 0 &&
@@ -326,17 +331,17 @@ void Run::Look() {
   // Whoever holds it looks by himself, or is soon done.
   const std::unique_lock arrangement(arrangement_, std::try_to_lock);
   const std::lock_guard lock(state_);
-  TakeBack();
-  if (members_) members_->LetDie();
+  ReacquireThreads();
+  if (threads_) threads_->BoostExiting();
   if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
-  BuryDead();
+  RemoveEnded();
   TakeLate();
   for (const std::string& name : absent_)
     deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
 }
 
 // Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
-void Run::TakeBack() {
+void Run::ReacquireThreads() {
   if (!options_.held.TakeReturned()) return;
   const auto decision = control_ ? control_->decision() : std::nullopt;
   if (!decision) return;
@@ -352,20 +357,22 @@ void Run::TakeBack() {
   }
 }
 
-void Run::BuryDead() {
-  if (!members_ || !members_->HasDead()) return;
-  const auto bury = [&] {
-    for (const std::string& name : members_->TakeDead()) {
+void Run::RemoveEnded() {
+  if (!threads_ || !threads_->HasEnded()) return;
+  const auto remove = [&] {
+    for (const std::string& name : threads_->TakeEnded()) {
       const auto function = deployment_->topology().FindFunction(name);
       if (!function) continue;
       spdlog::warn("function {} has ended", name);
-      deployment_->Bury(*function);
+      deployment_->ReclaimPorts(*function);
       deaths_ = true;
-      if (members_->Living(name).empty()) absent_.insert(name);
+      if (threads_->PresenceOf(name) == ThreadRegistry::Presence::kEnded ||
+          threads_->PresenceOf(name) == ThreadRegistry::Presence::kAbsent)
+        absent_.insert(name);
     }
     return absl::OkStatus();
   };
-  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Arrange(bury) : bury();
+  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? RebuildSchedulers(remove) : remove();
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
@@ -390,9 +397,9 @@ void Run::TakeLate() {
                    decision->controller == v1::CONTROLLER_CGROUP))
     return;
   const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
-  if (!members_->LookForLate(elsewhere, CpusThatRested())) return;
+  if (!threads_->LookForLate(elsewhere, CpusThatRested())) return;
   spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
-  const auto status = Arrange([this] { return members_->TakeLate(); });
+  const auto status = RebuildSchedulers([this] { return threads_->TakeLate(); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 

@@ -47,7 +47,7 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
   absl::StatusOr<v1::EstimateReply> reply = Ending();
   const auto estimate = [&] {
     const std::uint64_t before = TakenByFunctions(*deployment_);
-    reply = Estimation(*deployment_, *members_, timer_, [&]() -> absl::Status {
+    reply = Estimation(*deployment_, *threads_, timer_, [&]() -> absl::Status {
               if (ending_.raised()) return Ending();
               if (wanted && !wanted()) return CallerGone();
               return absl::OkStatus();
@@ -67,7 +67,7 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
     if (!status.ok()) return status;
     // Those whose cost was not known before are scheduled from now on.
     const std::lock_guard lock(state_);
-    if (const auto arranged = Arrange([] { return absl::OkStatus(); }); !arranged.ok())
+    if (const auto arranged = RebuildSchedulers([] { return absl::OkStatus(); }); !arranged.ok())
       return arranged;
     return reply;
   }
@@ -126,7 +126,7 @@ absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
     stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
   }
   FillStats({.deployment = *deployment_,
-             .members = *members_,
+             .threads = *threads_,
              .decision = control_ ? control_->decision() : std::nullopt,
              .counts = Counts(),
              .work = *work_,
@@ -168,7 +168,7 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
   if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
   const auto snapshot = [this] {
     const std::lock_guard lock(state_);
-    return TakeSnapshot(*deployment_, *members_, Counts(), timer_);
+    return TakeSnapshot(*deployment_, *threads_, Counts(), timer_);
   };
   const Snapshot begin = snapshot();
   if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
@@ -214,7 +214,7 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
                               const std::function<void(bool)>& work) {
   {
     const std::lock_guard lock(state_);
-    BuryDead();
+    RemoveEnded();
   }
   const Control::Decision before =
       Decided().value_or(DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED));
@@ -230,7 +230,7 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
   if (interrupt.raised()) return Ending();
   const std::lock_guard lock(state_);
   wanted_ = before;  // also if somebody has died meanwhile
-  BuryDead();
+  RemoveEnded();
   return ChangeTo(before);
 }
 
@@ -246,7 +246,7 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     (void)deployment_->FreeSent();
     {
       const std::lock_guard lock(state_);
-      BuryDead();
+      RemoveEnded();
     }
     for (const std::string& name : absent_)
       deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));

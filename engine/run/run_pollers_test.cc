@@ -148,6 +148,50 @@ TEST_F(RunPollersTest, AThreadThatPollsLateIsScheduledAndLetGoWhenItEnds) {
   EXPECT_GT(after->delivered(), 0U) << "the other one polls on";
 }
 
+// As a program that is configured anew does: its process goes on, and so may hold packets.
+TEST_F(RunPollersTest, AFunctionWhosePollingThreadEndsIsNotDeadAndItsNextOneIsTaken) {
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  ASSERT_TRUE(Detach("a").ok());
+  functions_.front().End();
+  run_->Look();
+  ASSERT_TRUE(Detach("a").ok());
+  rte_ring* const from = rte_ring_lookup("chain.0");
+  rte_ring* const to = rte_ring_lookup("chain.1");
+  functions_.emplace_back([=, this, shm = PortOf("a")] {
+    const auto poll = [=](bool until_told) {
+      KeepToLast();
+      __atomic_store_n(&shm->polling_tid, gettid(), __ATOMIC_RELEASE);
+      if (!until_told) Forward(from, to, shm);
+      for (char word = 0; read(go[0], &word, 1) != 1;) __atomic_fetch_add(&shm->polls, 1, 0);
+    };
+    fcntl(go[0], F_SETFL, O_NONBLOCK);
+    std::thread([&] { poll(true); }).join();
+    fcntl(go[0], F_SETFL, 0);
+    char word = 0;
+    (void)!read(go[0], &word, 1);
+    std::thread([&] { poll(false); }).join();
+  });
+  const pid_t pid = functions_.back().pid();
+  ASSERT_TRUE(Attach("a", pid).ok());
+  EXPECT_NE(Stats().functions(0).tid(), pid);
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  ASSERT_TRUE(EventuallyLooking([&] { return Stats().chains(0).down() == "a"; }));
+  EXPECT_EQ(Stats().functions(0).state(), v1::FUNCTION_STATE_NOT_POLLING);
+  EXPECT_EQ(Stats().functions(0).pid(), pid);
+  EXPECT_GT(rte_ring_count(from), 0U) << "what waits for a living process is its own to take";
+  EXPECT_TRUE(Says(Attach("a", pid), "attached already"));
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  EXPECT_TRUE(EventuallyLooking([&] { return Stats().chains(0).down().empty(); }));
+  const auto after = Measure(200);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_GT(after->delivered(), 0U);
+  functions_.back().End();
+  run_->Look();
+  EXPECT_EQ(Stats().functions(0).state(), v1::FUNCTION_STATE_EXITED);
+  for (const int end : go) close(end);
+}
+
 TEST_F(RunPollersTest, AThreadThatWokeUpAndGetsNoCpuIsLetDoItsWorkAndStaysWithTheKernel) {
   const auto naps = NapsOfOther();
   Tell(kNap);

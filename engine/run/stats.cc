@@ -35,7 +35,7 @@ void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
     out.set_dropped_ingress_full(chain.dropped_ingress_full.value());
     out.set_dropped_down(chain.dropped_down.value() + chain.dropped_waiting.value());
     for (const std::string& name : out.functions())
-      if (run.decision && out.down().empty() && run.members.Living(name).empty())
+      if (run.decision && out.down().empty() && run.threads.Living(name).empty())
         out.set_down(name);
     if (latency) *out.mutable_latency() = ToProto(histograms[i]);
   }
@@ -61,10 +61,18 @@ std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& 
   return received;
 }
 
-void FillThreads(const std::vector<HeldThread*>& threads, bool engine_decides,
+v1::FunctionState WithoutThread(ThreadRegistry::Presence presence) {
+  if (presence == ThreadRegistry::Presence::kNotPolling) return v1::FUNCTION_STATE_NOT_POLLING;
+  if (presence == ThreadRegistry::Presence::kEnded) return v1::FUNCTION_STATE_EXITED;
+  return v1::FUNCTION_STATE_STARTING;
+}
+
+void FillThreads(const ThreadRegistry& registry, const std::string& function, bool engine_decides,
                  v1::FunctionStats& stats) {
+  const std::vector<HeldThread*> threads = registry.threads(function);
   if (threads.empty()) {
-    stats.set_state(v1::FUNCTION_STATE_STARTING);
+    stats.set_pid(registry.ProcessOf(function));
+    stats.set_state(WithoutThread(registry.PresenceOf(function)));
     return;
   }
   // Of several one may have ended before the others.
@@ -82,7 +90,7 @@ void FillThreads(const std::vector<HeldThread*>& threads, bool engine_decides,
     stats.set_involuntary_switches(stats.involuntary_switches() + switches.involuntary);
   }
   if (!thread->alive()) {
-    stats.set_state(v1::FUNCTION_STATE_EXITED);
+    stats.set_state(WithoutThread(registry.PresenceOf(function)));
   } else if (engine_decides) {
     stats.set_state(v1::FUNCTION_STATE_WAITING);
   } else {
@@ -99,7 +107,7 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
     out.set_cpu(function.config.cpu());
     const double cost = run.costs.Ns(static_cast<FunctionIndex>(i));
     out.set_cost_ns(cost);
-    FillThreads(run.members.threads(function.config.name()), engine_decides, out);
+    FillThreads(run.threads, function.config.name(), engine_decides, out);
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)
         out.set_polls(out.polls() + shm->Polls());

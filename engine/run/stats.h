@@ -7,9 +7,9 @@
 
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
-#include "engine/run/members.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
+#include "engine/run/thread_registry.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
@@ -19,7 +19,7 @@ namespace unis {
 // What there is of a run; no decision before the start.
 struct RunView {
   Deployment& deployment;
-  const Members& members;
+  const ThreadRegistry& threads;
   std::optional<Control::Decision> decision;
   ScheduleCounts counts;
   WorkCounter& work;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/run/members.h"
+#include "engine/run/thread_registry.h"
 
 namespace unis {
 namespace {
@@ -16,7 +16,7 @@ constexpr int kAsleepForLong = 15;
 
 }  // namespace
 
-std::vector<pid_t> Members::Attached::Late() const {
+std::vector<pid_t> ThreadRegistry::Attached::Late() const {
   std::vector<pid_t> late;
   if (!let_go && !told_dead) late = census.Pollers();
   std::erase_if(late, [this](pid_t tid) {
@@ -25,7 +25,7 @@ std::vector<pid_t> Members::Attached::Late() const {
   return late;
 }
 
-std::unique_ptr<Members::Member> Members::Attached::TakeTried(pid_t tid) {
+std::unique_ptr<ThreadRegistry::Member> ThreadRegistry::Attached::TakeTried(pid_t tid) {
   const auto found = std::ranges::find_if(
       tried, [tid](const auto& member) { return member->thread.tid() == tid; });
   if (found == tried.end()) return nullptr;
@@ -34,19 +34,19 @@ std::unique_ptr<Members::Member> Members::Attached::TakeTried(pid_t tid) {
   return member;
 }
 
-void Members::Attached::LookForSleepers() {
+void ThreadRegistry::Attached::LookForSleepers() {
   for (const auto& member : threads)
     member->asleep = member->thread.sleeps() ? member->asleep + 1 : 0;
 }
 
 // Where none is awake, as of programs that wait for packets, all stay: a function has a thread.
-bool Members::Attached::HasSleepers() const {
+bool ThreadRegistry::Attached::HasSleepers() const {
   return std::ranges::any_of(threads, [](const auto& one) { return one->asleep == 0; }) &&
          std::ranges::any_of(threads,
                              [](const auto& one) { return one->asleep >= kAsleepForLong; });
 }
 
-absl::Status Members::Attached::GiveBackSleepers() {
+absl::Status ThreadRegistry::Attached::GiveBackSleepers() {
   absl::Status status;
   if (!HasSleepers()) return status;
   std::erase_if(threads, [&status](const auto& member) {
@@ -60,8 +60,8 @@ absl::Status Members::Attached::GiveBackSleepers() {
 }
 
 // One at a time, and none before the engine's own threads, whatever class it gave itself.
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Try(const Attached& attached, pid_t tid,
-                                                              unsigned elsewhere) {
+absl::StatusOr<std::unique_ptr<ThreadRegistry::Member>> ThreadRegistry::Try(
+    const Attached& attached, pid_t tid, unsigned elsewhere) {
   auto member = Note(attached, tid);
   if (!member.ok()) return member;
   HeldThread& thread = (*member)->thread;
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Try(const Attached& at
   return member;
 }
 
-bool Members::LookForLate(unsigned elsewhere, const std::set<unsigned>& rested) {
+bool ThreadRegistry::LookForLate(unsigned elsewhere, const std::set<unsigned>& rested) {
   bool found = false;
   for (Attached& attached : attached_) {
     if (attached.let_go || attached.told_dead) continue;
@@ -101,7 +101,7 @@ bool Members::LookForLate(unsigned elsewhere, const std::set<unsigned>& rested) 
   return found;
 }
 
-absl::Status Members::TakeLate() {
+absl::Status ThreadRegistry::TakeLate() {
   absl::Status status;
   for (Attached& attached : attached_) {
     for (const pid_t tid : attached.Late()) {

@@ -1,4 +1,7 @@
-// The functions of a run as threads that were taken hold of, and what shows that they run.
+// The polling threads of a run's functions, which it holds, and what shows that they run.
+//
+// A polling thread that ends is not a function that ends: programs end and start such threads when
+// they are configured anew. Only the end of the process is the end of the function.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/interrupt.h"
+#include "engine/base/pidfd.h"
 #include "engine/controller/held_thread.h"
 #include "engine/run/deployment.h"
 #include "engine/run/held_file.h"
@@ -21,10 +25,10 @@
 
 namespace unis {
 
-class Members {
+class ThreadRegistry {
  public:
   // In the order of the topology's functions. The guard learns from `held` who is taken hold of.
-  Members(Deployment& deployment, HeldFile& held) : deployment_(deployment), held_(held) {}
+  ThreadRegistry(Deployment& deployment, HeldFile& held) : deployment_(deployment), held_(held) {}
 
   // Waits until the function polls, pins each thread that does to its CPU and lets it wait in
   // SCHED_IDLE, so that those that come after it on this CPU go first. The first of them; a second
@@ -54,15 +58,23 @@ class Members {
   // To the CPU that the topology has for it now.
   absl::Status Pin(const std::string& function);
   // Functions whose process has ended since the last call, attached or let go. Threads that ended
-  // while others of their function go on are forgotten: nobody may schedule them meanwhile.
-  std::vector<std::string> TakeDead();
-  bool HasDead() const;  // whether it would find a function or a thread
-  // Lets those end that are dying, also where the scheduler has no turn for them.
-  void LetDie();
+  // in a process that goes on are forgotten: nobody may schedule them meanwhile.
+  std::vector<std::string> TakeEnded();
+  bool HasEnded() const;  // whether it would find a function or a thread
+  // Threads that are exiting run before all that the scheduler runs, and so can end.
+  void BoostExiting();
   // Puts all back; what could not be.
   absl::Status Release();
 
-  // Also of one that has died, until it is attached anew. None: not attached.
+  enum class Presence : std::uint8_t {
+    kAbsent,      // not attached
+    kPolling,     // with a thread at least
+    kNotPolling,  // the process lives, and no thread of it is known to poll
+    kEnded,       // until it is detached or attached anew
+  };
+  Presence PresenceOf(const std::string& function) const;
+  pid_t ProcessOf(const std::string& function) const;  // 0: not attached
+  // Also of one that has died, until it is attached anew.
   std::vector<HeldThread*> threads(const std::string& function) const;
   std::vector<HeldThread*> Living(const std::string& function) const;
   // All that live; or an error with the first function that has none.
@@ -76,16 +88,17 @@ class Members {
     int asleep = 0;  // at as many looks in a row
   };
   struct Attached {
-    Attached(std::string of, pid_t process) : name(std::move(of)), pid(process), census(process) {}
+    Attached(std::string function, pid_t number, Pidfd pidfd)
+        : name(std::move(function)), pid(number), process(std::move(pidfd)), census(number) {}
     std::string name;
     pid_t pid;
+    Pidfd process;
     std::vector<std::unique_ptr<Member>> threads;
     PollerCensus census;                         // of those that are not in `threads`
     std::vector<std::unique_ptr<Member>> tried;  // they have their turn elsewhere
     std::vector<pid_t> refused;                  // that poll and cannot be taken: asked once
     bool let_go = false;
     bool told_dead = false;
-    bool lives() const;
     absl::Status PutBack();           // its threads, as they were found; what could not be
     std::vector<pid_t> Late() const;  // they poll, and are not in `threads`
     // What was before a thread was tried is known there alone. Null: it was not.
@@ -95,6 +108,7 @@ class Members {
     absl::Status GiveBackSleepers();
   };
 
+  const Attached* Find(const std::string& function) const;
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
                                                     std::chrono::nanoseconds timeout,
                                                     Interrupt& interrupt, std::mutex& state);

@@ -1,6 +1,7 @@
-#include "engine/run/members.h"
+#include "engine/run/thread_registry.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -72,25 +73,27 @@ std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t i
   return std::make_unique<LinkActivity>(std::move(links));
 }
 
-absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrupt& interrupt,
-                                      std::mutex& state) {
+absl::StatusOr<pid_t> ThreadRegistry::Attach(const v1::AttachRequest& request, Interrupt& interrupt,
+                                             std::mutex& state) {
   const auto index = deployment_.topology().FindFunction(request.function());
   if (!index)
     return absl::InvalidArgumentError(fmt::format("there is no function {}", request.function()));
-  const auto lives = [&] {
+  const auto presence = [&] {
     const std::lock_guard lock(state);
-    return !Living(request.function()).empty();
-  };
-  if (lives())
+    return PresenceOf(request.function());
+  }();
+  if (presence == Presence::kPolling || presence == Presence::kNotPolling)
     return absl::FailedPreconditionError(
         fmt::format("function {} is attached already", request.function()));
+  auto process = Pidfd::OfProcess(request.pid());
+  if (!process.ok()) return process.status();
   const nanoseconds timeout =
       request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
   const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
   if (!tids.ok()) return tids.status();
   // An engine before this one may have left it handing the CPU over.
   if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetBudget(0);
-  Attached attached(request.function(), request.pid());
+  Attached attached(request.function(), request.pid(), *std::move(process));
   for (const pid_t tid : *tids) {
     auto held = Hold(attached, tid);
     if (!held.ok()) return held.status();
@@ -104,8 +107,8 @@ absl::StatusOr<pid_t> Members::Attach(const v1::AttachRequest& request, Interrup
 }
 
 // Held, and nothing changed yet.
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Note(const Attached& attached,
-                                                               pid_t tid) {
+absl::StatusOr<std::unique_ptr<ThreadRegistry::Member>> ThreadRegistry::Note(
+    const Attached& attached, pid_t tid) {
   auto held = HeldThread::Take(attached.name, attached.pid, tid);
   if (!held.ok()) return held.status();
   auto note = held_.Add(*held);
@@ -113,7 +116,8 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Note(const Attached& a
   return std::make_unique<Member>(*std::move(note), *std::move(held));
 }
 
-absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(Attached& attached, pid_t tid) {
+absl::StatusOr<std::unique_ptr<ThreadRegistry::Member>> ThreadRegistry::Hold(Attached& attached,
+                                                                             pid_t tid) {
   absl::StatusOr<std::unique_ptr<Member>> member = attached.TakeTried(tid);
   if (*member == nullptr) member = Note(attached, tid);
   if (!member.ok()) return member;
@@ -121,7 +125,7 @@ absl::StatusOr<std::unique_ptr<Members::Member>> Members::Hold(Attached& attache
   return member;
 }
 
-absl::Status Members::LetWait(HeldThread& thread) {
+absl::Status ThreadRegistry::LetWait(HeldThread& thread) {
   const auto function = deployment_.topology().FindFunction(thread.name());
   const unsigned cpu = deployment_.topology().functions[*function].config.cpu();
   if (auto status = thread.Pin(cpu); !status.ok()) return status;
@@ -129,7 +133,7 @@ absl::Status Members::LetWait(HeldThread& thread) {
   return deployment_.foreign() ? absl::OkStatus() : thread.SetClass(SCHED_IDLE, 0);
 }
 
-absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
+absl::Status ThreadRegistry::Recount(Interrupt& interrupt, std::mutex& state) {
   std::vector<std::pair<Attached*, PollerCensus>> censuses;
   for (Attached& attached : attached_) {
     const auto function = deployment_.topology().FindFunction(attached.name);
@@ -162,10 +166,10 @@ absl::Status Members::Recount(Interrupt& interrupt, std::mutex& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<pid_t>> Members::WaitForPolling(std::size_t index, pid_t pid,
-                                                           nanoseconds timeout,
-                                                           Interrupt& interrupt,
-                                                           std::mutex& state) {
+absl::StatusOr<std::vector<pid_t>> ThreadRegistry::WaitForPolling(std::size_t index, pid_t pid,
+                                                                  nanoseconds timeout,
+                                                                  Interrupt& interrupt,
+                                                                  std::mutex& state) {
   const auto& function = deployment_.topology().functions[index];
   const std::string& name = function.config.name();
   if (!function.counts()) {
@@ -199,8 +203,8 @@ absl::StatusOr<std::vector<pid_t>> Members::WaitForPolling(std::size_t index, pi
   }
 }
 
-absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds timeout,
-                                    Interrupt& interrupt, std::mutex& state) {
+absl::Status ThreadRegistry::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds timeout,
+                                           Interrupt& interrupt, std::mutex& state) {
   const auto& name = deployment_.topology().functions[index].config.name();
   const auto deadline = Clock::now() + timeout;
   const auto found = [&] {
@@ -221,11 +225,27 @@ absl::Status Members::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds ti
   return absl::OkStatus();
 }
 
-bool Members::Attached::lives() const {
-  return std::ranges::any_of(threads, [](const auto& member) { return member->thread.alive(); });
+// The one that was attached last.
+const ThreadRegistry::Attached* ThreadRegistry::Find(const std::string& function) const {
+  const auto found = std::find_if(attached_.rbegin(), attached_.rend(), [&](const auto& attached) {
+    return attached.name == function && !attached.let_go;
+  });
+  return found == attached_.rend() ? nullptr : &*found;
 }
 
-std::vector<HeldThread*> Members::threads(const std::string& function) const {
+ThreadRegistry::Presence ThreadRegistry::PresenceOf(const std::string& function) const {
+  const Attached* const attached = Find(function);
+  if (attached == nullptr) return Presence::kAbsent;
+  if (attached->told_dead || attached->process.ended()) return Presence::kEnded;
+  return Living(function).empty() ? Presence::kNotPolling : Presence::kPolling;
+}
+
+pid_t ThreadRegistry::ProcessOf(const std::string& function) const {
+  const Attached* const attached = Find(function);
+  return attached == nullptr ? 0 : attached->pid;
+}
+
+std::vector<HeldThread*> ThreadRegistry::threads(const std::string& function) const {
   std::vector<HeldThread*> found;
   for (const Attached& attached : attached_) {
     if (attached.name != function || attached.let_go) continue;
@@ -234,13 +254,13 @@ std::vector<HeldThread*> Members::threads(const std::string& function) const {
   return found;
 }
 
-std::vector<HeldThread*> Members::Living(const std::string& function) const {
+std::vector<HeldThread*> ThreadRegistry::Living(const std::string& function) const {
   std::vector<HeldThread*> found = threads(function);
   std::erase_if(found, [](const HeldThread* thread) { return !thread->alive(); });
   return found;
 }
 
-std::vector<HeldThread*> Members::AllLiving() const {
+std::vector<HeldThread*> ThreadRegistry::AllLiving() const {
   std::vector<HeldThread*> all;
   for (const auto& function : deployment_.topology().functions) {
     const auto living = Living(function.config.name());
@@ -249,27 +269,34 @@ std::vector<HeldThread*> Members::AllLiving() const {
   return all;
 }
 
-// Of a process that is dying all threads are, also those that were never taken hold of.
-void Members::LetDie() {
+// All threads of a process that exits do, also those that were never held. The number of a process
+// that has ended may be a stranger's by now.
+void ThreadRegistry::BoostExiting() {
   for (const Attached& attached : attached_) {
-    const bool dying = std::ranges::any_of(attached.threads, [](const auto& member) {
-      return !member->thread.alive() || member->thread.Dying();
-    });
-    if (dying) LetThreadsDie(attached.pid);
+    if (attached.told_dead || attached.process.ended()) continue;
+    const bool exiting =
+        attached.threads.empty() || std::ranges::any_of(attached.threads, [](const auto& member) {
+          return !member->thread.alive() || member->thread.Dying();
+        });
+    if (exiting) BoostExitingThreads(attached.pid);
   }
 }
 
-absl::StatusOr<std::vector<HeldThread*>> Members::All() const {
+absl::StatusOr<std::vector<HeldThread*>> ThreadRegistry::All() const {
   for (const auto& function : deployment_.topology().functions) {
     const std::string& name = function.config.name();
-    if (!Living(name).empty()) continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "function {} {}", name, threads(name).empty() ? "is not attached" : "has ended"));
+    const Presence presence = PresenceOf(name);
+    if (presence == Presence::kPolling) continue;
+    return absl::FailedPreconditionError(
+        fmt::format("function {} {}", name,
+                    presence == Presence::kAbsent  ? "is not attached"
+                    : presence == Presence::kEnded ? "has ended"
+                                                   : "has no thread that polls"));
   }
   return AllLiving();
 }
 
-absl::Status Members::Attached::PutBack() {
+absl::Status ThreadRegistry::Attached::PutBack() {
   absl::Status status;
   for (const auto* list : {&threads, &tried}) {
     for (const auto& member : *list) {
@@ -282,7 +309,7 @@ absl::Status Members::Attached::PutBack() {
   return status;
 }
 
-absl::Status Members::LetGo(const std::string& function) {
+absl::Status ThreadRegistry::LetGo(const std::string& function) {
   absl::Status status;
   for (Attached& attached : attached_) {
     if (attached.name != function || attached.let_go) continue;
@@ -292,13 +319,13 @@ absl::Status Members::LetGo(const std::string& function) {
   return status;
 }
 
-void Members::ForgetOthers() {
+void ThreadRegistry::ForgetOthers() {
   std::erase_if(attached_, [this](const Attached& attached) {
     return !deployment_.topology().FindFunction(attached.name);
   });
 }
 
-absl::Status Members::Pin(const std::string& function) {
+absl::Status ThreadRegistry::Pin(const std::string& function) {
   const auto at = deployment_.topology().FindFunction(function);
   for (HeldThread* thread : Living(function)) {
     auto status = thread->Pin(deployment_.topology().functions[*at].config.cpu());
@@ -307,33 +334,38 @@ absl::Status Members::Pin(const std::string& function) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> Members::TakeDead() {
-  std::vector<std::string> dead;
+std::vector<std::string> ThreadRegistry::TakeEnded() {
+  std::vector<std::string> ended;
   for (Attached& attached : attached_) {
     if (attached.told_dead) continue;
-    if (attached.lives()) {  // its other threads go on
-      std::erase_if(attached.threads, [](const auto& member) { return !member->thread.alive(); });
+    if (!attached.process.ended()) {
+      const auto gone = std::erase_if(attached.threads,
+                                      [](const auto& member) { return !member->thread.alive(); });
+      if (gone > 0 && attached.threads.empty())
+        spdlog::warn("function {} has no thread that polls; its process {} goes on", attached.name,
+                     attached.pid);
       continue;
     }
     attached.told_dead = true;
     attached.tried.clear();
     for (const auto& member : attached.threads) member->note = {};
-    dead.push_back(attached.name);
+    ended.push_back(attached.name);
   }
   std::erase_if(attached_,
                 [](const Attached& attached) { return attached.let_go && attached.told_dead; });
-  return dead;
+  return ended;
 }
 
-bool Members::HasDead() const {
+bool ThreadRegistry::HasEnded() const {
   return std::ranges::any_of(attached_, [](const Attached& attached) {
-    return !attached.told_dead && std::ranges::any_of(attached.threads, [](const auto& member) {
-      return !member->thread.alive();
-    });
+    return !attached.told_dead && (attached.process.ended() ||
+                                   std::ranges::any_of(attached.threads, [](const auto& member) {
+                                     return !member->thread.alive();
+                                   }));
   });
 }
 
-absl::Status Members::Release() {
+absl::Status ThreadRegistry::Release() {
   absl::Status status;
   for (Attached& attached : attached_) status.Update(attached.PutBack());
   return status;
