@@ -90,8 +90,8 @@ bool LockInTime(int folder) {
 class Ledger {
  public:
   static fs::path Folder() {
-    const char* const runs = std::getenv("UNIS_RUN_DIR");
-    return fs::path(runs != nullptr && *runs != '\0' ? runs : "/run/unis") / "machine";
+    const char* const folder = std::getenv("UNIS_MACHINE_DIR");
+    return folder != nullptr && *folder != '\0' ? folder : "/run/unis/machine";
   }
 
   static absl::StatusOr<Ledger> Open() {

@@ -4,9 +4,10 @@
 //
 // Several runs may need them at once, so each change is a lease in a ledger: the first lease writes
 // the number, the last one that ends puts back the number of before. The ledger is the folder
-// MACHINE = ${UNIS_RUN_DIR:-/run/unis}/machine; whoever reads or writes in it holds flock() on the
-// folder itself (LOCK_EX; open it O_RDONLY | O_DIRECTORY). Each setting that is changed has a file
-// there, named as `KernelSetting::name`, of lines of words:
+// /run/unis/machine, wherever a run keeps its own state: the settings are the machine's. Tests have
+// UNIS_MACHINE_DIR instead. Whoever reads or writes in the folder holds flock() on it (LOCK_EX;
+// open it O_RDONLY | O_DIRECTORY). Each setting that is changed has a file there, named as
+// `KernelSetting::name`, of lines of words:
 //
 //   path /proc/sys/kernel/sched_rt_runtime_us
 //   before 950000

@@ -29,11 +29,11 @@ class KernelSettingTest : public testing::Test {
  protected:
   KernelSettingTest() {
     fs::create_directories(folder_);
-    setenv("UNIS_RUN_DIR", folder_.c_str(), 1);
+    setenv("UNIS_MACHINE_DIR", (folder_ / "machine").c_str(), 1);
     Put("950000");
   }
   ~KernelSettingTest() override {
-    unsetenv("UNIS_RUN_DIR");
+    unsetenv("UNIS_MACHINE_DIR");
     fs::remove_all(folder_);
   }
 
@@ -62,6 +62,17 @@ class KernelSettingTest : public testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("unis-setting-test-" + std::to_string(getpid()));
   KernelSetting setting_{.name = "throttle", .path = folder_ / "throttle"};
 };
+
+TEST_F(KernelSettingTest, RunsThatKeepTheirStateElsewhereShareTheLedger) {
+  setenv("UNIS_RUN_DIR", (folder_ / "one").c_str(), 1);
+  auto lease = Lease::Take(setting_, -1);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  setenv("UNIS_RUN_DIR", (folder_ / "other").c_str(), 1);
+  const ChildProcess other = OtherRun(-1);
+  unsetenv("UNIS_RUN_DIR");
+  ASSERT_TRUE(lease->Release().ok());
+  EXPECT_EQ(Value(), -1) << "the other run needs it";
+}
 
 TEST_F(KernelSettingTest, ALeaseHoldsAValueAndPutsBackTheOneOfBefore) {
   auto lease = Lease::Take(setting_, -1);

@@ -174,10 +174,33 @@ TEST_F(RunEndTest, ADeadFunctionKeepsNobodyFromBeingPutBackAndItsNumberIsForgott
   EXPECT_EQ(RtRuntime().Read().value(), throttle_);
 }
 
+// Ports take an engine whose beats stand still for a dead one.
+TEST_F(RunEndTest, AStartThatFailsLeavesNoBeats) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  EXPECT_TRUE(Says(Start(v1::POLICY_COOPERATIVE), "does not co-operate"));
+  const auto* const zone = rte_memzone_lookup(UNIS_HEARTBEAT);
+  ASSERT_NE(zone, nullptr);
+  EXPECT_EQ(static_cast<const unis_heartbeat*>(zone->addr)->beats, 0U);
+  EXPECT_TRUE(Start().ok());
+}
+
+// Exiting threads of a function are raised before all others; a stranger's with its number are not.
+TEST_F(RunEndTest, TheNumberOfADeadFunctionIsAskedForNoMore) {
+  BringUp();
+  const pid_t number = functions_[0].pid();
+  functions_[0].End();
+  run_->Look();
+  const ChildProcess stranger([] {}, number);
+  ASSERT_TRUE(Eventually([&] { return StateOf(number) == 'Z'; }));
+  run_->Look();
+  EXPECT_EQ(sched_getscheduler(number) & ~SCHED_RESET_ON_FORK, SCHED_OTHER);
+}
+
 // Whoever looks meanwhile is answered, and the functions are free.
 TEST_F(RunEndTest, TheEndWaitsForNobodyWhoHoldsTheLedger) {
   const auto folder = std::filesystem::temp_directory_path() / ("unis-end-" + group_);
-  setenv("UNIS_RUN_DIR", folder.c_str(), 1);
+  setenv("UNIS_MACHINE_DIR", (folder / "machine").c_str(), 1);
   BringUp();
   const ChildProcess other([&] {
     alarm(30);
@@ -207,7 +230,7 @@ TEST_F(RunEndTest, TheEndWaitsForNobodyWhoHoldsTheLedger) {
     std::ofstream(path) << before;
   }
   EXPECT_EQ(RtRuntime().Read().value(), throttle_);
-  unsetenv("UNIS_RUN_DIR");
+  unsetenv("UNIS_MACHINE_DIR");
   std::filesystem::remove_all(folder);
 }
 

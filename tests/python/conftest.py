@@ -20,6 +20,7 @@ def own_runs(tmp_path: Path) -> Iterator[None]:
     before = os.sched_getaffinity(0)
     with pytest.MonkeyPatch.context() as patch:  # what a test undoes is not ours
         patch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
+        patch.setenv("UNIS_MACHINE_DIR", str(tmp_path / "run" / "machine"))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         yield
     os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs

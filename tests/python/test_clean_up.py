@@ -312,6 +312,12 @@ def ledger_of(tmp_path: Path, *holders: ProcessId) -> Path:
     return setting
 
 
+def test_the_ledger_is_the_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = kernel_settings.ledger()
+    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "elsewhere"))
+    assert kernel_settings.ledger() == before
+
+
 def test_a_setting_that_only_the_dead_hold_is_put_back(tmp_path: Path) -> None:
     setting = ledger_of(tmp_path, ProcessId(os.getpid(), 1))
     assert clean_up(make_run(tmp_path), "one") == []

@@ -8,7 +8,6 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import is_ours
 from unis.runtime.lock import locked
@@ -30,8 +29,8 @@ class Changed:
 
 
 def ledger() -> Path:
-    """The folder with a file for each setting that is changed."""
-    return base_directory() / "machine"
+    """The folder with a file for each setting that is changed. It is the machine's, not a run's."""
+    return Path(os.environ.get("UNIS_MACHINE_DIR") or "/run/unis/machine")
 
 
 def restore() -> list[str]:
