@@ -101,6 +101,30 @@ def test_a_run_shortens_the_logs_of_its_functions(tmp_path: Path) -> None:
     assert log.stat().st_size < LOG_BYTES / 2
 
 
+def test_faults_that_come_again_at_every_look_are_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    one = Run(plan(tmp_path, "one", 1), Options(), told.append, Interrupts())
+    directory = stale_run(tmp_path, "one")
+    one._state = directory.read()
+
+    def look(failure: type[Exception]) -> None:
+        for doing in ("looking after the run", "showing the run"):
+            try:
+                raise failure(doing)
+            except failure:
+                one.fault(doing)
+
+    def traces() -> int:
+        return directory.event_log.read_text().count("Traceback")
+
+    for _ in range(3):
+        look(ZeroDivisionError)
+        assert len(told) == traces() == 2
+    assert all("ZeroDivisionError" in line and "the run goes on" in line for line in told)
+    look(ValueError)
+    assert len(told) == traces() == 4
+
+
 def test_who_follows_a_log_goes_on_at_its_new_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,7 @@ class Run:
         self.unisd: Child | None = None
         self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
-        self._fault = ""  # traceback of the last fault of ours
+        self._faults: dict[str, str] = {}  # the last traceback, by what was being done
 
     # ------------------------------------------------------------------ up
 
@@ -141,8 +141,8 @@ class Run:
         A fault that comes again at every look is told once.
         """
         words = traceback.format_exc()
-        if words != self._fault:
-            self._fault = words
+        if words != self._faults.get(doing):
+            self._faults[doing] = words
             self.note(words)
             self.tell(f"{internal_error(sys.exception())} while {doing}; the run goes on")
 
