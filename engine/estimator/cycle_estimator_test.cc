@@ -44,8 +44,9 @@ class PlayedNf {
     auto* shm = static_cast<unis_port_shm*>(rte_memzone_lookup("port")->addr);
     std::array<rte_mbuf*, kBurst> packets;
     while (!stop_) {
-      const unsigned count = rte_ring_sc_dequeue_burst(
-          chain.ingress(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+      const unsigned count =
+          rte_ring_sc_dequeue_burst(dynamic_cast<RingEnd&>(*chain.ingress()).ring(),
+                                    reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
       Add(shm->polls, 1);
       Add(shm->rx_packets, count);
       const std::uint64_t begin = rte_rdtsc();
@@ -54,8 +55,8 @@ class PlayedNf {
       if (behaviour.drops) {
         rte_pktmbuf_free_bulk(packets.data(), count);
       } else {
-        rte_ring_sp_enqueue_bulk(chain.egress(), reinterpret_cast<void**>(packets.data()), count,
-                                 nullptr);
+        rte_ring_sp_enqueue_bulk(dynamic_cast<RingEnd&>(*chain.egress()).ring(),
+                                 reinterpret_cast<void**>(packets.data()), count, nullptr);
         Add(shm->tx_packets, count);
       }
     }
@@ -96,7 +97,7 @@ class CycleEstimatorTest : public MemoryTest {
   }
   absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds) const {
     CostSamples samples;
-    RingInjector injector(chain_->ingress(), chain_->egress(), *port_);
+    RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
     CycleEstimator estimator(*memory_, injector);
     const auto status = estimator.Run(frames, rounds, samples);
     EXPECT_EQ(End(estimator).ok(), status.code() != absl::StatusCode::kDeadlineExceeded);
@@ -152,7 +153,7 @@ TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
 
 // The NF behind it may have been stopped between two reads of the ring's positions.
 TEST_F(CycleEstimatorTest, TheRingBehindTheNfIsLeftAsItWas) {
-  rte_ring* const egress = chain_->egress();
+  rte_ring* const egress = RingOf(chain_->egress());
   for (const std::uint32_t passed : {0U, 5U, 1500U}) {
     for (std::uint32_t i = 0; i < passed; ++i) {
       const std::uint8_t byte = 0;
@@ -213,7 +214,7 @@ TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
 
 TEST_F(CycleEstimatorTest, EachRunAddsItsRounds) {
   const PlayedNf nf(*chain_, {.cycles = 100});
-  RingInjector injector(chain_->ingress(), chain_->egress(), *port_);
+  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
   CycleEstimator estimator(*memory_, injector);
   CostSamples samples;
   ASSERT_TRUE(estimator.Run(OfSize(64), 2, samples).ok());
@@ -238,7 +239,7 @@ TEST_F(CycleEstimatorTest, ProbesHaveNoTimeOfEntry) {
   rte_pktmbuf_free_bulk(all.data(), memory_->size());
   EXPECT_FALSE(Run(OfSize(64), 3).ok()) << "nobody answers";
   void* packet = nullptr;
-  while (rte_ring_sc_dequeue(chain_->ingress(), &packet) == 0) {
+  while (rte_ring_sc_dequeue(RingOf(chain_->ingress()), &packet) == 0) {
     EXPECT_EQ(memory_->Stamp(static_cast<rte_mbuf*>(packet)), 0U);
     rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
   }
@@ -253,12 +254,12 @@ TEST_F(CycleEstimatorTest, AnNfThatNeverAnswersIsAnError) {
   const auto again = Run(OfSize(64), 3).status();
   EXPECT_FALSE(again.ok());
   EXPECT_EQ(memory_->InUse(), InRings(*chain_)) << "packets were lost";
-  Discard(chain_->ingress());
+  Discard(RingOf(chain_->ingress()));
 }
 
 // What a function left in its rings must not be taken for the answer, nor push packets out.
 TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
-  for (rte_ring* ring : {chain_->ingress(), chain_->egress()}) {
+  for (rte_ring* ring : {RingOf(chain_->ingress()), RingOf(chain_->egress())}) {
     const std::uint8_t byte = 0;
     while (rte_ring_free_count(ring) > 40) rte_ring_sp_enqueue(ring, Packet(std::span(&byte, 1)));
     EXPECT_FALSE(Run(OfSize(64), 3).ok());
@@ -271,14 +272,15 @@ TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
 // Between its read of the ring's position and its store of the next one nothing of an NF's sending
 // shows: with packets in hand it may stand there.
 TEST_F(CycleEstimatorTest, TheRingBehindAnNfIsRewoundOnlyWhenItHasNothingInHand) {
-  rte_ring* const egress = chain_->egress();
+  rte_ring* const egress = RingOf(chain_->egress());
   const std::uint32_t position = egress->cons.head;
-  RingInjector injector(chain_->ingress(), egress, *port_);
+  RingInjector injector(RingOf(chain_->ingress()), egress, *port_);
   CycleEstimator estimator(*memory_, injector);
   CostSamples samples;
   EXPECT_FALSE(estimator.Run(OfSize(64), 3, samples).ok());
   std::array<void*, kBurst> late;  // the function, slow as it is
-  ASSERT_EQ(rte_ring_sc_dequeue_burst(chain_->ingress(), late.data(), kBurst, nullptr), kBurst);
+  ASSERT_EQ(rte_ring_sc_dequeue_burst(RingOf(chain_->ingress()), late.data(), kBurst, nullptr),
+            kBurst);
   Shm().rx_packets += kBurst;
   ++Shm().polls;
   EXPECT_FALSE(estimator.Settle()) << "it has not polled since";
@@ -298,13 +300,13 @@ TEST_F(CycleEstimatorTest, TheRingBehindAnNfIsRewoundOnlyWhenItHasNothingInHand)
 
 // With 32 bits 2^32 − 1 rounds and the first, untimed ones were fewer than those.
 TEST_F(CycleEstimatorTest, NoNumberOfRoundsIsNone) {
-  RingInjector injector(chain_->ingress(), chain_->egress(), *port_);
+  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
   CycleEstimator estimator(*memory_, injector);
   CostSamples samples;
   const std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   EXPECT_FALSE(estimator.Run(OfSize(64), most, samples).ok()) << "nobody answers: it tried";
   EXPECT_EQ(estimator.Finish().code(), absl::StatusCode::kFailedPrecondition);
-  Discard(chain_->ingress());
+  Discard(RingOf(chain_->ingress()));
 }
 
 TEST_F(CycleEstimatorTest, AnEmptyPacketMemoryIsAnError) {

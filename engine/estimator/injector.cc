@@ -51,8 +51,8 @@ void RingInjector::Rewind() noexcept {
   egress_->prod.tail = position_;
 }
 
-MemifInjector::MemifInjector(const MemifServer& ingress, Occupancy to_function,
-                             const MemifServer& egress, Occupancy from_function)
+MemifInjector::MemifInjector(LinkEnd& ingress, Occupancy to_function, LinkEnd& egress,
+                             Occupancy from_function)
     : ingress_(ingress),
       egress_(egress),
       to_function_(to_function),

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "engine/monitor/occupancy.h"
-#include "engine/platform/links/memif_server.h"
+#include "engine/platform/links/link.h"
 #include "engine/platform/port_shm.h"
 
 namespace unis {
@@ -62,8 +62,7 @@ class MemifInjector final : public Injector {
  public:
   static constexpr std::uint32_t kQuietUs = 2000;  // longer than a burst takes: 31 µs a packet
 
-  MemifInjector(const MemifServer& ingress, Occupancy to_function, const MemifServer& egress,
-                Occupancy from_function);
+  MemifInjector(LinkEnd& ingress, Occupancy to_function, LinkEnd& egress, Occupancy from_function);
 
   std::uint32_t Room() const override;
   std::uint32_t WaitingBefore() const override { return to_function_.Packets(); }
@@ -74,8 +73,8 @@ class MemifInjector final : public Injector {
   void Rewind() noexcept override {}
 
  private:
-  const MemifServer& ingress_;
-  const MemifServer& egress_;
+  LinkEnd& ingress_;
+  LinkEnd& egress_;
   Occupancy to_function_;
   Occupancy from_function_;
   std::uint64_t quiet_;         // cycles

@@ -31,13 +31,14 @@ TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomF
   Receive(ends->program);
   Fill(ring, 1000);
   Bridges bridge(*memory_);
-  bridge.Into(ring, *ends->engine.port());
+  RingEnd from(ring);
+  bridge.Add(from, *ends->engine.port());
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 1000 - 256; }));
   bridge.Do([] {});
   bridge.Do([] {});
   EXPECT_EQ(rte_ring_count(ring), 1000U - 256) << "the memif is full";
-  EXPECT_EQ(bridge.carried_into(), 256U);
+  EXPECT_EQ(ends->engine.port()->sent.value(), 256U);
   for (std::uint32_t expected = 0; expected < 1000; ++expected) {
     rte_mbuf* packet = nullptr;
     ASSERT_TRUE(Eventually([&] { return ends->program.Receive(&packet, 1) == 1; })) << expected;
@@ -46,8 +47,8 @@ TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomF
     rte_pktmbuf_free(packet);
   }
   bridge.Halt();
-  EXPECT_EQ(bridge.carried_into(), 1000U);
-  EXPECT_EQ(bridge.carried_out_of(), 0U);
+  EXPECT_EQ(ends->engine.port()->sent.value(), 1000U);
+  EXPECT_EQ(ends->engine.port()->received.value(), 0U);
   EXPECT_EQ(rte_ring_count(ring), 0U);
 }
 
@@ -56,7 +57,8 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   const auto ends = Connect(Config("in", 2048));
   ASSERT_NE(ends, nullptr);
   Bridges bridge(*memory_);
-  bridge.OutOf(*ends->engine.port(), ring);
+  RingEnd to(ring);
+  bridge.Add(*ends->engine.port(), to);
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   std::uint32_t sent = 0;
   ASSERT_TRUE(Eventually([&] { return (sent += Send(ends->program, 1)) == 200; }));
@@ -70,8 +72,8 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   rte_pktmbuf_free_bulk(packets.data(), 127);
   EXPECT_TRUE(Eventually([&] { return rte_ring_count(ring) == 73; }));
   bridge.Halt();
-  EXPECT_EQ(bridge.carried_out_of(), 200U);
-  EXPECT_EQ(bridge.carried_into(), 0U);
+  EXPECT_EQ(ends->engine.port()->received.value(), 200U);
+  EXPECT_EQ(ends->engine.port()->sent.value(), 0U);
   Discard(ring);
 }
 
@@ -82,14 +84,14 @@ TEST_F(BridgeTest, HoweverManyTheyAreOneService) {
   ASSERT_NE(ends, nullptr);
   Bridges bridges(*memory_);
   for (int i = 0; i < 64; ++i)
-    bridges.Into(MakeRing("ring" + std::to_string(i), 64), *ends->engine.port());
+    bridges.Add(ends_.emplace_back(MakeRing("ring" + std::to_string(i), 64)), *ends->engine.port());
   const std::uint32_t before = rte_service_get_count();
   EXPECT_TRUE(bridges.RunOn(kServiceLcores[0]).ok());
   EXPECT_EQ(rte_service_get_count(), before + 1);
   Receive(ends->program);
   Fill(rings_.front().get(), 1);
   Fill(rings_.back().get(), 1);
-  EXPECT_TRUE(Eventually([&] { return bridges.carried_into() == 2; }));
+  EXPECT_TRUE(Eventually([&] { return ends->engine.port()->sent.value() == 2; }));
   EXPECT_EQ(Receive(ends->program), 2U);
 }
 
@@ -103,7 +105,8 @@ TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsUnknown) {
   for (rte_mbuf* packet : all) memory_->Stamp(packet) = 4711;
   rte_pktmbuf_free_bulk(all.data(), memory_->size());
   Bridges bridge(*memory_);
-  bridge.OutOf(*ends->engine.port(), ring);
+  RingEnd to(ring);
+  bridge.Add(*ends->engine.port(), to);
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   ASSERT_EQ(Send(ends->program, 20), 20U);
   ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 20; }));

@@ -1,8 +1,6 @@
-// A service function chain as source and sink see it: the ring at each end, and what is counted
-// there. The links between its functions are the run's.
+// A service function chain as source and sink see it: the engine's end of its first and of its last
+// link, and what is counted there. The links between its functions are the run's.
 #pragma once
-
-#include <rte_ring.h>
 
 #include <atomic>
 #include <memory>
@@ -12,20 +10,21 @@
 
 #include "engine/base/counter.h"
 #include "engine/base/histogram.h"
+#include "engine/platform/links/link.h"
 
 namespace unis {
 
 class Chain {
  public:
-  // The rings must outlive the chain.
-  Chain(std::string name, rte_ring* ingress, rte_ring* egress)
+  // The ends must outlive the chain; null: others have them.
+  Chain(std::string name, LinkEnd* ingress, LinkEnd* egress)
       : name_(std::move(name)), ingress_(ingress), egress_(egress) {}
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
   const std::string& name() const { return name_; }
-  rte_ring* ingress() const { return ingress_; }
-  rte_ring* egress() const { return egress_; }
+  LinkEnd* ingress() const { return ingress_; }
+  LinkEnd* egress() const { return egress_; }
 
   // False: a function of it is not there, and what comes is dropped.
   std::atomic<bool> up{true};
@@ -40,13 +39,13 @@ class Chain {
   Counter delivered_bytes;
   Counter dropped_sink;
   // ns; only inside the sink's Iterate() and Do(). A packet's time of entry travels in its mbuf,
-  // which a memif on the way does not carry over: such packets are not recorded.
+  // which a link that copies does not carry over: such packets are not recorded.
   LatencyHistogram latency;
 
  private:
   std::string name_;
-  rte_ring* ingress_;
-  rte_ring* egress_;
+  LinkEnd* ingress_;
+  LinkEnd* egress_;
 };
 
 using Chains = std::vector<std::unique_ptr<Chain>>;

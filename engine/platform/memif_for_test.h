@@ -73,14 +73,14 @@ class MemifTest : public MemoryTest {
     return true;
   }
   template <typename Port>
-  static std::uint32_t Receive(const Port& port) {
+  static std::uint32_t Receive(Port& port) {
     std::array<rte_mbuf*, kBurst> packets;
     const std::uint16_t count = port.Receive(packets.data(), kBurst);
     rte_pktmbuf_free_bulk(packets.data(), count);
     return count;
   }
   template <typename Port>
-  std::uint32_t Send(const Port& port, std::uint32_t count) {
+  std::uint32_t Send(Port& port, std::uint32_t count) {
     std::uint32_t sent = 0;
     for (; sent < count; ++sent) {
       const std::array<std::uint8_t, 60> bytes{};

@@ -55,20 +55,22 @@ class MemoryTest : public testing::Test {
 
   // A chain between two rings of its own, which live as long as the test.
   std::unique_ptr<Chain> MakeChain(const std::string& name, std::uint32_t slots) {
-    return std::make_unique<Chain>(name, MakeRing(name + "_in", slots),
-                                   MakeRing(name + "_out", slots));
+    return std::make_unique<Chain>(name, &ends_.emplace_back(MakeRing(name + "_in", slots)),
+                                   &ends_.emplace_back(MakeRing(name + "_out", slots)));
   }
   rte_ring* MakeRing(const std::string& name, std::uint32_t slots) {
     auto ring = Ring::Create(name, slots);
     EXPECT_TRUE(ring.ok()) << ring.status();
     return rings_.emplace_back(*std::move(ring)).get();
   }
+  static rte_ring* RingOf(LinkEnd* end) { return dynamic_cast<RingEnd&>(*end).ring(); }
   static std::uint32_t InRings(const Chain& chain) {
-    return rte_ring_count(chain.ingress()) + rte_ring_count(chain.egress());
+    return rte_ring_count(RingOf(chain.ingress())) + rte_ring_count(RingOf(chain.egress()));
   }
 
   std::optional<PacketMemory> memory_;
   std::deque<Ring> rings_;
+  std::deque<RingEnd> ends_;
 };
 
 }  // namespace unis

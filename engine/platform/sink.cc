@@ -24,17 +24,19 @@ bool Sink::FreeSent() {
 
 std::uint32_t Sink::Drain(Chain& chain) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
-  const unsigned count = rte_ring_sc_dequeue_burst(
-      chain.egress(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+  LinkEnd& egress = *chain.egress();
+  const unsigned count = egress.Receive(packets.data(), kBurst);
   if (count == 0) return 0;
+  egress.received.Add(count);
   for (unsigned i = 0; i < count; ++i) {
     rte_prefetch0(packets[i]);
     rte_mbuf_prefetch_part2(packets[i]);
   }
   const std::uint64_t now = TscClock::Cycles();
+  const bool stamped = egress.carries_mbufs();
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) {
-    const std::uint64_t stamp = memory_.Stamp(packets[i]);
+    const std::uint64_t stamp = stamped ? memory_.Stamp(packets[i]) : 0;
     if (stamp != 0 && now > stamp)
       chain.latency.Record(static_cast<std::uint64_t>(clock_.ToNs(now - stamp)));
     bytes += packets[i]->pkt_len;

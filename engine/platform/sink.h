@@ -1,4 +1,4 @@
-// Takes packets from the last ring of every chain: counts them, records how long they were under
+// Takes packets from the last link of every chain: counts them, records how long they were under
 // way, and frees them or sends them out of a port.
 #pragma once
 

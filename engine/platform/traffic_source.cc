@@ -89,7 +89,13 @@ std::uint32_t TrafficSource::Iterate() noexcept {
 std::uint32_t TrafficSource::ReceivePackets() noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint16_t count = port_->Receive(packets.data(), kBurst);
-  if (count > 0) Steer(std::span(packets.data(), count));
+  if (count == 0) return 0;
+  const std::uint64_t now = rte_rdtsc();
+  for (std::uint16_t i = 0; i < count; ++i) memory_.Stamp(packets[i]) = now;
+  std::array<std::int32_t, kBurst> chains;
+  const std::span received(packets.data(), count);
+  classifier_.Classify(received, chains);
+  Steer(received, chains);
   return count;
 }
 
@@ -99,8 +105,10 @@ std::uint32_t TrafficSource::SendFrames() noexcept {
   const std::uint32_t limit = RoomFor(list, kBurst);
   if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
+  const std::size_t first = list.next;
   const std::uint32_t count = TakeFrames(list, limit, packets.data());
-  if (count > 0) Steer(std::span(packets.data(), count));
+  if (count > 0)
+    Steer(std::span(packets.data(), count), std::span(list.chain).subspan(first, count));
   return count;
 }
 
@@ -128,8 +136,12 @@ std::uint32_t TrafficSource::SendDue() noexcept {
     return count;
   }
   Prefetch(packets.data(), count);
-  for (std::uint32_t i = 0; i < count; ++i) Fill(packets[i], *due[i].list, due[i].frame, due[i].at);
-  Steer(std::span(packets.data(), count));
+  std::array<std::int32_t, kBurst> chains;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Fill(packets[i], *due[i].list, due[i].frame, due[i].at);
+    chains[i] = due[i].list->chain[due[i].frame];
+  }
+  Steer(std::span(packets.data(), count), chains);
   return count;
 }
 
@@ -162,14 +174,14 @@ std::uint32_t TrafficSource::Skip(List& list) noexcept {
   return 1;
 }
 
-// How many of the next frames of a list find room in their rings.
+// How many of the next frames of a list find room in their links.
 std::uint32_t TrafficSource::RoomFor(const List& list, std::uint32_t limit) noexcept {
   const std::int32_t chain = list.chain[list.next];
   if (chain == Classifier::kNone) return 1;
-  const rte_ring* ring = chains_[static_cast<std::size_t>(chain)]->ingress();
-  limit = std::min(limit, rte_ring_get_capacity(ring));
-  // Full bursts, and a look at the ring's far end only now and then.
-  if (rte_ring_free_count(ring) < limit) return 0;
+  LinkEnd& ingress = *chains_[static_cast<std::size_t>(chain)]->ingress();
+  limit = std::min(limit, ingress.capacity());
+  // Full bursts, and a look at the link's far end only now and then.
+  if (ingress.Room() < limit) return 0;
   std::uint32_t run = 1;
   for (std::size_t i = list.next + 1;
        run < limit && i < list.frames.size() && list.chain[i] == chain; ++i)
@@ -199,13 +211,8 @@ void TrafficSource::Fill(rte_mbuf* packet, const List& list, std::size_t frame,
   memory_.Stamp(packet) = stamp;
 }
 
-void TrafficSource::Steer(std::span<rte_mbuf*> packets) noexcept {
-  if (port_) {
-    const std::uint64_t now = rte_rdtsc();
-    for (rte_mbuf* packet : packets) memory_.Stamp(packet) = now;
-  }
-  std::array<std::int32_t, kBurst> chains;
-  classifier_.Classify(packets, chains);
+void TrafficSource::Steer(std::span<rte_mbuf*> packets,
+                          std::span<const std::int32_t> chains) noexcept {
   // Packets of one chain mostly come together: runs are enqueued whole.
   for (std::size_t begin = 0; begin < packets.size();) {
     std::size_t end = begin + 1;
@@ -229,8 +236,8 @@ void TrafficSource::Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept
     chain.dropped_down.Add(count);
     return;
   }
-  const unsigned taken = rte_ring_sp_enqueue_burst(
-      chain.ingress(), reinterpret_cast<void**>(packets.data()), count, nullptr);
+  const unsigned taken = chain.ingress()->Send(packets.data(), static_cast<std::uint16_t>(count));
+  chain.ingress()->sent.Add(taken);
   if (taken == count) return;
   rte_pktmbuf_free_bulk(packets.data() + taken, count - taken);
   chain.dropped_ingress_full.Add(count - taken);

@@ -1,5 +1,5 @@
-// Feeds the chains: takes packets from frames in memory or from a port, stamps them, steers them by
-// the flow classifier and puts them into the first rings.
+// Feeds the chains: takes packets from frames in memory or from a port, stamps them, and sends them
+// into the first link of the chain that the flow classifier says.
 #pragma once
 
 #include <atomic>
@@ -32,9 +32,9 @@ class TrafficSource final : public Component {
   };
 
   // Frames, one list for each chain or one list for all. Without a rate a list pauses while the
-  // ring its next frame goes to is full, so nothing is lost before the first NF. With a rate the
+  // link its next frame goes to is full, so nothing is lost before the first NF. With a rate the
   // loop is open: packets are due when the schedule says, the next of the lists in turn, or under
-  // Poisson of any list, so that each chain's are Poisson too. What finds the ring full, or no
+  // Poisson of any list, so that each chain's are Poisson too. What finds the link full, or no
   // buffer free, is dropped and counted. Who was kept from sending sends what was due meanwhile.
   // The stamp says when a packet was due, not when it left.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
@@ -64,7 +64,7 @@ class TrafficSource final : public Component {
   void Fill(rte_mbuf* packet, const List& list, std::size_t frame, std::uint64_t stamp) noexcept;
   void DropUnmade(std::int32_t chain) noexcept;
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;
-  void Steer(std::span<rte_mbuf*> packets) noexcept;
+  void Steer(std::span<rte_mbuf*> packets, std::span<const std::int32_t> chains) noexcept;
   void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
   std::uint32_t Skip(List& list) noexcept;
   bool IsDown(const List& list) const noexcept;

@@ -18,8 +18,8 @@ class TrafficSourceTest : public MemoryTest {
   void TearDown() override {
     source_.reset();
     for (const auto& chain : chains_) {
-      Discard(chain->ingress());
-      Discard(chain->egress());
+      Discard(RingOf(chain->ingress()));
+      Discard(RingOf(chain->egress()));
     }
     MemoryTest::TearDown();
     chains_.clear();
@@ -43,7 +43,7 @@ class TrafficSourceTest : public MemoryTest {
     source_->SetPaused(false);
   }
   std::uint32_t InRing(std::size_t chain) const {
-    return rte_ring_count(chains_[chain]->ingress());
+    return rte_ring_count(RingOf(chains_[chain]->ingress()));
   }
 
   Chains chains_;

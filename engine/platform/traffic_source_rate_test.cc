@@ -89,7 +89,7 @@ class DueTest : public TrafficSourceTest {
   std::vector<double> Stamps(std::size_t chain) {
     std::vector<double> stamps;
     void* taken = nullptr;
-    while (rte_ring_sc_dequeue(chains_[chain]->ingress(), &taken) == 0) {
+    while (rte_ring_sc_dequeue(RingOf(chains_[chain]->ingress()), &taken) == 0) {
       auto* packet = static_cast<rte_mbuf*>(taken);
       stamps.push_back(static_cast<double>(memory_->Stamp(packet)));
       rte_pktmbuf_free(packet);

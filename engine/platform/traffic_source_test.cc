@@ -68,7 +68,7 @@ TEST_F(TrafficSourceTest, AsFastAsPossiblePausesWhileTheRingIsFullAndDropsNothin
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 10; ++i) source_->Do([] {});  // at least so many more turns of the source
     ASSERT_EQ(chains_[0]->dropped_ingress_full.value(), 0U);
-    ASSERT_GT(Discard(chains_[0]->ingress()), 0U);
+    ASSERT_GT(Discard(RingOf(chains_[0]->ingress())), 0U);
     ASSERT_TRUE(Eventually([this] { return InRing(0) > 1023 - kBurst; })) << "it stays paused";
   }
   source_->Halt();
@@ -80,7 +80,7 @@ TEST_F(TrafficSourceTest, AsFastAsPossibleAlsoIntoShortRings) {
   AddChain(64);
   Run(OneChain(), {Synthetic()}, {});
   std::uint64_t taken = 0;
-  EXPECT_TRUE(Eventually([&] { return (taken += Discard(chains_[0]->ingress())) > 1000; }));
+  EXPECT_TRUE(Eventually([&] { return (taken += Discard(RingOf(chains_[0]->ingress()))) > 1000; }));
   EXPECT_EQ(chains_[0]->dropped_ingress_full.value(), 0U);
 }
 
@@ -90,7 +90,7 @@ TEST_F(TrafficSourceTest, AFullChainDoesNotHoldUpTheOthers) {
   Run(Classifier::Create({{ToPort(80)}, {ToPort(53)}}).value(),
       {Synthetic(ToPort(80)), Synthetic(ToPort(53))}, {});
   std::uint64_t taken = 0;
-  ASSERT_TRUE(Eventually([&] { return (taken += Discard(chains_[1]->ingress())) > 5000; }));
+  ASSERT_TRUE(Eventually([&] { return (taken += Discard(RingOf(chains_[1]->ingress()))) > 5000; }));
   EXPECT_LE(chains_[0]->offered.value(), 255U);
   EXPECT_EQ(chains_[0]->dropped_ingress_full.value() + chains_[1]->dropped_ingress_full.value(),
             0U);
@@ -117,8 +117,9 @@ TEST_F(TrafficSourceTest, SteersEveryPacketByTheClassifier) {
   ASSERT_TRUE(Eventually([&] {
     for (std::size_t chain = 0; chain < 2; ++chain) {
       std::array<rte_mbuf*, kBurst> packets;
-      const unsigned count = rte_ring_sc_dequeue_burst(
-          chains_[chain]->ingress(), reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
+      const unsigned count =
+          rte_ring_sc_dequeue_burst(RingOf(chains_[chain]->ingress()),
+                                    reinterpret_cast<void**>(packets.data()), kBurst, nullptr);
       for (unsigned i = 0; i < count; ++i) {
         const auto* port = rte_pktmbuf_mtod_offset(packets[i], const std::uint8_t*, 36);
         EXPECT_EQ(port[0] << 8 | port[1], chain == 0 ? 80 : 53);
@@ -149,8 +150,8 @@ TEST_F(TrafficSourceTest, ReplaysTheBytesOfACaptureInTheirOrder) {
   Run(OneChain(), {*std::move(frames)}, {});
   for (std::size_t i = 0; i < 10 * capture.size(); ++i) {
     void* taken = nullptr;
-    ASSERT_TRUE(
-        Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->ingress(), &taken) == 0; }));
+    ASSERT_TRUE(Eventually(
+        [&] { return rte_ring_sc_dequeue(RingOf(chains_[0]->ingress()), &taken) == 0; }));
     auto* packet = static_cast<rte_mbuf*>(taken);
     const Bytes& expected = capture[i % capture.size()];
     ASSERT_EQ(packet->pkt_len, expected.size());
@@ -173,7 +174,8 @@ TEST_F(TrafficSourceTest, TakesThePacketsOfAPort) {
   ASSERT_TRUE(source_->RunOn(kServiceLcores[0]).ok());
   source_->SetPaused(false);
   void* taken = nullptr;
-  ASSERT_TRUE(Eventually([&] { return rte_ring_sc_dequeue(chains_[0]->ingress(), &taken) == 0; }));
+  ASSERT_TRUE(
+      Eventually([&] { return rte_ring_sc_dequeue(RingOf(chains_[0]->ingress()), &taken) == 0; }));
   auto* packet = static_cast<rte_mbuf*>(taken);
   EXPECT_EQ(packet->pkt_len, 100U);
   EXPECT_NE(memory_->Stamp(packet), 0U);
@@ -192,8 +194,8 @@ TEST_F(TrafficSourceTest, EveryPacketIsAccountedFor) {
   for (const Rate rate : {Rate{}, Rate{.pps = 2e6}, Rate{.bps = 3e9}}) {
     const std::uint64_t before = chains_[0]->delivered.value() + chains_[1]->delivered.value();
     Sink sink(*memory_, chains_, nullptr);
-    PassingThread one(chains_[0]->ingress(), chains_[0]->egress(), 7);
-    PassingThread two(chains_[1]->ingress(), chains_[1]->egress(), 1000);
+    PassingThread one(RingOf(chains_[0]->ingress()), RingOf(chains_[0]->egress()), 7);
+    PassingThread two(RingOf(chains_[1]->ingress()), RingOf(chains_[1]->egress()), 1000);
     const std::array<std::uint64_t, 2> offered = {chains_[0]->offered.value(),
                                                   chains_[1]->offered.value()};
     ASSERT_TRUE(sink.RunOn(kServiceLcores[1]).ok());

@@ -22,7 +22,7 @@ std::string Doubt(const Deployment& deployment, bool drained) {
   if (!drained) return "the chains did not drain";
   if (!deployment.spoilt().empty()) return deployment.spoilt();
   const bool can_free = deployment.FreeSent();
-  const std::uint64_t explained = deployment.kept() + deployment.InRings();
+  const std::uint64_t explained = deployment.kept() + deployment.WaitingInside();
   const std::uint32_t in_use = deployment.memory().InUse();
   if (!can_free && in_use > explained)
     return fmt::format(
@@ -55,7 +55,7 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   account.set_delivered(gone.delivered);
   account.set_dropped_ingress_full(gone.dropped_ingress_full);
   account.set_dropped_sink(gone.dropped_sink);
-  account.set_dropped_down(gone.dropped_down);
+  account.set_dropped_down(gone.dropped_down + deployment.lost_in_bridges());
   for (const auto& chain : deployment.chains()) {
     account.set_offered(account.offered() + chain->offered.value());
     account.set_dropped_ingress_full(account.dropped_ingress_full() +
@@ -72,13 +72,13 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   account.set_dropped_egress_full(refused);
   const std::uint32_t in_use = deployment.memory().InUse();
   const std::uint64_t in_memory = in_use - std::min(in_use, deployment.kept());
-  const std::uint64_t in_rings = deployment.InRings();
+  const std::uint64_t in_rings = deployment.WaitingInside();
   // What functions took and neither sent nor were refused, they hold or have dropped by themselves.
   const std::uint64_t held = in_memory > in_rings ? in_memory - in_rings : 0;
   std::uint64_t dropped = taken > held ? taken - held : 0;
   // Programs behind memifs likewise; while packets move nobody can tell the two apart.
   const std::uint64_t foreign = InForeignHands(deployment);
-  const std::uint64_t waiting = std::min(foreign, deployment.InMemifs());
+  const std::uint64_t waiting = std::min(foreign, deployment.WaitingOutside());
   if (exact) dropped += foreign - waiting;
   account.set_dropped_by_function(dropped);
   account.set_in_flight(in_memory + (exact ? waiting : foreign));
@@ -147,7 +147,7 @@ std::uint64_t Movement(const Deployment& deployment) {
     const PathCounts counts = CountPath(deployment, path);
     moved += counts.rx + counts.tx + counts.refused;
   }
-  moved += deployment.IntoMemifs() + deployment.OutOfMemifs();
+  moved += deployment.SentOutside() + deployment.ReceivedFromOutside();
   for (const auto& chain : deployment.chains())
     moved +=
         chain->delivered.value() + chain->dropped_sink.value() + chain->dropped_waiting.value();
@@ -155,13 +155,14 @@ std::uint64_t Movement(const Deployment& deployment) {
 }
 
 std::uint64_t InForeignHands(const Deployment& deployment) {
-  const std::uint64_t back = deployment.OutOfMemifs();  // the later one first: it can only grow
-  const std::uint64_t into = deployment.IntoMemifs();
+  const std::uint64_t back =
+      deployment.ReceivedFromOutside();  // the later one first: it can only grow
+  const std::uint64_t into = deployment.SentOutside();
   return into > back ? into - back : 0;
 }
 
 bool Drained(const Deployment& deployment) {
-  return deployment.InUse() <= deployment.kept() && deployment.InMemifs() == 0;
+  return deployment.InUse() <= deployment.kept() && deployment.WaitingOutside() == 0;
 }
 
 }  // namespace unis

@@ -20,8 +20,7 @@ namespace {
 // port holds what its queues can, and the estimator may need as much again as a ring.
 std::uint32_t PacketsFor(const v1::DeployRequest& config) {
   std::uint64_t packets = 4 * kPoolCache + 4096;
-  for (const auto& link : config.links())
-    packets += link.kind() == v1::LINK_RING ? link.slots() : 2 * kBurst;
+  for (const auto& link : config.links()) packets += FindLinkKind(link.kind())->packets(link);
   packets += static_cast<std::uint64_t>(config.functions_size()) * (4 * kBurst + 2 * kPoolCache);
   for (const PlatformPort& port : PortsOf(config.traffic()))
     packets += port.queues.rx + port.queues.tx;
@@ -36,16 +35,6 @@ std::vector<std::vector<FlowMatch>> MatchesOf(const v1::DeployRequest& config) {
 
 FlowMatch ProbeMatch(const v1::ChainConfig& chain) {
   return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
-}
-
-MemifConfig MemifConfigOf(const v1::LinkConfig& link) {
-  return {.name = link.name(),
-          .socket = link.memif().socket(),
-          .id = link.memif().id(),
-          .shape = {.slots = link.slots(),
-                    .buffer_bytes = link.memif().buffer_bytes(),
-                    .queues = link.memif().queues()},
-          .inode = link.memif().inode()};
 }
 
 template <typename T>
@@ -185,18 +174,10 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
   Additions additions;
   for (const auto& link : topology.links) {
     const std::string& name = link.config.name();
-    if (rings_.contains(name) || memifs_.contains(name)) continue;
-    if (link.is_memif()) {
-      auto memif = Memif::Create(MemifConfigOf(link.config),
-                                 link.config.memif().engine_end() == v1::MEMIF_END_SERVER,
-                                 memory_ ? memory_->pool() : nullptr);
-      if (!memif.ok()) return memif.status();
-      additions.memifs[name] = std::make_unique<Memif>(*std::move(memif));
-    } else {
-      auto ring = foreign() ? Ring::Lookup(name) : Ring::Create(name, link.config.slots());
-      if (!ring.ok()) return ring.status();
-      additions.rings[name] = std::make_unique<Ring>(*std::move(ring));
-    }
+    if (links_.contains(name)) continue;
+    auto made = link.kind->Make(link.config, foreign(), memory_ ? memory_->pool() : nullptr);
+    if (!made.ok()) return made.status();
+    additions.links[name] = *std::move(made);
   }
   for (const auto& function : topology.functions) {
     if (!function.counts()) continue;
@@ -218,14 +199,18 @@ void Deployment::Take(Additions additions, Topology topology) {
   for (const auto& link : topology_.links) links.insert(link.config.name());
   for (const auto& function : topology_.functions)
     for (const auto& port : function.ports) ports.insert(port.name);
-  for (const auto& [name, ring] : rings_)
-    if (!foreign() && !links.contains(name)) gone_.dropped_down += ring->Empty();
+  for (const auto& link : topology.links) {
+    if (links.contains(link.config.name())) continue;
+    Link& removed = *links_.at(link.config.name());
+    gone_.dropped_down += removed.Empty();
+    if (link.kind->in_group() || removed.end() == nullptr) continue;
+    gone_.sent_outside += removed.end()->sent.value();
+    gone_.received_from_outside += removed.end()->received.value();
+  }
   Renumber(topology);
-  KeepOnly(rings_, links);
-  KeepOnly(memifs_, links);
+  KeepOnly(links_, links);
   KeepOnly(ports_, ports);
-  rings_.merge(additions.rings);
-  memifs_.merge(additions.memifs);
+  links_.merge(additions.links);
   ports_.merge(additions.ports);
   ReadLinksAnew();
 }
@@ -259,7 +244,7 @@ void Deployment::CountGone(const Topology& topology) {
   }
 }
 
-// What the sampler has counted stays with the memif, whatever its number is now.
+// What the sampler has counted stays with the link, whatever its number is now.
 void Deployment::Renumber(const Topology& before) {
   if (!sampler_) return;
   sampler_->Renumber([&](LinkIndex link) -> std::optional<LinkIndex> {
@@ -273,17 +258,10 @@ void Deployment::Renumber(const Topology& before) {
 
 void Deployment::ReadLinksAnew() {
   std::vector<Occupancy> links;
-  for (const auto& link : topology_.links) {
-    if (link.is_memif()) {
-      const Memif& memif = *memifs_.at(link.config.name());
-      links.push_back(memif.occupancy(MemifDirection::kToServer));
-      links.push_back(memif.occupancy(MemifDirection::kToClient));
-    } else {
-      links.push_back(rings_.at(link.config.name())->occupancy());
-    }
-  }
+  for (LinkIndex direction = 0; direction < topology_.directions(); ++direction)
+    links.push_back(occupancy(direction));
   monitor_ = LinkMonitor(std::move(links));
-  for (const auto& [name, memif] : memifs_) memif->DropReplaced();
+  for (const auto& [name, link] : links_) link->DropReplaced();
 }
 
 // All of it that can fail.
@@ -314,12 +292,12 @@ void Deployment::TakeChains() {
   for (const auto& wanted : topology_.chains) {
     const auto same = std::ranges::find_if(
         before, [&](const auto& chain) { return chain && chain->name() == wanted.config.name(); });
-    if (same != before.end() && (*same)->ingress() == ring(wanted.ingress) &&
-        (*same)->egress() == ring(wanted.egress)) {
+    if (same != before.end() && (*same)->ingress() == link(wanted.ingress).end() &&
+        (*same)->egress() == link(wanted.egress).end()) {
       chains_.push_back(std::move(*same));
     } else {
-      chains_.push_back(
-          std::make_unique<Chain>(wanted.config.name(), ring(wanted.ingress), ring(wanted.egress)));
+      chains_.push_back(std::make_unique<Chain>(wanted.config.name(), link(wanted.ingress).end(),
+                                                link(wanted.egress).end()));
       chains_.back()->up = false;  // till its functions are there
     }
   }
@@ -348,29 +326,21 @@ absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
 }
 
 void Deployment::LayBridges() {
-  for (const auto& bridge : topology_.bridges) {
-    if (rte_ring* from = ring(bridge.from); from != nullptr) {
-      bridges_->Into(from, *memif(bridge.to)->port());
-    } else {
-      bridges_->OutOf(*memif(bridge.from)->port(), ring(bridge.to));
-    }
-  }
+  for (const auto& bridge : topology_.bridges)
+    bridges_->Add(*link(bridge.from).end(), *link(bridge.to).end());
 }
 
-// Of rings between net_unis ports the ports tell more.
+// Of links between net_unis ports the ports tell more.
 void Deployment::WatchLinks() {
-  for (const auto& link : topology_.links) {
-    if (sampler_ && sampler_->progress(link.first) != nullptr) continue;  // it goes on counting
-    const Memif* const of_memif = memif(link.first);
-    if (of_memif != nullptr && of_memif->located()) Watch(link.first, *of_memif);
-    if (of_memif == nullptr && foreign())
-      sampler_->Watch(link.first, rings_.at(link.config.name())->occupancy());
-  }
+  for (const auto& link : topology_.links)
+    if (foreign() || !link.kind->in_group()) Watch(link);
 }
 
-void Deployment::Watch(LinkIndex first, const Memif& memif) {
-  sampler_->Watch(first, memif.occupancy(MemifDirection::kToServer));
-  sampler_->Watch(first + 1, memif.occupancy(MemifDirection::kToClient));
+// A link that is watched already goes on counting.
+void Deployment::Watch(const Topology::Link& link) {
+  for (LinkIndex at = link.first; at < link.first + link.directions(); ++at)
+    if (sampler_->progress(at) == nullptr && occupancy(at).readable())
+      sampler_->Watch(at, occupancy(at));
 }
 
 // The components that `topology` is the first to need. They have nothing to do until it is taken
@@ -382,11 +352,12 @@ absl::Status Deployment::RunComponentsFor(const Topology& topology) {
     if (status.ok()) component = std::move(made);
     return status;
   };
-  const bool has_memif = std::ranges::any_of(topology.links, &Topology::Link::is_memif);
+  const bool outside =
+      std::ranges::any_of(topology.links, [](const auto& link) { return !link.kind->in_group(); });
   absl::Status status;
   if (!topology.bridges.empty() && !bridges_)
     status = run(bridges_, std::make_unique<Bridges>(memory()), on.sink);
-  if (status.ok() && (foreign() || has_memif) && !sampler_)
+  if (status.ok() && (foreign() || outside) && !sampler_)
     status = run(sampler_, std::make_unique<LinkSampler>(), on.sampler);
   return status;
 }

@@ -18,8 +18,7 @@
 #include "engine/platform/bridge.h"
 #include "engine/platform/chain.h"
 #include "engine/platform/heartbeat.h"
-#include "engine/platform/links/memif.h"
-#include "engine/platform/links/ring.h"
+#include "engine/platform/links/link.h"
 #include "engine/platform/packet_memory.h"
 #include "engine/platform/port_shm.h"
 #include "engine/platform/sink.h"
@@ -68,6 +67,8 @@ class Deployment {
     std::uint64_t dropped_ingress_full = 0;
     std::uint64_t dropped_sink = 0;
     std::uint64_t dropped_down = 0;
+    // By the engine's ends of links outside its memory that were removed.
+    std::uint64_t sent_outside = 0, received_from_outside = 0;
   };
 
   // A configuration that can be taken on.
@@ -110,17 +111,17 @@ class Deployment {
   const PortShm* port(std::size_t function, std::size_t port) const;
   // The thread that polls a port of the function, as that port tells, if it still runs; 0: none.
   pid_t PolledBy(const std::string& function) const;
-  rte_ring* ring(LinkIndex link) const;  // null: a memif
-  Memif* memif(LinkIndex link) const;    // null: a ring
+  Link& link(LinkIndex direction) const;  // that a direction belongs to
+  Occupancy occupancy(LinkIndex direction) const;
   // What went through a link of others, as last sampled; null where nobody can tell.
   const LinkProgress* progress(LinkIndex link) const;
   // Runs `look` on the thread that counts what goes through such links; each call of the function
   // that it is given counts anew. Not for long: nothing else is counted meanwhile.
   void LookAtLinks(const std::function<void(const std::function<void()>&)>& look);
-  // Finds the memory of a function's memifs among its open files: until then nobody knows how full
-  // they are. To be called again and again while it connects; NotFound: which is not there yet.
-  absl::Status FindMemifs(std::size_t function, pid_t pid);
-  // monitor() reads the memifs that were found since. No scheduler may read it meanwhile.
+  // Finds a function's links in its process: until then nobody knows how full they are. To be
+  // called again and again while it connects; NotFound: which is not there yet.
+  absl::Status FindLinks(std::size_t function, pid_t pid);
+  // monitor() reads the links that were found since. No scheduler may read it meanwhile.
   void ReadLinksAnew();
 
   // A function over rings rests between two bursts: what it has counted and what its rings say is
@@ -128,7 +129,7 @@ class Deployment {
   void NotePositions(std::size_t function);
   // After the death of a function's process: what it left half-done in its rings is put right, what
   // it had not counted yet is counted, and its ports make room for the process that comes after.
-  // Nobody tells how full its memifs are. No scheduler may read the links meanwhile.
+  // Nobody tells how full its links outside the group are. No scheduler may read them meanwhile.
   void ReclaimPorts(std::size_t function);
   // Only that room: for a process that nobody took hold of.
   void FreeDevices(std::size_t function);
@@ -144,11 +145,13 @@ class Deployment {
   // mbufs that are not under way though they are in use: kept by ports of the platform since they
   // were opened, or written off.
   std::uint32_t kept() const { return kept_; }
-  std::uint64_t InRings() const;   // packets that wait in rings
-  std::uint64_t InMemifs() const;  // packets that wait in memifs
-  // What the engine has carried into memifs, and taken out of them.
-  std::uint64_t IntoMemifs() const;
-  std::uint64_t OutOfMemifs() const;
+  // Packets that wait in links within the engine's memory, and in links outside, which hold copies.
+  std::uint64_t WaitingInside() const;
+  std::uint64_t WaitingOutside() const;
+  // What the engine has sent into links outside, and received from them.
+  std::uint64_t SentOutside() const;
+  std::uint64_t ReceivedFromOutside() const;
+  std::uint64_t lost_in_bridges() const { return bridges_ ? bridges_->lost() : 0; }
   // Packets that functions took of the estimator's and kept: nobody offered them.
   std::uint64_t probes_kept() const { return probes_kept_; }
   void AddProbesKept(std::uint64_t packets) { probes_kept_ += packets; }
@@ -166,8 +169,7 @@ class Deployment {
  private:
   // What a configuration adds to what is there, by name.
   struct Additions {
-    std::map<std::string, std::unique_ptr<Ring>> rings;
-    std::map<std::string, std::unique_ptr<Memif>> memifs;
+    std::map<std::string, std::unique_ptr<Link>> links;
     std::map<std::string, std::unique_ptr<PortShm>> ports;
   };
 
@@ -175,7 +177,7 @@ class Deployment {
       : memory_(std::move(memory)), options_(std::move(options)) {}
 
   struct Positions {
-    std::uint32_t taken = 0, put = 0;  // of the rings, less what the port has counted
+    std::uint32_t taken = 0, put = 0;  // of the links, less what the port has counted
   };
   class Standstill;
 
@@ -190,18 +192,18 @@ class Deployment {
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
   void LayBridges();
   void WatchLinks();
-  void Watch(LinkIndex first, const Memif& memif);
+  void Watch(const Topology::Link& link);
   void ReclaimPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
-  Ring& ringed(LinkIndex link) { return *rings_.at(topology_.link_of(link).config.name()); }
+  template <typename Count>
+  std::uint64_t SumOutside(Count count) const;
   absl::Status RunComponentsFor(const Topology& topology);
 
   std::optional<PacketMemory> memory_;  // goes last: links and ports hold its packets
   Options options_;
   v1::DeployRequest config_;
   Topology topology_;
-  std::map<std::string, std::unique_ptr<Ring>> rings_;     // by name of the link
-  std::map<std::string, std::unique_ptr<Memif>> memifs_;   // by name of the link
+  std::map<std::string, std::unique_ptr<Link>> links_;     // by name
   std::map<std::string, std::unique_ptr<PortShm>> ports_;  // by name
   LinkMonitor monitor_{std::vector<Occupancy>{}};
   Chains chains_;

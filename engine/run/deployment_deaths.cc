@@ -18,9 +18,10 @@ void Deployment::NotePositions(std::size_t function) {
     const PortCounters counted = port(function, i)->Read();
     Positions& positions = positions_[at.name];
     if (at.rx)
-      positions.taken = ringed(*at.rx).taken() - static_cast<std::uint32_t>(counted.rx_packets);
+      positions.taken =
+          occupancy(*at.rx).Received() - static_cast<std::uint32_t>(counted.rx_packets);
     if (at.tx)
-      positions.put = ringed(*at.tx).put() - static_cast<std::uint32_t>(counted.tx_packets);
+      positions.put = occupancy(*at.tx).Sent() - static_cast<std::uint32_t>(counted.tx_packets);
   }
 }
 
@@ -29,16 +30,15 @@ void Deployment::ReclaimPorts(std::size_t function) {
   for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
     const auto& at = of_function.ports[i];
     if (!of_function.counts()) {
-      const LinkIndex link = at.rx ? *at.rx : *at.tx;
-      if (memif(link) == nullptr) continue;
-      const LinkIndex first = topology_.link_of(link).first;
+      const Topology::Link& where = topology_.link_of(at.rx ? *at.rx : *at.tx);
+      if (where.kind->in_group()) continue;
       if (sampler_) {
         sampler_->Do([&] {
-          sampler_->Leave(first);
-          sampler_->Leave(first + 1);
+          for (LinkIndex i = where.first; i < where.first + where.directions(); ++i)
+            sampler_->Leave(i);
         });
       }
-      memif(link)->Forget();
+      link(where.first).Forget(at.rx ? *at.rx - where.first : 0);
       continue;
     }
     ReclaimPort(at, *ports_.at(at.name));
@@ -61,17 +61,15 @@ void Deployment::ReclaimPort(const Topology::Port& at, PortShm& shm) {
   const auto noted = positions_.find(at.name);
   std::int32_t taken = 0, put = 0;
   if (at.rx) {
-    Ring& ring = ringed(*at.rx);
-    ring.ForgetConsumer();
+    link(*at.rx).ReclaimReceiver();
     if (noted != positions_.end())
-      taken = static_cast<std::int32_t>(ring.taken() - noted->second.taken -
+      taken = static_cast<std::int32_t>(occupancy(*at.rx).Received() - noted->second.taken -
                                         static_cast<std::uint32_t>(counted.rx_packets));
   }
   if (at.tx) {
-    Ring& ring = ringed(*at.tx);
-    ring.ForgetProducer();
+    link(*at.tx).ReclaimSender();
     if (noted != positions_.end())
-      put = static_cast<std::int32_t>(ring.put() - noted->second.put -
+      put = static_cast<std::int32_t>(occupancy(*at.tx).Sent() - noted->second.put -
                                       static_cast<std::uint32_t>(counted.tx_packets));
   }
   if (counted.polling_tid != 0) shm.Vacate(taken, put);
@@ -93,13 +91,13 @@ void Deployment::EmptyBefore(std::size_t function) {
   for (const std::size_t index : topology_.functions[function].paths) {
     const auto& path = topology_.paths[index];
     Chain& chain = *chains_[path.chain];
-    if (ring(path.in) != nullptr) {
-      chain.dropped_waiting.Add(ringed(path.in).Empty());
+    if (topology_.link_of(path.in).kind->in_group()) {
+      chain.dropped_waiting.Add(link(path.in).Empty());
       continue;
     }
     for (const auto& bridge : topology_.bridges) {
       if (bridge.to == path.in)
-        bridges_->Do([&] { chain.dropped_waiting.Add(ringed(bridge.from).Empty()); });
+        bridges_->Do([&] { chain.dropped_waiting.Add(link(bridge.from).Empty()); });
     }
   }
 }
@@ -111,7 +109,7 @@ void Deployment::EmptyBefore(std::size_t function) {
 // says that it is not exact. It loses none of them, for it goes by the ports' counters; `kept_`
 // only says which buffers in use are not waiting anywhere.
 void Deployment::WriteOff() {
-  const std::uint64_t waiting = InRings();
+  const std::uint64_t waiting = WaitingInside();
   const std::uint32_t in_use = InUse();
   const std::uint64_t most = kept_ + std::exchange(lost_, 0);
   if (in_use > waiting) kept_ = static_cast<std::uint32_t>(std::min(in_use - waiting, most));

@@ -29,14 +29,12 @@ pid_t Deployment::PolledBy(const std::string& name) const {
   return 0;
 }
 
-rte_ring* Deployment::ring(LinkIndex link) const {
-  const auto found = rings_.find(topology_.link_of(link).config.name());
-  return found == rings_.end() ? nullptr : found->second->get();
+Link& Deployment::link(LinkIndex direction) const {
+  return *links_.at(topology_.link_of(direction).config.name());
 }
 
-Memif* Deployment::memif(LinkIndex link) const {
-  const auto found = memifs_.find(topology_.link_of(link).config.name());
-  return found == memifs_.end() ? nullptr : found->second.get();
+Occupancy Deployment::occupancy(LinkIndex direction) const {
+  return link(direction).occupancy(direction - topology_.link_of(direction).first);
 }
 
 const LinkProgress* Deployment::progress(LinkIndex link) const {
@@ -47,21 +45,22 @@ void Deployment::LookAtLinks(const std::function<void(const std::function<void()
   sampler_->Do([&] { look([this] { sampler_->Sample(); }); });
 }
 
-absl::Status Deployment::FindMemifs(std::size_t function, pid_t pid) {
+absl::Status Deployment::FindLinks(std::size_t function, pid_t pid) {
   absl::Status all;
   for (const auto& port : topology_.functions[function].ports) {
-    if (!port.rx || memif(*port.rx) == nullptr) continue;
-    Memif& link = *memif(*port.rx);
-    if (link.located() && link.region().HeldBy(pid)) continue;
-    auto region = link.Find(pid);
-    if (!region.ok()) {
-      all.Update(region.status());
+    const LinkIndex at = port.rx ? *port.rx : *port.tx;
+    const Topology::Link& where = topology_.link_of(at);
+    auto found = link(at).Find(pid, port.rx ? *port.rx - where.first : 0);
+    if (!found.ok()) {
+      all.Update(found.status());
       continue;
     }
-    // In one go: until then the sampler reads the old one.
+    if (*found == nullptr) continue;
+    // In one go: until then the sampler reads what was found before.
     sampler_->Do([&] {
-      link.Take(*std::move(region));
-      Watch(topology_.link_of(*port.rx).first, link);
+      link(at).Take(*std::move(found));
+      for (LinkIndex i = where.first; i < where.first + where.directions(); ++i)
+        if (occupancy(i).readable()) sampler_->Watch(i, occupancy(i));
     });
   }
   return all;
@@ -77,24 +76,40 @@ std::vector<LatencyHistogram> Deployment::Latencies() const {
   return latencies;
 }
 
-std::uint64_t Deployment::InRings() const {
+std::uint64_t Deployment::WaitingInside() const {
   std::uint64_t packets = 0;
-  for (const auto& [name, ring] : rings_) packets += ring->occupancy().Packets();
+  for (const auto& link : topology_.links)
+    if (link.kind->in_group()) packets += occupancy(link.first).Packets();
   return packets;
 }
 
-std::uint64_t Deployment::InMemifs() const {
+// Directions that lead to a function or to the engine: others nobody fills.
+std::uint64_t Deployment::WaitingOutside() const {
+  std::set<LinkIndex> used;
+  for (const auto& path : topology_.paths) used.insert({path.in, path.out});
   std::uint64_t packets = 0;
-  for (const auto& path : topology_.paths)
-    if (memif(path.in) != nullptr) packets += monitor_.NumPkts(path.in);
-  for (const auto& bridge : topology_.bridges)
-    if (memif(bridge.from) != nullptr) packets += monitor_.NumPkts(bridge.from);
+  for (const LinkIndex at : used)
+    if (!topology_.link_of(at).kind->in_group()) packets += monitor_.NumPkts(at);
   return packets;
 }
 
-std::uint64_t Deployment::IntoMemifs() const { return bridges_ ? bridges_->carried_into() : 0; }
+template <typename Count>
+std::uint64_t Deployment::SumOutside(Count count) const {
+  std::uint64_t packets = 0;
+  for (const auto& link : topology_.links)
+    if (LinkEnd* end = links_.at(link.config.name())->end(); end && !link.kind->in_group())
+      packets += count(*end).value();
+  return packets;
+}
 
-std::uint64_t Deployment::OutOfMemifs() const { return bridges_ ? bridges_->carried_out_of() : 0; }
+std::uint64_t Deployment::SentOutside() const {
+  return gone_.sent_outside + SumOutside([](LinkEnd& end) -> const Counter& { return end.sent; });
+}
+
+std::uint64_t Deployment::ReceivedFromOutside() const {
+  return gone_.received_from_outside +
+         SumOutside([](LinkEnd& end) -> const Counter& { return end.received; });
+}
 
 void Deployment::Spoil(std::string why) {
   spdlog::warn("{}; no account of this run is exact any more", why);

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <thread>
 
+#include "engine/platform/links/ring.h"
+
 namespace unis {
 namespace {
 
@@ -141,22 +143,21 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
     return absl::InvalidArgumentError(fmt::format("no chain passes through {}", name));
   const auto& path = deployment_.topology().paths[function.paths.front()];
   if (function.counts()) {
-    return std::make_unique<RingInjector>(deployment_.ring(path.in), deployment_.ring(path.out),
+    const auto ring = [this](LinkIndex link) {
+      return dynamic_cast<RingLink&>(deployment_.link(link)).ring();
+    };
+    return std::make_unique<RingInjector>(ring(path.in), ring(path.out),
                                           *deployment_.port(index, path.in_port));
   }
-  const MemifServer* in = deployment_.memif(path.in)->port();
-  const MemifServer* out = deployment_.memif(path.out)->port();
+  LinkEnd* in = deployment_.link(path.in).end();
+  LinkEnd* out = deployment_.link(path.out).end();
   if (in == nullptr || out == nullptr)
     return absl::InvalidArgumentError(fmt::format(
         "function {} has a memif to another function; state its cost_ns: the engine can only "
         "measure between memifs of its own",
         name));
-  const auto link = [this](LinkIndex direction) {
-    const auto& of = deployment_.topology().link_of(direction);
-    return deployment_.memif(direction)->occupancy(
-        direction == of.first ? MemifDirection::kToServer : MemifDirection::kToClient);
-  };
-  return std::make_unique<MemifInjector>(*in, link(path.in), *out, link(path.out));
+  return std::make_unique<MemifInjector>(*in, deployment_.occupancy(path.in), *out,
+                                         deployment_.occupancy(path.out));
 }
 
 // The sink's thread does the measuring: source and sink rest.

@@ -173,12 +173,12 @@ absl::StatusOr<std::vector<pid_t>> ThreadRegistry::WaitForPolling(std::size_t in
   const auto& function = deployment_.topology().functions[index];
   const std::string& name = function.config.name();
   if (!function.counts()) {
-    if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
+    if (auto status = WaitForLinks(index, pid, timeout, interrupt, state); !status.ok())
       return status;
     const auto tids = FindPollers(name, pid, timeout, interrupt);
     if (!tids.ok()) return tids;
     // Once more: a client that was turned away at first has made itself new memory since.
-    if (auto status = WaitForMemifs(index, pid, timeout, interrupt, state); !status.ok())
+    if (auto status = WaitForLinks(index, pid, timeout, interrupt, state); !status.ok())
       return status;
     return tids;
   }
@@ -203,13 +203,13 @@ absl::StatusOr<std::vector<pid_t>> ThreadRegistry::WaitForPolling(std::size_t in
   }
 }
 
-absl::Status ThreadRegistry::WaitForMemifs(std::size_t index, pid_t pid, nanoseconds timeout,
-                                           Interrupt& interrupt, std::mutex& state) {
+absl::Status ThreadRegistry::WaitForLinks(std::size_t index, pid_t pid, nanoseconds timeout,
+                                          Interrupt& interrupt, std::mutex& state) {
   const auto& name = deployment_.topology().functions[index].config.name();
   const auto deadline = Clock::now() + timeout;
   const auto found = [&] {
     const std::lock_guard lock(state);
-    return deployment_.FindMemifs(index, pid);
+    return deployment_.FindLinks(index, pid);
   };
   for (absl::Status status = found(); !status.ok(); status = found()) {
     if (!ProcessRuns(pid))

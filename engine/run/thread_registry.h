@@ -117,8 +117,8 @@ class ThreadRegistry {
                                               unsigned elsewhere);
   absl::StatusOr<std::unique_ptr<Member>> Hold(Attached& attached, pid_t tid);
   absl::Status LetWait(HeldThread& thread);
-  absl::Status WaitForMemifs(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
-                             Interrupt& interrupt, std::mutex& state);
+  absl::Status WaitForLinks(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
+                            Interrupt& interrupt, std::mutex& state);
 
   Deployment& deployment_;
   HeldFile& held_;

@@ -7,22 +7,10 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/monitor/memif_region.h"
-
 namespace unis {
 namespace {
 
 absl::Status Wrong(const std::string& sentence) { return absl::InvalidArgumentError(sentence); }
-
-// A memif's two directions as one of its ends sees them.
-struct MemifView {
-  LinkIndex rx, tx;
-};
-MemifView ViewOf(const Topology::Link& link, bool client) {
-  const LinkIndex to_server = link.first, to_client = link.first + 1;
-  return client ? MemifView{.rx = to_client, .tx = to_server}
-                : MemifView{.rx = to_server, .tx = to_client};
-}
 
 class Resolver {
  public:
@@ -34,7 +22,7 @@ class Resolver {
       if (auto status = AddLink(link); !status.ok()) return status;
     for (const auto& function : request_.functions())
       if (auto status = AddFunction(function); !status.ok()) return status;
-    if (auto status = CheckMemifEnds(); !status.ok()) return status;
+    if (auto status = CheckEnds(); !status.ok()) return status;
     if (auto status = CheckPorts(); !status.ok()) return status;
     for (const auto& chain : request_.chains())
       if (auto status = AddChain(chain); !status.ok()) return status;
@@ -45,35 +33,19 @@ class Resolver {
   absl::Status AddLink(const v1::LinkConfig& config) {
     if (link_by_name_.contains(config.name()))
       return Wrong(fmt::format("two links are called {}", config.name()));
-    const bool memif = config.kind() == v1::LINK_MEMIF;
-    if (memif != config.has_memif())
-      return Wrong(
-          fmt::format("link {} {}", config.name(),
-                      memif ? "has no memif settings" : "is no memif but has its settings"));
-    if (!config.has_slots() && (memif || !request_.foreign()))
-      return Wrong(fmt::format("link {} has no slots", config.name()));
-    if (memif && request_.foreign() != (config.memif().inode() != 0))
-      return Wrong(fmt::format("link {} {}", config.name(),
-                               request_.foreign()
-                                   ? "is foreign and has no inode"
-                                   : "has an inode, which only foreign memifs have"));
-    if (memif && !request_.foreign()) {
-      if (config.memif().socket().empty())
-        return Wrong(fmt::format("link {} has no socket", config.name()));
-      for (const auto& other : result_.links) {
-        if (other.is_memif() &&
-            other.config.memif().buffer_bytes() == config.memif().buffer_bytes())
-          return Wrong(
-              fmt::format("links {} and {} have buffers of {} bytes both; give each memif "
-                          "its own size, by which its memory is found",
-                          other.config.name(), config.name(), config.memif().buffer_bytes()));
-      }
+    const LinkKind* const kind = FindLinkKind(config.kind());
+    if (kind == nullptr)
+      return Wrong(fmt::format("link {} is of kind {}, which there is not", config.name(),
+                               static_cast<int>(config.kind())));
+    if (config.has_memif() && config.kind() != v1::LINK_MEMIF)
+      return Wrong(fmt::format("link {} is no memif but has its settings", config.name()));
+    if (auto status = kind->Check(config, request_.foreign()); !status.ok()) return status;
+    for (const auto& other : result_.links) {
+      if (other.kind != kind) continue;
+      if (auto status = kind->CheckBeside(config, other.config); !status.ok()) return status;
     }
-    if (memif && config.slots() > MemifShape::kMaxSlots)
-      return Wrong(fmt::format("link {} has {} slots; a memif has at most {}", config.name(),
-                               config.slots(), MemifShape::kMaxSlots));
     link_by_name_[config.name()] = result_.links.size();
-    result_.links.push_back({.config = config, .first = result_.directions()});
+    result_.links.push_back({.config = config, .kind = kind, .first = result_.directions()});
     return absl::OkStatus();
   }
 
@@ -111,16 +83,18 @@ class Resolver {
       return Wrong(fmt::format("two ports are called {}", config.name()));
     Topology::Port port{.name = config.name(), .rx = {}, .tx = {}};
     if (function.group() == v1::GROUP_OWN ||
-        (function.group() == v1::GROUP_FOREIGN && IsMemif(config.rx()))) {
+        (function.group() == v1::GROUP_FOREIGN && HasTwoEnds(config.rx()))) {
       const auto link = FindLink(config.rx(), whose);
       if (!link.ok()) return link.status();
-      if (!(*link)->is_memif() || config.tx() != config.rx())
-        return Wrong(
-            fmt::format("{} is of a DPDK group of its own: its rx and tx are one memif", whose));
-      ++ends_[config.rx()][config.memif_client() ? 1 : 0];
-      const MemifView view = ViewOf(**link, config.memif_client());
-      port.rx = view.rx;
-      port.tx = view.tx;
+      if ((*link)->kind->in_group() || config.tx() != config.rx())
+        return Wrong(fmt::format(
+            "{} is of a DPDK group of its own: its rx and tx are one link of two directions, such "
+            "as a memif",
+            whose));
+      const unsigned end = config.memif_client() ? 1 : 0;
+      ++ends_[config.rx()][end];
+      port.rx = (*link)->rx(end);
+      port.tx = (*link)->tx(end);
       return port;
     }
     if (config.rx().empty() && config.tx().empty())
@@ -129,7 +103,7 @@ class Resolver {
       if (name->empty()) continue;
       const auto link = FindLink(*name, whose);
       if (!link.ok()) return link.status();
-      if ((*link)->is_memif())
+      if (!(*link)->kind->in_group())
         return Wrong(
             fmt::format("{} is of the engine's DPDK group: link {} must be a ring", whose, *name));
       *side = (*link)->first;
@@ -137,22 +111,21 @@ class Resolver {
     return port;
   }
 
-  bool IsMemif(const std::string& link) const {
+  bool HasTwoEnds(const std::string& link) const {
     const auto found = link_by_name_.find(link);
-    return found != link_by_name_.end() && result_.links[found->second].is_memif();
+    return found != link_by_name_.end() && !result_.links[found->second].kind->in_group();
   }
 
-  // A memif has two ends: a server and a client. Of a foreign one not both need be attached.
-  absl::Status CheckMemifEnds() {
+  // Of a foreign link not both ends need be attached.
+  absl::Status CheckEnds() {
     for (const auto& link : result_.links) {
-      if (!link.is_memif()) continue;
-      auto& [servers, clients] = ends_[link.config.name()];
-      if (link.config.memif().engine_end() == v1::MEMIF_END_SERVER) ++servers;
-      const bool half = request_.foreign() && servers <= 1 && clients <= 1;
-      if (!half && (servers != 1 || clients != 1))
-        return Wrong(
-            fmt::format("link {} has {} server and {} client ends; a memif has one of each",
-                        link.config.name(), servers, clients));
+      if (link.directions() == 1) continue;
+      auto& [first, second] = ends_[link.config.name()];
+      if (link.engine_has_end()) ++first;
+      const bool half = request_.foreign() && first <= 1 && second <= 1;
+      if (!half && (first != 1 || second != 1))
+        return Wrong(fmt::format("link {} has {} server and {} client ends; a {} has one of each",
+                                 link.config.name(), first, second, link.kind->name()));
     }
     return absl::OkStatus();
   }
@@ -168,14 +141,16 @@ class Resolver {
 
   // Where the source begins and the sink ends.
   absl::Status ResolveEnds(Topology::Chain& chain, const std::string& whose) {
-    for (const auto& [name, end] : {std::pair{&chain.config.ingress(), &chain.ingress},
-                                    {&chain.config.egress(), &chain.egress}}) {
+    for (const auto& [name, ingress] :
+         {std::pair{&chain.config.ingress(), true}, {&chain.config.egress(), false}}) {
       const auto link = FindLink(*name, whose);
       if (!link.ok()) return link.status();
-      if ((*link)->is_memif())
+      if (!(*link)->engine_has_end())
         return Wrong(
-            fmt::format("{} begins and ends with a ring, and {} is a memif", whose, *name));
-      *end = (*link)->first;
+            fmt::format("{} begins and ends with a link of which the engine has an end, "
+                        "and {} has none here",
+                        whose, *name));
+      (ingress ? chain.ingress : chain.egress) = ingress ? (*link)->tx(0) : (*link)->rx(0);
     }
     if (auto status = Take(chain.ingress, "filled", whose, producers_); !status.ok()) return status;
     return Take(chain.egress, "emptied", whose, consumers_);
@@ -254,16 +229,12 @@ class Resolver {
     if (from == to) return absl::OkStatus();
     const auto& left = result_.link_of(from);
     const auto& right = result_.link_of(to);
-    const bool into = !left.is_memif() && right.is_memif() &&
-                      right.config.memif().engine_end() != v1::MEMIF_END_NONE &&
-                      ViewOf(right, false).tx == to;
-    const bool out_of = left.is_memif() && !right.is_memif() &&
-                        left.config.memif().engine_end() != v1::MEMIF_END_NONE &&
-                        ViewOf(left, false).rx == from;
-    if (!into && !out_of)
+    const bool here =
+        left.engine_has_end() && left.rx(0) == from && right.engine_has_end() && right.tx(0) == to;
+    if (!here || (left.kind->in_group() && right.kind->in_group()))
       return Wrong(
-          fmt::format("{} goes from link {} to link {}, which the engine cannot carry "
-                      "across: one must be a ring and the other a memif with an end here",
+          fmt::format("{} goes from link {} to link {}, which the engine cannot carry across: it "
+                      "needs an end of both, and one of them outside its DPDK group",
                       whose, left.config.name(), right.config.name()));
     if (auto status = Take(from, "emptied", whose, consumers_); !status.ok()) return status;
     if (auto status = Take(to, "filled", whose, producers_); !status.ok()) return status;
@@ -283,7 +254,7 @@ class Resolver {
   const std::set<unsigned>& cpus_;
   Topology result_;
   std::map<std::string, std::size_t> link_by_name_;
-  std::map<std::string, std::array<int, 2>> ends_;  // of each memif: servers, clients
+  std::map<std::string, std::array<int, 2>> ends_;  // by link: those at end 0, at end 1
   std::set<std::string> port_names_;
   std::map<LinkIndex, std::string> producers_, consumers_;
 };

@@ -12,18 +12,23 @@
 #include <string>
 #include <vector>
 
+#include "engine/platform/links/link.h"
 #include "engine/scheduler/task.h"
 #include "unis/v1/engine.pb.h"
 
 namespace unis {
 
 struct Topology {
-  // A ring is one LinkIndex; a memif two, client to server first.
+  // A LinkIndex for each direction of a link.
   struct Link {
     v1::LinkConfig config;
+    const LinkKind* kind;
     LinkIndex first = 0;
-    bool is_memif() const { return config.kind() == v1::LINK_MEMIF; }
-    LinkIndex directions() const { return is_memif() ? 2 : 1; }
+    LinkIndex directions() const { return kind->directions(); }
+    bool engine_has_end() const { return kind->engine_has_end(config); }
+    // As one of its ends sees it.
+    LinkIndex rx(unsigned end) const { return directions() == 1 ? first : first + end; }
+    LinkIndex tx(unsigned end) const { return directions() == 1 ? first : first + 1 - end; }
   };
   struct Port {
     std::string name;
@@ -43,14 +48,14 @@ struct Topology {
     std::size_t in_port, out_port;  // of the function
     LinkIndex in, out;
   };
-  // Where the engine carries packets from a ring into a memif, or back.
+  // Where the engine carries packets from one link into another.
   struct Bridge {
     std::size_t chain;
     LinkIndex from, to;
   };
   struct Chain {
     v1::ChainConfig config;
-    LinkIndex ingress, egress;       // rings, but where they are foreign
+    LinkIndex ingress, egress;       // of which the engine has an end, but where they are foreign
     std::vector<std::size_t> paths;  // in `paths`, in order
   };
 

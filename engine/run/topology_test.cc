@@ -46,11 +46,25 @@ TEST(TopologyTest, AMemifInTheMiddleIsBridgedOnBothSides) {
   const auto& far = topology.paths[1];  // of the function behind the memif
   EXPECT_EQ(topology.bridges[0].to, far.in);
   EXPECT_EQ(topology.bridges[1].from, far.out);
-  EXPECT_TRUE(topology.link_of(far.in).is_memif());
+  EXPECT_EQ(topology.link_of(far.in).directions(), 2U);
   // The engine is the server: what it sends goes to the client.
   EXPECT_EQ(far.in, topology.link_of(far.in).first + 1);
   EXPECT_EQ(far.out, topology.link_of(far.out).first);
   EXPECT_FALSE(topology.functions[1].counts());
+}
+
+TEST(TopologyTest, AChainThatBeginsAndEndsOnMemifsHasNoBridge) {
+  auto request = MemifChain();
+  request.mutable_chains(0)->mutable_hops()->DeleteSubrange(0, 1);
+  request.mutable_chains(0)->set_ingress("m0");
+  request.mutable_chains(0)->set_egress("m1");
+  const Topology topology = Resolved(request);
+  EXPECT_TRUE(topology.bridges.empty());
+  ASSERT_EQ(topology.paths.size(), 1U);
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
+  EXPECT_EQ(topology.chains[0].egress, topology.paths[0].out);
+  EXPECT_EQ(topology.paths[0].in, topology.link_of(topology.paths[0].in).first + 1)
+      << "from the engine to the client";
 }
 
 TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
@@ -143,17 +157,23 @@ TEST(TopologyTest, SaysWhatIsWrong) {
        [](auto& r) { r.mutable_links(0)->mutable_memif()->set_buffer_bytes(4096); }},
       {"buffers of 2048 bytes both", memif,
        [](auto& r) { r.mutable_links(3)->mutable_memif()->set_buffer_bytes(2048); }},
-      {"a memif has at most 16384", memif, [](auto& r) { r.mutable_links(2)->set_slots(32768); }},
+      {"at most 16384, not 32768", memif, [](auto& r) { r.mutable_links(2)->set_slots(32768); }},
       {"1 server and 0 client", memif,
        [](auto& r) { r.mutable_functions(1)->mutable_ports()->RemoveLast(); }},
       {"2 server", memif,
        [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_memif_client(false); }},
-      {"rx and tx are one memif", memif,
+      {"rx and tx are one link of two directions", memif,
        [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_tx("m1"); }},
       {"must be a ring", memif,
        [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->set_tx("m0"); }},
-      {"begins and ends with a ring", memif,
-       [](auto& r) { r.mutable_chains(0)->set_egress("m1"); }},
+      {"of which the engine has an end, and m1 has none here", memif,
+       [](auto& r) {
+         r.mutable_chains(0)->set_egress("m1");
+         r.mutable_links(3)->mutable_memif()->set_engine_end(v1::MEMIF_END_NONE);
+         auto* other = AddFunction(r, "other", v1::GROUP_OWN);
+         AddPort(*other, "m1", "m1");
+         other->mutable_ports(0)->set_memif_client(false);
+       }},
   };
   for (const Mistake& mistake : mistakes) {
     auto request = mistake.request;

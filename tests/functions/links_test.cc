@@ -93,7 +93,7 @@ class LinksTest : public MemifTest {
     Eventually([&] { return (taken += Discard(ring)) >= count; });
     return taken;
   }
-  static std::uint32_t Take(const MemifServer& port, std::uint32_t count) {
+  static std::uint32_t Take(MemifServer& port, std::uint32_t count) {
     std::uint32_t taken = 0;
     Eventually([&] { return (taken += Receive(port)) >= count; });
     return taken;

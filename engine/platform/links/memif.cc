@@ -5,10 +5,12 @@
 #include <bit>
 #include <utility>
 
+#include "engine/platform/links/kinds.h"
+
 namespace unis {
 namespace {
 
-absl::Status Check(const MemifConfig& config) {
+absl::Status CheckShape(const MemifConfig& config) {
   if (!std::has_single_bit(config.shape.slots) || config.shape.slots < 2 ||
       config.shape.slots > MemifShape::kMaxSlots) {
     return absl::InvalidArgumentError(
@@ -37,7 +39,7 @@ std::string MemifConfig::Device(const std::string& device_name, MemifRole role) 
 }
 
 absl::StatusOr<Memif> Memif::Create(MemifConfig config, bool served, rte_mempool* pool) {
-  if (auto status = Check(config); !status.ok()) return status;
+  if (auto status = CheckShape(config); !status.ok()) return status;
   Memif memif(std::move(config));
   if (!served) return memif;
   const MemifConfig& made = memif.config_;
@@ -58,6 +60,81 @@ absl::StatusOr<MemifRegion> Memif::Find(pid_t pid) const {
 
 Occupancy Memif::occupancy(MemifDirection direction) const {
   return region_ ? region_->occupancy(direction) : Occupancy::Unreadable(config_.shape.slots);
+}
+
+namespace {
+
+struct FoundRegion final : Link::Found {
+  explicit FoundRegion(MemifRegion found) : region(std::move(found)) {}
+  MemifRegion region;
+};
+
+absl::Status Wrong(const v1::LinkConfig& config, const char* what) {
+  return absl::InvalidArgumentError(fmt::format("link {} {}", config.name(), what));
+}
+
+class Kind final : public LinkKind {
+ public:
+  std::string name() const override { return "memif"; }
+  bool in_group() const override { return false; }
+  bool engine_has_end(const v1::LinkConfig& config) const override {
+    return config.memif().engine_end() == v1::MEMIF_END_SERVER;
+  }
+  std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (!config.has_memif()) return Wrong(config, "has no memif settings");
+    if (!config.has_slots()) return Wrong(config, "has no slots");
+    if (foreign && config.memif().inode() == 0) return Wrong(config, "is foreign and has no inode");
+    if (!foreign && config.memif().inode() != 0)
+      return Wrong(config, "has an inode, which only foreign memifs have");
+    if (!foreign && config.memif().socket().empty()) return Wrong(config, "has no socket");
+    return CheckShape(ConfigOf(config));
+  }
+  absl::Status CheckBeside(const v1::LinkConfig& config,
+                           const v1::LinkConfig& other) const override {
+    const bool distinct = config.memif().buffer_bytes() != other.memif().buffer_bytes() ||
+                          config.memif().inode() != other.memif().inode();
+    if (distinct) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("links {} and {} have buffers of {} bytes both; give each memif its own size, "
+                    "by which its memory is found",
+                    other.name(), config.name(), config.memif().buffer_bytes()));
+  }
+  absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool,
+                                             rte_mempool* pool) const override {
+    auto memif = Memif::Create(ConfigOf(config), engine_has_end(config), pool);
+    if (!memif.ok()) return memif.status();
+    return std::make_unique<MemifLink>(*std::move(memif));
+  }
+
+ private:
+  static MemifConfig ConfigOf(const v1::LinkConfig& link) {
+    return {.name = link.name(),
+            .socket = link.memif().socket(),
+            .id = link.memif().id(),
+            .shape = {.slots = link.slots(),
+                      .buffer_bytes = link.memif().buffer_bytes(),
+                      .queues = link.memif().queues()},
+            .inode = link.memif().inode()};
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Link::Found>> MemifLink::Find(pid_t pid, unsigned) const {
+  if (memif_.located() && memif_.region().HeldBy(pid)) return nullptr;
+  auto region = memif_.Find(pid);
+  if (!region.ok()) return region.status();
+  return std::make_unique<FoundRegion>(*std::move(region));
+}
+
+void MemifLink::Take(std::unique_ptr<Found> found) {
+  memif_.Take(std::move(static_cast<FoundRegion&>(*found).region));
+}
+
+const LinkKind& MemifKind() {
+  static const Kind kind;
+  return kind;
 }
 
 }  // namespace unis

@@ -15,6 +15,7 @@
 
 #include "engine/monitor/memif_region.h"
 #include "engine/monitor/occupancy.h"
+#include "engine/platform/links/link.h"
 #include "engine/platform/links/memif_server.h"
 
 namespace unis {
@@ -38,7 +39,7 @@ class Memif {
   static absl::StatusOr<Memif> Create(MemifConfig config, bool served, rte_mempool* pool);
 
   const MemifConfig& config() const { return config_; }
-  const MemifServer* port() const { return port_.get(); }  // the engine's end; null: it has none
+  MemifServer* port() const { return port_.get(); }  // the engine's end; null: it has none
 
   // The shared memory among the open files of a program that has an end.
   absl::StatusOr<MemifRegion> Find(pid_t pid) const;
@@ -66,6 +67,24 @@ class Memif {
   std::unique_ptr<MemifServer> port_;
   std::optional<MemifRegion> region_;
   std::vector<MemifRegion> replaced_;
+};
+
+class MemifLink final : public Link {
+ public:
+  explicit MemifLink(Memif memif) : memif_(std::move(memif)) {}
+  const Memif& memif() const { return memif_; }
+
+  LinkEnd* end() noexcept override { return memif_.port(); }
+  Occupancy occupancy(unsigned direction) const override {
+    return memif_.occupancy(direction == 0 ? MemifDirection::kToServer : MemifDirection::kToClient);
+  }
+  absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
+  void Take(std::unique_ptr<Found> found) override;
+  void Forget(unsigned) override { memif_.Forget(); }
+  void DropReplaced() override { memif_.DropReplaced(); }
+
+ private:
+  Memif memif_;
 };
 
 }  // namespace unis

@@ -137,10 +137,13 @@ std::uint16_t MemifMemory::TakePacket(std::byte* ring, std::uint16_t slot, std::
   return used;
 }
 
-std::uint16_t MemifMemory::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
+std::uint16_t MemifMemory::Room() const noexcept {
   const std::uint16_t offered = Position(to_client_ + MemifShape::kHeadAt) - sent_;
-  count = static_cast<std::uint16_t>(
-      std::min({std::uint32_t{count}, std::uint32_t{offered}, shape_.slots}));
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(offered, shape_.slots));
+}
+
+std::uint16_t MemifMemory::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
+  count = std::min(count, Room());
   if (count == 0) return 0;
   for (std::uint16_t i = 0; i < count; ++i)
     PutPacket(static_cast<std::uint16_t>(sent_ + i), *packets[i]);

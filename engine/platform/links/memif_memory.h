@@ -30,6 +30,8 @@ class MemifMemory {
 
   // Copies up to `count` packets of the client's, of all its queues, into new ones of `pool`.
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count, rte_mempool* pool) noexcept;
+  // Packets that Send() takes now.
+  std::uint16_t Room() const noexcept;
   // Copies as many as the client offers slots for in its first queue, and frees these.
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept;
 

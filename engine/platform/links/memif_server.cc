@@ -96,18 +96,25 @@ MemifServer::~MemifServer() {
   unlink(socket_.c_str());
 }
 
-std::uint16_t MemifServer::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
-  if (!LinkUp() || rte_spinlock_trylock(&busy_) == 0) return 0;
+std::uint16_t MemifServer::Receive(rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (!LinkUp() || rte_spinlock_trylock(&receiving_) == 0) return 0;
   const std::uint16_t received = memory_ ? memory_->Receive(packets, count, pool_) : 0;
-  rte_spinlock_unlock(&busy_);
+  rte_spinlock_unlock(&receiving_);
   return received;
 }
 
-std::uint16_t MemifServer::Send(rte_mbuf** packets, std::uint16_t count) const noexcept {
-  if (!LinkUp() || rte_spinlock_trylock(&busy_) == 0) return 0;
+std::uint16_t MemifServer::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (!LinkUp() || rte_spinlock_trylock(&sending_) == 0) return 0;
   const std::uint16_t sent = memory_ ? memory_->Send(packets, count) : 0;
-  rte_spinlock_unlock(&busy_);
+  rte_spinlock_unlock(&sending_);
   return sent;
+}
+
+std::uint32_t MemifServer::Room() noexcept {
+  if (!LinkUp() || rte_spinlock_trylock(&sending_) == 0) return 0;
+  const std::uint32_t room = memory_ ? memory_->Room() : 0;
+  rte_spinlock_unlock(&sending_);
+  return room;
 }
 
 // One client at a time; the next waits. Not more than a hundred a second, or one that comes and
@@ -145,12 +152,14 @@ bool MemifServer::Wait(const UniqueFd& on) const {
   return waiting[0].revents == 0;
 }
 
-// The spinlock is held for two assignments; who finds it taken comes again.
+// The spinlocks are held for two assignments; who finds one taken comes again.
 void MemifServer::Take(std::unique_ptr<MemifMemory> memory) {
-  rte_spinlock_lock(&busy_);
+  rte_spinlock_lock(&sending_);
+  rte_spinlock_lock(&receiving_);
   std::swap(memory_, memory);
   up_.store(memory_ != nullptr, std::memory_order_release);
-  rte_spinlock_unlock(&busy_);
+  rte_spinlock_unlock(&receiving_);
+  rte_spinlock_unlock(&sending_);
 }
 
 }  // namespace unis

@@ -19,26 +19,30 @@
 
 #include "engine/base/unique_fd.h"
 #include "engine/monitor/memif_region.h"
+#include "engine/platform/links/link.h"
 #include "engine/platform/links/memif_memory.h"
 #include "engine/platform/links/memif_message.h"
 
 namespace unis {
 
-class MemifServer {
+class MemifServer final : public LinkEnd {
  public:
   // Listens at `socket`, a path, which only its owner may connect to. Packets are of `pool`.
   static absl::StatusOr<std::unique_ptr<MemifServer>> Listen(const std::string& socket,
                                                              std::uint32_t id,
                                                              const MemifShape& shape,
                                                              rte_mempool* pool);
-  ~MemifServer();
+  ~MemifServer() override;
   MemifServer(const MemifServer&) = delete;
   MemifServer& operator=(const MemifServer&) = delete;
 
   bool LinkUp() const noexcept { return up_.load(std::memory_order_acquire); }
-  // From one thread at a time. None are taken while the client comes or goes.
-  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
-  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
+  // None are taken while the client comes or goes.
+  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  std::uint32_t Room() noexcept override;
+  std::uint32_t capacity() const noexcept override { return shape_.slots; }
+  bool carries_mbufs() const noexcept override { return false; }
 
  private:
   MemifServer(std::string socket, std::uint32_t id, const MemifShape& shape, rte_mempool* pool,
@@ -53,7 +57,8 @@ class MemifServer {
   const MemifShape shape_;
   rte_mempool* const pool_;
   UniqueFd listener_, end_;
-  mutable rte_spinlock_t busy_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes memory_
+  // For who reads or changes memory_: one of them for who sends, one for who receives.
+  rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER, receiving_ = RTE_SPINLOCK_INITIALIZER;
   std::unique_ptr<MemifMemory> memory_;
   std::atomic<bool> up_ = false;
   std::thread thread_;

@@ -37,7 +37,7 @@ class MemifServerTest : public MemifTest {
         OpenProgram({.name = "next", .socket = socket(), .id = 0, .shape = kShape, .inode = 0});
     ASSERT_TRUE(program.ok()) << program.status();
     ASSERT_TRUE(Eventually([&] { return server_->LinkUp() && program->LinkUp(); }));
-    const auto passes = [this](const auto& from, const auto& to) {
+    const auto passes = [this](auto& from, auto& to) {
       return Eventually([&] {
         Send(from, 1);
         return Receive(to) > 0;

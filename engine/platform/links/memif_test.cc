@@ -14,7 +14,7 @@ TEST_F(MemifTest, OccupancyIsWhatWasSentAndNotReceived) {
   ASSERT_NE(ends, nullptr);
   const Occupancy from_engine = ends->engine.occupancy(MemifDirection::kToClient);
   const Occupancy to_engine = ends->engine.occupancy(MemifDirection::kToServer);
-  const MemifServer& engine = *ends->engine.port();
+  MemifServer& engine = *ends->engine.port();
   const EthPort& program = ends->program;
   EXPECT_EQ(Receive(program) + Receive(engine), 0U);  // the client offers its free slots
   EXPECT_EQ(from_engine.Packets(), 0U);
@@ -43,7 +43,7 @@ TEST_F(MemifTest, OfSeveralQueuesAllAreReadAndReceivedFrom) {
   config.shape.queues = 3;
   const auto ends = Connect(config);
   ASSERT_NE(ends, nullptr);
-  const MemifServer& engine = *ends->engine.port();
+  MemifServer& engine = *ends->engine.port();
   const EthPort& program = ends->program;
   EXPECT_EQ(Receive(program), 0U);  // the client offers its free slots
   const Occupancy to_engine = ends->engine.occupancy(MemifDirection::kToServer);

@@ -4,6 +4,8 @@
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 
+#include "engine/platform/links/kinds.h"
+
 namespace unis {
 
 absl::StatusOr<Ring> Ring::Create(const std::string& name, std::uint32_t slots) {
@@ -28,6 +30,33 @@ std::uint32_t Ring::Empty() noexcept {
   for (void* packet = nullptr; rte_ring_sc_dequeue(ring_.get(), &packet) == 0; ++freed)
     rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
   return freed;
+}
+
+namespace {
+
+class Kind final : public LinkKind {
+ public:
+  std::string name() const override { return "ring"; }
+  bool in_group() const override { return true; }
+  bool engine_has_end(const v1::LinkConfig&) const override { return true; }
+  std::uint32_t packets(const v1::LinkConfig& config) const override { return config.slots(); }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (config.has_slots() || foreign) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("link {} has no slots", config.name()));
+  }
+  absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool foreign,
+                                             rte_mempool*) const override {
+    auto ring = foreign ? Ring::Lookup(config.name()) : Ring::Create(config.name(), config.slots());
+    if (!ring.ok()) return ring.status();
+    return std::make_unique<RingLink>(*std::move(ring), foreign);
+  }
+};
+
+}  // namespace
+
+const LinkKind& RingKind() {
+  static const Kind kind;
+  return kind;
 }
 
 }  // namespace unis

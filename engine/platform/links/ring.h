@@ -6,9 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/monitor/occupancy.h"
+#include "engine/platform/links/link.h"
 
 namespace unis {
 
@@ -24,14 +27,6 @@ class Ring {
   // Frees the packets that wait, and says how many; nobody else takes from the ring. Before it goes
   // while the packet memory stays.
   std::uint32_t Empty() noexcept;
-  // A process that dies in the middle of a burst leaves the ring half-way. Once nobody takes, or
-  // nobody puts: what had not wholly been taken waits as before, what had not wholly been put is
-  // not there.
-  void ForgetConsumer() noexcept { ring_->cons.head = ring_->cons.tail; }
-  void ForgetProducer() noexcept { ring_->prod.head = ring_->prod.tail; }
-  // Packets that were taken and put so far, modulo 2^32.
-  std::uint32_t taken() const noexcept { return Load(ring_->cons.tail); }
-  std::uint32_t put() const noexcept { return Load(ring_->prod.tail); }
 
  private:
   struct Deleter {
@@ -40,9 +35,6 @@ class Ring {
       if (ours) rte_ring_free(ring);
     }
   };
-  static std::uint32_t Load(const volatile std::uint32_t& position) noexcept {
-    return __atomic_load_n(&position, __ATOMIC_ACQUIRE);
-  }
   Ring(rte_ring* ring, Deleter deleter)
       : ring_(ring, deleter),
         occupancy_(Occupancy::Filled({.ahead = const_cast<std::uint32_t*>(&ring->prod.tail),
@@ -52,6 +44,47 @@ class Ring {
   std::unique_ptr<rte_ring, Deleter> ring_;
   Occupancy
       occupancy_;  // of our own ring made while no function knows it: later it may say anything
+};
+
+// The engine at a ring. The ring outlives its end.
+class RingEnd final : public LinkEnd {
+ public:
+  explicit RingEnd(rte_ring* ring) : ring_(ring), capacity_(rte_ring_get_capacity(ring)) {}
+  rte_ring* ring() const noexcept { return ring_; }
+
+  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    return static_cast<std::uint16_t>(
+        rte_ring_sp_enqueue_burst(ring_, reinterpret_cast<void**>(packets), count, nullptr));
+  }
+  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    return static_cast<std::uint16_t>(
+        rte_ring_sc_dequeue_burst(ring_, reinterpret_cast<void**>(packets), count, nullptr));
+  }
+  std::uint32_t Room() noexcept override { return rte_ring_free_count(ring_); }
+  std::uint32_t capacity() const noexcept override { return capacity_; }
+  bool carries_mbufs() const noexcept override { return true; }
+
+ private:
+  rte_ring* ring_;
+  std::uint32_t capacity_;
+};
+
+class RingLink final : public Link {
+ public:
+  RingLink(Ring ring, bool foreign) : ring_(std::move(ring)) {
+    if (!foreign) end_.emplace(ring_.get());
+  }
+  rte_ring* ring() const noexcept { return ring_.get(); }
+
+  LinkEnd* end() noexcept override { return end_ ? &*end_ : nullptr; }
+  Occupancy occupancy(unsigned) const override { return ring_.occupancy(); }
+  std::uint32_t Empty() noexcept override { return end_ ? ring_.Empty() : 0; }
+  void ReclaimReceiver() noexcept override { ring()->cons.head = ring()->cons.tail; }
+  void ReclaimSender() noexcept override { ring()->prod.head = ring()->prod.tail; }
+
+ private:
+  Ring ring_;
+  std::optional<RingEnd> end_;
 };
 
 }  // namespace unis

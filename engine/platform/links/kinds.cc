@@ -1,0 +1,16 @@
+#include "engine/platform/links/kinds.h"
+
+namespace unis {
+
+const LinkKind* FindLinkKind(v1::LinkKind kind) {
+  switch (kind) {
+    case v1::LINK_RING:
+      return &RingKind();
+    case v1::LINK_MEMIF:
+      return &MemifKind();
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace unis

@@ -1,0 +1,11 @@
+// The kinds of links, each in a file of its own. To add one: a line here and one in kinds.cc.
+#pragma once
+
+#include "engine/platform/links/link.h"
+
+namespace unis {
+
+const LinkKind& RingKind();
+const LinkKind& MemifKind();
+
+}  // namespace unis

@@ -1,0 +1,102 @@
+// What the engine knows of a link, whatever its kind: the engine's own end, how full each direction
+// is, and what a death leaves to repair.
+//
+// A link has one direction, or two and then two ends: direction 0 leads to end 0, direction 1 to
+// end 1. If the engine has an end, it is end 0.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/base/counter.h"
+#include "engine/monitor/occupancy.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+// The engine's own end. One thread sends, one receives.
+class LinkEnd {
+ public:
+  virtual ~LinkEnd() = default;
+  // What is sent is the link's; the rest stays the caller's.
+  virtual std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
+  virtual std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept = 0;
+  // Packets that Send() takes now. Only a peer that leaves makes it smaller.
+  virtual std::uint32_t Room() noexcept = 0;
+  virtual std::uint32_t capacity() const noexcept = 0;
+  // Whether what is received are the mbufs that were sent, with the time of their entry.
+  virtual bool carries_mbufs() const noexcept = 0;
+
+  Counter sent, received;  // counted by whoever sends and receives
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual LinkEnd* end() noexcept = 0;  // null: the engine has none
+  // Valid until Take() or Forget().
+  virtual Occupancy occupancy(unsigned direction) const = 0;
+
+  // What was found among the open files of a function's process.
+  struct Found {
+    virtual ~Found() = default;
+  };
+  // Looks for the link in the process that has `end`, and changes nothing. Null: what is read
+  // already is still right. NotFound: it is not there yet.
+  virtual absl::StatusOr<std::unique_ptr<Found>> Find(pid_t /*pid*/, unsigned /*end*/) const {
+    return nullptr;
+  }
+  // From now on read there.
+  virtual void Take(std::unique_ptr<Found>) {}
+  // The process that has `end` is gone: nobody can tell how full the link is until it is found
+  // again.
+  virtual void Forget(unsigned /*end*/) {}
+  // Nobody reads any more what was valid before Take() or Forget().
+  virtual void DropReplaced() {}
+
+  // Frees the packets that wait in the engine's packet memory, and says how many. Nobody else
+  // receives meanwhile.
+  virtual std::uint32_t Empty() noexcept { return 0; }
+  // A process that died in the middle of a burst may have left the link half-way. What it had not
+  // wholly taken waits as before; what it had not wholly put is not there.
+  virtual void ReclaimReceiver() noexcept {}
+  virtual void ReclaimSender() noexcept {}
+};
+
+// One object for each kind, in one file with its links.
+class LinkKind {
+ public:
+  virtual ~LinkKind() = default;
+
+  virtual std::string name() const = 0;
+  // Functions of the engine's DPDK group use it, and its packets are in the engine's memory. Else
+  // it has two directions, functions of groups of their own use it, and packets are copies.
+  virtual bool in_group() const = 0;
+  unsigned directions() const { return in_group() ? 1 : 2; }
+  virtual bool engine_has_end(const v1::LinkConfig& config) const = 0;
+  // Packets of the engine's memory that the link may keep in use.
+  virtual std::uint32_t packets(const v1::LinkConfig& config) const = 0;
+
+  // An error is a sentence that names the link and what is wrong with it.
+  virtual absl::Status Check(const v1::LinkConfig& config, bool foreign) const = 0;
+  // Whether a link can be told from another one of its kind.
+  virtual absl::Status CheckBeside(const v1::LinkConfig&, const v1::LinkConfig&) const {
+    return absl::OkStatus();
+  }
+  // A foreign link is looked up, and has no end here. `pool` is for what the engine receives.
+  virtual absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool foreign,
+                                                     rte_mempool* pool) const = 0;
+};
+
+// The one list of kinds. Null: there is none of that number.
+const LinkKind* FindLinkKind(v1::LinkKind kind);
+
+}  // namespace unis
