@@ -1,6 +1,6 @@
-// What `unis-refs` (recorder/) wrote: the cache lines that a function touched while it worked on
-// packets, without those that no LRU cache of a multiple of kFilterSets sets could tell from the
-// one before.
+// What `unis-refs` (models/recorder/) wrote: the cache lines that a function touched while it
+// worked on packets, without those that no LRU cache of a multiple of kFilterSets sets could tell
+// from the one before.
 //
 // A file is the eight bytes "UNISREF1" and then records, the last of which ends a burst. A record
 // begins with a varint (LEB128): its low two bits are the kind, those above them a value. Of kinds

@@ -5,7 +5,7 @@
 // a function's start alone, in which DPDK loads all its drivers, is 230 million lines, written one
 // by one. This tool looks only while the function that is named is on the stack, and writes two or
 // three bytes for each reference that a cache could tell from the one before.
-// engine/cache/recording.h has the format.
+// models/cache/recording.h has the format.
 //
 // Valgrind is under the GPL, version 2 or later, and so is the program that is linked with its
 // core; it is run as a process and is part of no other program of UNiS. This source is under UNiS's

@@ -65,7 +65,7 @@ def packets_in_a_turn(machine: Machine) -> float:
     return (now[0] - packets) / (now[1] - turns)
 
 
-def test_turns_are_as_long_as_is_stated_or_found(machine: Machine) -> None:
+def test_turns_are_as_long_as_the_budget(machine: Machine) -> None:
     functions = {name: macswap("medium") for name in ("a", "b", "c")}
     machine.up(machine.chain_file(functions, scheduler={**HANDOVER, "quota": 128}))
     assert packets_in_a_turn(machine) <= 128 + 64, "a burst more at most"

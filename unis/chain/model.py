@@ -158,8 +158,8 @@ class SchedulerPart(Part):
     """What a packet costs: `online` follows it while the chains run, from what was stated or
     measured before; `static` keeps that."""
     quota: Quota = defaults.QUOTA
-    """Packets of a turn where functions hand the CPU over, at most γ of their links; `auto`: what
-    is best is found while they run."""
+    """Packets of a turn where functions hand the CPU over, at most γ of their links; `auto`: 2048
+    packets."""
     idle_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US
