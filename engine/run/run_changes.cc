@@ -287,6 +287,18 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
   if (!function) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
   const std::lock_guard arrangement(arrangement_);
   const bool running = phase_ == v1::RUN_PHASE_RUNNING;
+  const bool gone = request.pid() > 0 && request.start_time() > 0 &&
+                    !ProcessRuns(request.pid(), request.start_time());
+  // The first thread of a process ends before the pidfd says that all of them have.
+  for (const auto until = std::chrono::steady_clock::now() + kEmptyTimeout;
+       gone && std::chrono::steady_clock::now() < until;) {
+    {
+      const std::lock_guard lock(state_);
+      RemoveEnded();
+      if (!threads_->Remembers(name)) break;
+    }
+    if (!ending_.SleepFor(kEmptyLookEvery)) return Ending();
+  }
   {
     const std::lock_guard lock(state_);
     RemoveEnded();
@@ -299,9 +311,7 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
     if (presence == ThreadRegistry::Presence::kAbsent && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
         return Refused(fmt::format("function {} is not attached", name));
-      const bool died = request.pid() > 0 && request.start_time() > 0 &&
-                        !ProcessRuns(request.pid(), request.start_time());
-      if (died) deployment_->FreeDevices(*function);
+      if (gone) deployment_->FreeDevices(*function);
       return absl::OkStatus();
     }
   }

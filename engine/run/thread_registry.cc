@@ -365,6 +365,12 @@ bool ThreadRegistry::HasEnded() const {
   });
 }
 
+bool ThreadRegistry::Remembers(const std::string& function) const {
+  return std::ranges::any_of(attached_, [&](const Attached& attached) {
+    return attached.name == function && !attached.told_dead;
+  });
+}
+
 absl::Status ThreadRegistry::Release() {
   absl::Status status;
   for (Attached& attached : attached_) status.Update(attached.PutBack());

@@ -60,7 +60,10 @@ class ThreadRegistry {
   // Functions whose process has ended since the last call, attached or let go. Threads that ended
   // in a process that goes on are forgotten: nobody may schedule them meanwhile.
   std::vector<std::string> TakeEnded();
-  bool HasEnded() const;  // whether it would find a function or a thread
+  bool HasEnded() const;
+  // A process of the function was attached, and has not been taken for ended yet.
+  bool Remembers(
+      const std::string& function) const;  // whether it would find a function or a thread
   // Threads that are exiting run before all that the scheduler runs, and so can end.
   void BoostExiting();
   // Puts all back; what could not be.
