@@ -39,12 +39,14 @@ void CleanUp() {
   }
 }
 
-// With hugepages and shared files, for secondary processes to join.
+// With hugepages and shared files, for secondary processes to join. The memory has an address where
+// every process has room: the address sanitizer occupies DPDK's default.
 bool StartSharedEal() {
   static const bool started = [] {
     std::vector<std::string> words{
         "test",           "-m",          "128",   "--no-pci",      "--lcores",  "0@0",
-        "--no-telemetry", "--log-level", "error", "--file-prefix", FilePrefix()};
+        "--no-telemetry", "--log-level", "error", "--file-prefix", FilePrefix(),
+        "--base-virtaddr=0x200000000000"};
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
