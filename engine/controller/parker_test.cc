@@ -22,20 +22,19 @@ bool Sleep(const TurnTakers& takers, std::size_t i) {
   return Eventually([&] { return takers.thread(i).sleeps(); });
 }
 
-void ParkAll(ProcessController& controller, TaskIndex tasks) {
-  for (TaskIndex task = 0; task < tasks; ++task) {
-    ASSERT_TRUE(controller.CanPark(task));
-    controller.Park(task);
+// By a Parker or a controller.
+template <typename Parks>
+void Park(Parks& by, const std::vector<TaskIndex>& tasks) {
+  for (const TaskIndex task : tasks) {
+    ASSERT_TRUE(by.CanPark(task));
+    by.Park(task);
   }
 }
 
 TEST_F(ParkerTest, AParkedTaskSleepsUntilItIsUnparked) {
   TurnTakers takers(Kinds(3, Kind::kTakesTurns));
   Parker parker(takers.tasks());
-  for (const TaskIndex task : {0U, 2U}) {
-    ASSERT_TRUE(parker.CanPark(task));
-    parker.Park(task);
-  }
+  Park(parker, {0, 2});
   EXPECT_TRUE(Sleep(takers, 0));
   EXPECT_TRUE(Sleep(takers, 2));
   EXPECT_TRUE(takers.Runs(1));
@@ -64,8 +63,7 @@ TEST_F(ParkerTest, ParkingAgainChangesTheWord) {
   const unis_turn& turn = *turns->Of(takers.pid(0));
   std::uint32_t before = 0;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(parker.CanPark(0));
-    parker.Park(0);
+    Park(parker, {0});
     EXPECT_NE(turn.rest, before);
     EXPECT_NE(turn.rest, 0U);
     before = turn.rest;
@@ -80,10 +78,7 @@ TEST_F(ParkerTest, NoTaskStaysParkedWhenTheParkerIsGone) {
   TurnTakers takers(Kinds(2, Kind::kTakesTurns));
   {
     Parker parker(takers.tasks());
-    for (const TaskIndex task : {0U, 1U}) {
-      ASSERT_TRUE(parker.CanPark(task));
-      parker.Park(task);
-    }
+    Park(parker, {0, 1});
     ASSERT_TRUE(Sleep(takers, 0));
   }
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(takers.Runs(i)) << i;
@@ -96,7 +91,7 @@ TEST_F(ParkerTest, UnderPrioritiesTheTaskThatWasSwitchedToRunsFirst) {
   ASSERT_TRUE(controller.Acquire().ok());
   ASSERT_TRUE(controller.Start(0, 0));
   ASSERT_TRUE(takers.Runs(0));
-  ParkAll(controller, 3);
+  Park(controller, {0, 1, 2});
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(Sleep(takers, i)) << i;
   const auto before = takers.Now();
   ASSERT_TRUE(controller.Switch(0, 0, 1));
@@ -105,7 +100,7 @@ TEST_F(ParkerTest, UnderPrioritiesTheTaskThatWasSwitchedToRunsFirst) {
   const auto now = takers.Now();
   EXPECT_EQ(now[0], before[0]);
   EXPECT_EQ(now[2], before[2]);
-  ParkAll(controller, 3);
+  Park(controller, {0, 1, 2});
   EXPECT_TRUE(Sleep(takers, 1));
   EXPECT_TRUE(controller.Release().ok());
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(takers.Runs(i)) << i;

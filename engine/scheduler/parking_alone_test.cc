@@ -2,25 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "engine/scheduler/paper_for_test.h"
+#include "engine/scheduler/parking_for_test.h"
 
 namespace unis {
 namespace {
 
-using TaskList = std::vector<TaskIndex>;
-constexpr Nanoseconds kIdleAfter = 500'000;
 constexpr Nanoseconds kLookAtParked = 5'000;
 constexpr Nanoseconds kTurnTakes = 30'000;
 constexpr Nanoseconds kLongestQuiet = 50'000;
-
-SchedulerSettings ParkedAfter500Us() {
-  SchedulerSettings settings;
-  settings.idle_after = kIdleAfter;
-  settings.max_wait = 1'000'000;
-  return settings;
-}
 
 // Task 0 is busy and reads link 0; tasks 1, 2 and 3 are a chain from link 2 to link 5, and empty.
 CostedTasks BusyBesideChain() {
@@ -28,41 +20,25 @@ CostedTasks BusyBesideChain() {
       {0, 0, 1, kCost}, {0, 2, 3, kCost}, {0, 3, 4, kCost}, {0, 4, 5, kCost}};
 }
 
-struct ParkingAloneTest : testing::Test {
-  explicit ParkingAloneTest(const SchedulerSettings& settings = ParkedAfter500Us(),
-                            const CostedTasks& tasks = BusyBesideChain(),
-                            TaskList line = {0, 1, 2, 3})
-      : rig(settings, tasks, 1, Filled({kPlenty, 0, 0, 0, 0, 0}), true) {
-    rig.controller.can_park = true;
-    rig.controller.in_line = std::move(line);
-    rig.observer.wanted = false;
-    EXPECT_TRUE(rig.cores.Start());
-  }
+struct ParkingAloneTest : ParkingCoreTest {
+  explicit ParkingAloneTest(Nanoseconds idle_after = kIdleAfter, TaskList in_line = {0, 1, 2, 3})
+      : ParkingCoreTest(BusyBesideChain(), {kPlenty, 0, 0, 0, 0, 0}, std::move(in_line),
+                        idle_after) {}
   // Turns go round among those who are awake; task 0 takes packets in each of its own.
-  void Pass(Nanoseconds time) {
-    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;) {
-      if (rig.timer.now >= next_turn) {
-        next_turn = rig.timer.now + kTurnTakes;
-        do turn = (turn + 1) % 4;
-        while (std::ranges::count(rig.controller.parked, turn) > 0);
-        rig.controller.turn = {.task = turn, .begun = true};
-        if (turn == 0) rig.monitor.received[0] += 64;
-      }
-      rig.TickAt(rig.timer.now + kT);
-    }
+  void BeforeTick() override {
+    if (rig.timer.now < next_turn) return;
+    next_turn = rig.timer.now + kTurnTakes;
+    do turn = (turn + 1) % 4;
+    while (std::ranges::count(rig.controller.parked, turn) > 0);
+    rig.controller.turn = {.task = turn, .begun = true};
+    if (turn == 0) rig.monitor.received[0] += 64;
   }
   // Task 0, whose turn was seen, keeps it for longer than it may.
   void PollsNoMore() {
     rig.TickAt(rig.timer.now + kLongestQuiet);
     rig.TickAt(rig.timer.now + 2 * kSlice + 200'000);
   }
-  TaskList Parked() const {
-    TaskList sleepers = rig.controller.parked;
-    std::ranges::sort(sleepers);
-    return sleepers;
-  }
 
-  Rig rig;
   TaskIndex turn = 0;
   Nanoseconds next_turn = 0;
 };
@@ -72,7 +48,7 @@ TEST_F(ParkingAloneTest, TasksWithoutPacketsAreParkedAndTheOtherGoesOn) {
   EXPECT_EQ(Parked(), TaskList{});
   Pass(kIdleAfter);
   EXPECT_EQ(Parked(), (TaskList{1, 2, 3}));
-  EXPECT_FALSE(rig.cores[0].statistics().parked) << "the core works";
+  EXPECT_FALSE(AllParked()) << "the core works";
   EXPECT_TRUE(rig.controller.switches.empty());
   EXPECT_EQ(rig.Current(0), 0U);
 }
@@ -163,9 +139,8 @@ TEST_F(ParkingAloneTest, OneThatSleepsIsNotTheNextInLine) {
 TEST_F(ParkingAloneTest, WhenNoTaskHasPacketsAllAreParkedAndTheFirstPacketUnparksAll) {
   Pass(3 * kIdleAfter);
   rig.monitor.packets[0] = 0;
-  for (int i = 0; i < 3000 && !rig.cores[0].statistics().parked; ++i)
-    rig.TickAt(rig.timer.now + kT);
-  ASSERT_TRUE(rig.cores[0].statistics().parked);
+  for (int i = 0; i < 3000 && !AllParked(); ++i) rig.TickAt(rig.timer.now + kT);
+  ASSERT_TRUE(AllParked());
   rig.controller.unparked.clear();
   rig.monitor.packets[0] = kPlenty;
   rig.TickAt(rig.timer.now + kT);
@@ -208,12 +183,6 @@ TEST_F(ParkingAloneTest, TheLineIsLookedAtNoMoreOftenForTheirSake) {
   EXPECT_LE(rig.controller.looks - before, 6);
 }
 
-SchedulerSettings Spinning() {
-  SchedulerSettings settings = ParkedAfter500Us();
-  settings.idle_after = 0;
-  return settings;
-}
-
 // The one look that it is worth, and then no more than before.
 TEST_F(ParkingAloneTest, AfterAWakeTheLineIsNotLookedAtEachTick) {
   Pass(3 * kIdleAfter);
@@ -227,7 +196,7 @@ TEST_F(ParkingAloneTest, AfterAWakeTheLineIsNotLookedAtEachTick) {
 }
 
 struct NeverParkedAloneTest : ParkingAloneTest {
-  NeverParkedAloneTest() : ParkingAloneTest(Spinning()) {}
+  NeverParkedAloneTest() : ParkingAloneTest(0) {}  // spins
 };
 
 TEST_F(NeverParkedAloneTest, WhereIdleMeansSpinning) {
@@ -236,7 +205,7 @@ TEST_F(NeverParkedAloneTest, WhereIdleMeansSpinning) {
 }
 
 struct NotAllInLineTest : ParkingAloneTest {
-  NotAllInLineTest() : ParkingAloneTest(ParkedAfter500Us(), BusyBesideChain(), {0, 1, 2}) {}
+  NotAllInLineTest() : ParkingAloneTest(kIdleAfter, {0, 1, 2}) {}
 };
 
 TEST_F(NotAllInLineTest, WhereATaskMustBeSwitchedToNoneIsParkedAlone) {

@@ -1,39 +1,23 @@
 // When all tasks of a core are parked, and what unparks them.
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
-#include "engine/scheduler/paper_for_test.h"
+#include "engine/scheduler/parking_for_test.h"
 
 namespace unis {
 namespace {
 
 using Calls = std::vector<SwitchCall>;
-constexpr Nanoseconds kIdleAfter = 500'000;
-
-SchedulerSettings Parking500Us() {
-  SchedulerSettings settings;
-  settings.idle_after = kIdleAfter;
-  settings.max_wait = 1'000'000;
-  return settings;
-}
 
 // A chain of three on one core, empty: task i reads link i.
-struct ParkingTest : testing::Test {
-  explicit ParkingTest(bool yields = false)
-      : rig(Parking500Us(), Chain({0, 0, 0}), 1, Filled({0, 0, 0, 0}), yields) {
-    rig.controller.can_park = true;
-    EXPECT_TRUE(rig.cores.Start());
-  }
-  bool Parked() const { return rig.cores[0].statistics().parked; }
-  // Ticks every T for so long.
-  void Pass(Nanoseconds time) {
-    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;)
-      rig.TickAt(rig.timer.now + kT);
-  }
+struct ParkingTest : ParkingCoreTest {
+  explicit ParkingTest(TaskList in_line = {})
+      : ParkingCoreTest(Chain({0, 0, 0}), {0, 0, 0, 0}, std::move(in_line)) {}
   void PassUntilParked() {
-    for (int i = 0; i < 100'000 && !Parked(); ++i) Pass(kT);
-    ASSERT_TRUE(Parked());
+    for (int i = 0; i < 100'000 && !AllParked(); ++i) Pass(kT);
+    ASSERT_TRUE(AllParked());
   }
   // A packet comes; the task that reads `link` takes it at once.
   void ComesAndGoes(LinkIndex link) {
@@ -42,15 +26,14 @@ struct ParkingTest : testing::Test {
     --rig.monitor.packets[link];
     ++rig.monitor.received[link];
   }
-  Rig rig;
 };
 
 TEST_F(ParkingTest, ParksWhenNoTaskHadPacketsForSoLong) {
   Pass(kIdleAfter);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   Pass(kT);
-  EXPECT_TRUE(Parked());
-  EXPECT_EQ(rig.controller.parked, (std::vector<TaskIndex>{0, 1, 2}));
+  EXPECT_TRUE(AllParked());
+  EXPECT_EQ(rig.controller.parked, (TaskList{0, 1, 2}));
   EXPECT_EQ(rig.cores[0].statistics().parks, 1U);
   EXPECT_TRUE(rig.controller.switches.empty());
 }
@@ -61,10 +44,10 @@ TEST_F(ParkingTest, OnePacketInFrontOfATaskKeepsAllAwake) {
     rig.monitor.packets[link] = 1;
     Pass(kIdleAfter * 3 / 4);
   }
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   rig.monitor.packets = {0, 0, 0, 1};  // behind the last: nobody's
   Pass(kIdleAfter + 2 * kT);
-  EXPECT_TRUE(Parked());
+  EXPECT_TRUE(AllParked());
 }
 
 TEST_F(ParkingTest, APacketThatWasTakenBetweenTwoLooksCounts) {
@@ -72,7 +55,7 @@ TEST_F(ParkingTest, APacketThatWasTakenBetweenTwoLooksCounts) {
     Pass(kIdleAfter / 2);
     ++rig.monitor.received[1];
   }
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
 }
 
 TEST_F(ParkingTest, SoDoesOneThatWasSentWithoutAnyTaken) {
@@ -80,7 +63,7 @@ TEST_F(ParkingTest, SoDoesOneThatWasSentWithoutAnyTaken) {
     Pass(kIdleAfter / 2);
     ++rig.monitor.sent[2];
   }
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
 }
 
 // As a shaper does, which polls now and then while it sleeps and sends what is due.
@@ -96,9 +79,9 @@ TEST_F(ParkingTest, ATaskThatSendsByTheClockIsSoonLeftAwake) {
     ++rig.monitor.sent[2];
   }
   EXPECT_EQ(rig.cores[0].statistics().parks, rests);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   Pass(100 * kIdleAfter);
-  EXPECT_TRUE(Parked()) << "when it sends no more";
+  EXPECT_TRUE(AllParked()) << "when it sends no more";
 }
 
 TEST_F(ParkingTest, ParkingIsRenewedBeforeItEndsByItself) {
@@ -115,9 +98,9 @@ TEST_F(ParkingTest, TheFirstPacketUnparksAllAndItsTaskRuns) {
   PassUntilParked();
   rig.monitor.packets[1] = 1;
   Pass(kT);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   EXPECT_EQ(rig.controller.switches, (Calls{{0, 0, 1}}));
-  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{1, 2, 0}));
+  EXPECT_EQ(rig.controller.unparked, (TaskList{1, 2, 0}));
   EXPECT_EQ(rig.Current(0), 1U);
 }
 
@@ -126,14 +109,14 @@ TEST_F(ParkingTest, IfTheCurrentTaskHasItThereIsNoSwitch) {
   rig.monitor.packets[0] = 1;
   Pass(kT);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{0, 1, 2}));
+  EXPECT_EQ(rig.controller.unparked, (TaskList{0, 1, 2}));
 }
 
 TEST_F(ParkingTest, NoSwitchToATaskWhosePacketsCannotLeave) {
   PassUntilParked();
   rig.monitor.packets = {0, 0, 1, kThetaMax};
   Pass(10 * kT);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   EXPECT_TRUE(rig.controller.switches.empty());
   rig.monitor.packets[3] = 0;
   Pass(kT);
@@ -188,15 +171,15 @@ TEST_F(ParkingTest, AfterThinTrafficItParksAsEver) {
   PassUntilParked();
   Pass(2 * kIdleAfter);
   ComesAndGoes(0);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   Pass(kIdleAfter + 2 * kT);
-  EXPECT_TRUE(Parked());
+  EXPECT_TRUE(AllParked());
 }
 
 TEST_F(ParkingTest, WhereATaskCannotBeParkedNoneIs) {
   rig.controller.cannot_park = {1};
   Pass(3 * kIdleAfter);
-  EXPECT_FALSE(Parked());
+  EXPECT_FALSE(AllParked());
   EXPECT_EQ(rig.controller.parks, 0);
   EXPECT_EQ(rig.cores[0].statistics().cannot_park, 1U);
   rig.controller.cannot_park.clear();
@@ -209,8 +192,8 @@ TEST_F(ParkingTest, ATaskThatCannotBeSwitchedToKeepsNoOtherParked) {
   rig.controller.dead = {1};
   rig.monitor.packets[1] = 1;
   Pass(kT);
-  EXPECT_FALSE(Parked());
-  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{0, 1, 2}));
+  EXPECT_FALSE(AllParked());
+  EXPECT_EQ(rig.controller.unparked, (TaskList{0, 1, 2}));
 }
 
 TEST(NeverParkedTest, UnlessItIsSet) {
@@ -224,7 +207,7 @@ TEST(NeverParkedTest, UnlessItIsSet) {
 TEST(NeverParkedTest, WhereAnOccupancyCannotBeRead) {
   FakeMonitor links = Filled({0, 0, 0});
   links.unknown = {1};
-  Rig rig(Parking500Us(), Chain({0, 0}), 1, links);
+  Rig rig(ParkingAfter(kIdleAfter), Chain({0, 0}), 1, links);
   rig.controller.can_park = true;
   rig.cores.Start();
   for (Nanoseconds now = 0; now < 100 * kIdleAfter; now += 100 * kT) rig.TickAt(now);
@@ -232,7 +215,7 @@ TEST(NeverParkedTest, WhereAnOccupancyCannotBeRead) {
 }
 
 TEST(ParkingOfManyTest, EachCoreParksForItself) {
-  Rig rig(Parking500Us(), Chain({0, 1}), 2, Filled({0, 1, 0}));
+  Rig rig(ParkingAfter(kIdleAfter), Chain({0, 1}), 2, Filled({0, 1, 0}));
   rig.controller.can_park = true;
   rig.cores.Start();
   for (Nanoseconds now = 0; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
@@ -243,7 +226,7 @@ TEST(ParkingOfManyTest, EachCoreParksForItself) {
 TEST(ParkingOfManyTest, ThreadsOfOneFunctionAreUnparkedByItsPackets) {
   CostedTasks tasks;
   tasks.Add(0, {{0, 1}}, kCost, 3);
-  Rig rig(Parking500Us(), tasks, 1, Filled({0, 0}));
+  Rig rig(ParkingAfter(kIdleAfter), tasks, 1, Filled({0, 0}));
   rig.controller.can_park = true;
   rig.cores.Start();
   Nanoseconds now = 0;
@@ -256,10 +239,7 @@ TEST(ParkingOfManyTest, ThreadsOfOneFunctionAreUnparkedByItsPackets) {
 }
 
 struct ParkingInLineTest : ParkingTest {
-  ParkingInLineTest() : ParkingTest(true) {
-    rig.controller.in_line = {0, 1, 2};
-    rig.observer.wanted = false;
-  }
+  ParkingInLineTest() : ParkingTest({0, 1, 2}) {}
 };
 
 TEST_F(ParkingInLineTest, TheTaskWithPacketsIsUnparkedFirstWithoutASwitch) {
@@ -268,18 +248,18 @@ TEST_F(ParkingInLineTest, TheTaskWithPacketsIsUnparkedFirstWithoutASwitch) {
   rig.monitor.packets[2] = 1;
   Pass(kT);
   EXPECT_TRUE(rig.controller.switches.empty());
-  EXPECT_EQ(rig.controller.unparked, (std::vector<TaskIndex>{2, 0, 1}));
+  EXPECT_EQ(rig.controller.unparked, (TaskList{2, 0, 1}));
   EXPECT_EQ(rig.Current(0), 2U);
   Pass(100 * kT);
   EXPECT_TRUE(rig.controller.switches.empty()) << "its turn has only begun";
 }
 
 TEST_F(ParkingInLineTest, TurnsWithoutPacketsKeepNoTaskAwake) {
-  for (TaskIndex i = 0; i < 200 && !Parked(); ++i) {
+  for (TaskIndex i = 0; i < 200 && !AllParked(); ++i) {
     rig.controller.turn = {.task = i % 3, .begun = true};
     Pass(20 * kT);
   }
-  EXPECT_TRUE(Parked());
+  EXPECT_TRUE(AllParked());
 }
 
 }  // namespace

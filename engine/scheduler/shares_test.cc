@@ -32,6 +32,12 @@ struct SharesTest : testing::Test {
       rig.TickAt(now);
     }
   }
+  // The other egress is full, and task 1 has work.
+  void FillTheOther() {
+    rig.monitor.packets[3] = kPlenty;
+    rig.monitor.packets[2] = kThetaMax;
+    rig.TickAt(now + kT);
+  }
   Rig rig;
   Nanoseconds now = 0;
 };
@@ -52,27 +58,21 @@ TEST_F(SharesTest, ACopyCountsInFull) {
 
 TEST_F(SharesTest, AnEgressThatIsFullIsReasonToLeave) {
   Send(512, 512);
-  rig.monitor.packets[3] = kPlenty;
-  rig.monitor.packets[2] = kThetaMax;
-  rig.TickAt(now + kT);
+  FillTheOther();
   EXPECT_EQ(rig.Current(0), 1u);
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kEgressHigh);
 }
 
 TEST_F(SharesTest, ButNotOneToWhichNothingGoes) {
   Send(1024, 0);
-  rig.monitor.packets[3] = kPlenty;
-  rig.monitor.packets[2] = kThetaMax;
-  rig.TickAt(now + kT);
+  FillTheOther();
   EXPECT_EQ(rig.Current(0), 0u);
 }
 
 TEST_F(SharesTest, WhatGoesThereIsSeenAgain) {
   Send(1024, 0);
   Send(512, 512);
-  rig.monitor.packets[3] = kPlenty;
-  rig.monitor.packets[2] = kThetaMax;
-  rig.TickAt(now + kT);
+  FillTheOther();
   EXPECT_EQ(rig.Current(0), 1u);
 }
 
