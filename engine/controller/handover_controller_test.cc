@@ -4,7 +4,6 @@
 
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/controller/scheduling_for_test.h"
@@ -69,14 +68,11 @@ TEST_F(HandoverControllerTest, OneThatDoesNotPassTheCpuOnIsPutAtTheEndOfTheLine)
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 1));
   ASSERT_TRUE(takers.Runs(1));
-  const auto before = takers.Now();
-  std::this_thread::sleep_for(20ms);
-  const auto after = takers.Now();
-  EXPECT_EQ(before[0], after[0]);
-  EXPECT_EQ(before[2], after[2]);
+  EXPECT_TRUE(takers.KeepsRunningAlone(1));
+  const std::uint64_t before = takers.Now()[2];
   ASSERT_TRUE(controller->Switch(0, 1, 2));
   EXPECT_TRUE(takers.Runs(0));
-  EXPECT_GT(takers.Now()[2], before[2]);
+  EXPECT_GT(takers.Now()[2], before);
 }
 
 constexpr std::uint32_t kEndless = 4'000'000'000;
@@ -87,9 +83,7 @@ TEST_F(HandoverControllerTest, ABudgetHoldsForTheTurnThatIsUnderWay) {
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   ASSERT_TRUE(takers.Runs(0));
-  const auto before = takers.Now();
-  std::this_thread::sleep_for(20ms);
-  ASSERT_EQ(takers.Now()[1], before[1]);
+  ASSERT_TRUE(takers.KeepsRunningAlone(0));
   controller->SetBudget(0, 20'000);
   EXPECT_TRUE(takers.Runs(1));
 }
@@ -115,10 +109,7 @@ TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsBudget) {
   ASSERT_TRUE(controller->Acquire().ok());
   ASSERT_TRUE(controller->Start(0, 0));
   ASSERT_TRUE(takers.Runs(0));
-  std::this_thread::sleep_for(5ms);
-  const std::uint64_t other = takers.Now()[1];
-  std::this_thread::sleep_for(5ms);
-  ASSERT_EQ(takers.Now()[1], other);
+  ASSERT_TRUE(takers.KeepsRunningAlone(0));
   (void)controller->CurrentTurn(0);
   controller->RequestYield(0);
   EXPECT_TRUE(takers.Runs(1));
@@ -132,14 +123,12 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   EXPECT_FALSE(controller->SupportsYield(1));
   EXPECT_TRUE(takers.Runs(2));
   const std::uint64_t still = takers.Now()[1];
-  std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(takers.KeepsRunning(0));
+  EXPECT_TRUE(takers.KeepsRunning(2));
   EXPECT_EQ(takers.Now()[1], still);
   ASSERT_TRUE(controller->Switch(0, 0, 1));
   EXPECT_TRUE(takers.Runs(1));
-  std::this_thread::sleep_for(1ms);
-  const std::uint64_t line = takers.Now()[0];
-  std::this_thread::sleep_for(10ms);
-  EXPECT_EQ(takers.Now()[0], line);
+  EXPECT_TRUE(takers.KeepsRunningAlone(1));
   ASSERT_TRUE(controller->Switch(0, 1, 0));
   EXPECT_TRUE(takers.Runs(0));
   EXPECT_TRUE(takers.Runs(2));
@@ -175,13 +164,13 @@ TEST_F(HandoverControllerTest, ReleasePutsAllBackAndTheyPassNothingOn) {
   ASSERT_TRUE(controller->Release().ok());
   for (const std::size_t i : {0U, 1U}) EXPECT_EQ(SchedulingOf(takers.pid(i)), before[i]);
   const auto turns = Turns::Find(takers.pid(0)).value();
-  std::uint32_t began = 0;
-  EXPECT_TRUE(Eventually([&] {
-    const std::uint32_t last = began;
-    began = __atomic_load_n(&turns->Of(takers.pid(0))->began, __ATOMIC_ACQUIRE);
-    std::this_thread::sleep_for(5ms);
-    return began == last;
-  }));
+  const auto began = [&] {
+    return __atomic_load_n(&turns->Of(takers.pid(0))->began, __ATOMIC_ACQUIRE);
+  };
+  ASSERT_TRUE(takers.KeepsRunning(0)) << "past a turn that was under way";
+  const std::uint32_t last = began();
+  ASSERT_TRUE(takers.KeepsRunning(0));
+  EXPECT_EQ(began(), last);
 }
 
 TEST_F(HandoverControllerTest, AnErrorWhereNobodyHasThePlugin) {

@@ -83,12 +83,23 @@ class TurnTakers {
     for (std::size_t i = 0; i < count_; ++i) counts.push_back(slots_[i].count.load());
     return counts;
   }
-  bool Runs(std::size_t i) const {
-    const std::uint64_t before = slots_[i].count.load();
-    return Eventually([&] { return slots_[i].count.load() != before; });
+  bool Runs(std::size_t i) const { return Counts(i, 1); }
+  // For as long as many turns would take.
+  bool KeepsRunning(std::size_t i) const { return Counts(i, 1'000'000); }
+  // No other runs meanwhile.
+  bool KeepsRunningAlone(std::size_t i) const {
+    const auto before = Now();
+    if (!KeepsRunning(i)) return false;
+    auto now = Now();
+    now[i] = before[i];
+    return now == before;
   }
 
  private:
+  bool Counts(std::size_t i, std::uint64_t more) const {
+    const std::uint64_t wanted = slots_[i].count.load() + more;
+    return Eventually([&] { return slots_[i].count.load() >= wanted; });
+  }
   static void Child(Slot* slot, Kind kind) {
     alarm(5);
     cpu_set_t set;

@@ -264,25 +264,25 @@ class UnisPortsRestTest : public UnisPortsTest {
 
 TEST_F(UnisPortsRestTest, SleepsWhenItIsToldAndWakesWhenItIsTold) {
   ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
-  const auto rounds_in_a_while = [this] {
-    const std::uint64_t before = rounds_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10 * UNIS_REST_MS));
-    return rounds_ - before;
-  };
-  const std::uint64_t busy = rounds_in_a_while();
   // Renewed all the time, as by an engine that lives.
   std::atomic<bool> renew = true;
-  std::uint32_t word = 0;
+  std::atomic<std::uint32_t> word = 0;
   std::thread engine([&] {
     while (renew) {
       Store(turn_->rest, ++word);
-      std::this_thread::sleep_for(std::chrono::milliseconds(UNIS_REST_MS / 5));
+      std::this_thread::sleep_for(std::chrono::microseconds(200 * UNIS_REST_MS));
     }
   });
   EXPECT_TRUE(Eventually([&] { return Sleeps(*turn_); }));
-  // A few each time that it looks by itself; more only where the word comes late.
-  EXPECT_TRUE(Eventually([&] { return rounds_in_a_while() < busy / 5; })) << busy;
-  EXPECT_TRUE(Eventually([&] { return Load(turn_->began) > 10; })) << "it polls now and then";
+  // No word ends its sleep twice, and it polls once each time that it wakes. More only where the
+  // word comes late.
+  EXPECT_TRUE(Eventually([&] {
+    const std::uint64_t rounds = rounds_;
+    const std::uint32_t words = word, began = Load(turn_->began);
+    Eventually([&] { return Load(turn_->began) > began + 10; });
+    const std::uint32_t woke = Load(turn_->began) - began;
+    return woke > 10 && woke <= word - words + 1 && rounds_ - rounds <= 2 * woke;
+  }));
   renew = false;
   engine.join();
   Wake();
