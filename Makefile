@@ -110,8 +110,8 @@ e2e: build
 SECONDS ?= 60
 fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
 fuzz: build $(ASAN_BUILD)/build.ninja
-	@ninja -C $(ASAN_BUILD) engine/monitor/monitor_test engine/run/run_test
-	$(ASAN_BUILD)/engine/monitor/monitor_test --gtest_filter='Hostile*'
+	@ninja -C $(ASAN_BUILD) engine/platform/platform_test engine/run/run_test
+	$(ASAN_BUILD)/engine/platform/platform_test --gtest_filter='Hostile*'
 	$(ASAN_BUILD)/engine/run/run_test --gtest_filter='*WhatAPortTells*'
 	uv run pytest -o timeout=0 tests/fuzz
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from unis.plan.attached import MemifEnd
 from unis.runtime.errors import LaunchError
 
-# The layout of engine/monitor/memif_region.cc.
+# The layout of engine/platform/links/memif_region.cc.
 _COOKIE = struct.pack("=I", 0x3E31F20)
 _RING_HEADER, _DESCRIPTOR = 128, 16
 _MOST_SLOTS_LOG2 = 14

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/monitor/memif_region.h"
 #include "engine/monitor/occupancy.h"
 #include "engine/platform/links/link.h"
+#include "engine/platform/links/memif_region.h"
 #include "engine/platform/links/memif_server.h"
 
 namespace unis {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "engine/base/unique_fd.h"
-#include "engine/monitor/memif_region.h"
 #include "engine/platform/links/memif_message.h"
+#include "engine/platform/links/memif_region.h"
 
 namespace unis {
 

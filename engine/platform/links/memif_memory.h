@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "engine/base/unique_fd.h"
-#include "engine/monitor/memif_region.h"
+#include "engine/platform/links/memif_region.h"
 
 namespace unis {
 

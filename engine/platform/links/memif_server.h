@@ -18,10 +18,10 @@
 #include <thread>
 
 #include "engine/base/unique_fd.h"
-#include "engine/monitor/memif_region.h"
 #include "engine/platform/links/link.h"
 #include "engine/platform/links/memif_memory.h"
 #include "engine/platform/links/memif_message.h"
+#include "engine/platform/links/memif_region.h"
 
 namespace unis {
 

@@ -1,4 +1,4 @@
-#include "engine/monitor/memif_region.h"
+#include "engine/platform/links/memif_region.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

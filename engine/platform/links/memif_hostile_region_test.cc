@@ -13,7 +13,7 @@
 #include "engine/base/dice_for_test.h"
 #include "engine/base/fuzz_for_test.h"
 #include "engine/monitor/link_progress.h"
-#include "engine/monitor/memif_region.h"
+#include "engine/platform/links/memif_region.h"
 
 namespace unis {
 namespace {
