@@ -23,7 +23,7 @@ struct Capability {
 inline constexpr std::array kUnisdCapabilities = {
     Capability{CAP_SYS_NICE, "sys_nice", "scheduling classes and CPUs of functions"},
     Capability{CAP_KILL, "kill", "signals to functions of other users"},
-    Capability{CAP_SYS_PTRACE, "sys_ptrace", "memifs among the open files of functions"},
+    Capability{CAP_SYS_PTRACE, "sys_ptrace", "links among the open files of functions"},
     Capability{CAP_DAC_OVERRIDE, "dac_override",
                "cgroups, whose top folder nobody may write; captures in other people's folders"},
 };

@@ -8,7 +8,7 @@
 namespace unis {
 namespace {
 
-// Over memif a program tells nothing; its links do. What it was refused nobody sees.
+// A program of another DPDK group tells nothing; its links do. What it was refused nobody sees.
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
   const LinkProgress* in = deployment.progress(path.in);
   const LinkProgress* out = deployment.progress(path.out);
@@ -76,7 +76,7 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   // What functions took and neither sent nor were refused, they hold or have dropped by themselves.
   const std::uint64_t held = in_memory > in_rings ? in_memory - in_rings : 0;
   std::uint64_t dropped = taken > held ? taken - held : 0;
-  // Programs behind memifs likewise; while packets move nobody can tell the two apart.
+  // Programs of other DPDK groups likewise; while packets move nobody can tell the two apart.
   const std::uint64_t foreign = InForeignHands(deployment);
   const std::uint64_t waiting = std::min(foreign, deployment.WaitingOutside());
   if (exact) dropped += foreign - waiting;

@@ -22,13 +22,13 @@ std::uint64_t TakenByFunctions(const Deployment& deployment);
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 
-// Packets that programs behind memifs took and did not give back: they hold or have dropped them.
+// Packets that programs of other DPDK groups took and did not give back: they hold or have dropped them.
 std::uint64_t InForeignHands(const Deployment& deployment);
 
-// Whether no packet is under way in memory of the engine or in a memif.
+// Whether no packet is under way in memory of the engine or in a link outside.
 bool Drained(const Deployment& deployment);
 
-// Of a function on net_unis; zeros for one over memif.
+// Of a function on net_unis; zeros for others.
 FunctionCounts CountFunction(const Deployment& deployment, std::size_t function);
 
 // What a chain's path through a function has counted so far.
@@ -36,7 +36,7 @@ struct PathCounts {
   std::uint64_t rx = 0;
   std::uint64_t tx = 0;
   std::uint64_t refused = 0;  // offered when the egress was full
-  bool counted = false;       // false: a program over memif, of which only the links tell
+  bool counted = false;       // false: another program, of which only the links tell
   std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
 };
 PathCounts CountPath(const Deployment& deployment, const Topology::Path& path);

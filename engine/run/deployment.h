@@ -107,7 +107,7 @@ class Deployment {
   const LinkMonitor& monitor() const { return monitor_; }
   std::vector<const Component*> components() const;  // source, sink, bridges
 
-  // What a net_unis port has counted; null for the ports of programs over memif.
+  // What a net_unis port has counted; null for ports outside the engine's group.
   const PortShm* port(std::size_t function, std::size_t port) const;
   // The thread that polls a port of the function, as that port tells, if it still runs; 0: none.
   pid_t PolledBy(const std::string& function) const;

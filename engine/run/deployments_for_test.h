@@ -43,7 +43,7 @@ inline void AddPort(v1::FunctionConfig& function, const std::string& rx, const s
   port->set_name(function.name() + "." + std::to_string(function.ports_size() - 1));
   port->set_rx(rx);
   port->set_tx(tx);
-  port->set_memif_client(function.group() == v1::GROUP_OWN);
+  port->set_end(function.group() == v1::GROUP_OWN ? 1 : 0);
 }
 
 inline v1::ChainConfig* AddChain(v1::DeployRequest& request, const std::string& name,
@@ -94,7 +94,7 @@ inline v1::DeployRequest ForeignChain() {
   auto* first = AddFunction(request, "first", v1::GROUP_FOREIGN);
   AddPort(*first, "memif-11", "memif-11");
   AddPort(*first, "memif-12", "memif-12");
-  first->mutable_ports(1)->set_memif_client(true);
+  first->mutable_ports(1)->set_end(1);
   auto* second = AddFunction(request, "second", v1::GROUP_FOREIGN);
   AddPort(*second, "memif-12", "memif-12");
   AddPort(*second, "", "out");

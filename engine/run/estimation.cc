@@ -153,8 +153,8 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
   LinkEnd* out = deployment_.link(path.out).end();
   if (in == nullptr || out == nullptr)
     return absl::InvalidArgumentError(fmt::format(
-        "function {} has a memif to another function; state its cost_ns: the engine can only "
-        "measure between memifs of its own",
+        "function {} has a link to another function; state its cost_ns: the engine can only "
+        "measure between links of its own",
         name));
   return std::make_unique<MemifInjector>(*in, deployment_.occupancy(path.in), *out,
                                          deployment_.occupancy(path.out));

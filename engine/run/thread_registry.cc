@@ -214,10 +214,10 @@ absl::Status ThreadRegistry::WaitForLinks(std::size_t index, pid_t pid, nanoseco
   for (absl::Status status = found(); !status.ok(); status = found()) {
     if (!ProcessRuns(pid))
       return absl::FailedPreconditionError(
-          fmt::format("function {} ended before its memif was connected", name));
+          fmt::format("function {} ended before its links were connected", name));
     if (Clock::now() > deadline)
       return absl::DeadlineExceededError(fmt::format(
-          "the memifs of function {} are not connected after {:.0f} s; does it use "
+          "the links of function {} are not connected after {:.0f} s; does it use "
           "the ports that it is given, with as many queues as are said? {}",
           name, std::chrono::duration<double>(timeout).count(), std::string(status.message())));
     if (!interrupt.SleepFor(kLookEvery)) return Ending();

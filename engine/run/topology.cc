@@ -37,8 +37,11 @@ class Resolver {
     if (kind == nullptr)
       return Wrong(fmt::format("link {} is of kind {}, which there is not", config.name(),
                                static_cast<int>(config.kind())));
-    if (config.has_memif() && config.kind() != v1::LINK_MEMIF)
-      return Wrong(fmt::format("link {} is no memif but has its settings", config.name()));
+    if (config.settings_case() != kind->settings())
+      return Wrong(fmt::format("link {} is a {} and has {}", config.name(), kind->name(),
+                               config.settings_case() == v1::LinkConfig::SETTINGS_NOT_SET
+                                   ? "none of its settings"
+                                   : "those of another kind"));
     if (auto status = kind->Check(config, request_.foreign()); !status.ok()) return status;
     for (const auto& other : result_.links) {
       if (other.kind != kind) continue;
@@ -88,10 +91,9 @@ class Resolver {
       if (!link.ok()) return link.status();
       if ((*link)->kind->in_group() || config.tx() != config.rx())
         return Wrong(fmt::format(
-            "{} is of a DPDK group of its own: its rx and tx are one link of two directions, such "
-            "as a memif",
+            "{} is of a DPDK group of its own: its rx and tx are one link of two directions",
             whose));
-      const unsigned end = config.memif_client() ? 1 : 0;
+      const unsigned end = config.end();
       ++ends_[config.rx()][end];
       port.rx = (*link)->rx(end);
       port.tx = (*link)->tx(end);
@@ -105,7 +107,8 @@ class Resolver {
       if (!link.ok()) return link.status();
       if (!(*link)->kind->in_group())
         return Wrong(
-            fmt::format("{} is of the engine's DPDK group: link {} must be a ring", whose, *name));
+            fmt::format("{} is of the engine's DPDK group: link {} must be in it too, as a ring",
+                        whose, *name));
       *side = (*link)->first;
     }
     return port;
@@ -124,8 +127,10 @@ class Resolver {
       if (link.engine_has_end()) ++first;
       const bool half = request_.foreign() && first <= 1 && second <= 1;
       if (!half && (first != 1 || second != 1))
-        return Wrong(fmt::format("link {} has {} server and {} client ends; a {} has one of each",
-                                 link.config.name(), first, second, link.kind->name()));
+        return Wrong(
+            fmt::format("link {} has {} users of its end 0 and {} of its end 1; give each "
+                        "end one",
+                        link.config.name(), first, second));
     }
     return absl::OkStatus();
   }

@@ -153,18 +153,18 @@ TEST(TopologyTest, SaysWhatIsWrong) {
          *r.add_chains() = r.chains(0);
          r.mutable_chains(1)->set_name("again");
        }},
-      {"is no memif but has its settings", memif,
+      {"is a ring and has those of another kind", memif,
        [](auto& r) { r.mutable_links(0)->mutable_memif()->set_buffer_bytes(4096); }},
       {"buffers of 2048 bytes both", memif,
        [](auto& r) { r.mutable_links(3)->mutable_memif()->set_buffer_bytes(2048); }},
       {"at most 16384, not 32768", memif, [](auto& r) { r.mutable_links(2)->set_slots(32768); }},
-      {"1 server and 0 client", memif,
+      {"1 users of its end 0 and 0 of its end 1", memif,
        [](auto& r) { r.mutable_functions(1)->mutable_ports()->RemoveLast(); }},
-      {"2 server", memif,
-       [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_memif_client(false); }},
+      {"2 users of its end 0", memif,
+       [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_end(0); }},
       {"rx and tx are one link of two directions", memif,
        [](auto& r) { r.mutable_functions(1)->mutable_ports(0)->set_tx("m1"); }},
-      {"must be a ring", memif,
+      {"must be in it too, as a ring", memif,
        [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->set_tx("m0"); }},
       {"of which the engine has an end, and m1 has none here", memif,
        [](auto& r) {
@@ -172,7 +172,7 @@ TEST(TopologyTest, SaysWhatIsWrong) {
          r.mutable_links(3)->mutable_memif()->set_engine_end(v1::MEMIF_END_NONE);
          auto* other = AddFunction(r, "other", v1::GROUP_OWN);
          AddPort(*other, "m1", "m1");
-         other->mutable_ports(0)->set_memif_client(false);
+         other->mutable_ports(0)->set_end(0);
        }},
   };
   for (const Mistake& mistake : mistakes) {
@@ -239,9 +239,9 @@ TEST(TopologyTest, WhatIsForeignAndWhatIsNotDoNotMix) {
 
 TEST(TopologyTest, AForeignMemifHasAtMostOneOfEachEnd) {
   v1::DeployRequest request = ForeignChain();
-  request.mutable_functions(0)->mutable_ports(1)->set_memif_client(false);
+  request.mutable_functions(0)->mutable_ports(1)->set_end(0);
   EXPECT_EQ(Refusal(request),
-            "link memif-12 has 2 server and 0 client ends; a memif has one of each");
+            "link memif-12 has 2 users of its end 0 and 0 of its end 1; give each end one");
 }
 
 }  // namespace

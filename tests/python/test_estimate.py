@@ -64,7 +64,7 @@ def test_functions_with_a_memif_to_another_are_measured_alone(
     assert result.exit_code == 0, result.output
     assert sorted(measured) == ["a", "b", "c"]  # and d as b, whose ends are alike
     assert sorted(json.loads(result.stdout)) == ["a", "b", "c", "d"]
-    assert "b has a memif to another function" in result.stderr
+    assert "b has a link to another function" in result.stderr
 
 
 @pytest.fixture

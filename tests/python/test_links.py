@@ -40,10 +40,10 @@ def test_kind_of_link(kind: LinkKind) -> None:
         link = a_link(kind, slots)
         assert broken(link.message()) == []
         assert kind.memory_bytes(link) >= 0
-        for client in (False, True):
-            device = kind.device(PortEnds("fw.0", 5, link, link, client))
+        for end in (0, 1):
+            device = kind.device(PortEnds("fw.0", 5, link, link, end))
             driver, *arguments = device.name.split(",")
-            assert driver == f"net_{'unis' if kind.name == 'ring' else kind.name}5"
+            assert driver == f"{kind.driver}5"
             assert all(len(argument.split("=")) == 2 for argument in arguments)
             assert len({argument.split("=")[0] for argument in arguments}) == len(arguments)
 

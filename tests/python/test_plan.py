@@ -67,7 +67,7 @@ def test_every_link_has_two_ends_each_way(data: Data) -> None:
     assert plan
     receivers = Counter(port.rx for f in plan.functions for port in f.ports)
     senders = Counter(port.tx for f in plan.functions for port in f.ports)
-    clients = Counter(p.rx for f in plan.functions for p in f.ports if p.memif_client)
+    clients = Counter(p.rx for f in plan.functions for p in f.ports if p.end)
     receivers.update(chain.egress for chain in plan.chains)
     senders.update(chain.ingress for chain in plan.chains)
     for link in plan.links:

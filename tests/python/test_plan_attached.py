@@ -64,7 +64,7 @@ def test_both_ways_over_memifs_are_two_chains_and_a_port_each() -> None:
     )
     assert ways(request) == [["one", "two"], ["two", "one"]]
     assert [len(one.ports) for one in request.functions] == [2, 2]
-    assert [port.memif_client for port in request.functions[0].ports] == [False, True]
+    assert [port.end for port in request.functions[0].ports] == [0, 1]
     assert [link.memif.inode for link in request.links] == [1, 2, 3]
 
 

@@ -26,9 +26,9 @@ def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
     ]  # fmt: skip
     monitor = plan.function("monitor")
     assert (monitor.group, monitor.file_prefix) == ("own", "unis-x.monitor")
-    assert [(p.rx, p.tx, p.memif_client) for p in monitor.ports] == [
-        ("c.3", "c.3", True),
-        ("c.4", "c.4", True),
+    assert [(p.rx, p.tx, p.end) for p in monitor.ports] == [
+        ("c.3", "c.3", 1),
+        ("c.4", "c.4", 1),
     ]
     assert monitor.ports[0].device == (
         "net_memif0,role=client,id=0,socket=/run/unis/x/c.3.sock,socket-abstract=no,rsize=9,"
@@ -50,14 +50,14 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
     assert list(plan.alone) == ["nat", "monitor"]
     nat, monitor = plan.function("nat"), plan.function("monitor")
     assert nat.ports[1].rx == monitor.ports[0].rx == direct[0]
-    assert (nat.ports[1].memif_client, monitor.ports[0].memif_client) == (False, True)
+    assert (nat.ports[1].end, monitor.ports[0].end) == (0, 1)
     served = [socket.name for socket in plan.served_by(nat)]
     assert (served, plan.served_by(monitor)) == ([f"{direct[0]}.sock"], [])
     # The server is the one that is started first.
     turned = planned(small(links=links, functions=dict(reversed(small()["functions"].items()))))
     assert [function.name for function in turned.functions] == ["monitor", "nat", "fw"]
-    assert turned.function("nat").ports[1].memif_client
-    assert not turned.function("monitor").ports[0].memif_client
+    assert turned.function("nat").ports[1].end == 1
+    assert turned.function("monitor").ports[0].end == 0
 
 
 def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
@@ -83,7 +83,8 @@ def test_neighbours_on_memif_have_as_many_queues() -> None:
     }
     said = told(small(functions=functions, chains={"c": {"path": ["two", "one", "ours"]}}))
     assert said == [
-        "('functions', 'ours', 'queues') is of memif ports; one on rings has one queue",
+        "('functions', 'ours', 'queues') is of ports outside the engine's DPDK group; one on "
+        "rings has one queue",
         "('functions', 'one', 'queues') `two` has 2 queues and `one` 1; both ends of a memif have "
         "as many, or nothing passes",
     ]

@@ -81,8 +81,9 @@ class PortEnds:
     number: int  # of the device among those of its kind in the DPDK group
     rx: LinkPlan | None  # None: nothing is received here
     tx: LinkPlan | None  # of a duplex kind the same as rx
-    # Of the two ends of a link the one that is there later. The engine is there before functions.
-    client: bool = False
+    # Of a duplex link: 0 for the end that is there first, 1 for the one that is there later. The
+    # engine is there before functions.
+    end: int = 0
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Memif(NothingMade):
             raise ValueError(f"port {port.name} is on no memif")
         memif = _details(link)
         parts = {
-            "role": "client" if port.client else "server",
+            "role": "client" if port.end else "server",
             "id": memif.id,
             "socket": memif.socket,
             "socket-abstract": "no",

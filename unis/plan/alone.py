@@ -1,14 +1,14 @@
-"""A function by itself, between two memifs of the engine, where it can be measured."""
+"""A function by itself, between two links of the engine, where it can be measured."""
 
 from unis.chain import defaults
 from unis.chain.link import Link
 from unis.chain.load import LoadedChain
 from unis.chain.model import SchedulerPart
-from unis.chain.values import INGRESS
+from unis.chain.values import EGRESS, INGRESS
 
 
-def alone(chain: LoadedChain, name: str) -> LoadedChain:
-    """The same traffic and as many ports, but no other function."""
+def alone(chain: LoadedChain, name: str, kind: str = "memif") -> LoadedChain:
+    """The same traffic and as many ports, on links of that kind, but no other function."""
     file = chain.file
     chains = {
         key: part.model_copy(
@@ -21,11 +21,12 @@ def alone(chain: LoadedChain, name: str) -> LoadedChain:
         for key, part in file.chains.items()
         if name in chain.graph.chains[key].functions
     }
-    link = Link.model_validate({"from": INGRESS, "to": name, "kind": "memif"})
+    ends = ((INGRESS, name), (name, EGRESS))
+    links = [Link.model_validate({"from": a, "to": b, "kind": kind}) for a, b in ends]
     parts = {
         "functions": {name: file.functions[name]},
         "chains": chains,
-        "links": [link],
+        "links": links,
         "scheduler": SchedulerPart(),
     }
     return LoadedChain(chain.path, file.model_copy(update=parts), chain.document)

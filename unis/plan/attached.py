@@ -91,7 +91,7 @@ class AttachedFunction:
                 name=f"{self.name}.{at}",
                 rx=end.link if way in ("rx", "both") else "",
                 tx=end.link if way in ("tx", "both") else "",
-                memif_client=isinstance(end, MemifEnd) and end.client,
+                end=int(isinstance(end, MemifEnd) and end.client),
             )
             for at, (end, way) in enumerate(self.ports())
         ]

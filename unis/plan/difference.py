@@ -134,7 +134,7 @@ def _another_port(was: PortPlan, now: PortPlan, old: Plan, new: Plan) -> Iterato
         if name != other:
             yield _another_link(before.get(name), after.get(other))
     if (was.rx, was.tx) == (now.rx, now.tx) and was != now:
-        yield "its end of a memif"
+        yield "its end of a link"
 
 
 def _another_link(was: LinkPlan | None, now: LinkPlan | None) -> str:

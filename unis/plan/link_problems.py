@@ -63,7 +63,8 @@ def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
     for name, function in functions.items():
         if function.queues != 1 and wiring.shares_memory(name):
             yield Problem(
-                ("functions", name, "queues"), "is of memif ports; one on rings has one queue"
+                ("functions", name, "queues"),
+                "is of ports outside the engine's DPDK group; one on rings has one queue",
             )
     direct = {(place.origin or "", place.to or ""): place.kind for place in wiring.direct()}
     for (before, behind), kind in sorted(direct.items()):

@@ -29,7 +29,7 @@ _GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
 class Places:
     """Where a run keeps what its processes share; the runtime knows, the planner is told."""
 
-    directory: Path  # sockets of memif are made here
+    directory: Path  # sockets of links are made here
     engine_socket: Path
     port_driver: Path  # the run's copy of the net_unis driver
     port_plugin: Path  # the same of what every program loads
@@ -45,7 +45,7 @@ class PortPlan:
     device: str  # value of --vdev
     rx: str  # link; empty: nothing is received here
     tx: str  # link; empty: nothing is sent here
-    memif_client: bool = False  # this end of the memif is the client; else the server
+    end: int = 0  # of a link both ways: 0 is there first, as the server of a memif, 1 is later
 
     def message(self) -> pb.PortConfig:
         """As the engine wants it."""
@@ -53,7 +53,7 @@ class PortPlan:
             name=self.name,
             rx=self.rx,
             tx=self.tx,
-            memif_client=self.memif_client,
+            end=self.end,
             device=self.device_name,
         )
 
@@ -83,7 +83,7 @@ class FunctionPlan:
     env: Mapping[str, str]  # beside the launcher's own
     user: str | None  # None: root
     capabilities: tuple[str, ...]  # all that it has
-    folder: Path | None  # its user's own, where its memifs are; None: it has none
+    folder: Path | None  # its user's own, where its links' sockets are; None: it has none
     cwd: Path
     cost_ns: float | None  # per packet; None: to be estimated
     yield_every: int  # bursts; 0: it never yields
@@ -258,7 +258,7 @@ class Plan:
     restart: str = "never"  # of all of it, when unisd dies: never, on-failure
     dma: DmaChoice | None = None  # of the NICs among source and sink
     notes: tuple[str, ...] = ()  # sentences that the user should read
-    # Functions with a memif to another are measured each in a run of its own, before this one.
+    # Functions with a link to another are measured each in a run of its own, before this one.
     alone: Mapping[str, "Plan"] = field(default_factory=dict)
     foreign: bool = False  # functions and links are somebody else's
 
@@ -277,14 +277,10 @@ class Plan:
     def served_by(self, function: FunctionPlan) -> list[Path]:
         """The sockets by which other functions find links to this one, which it makes."""
         sockets = {link.name: link.socket for link in self.links if link.socket}
-        return [
-            sockets[port.rx]
-            for port in function.ports
-            if port.rx in sockets and not port.memif_client
-        ]
+        return [sockets[port.rx] for port in function.ports if port.rx in sockets and port.end == 0]
 
     def with_clients(self, functions: Collection[str]) -> frozenset[str]:
-        """These and those that connect to a memif of theirs, and so on: a client does not come
+        """These and those that connect to a socket of theirs, and so on: a client does not come
         back to a server that was started anew.
         """
         found = {one.name for one in self.functions} & {*functions}
@@ -293,13 +289,14 @@ class Plan:
         return frozenset(found)
 
     def servers(self, function: FunctionPlan) -> frozenset[str]:
-        """The functions to whose memifs this one connects."""
-        links = {port.rx for port in function.ports if port.memif_client}
+        """The functions to whose sockets this one connects."""
+        sockets = {link.name for link in self.links if link.socket}
+        links = sockets & {port.rx for port in function.ports if port.end == 1}
         return frozenset(
             other.name
             for other in self.functions
             for port in other.ports
-            if port.rx in links and not port.memif_client and other is not function
+            if port.rx in links and port.end == 0 and other is not function
         )
 
     def as_dict(self) -> dict[str, Any]:

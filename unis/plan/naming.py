@@ -15,7 +15,7 @@ class Links:
     """The links of a run, each at its place."""
 
     at: Mapping[Place, LinkPlan]
-    client: Mapping[Place, str | None]  # the function at the end that is there later
+    later: Mapping[Place, str | None]  # the function at the end that is there later
 
     def plans(self) -> tuple[LinkPlan, ...]:
         """All of them."""
@@ -32,9 +32,11 @@ class Links:
             number=number,
             rx=self.at[port.rx] if port.rx else None,
             tx=self.at[port.tx] if port.tx else None,
-            client=links.KINDS[port.kind].duplex
-            and port.rx is not None
-            and self.client[port.rx] == function,
+            end=int(
+                links.KINDS[port.kind].duplex
+                and port.rx is not None
+                and self.later[port.rx] == function
+            ),
         )
 
 
@@ -69,10 +71,10 @@ def name_links(
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, wanted, at)
     order = list(wiring.graph.functions)
-    return Links(found, {place: _client(place, order) for place in wiring.places})
+    return Links(found, {place: _later(place, order) for place in wiring.places})
 
 
-def _client(place: Place, order: list[str]) -> str | None:
+def _later(place: Place, order: list[str]) -> str | None:
     """The function at the end that is there later: of two the one that is started later."""
     return max((end for end in (place.origin, place.to) if end), key=order.index, default=None)
 

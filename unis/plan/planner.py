@@ -96,11 +96,11 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
 
 
 def _measured_alone(outlined: Outline, places: Callable[[str], Places]) -> dict[str, Plan]:
-    """In the order of the file; alone, a function has no memif to another."""
+    """In the order of the file; alone, a function has no link to another."""
     chain = outlined.chain
-    direct = {name for place in outlined.wiring.direct() for name in place.functions}
+    direct = {name: place.kind for place in outlined.wiring.direct() for name in place.functions}
     return {
-        name: make_plan(alone(chain, name), outlined.machine, outlined.others, places)
+        name: make_plan(alone(chain, name, direct[name]), outlined.machine, outlined.others, places)
         for name in chain.file.functions
         if name in direct
     }
@@ -257,7 +257,7 @@ class _Planner:
             device = kind.device(ends)
             rx, tx = (link.name if link else "" for link in (ends.rx, ends.tx))
             devices.append(device)
-            ports.append(PortPlan(port, device.name, rx, tx, ends.client))
+            ports.append(PortPlan(port, device.name, rx, tx, ends.end))
         return devices, ports
 
     def _chain_plan(self, chain: ChainGraph) -> ChainPlan:

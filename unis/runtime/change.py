@@ -133,7 +133,7 @@ class _Change:
         for name in self._new.alone:
             if self._new.function(name).cost_ns is None and name not in costs:
                 raise LaunchError(
-                    f"{name} has a memif to another function, so its cost cannot be measured while "
+                    f"{name} has a link to another function, so its cost cannot be measured while "
                     "chains run; state its cost_ns"
                 )
         return costs

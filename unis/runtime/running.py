@@ -19,7 +19,7 @@ from unis.runtime.run import Run
 def measure_alone(
     plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
 ) -> dict[str, Cost]:
-    """What a packet costs functions with a memif to another: each has a short run of its own.
+    """What a packet costs functions with a link to another: each has a short run of its own.
 
     Those that are alike in all that may change the cost share one.
     """
@@ -29,7 +29,7 @@ def measure_alone(
     for name, key in keys.items():
         if key in measured:
             continue
-        report(f"{name} has a memif to another function, so it is measured in a run of its own")
+        report(f"{name} has a link to another function, so it is measured in a run of its own")
         only = Options(start=False, use_cache=False, estimate=False, sizes=options.sizes)
         with running(plan.alone[name], only, report, switch) as run:
             run.estimate([name])

@@ -81,6 +81,8 @@ class LinkKind {
   // it has two directions, functions of groups of their own use it, and packets are copies.
   virtual bool in_group() const = 0;
   unsigned directions() const { return in_group() ? 1 : 2; }
+  // Which of the contract's settings its links have.
+  virtual v1::LinkConfig::SettingsCase settings() const = 0;
   virtual bool engine_has_end(const v1::LinkConfig& config) const = 0;
   // Packets of the engine's memory that the link may keep in use.
   virtual std::uint32_t packets(const v1::LinkConfig& config) const = 0;

@@ -77,12 +77,12 @@ class Kind final : public LinkKind {
  public:
   std::string name() const override { return "memif"; }
   bool in_group() const override { return false; }
+  v1::LinkConfig::SettingsCase settings() const override { return v1::LinkConfig::kMemif; }
   bool engine_has_end(const v1::LinkConfig& config) const override {
     return config.memif().engine_end() == v1::MEMIF_END_SERVER;
   }
   std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (!config.has_memif()) return Wrong(config, "has no memif settings");
     if (!config.has_slots()) return Wrong(config, "has no slots");
     if (foreign && config.memif().inode() == 0) return Wrong(config, "is foreign and has no inode");
     if (!foreign && config.memif().inode() != 0)

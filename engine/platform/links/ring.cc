@@ -38,6 +38,9 @@ class Kind final : public LinkKind {
  public:
   std::string name() const override { return "ring"; }
   bool in_group() const override { return true; }
+  v1::LinkConfig::SettingsCase settings() const override {
+    return v1::LinkConfig::SETTINGS_NOT_SET;
+  }
   bool engine_has_end(const v1::LinkConfig&) const override { return true; }
   std::uint32_t packets(const v1::LinkConfig& config) const override { return config.slots(); }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
