@@ -37,7 +37,7 @@ constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bound
 
 constexpr const char* kHelp =
     R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--memory MB] [--hugepage-dir DIR]
-             [--pci ADDRESS]... [--ports] [--held FILE] [--foreign [--join GROUP]]
+             [--pci ADDRESS]... [--ports] [--keep CAPABILITY]... [--held FILE] [--foreign [--join GROUP]]
 
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
@@ -52,6 +52,8 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
   --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
   --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
                        --pci they are kept anyway)
+  --keep CAPABILITY    keep this one of those for ports, which a link needs (net_raw for a packet
+                       socket)
   --capabilities       print those it keeps: name, number, why, and whether for ports only
   --line-transfer A,B  print the ns that a cache line takes from one of these CPUs to the other
   --foreign            only schedule what others started: no packet memory, no hugepages
@@ -68,6 +70,7 @@ struct Options {
   std::string hugepage_dir;
   std::vector<std::string> pci;
   bool ports = false;
+  std::set<std::string> keep;
   std::string held;  // empty: nobody guards
   bool foreign = false;
   std::string join;  // empty: no group of others
@@ -103,6 +106,12 @@ unsigned ParseMemory(const std::string& word) {
   return *mb;
 }
 
+std::string ParseCapability(const std::string& name) {
+  for (const Capability& one : kPortCapabilities)
+    if (name == one.name) return name;
+  Refuse(fmt::format("--keep {}: none of the capabilities for ports; see --capabilities", name));
+}
+
 void PrintCapabilities() {
   for (const Capability& one : kUnisdCapabilities)
     fmt::print("{}\t{}\t{}\t\n", one.name, one.number, one.why);
@@ -128,6 +137,7 @@ Options ParseOptions(int argc, char** argv) {
                                  {"memory", required_argument, nullptr, 'm'},
                                  {"hugepage-dir", required_argument, nullptr, 'd'},
                                  {"pci", required_argument, nullptr, 'p'},
+                                 {"keep", required_argument, nullptr, 'k'},
                                  {"ports", no_argument, nullptr, 'P'},
                                  {"capabilities", no_argument, nullptr, 'C'},
                                  {"line-transfer", required_argument, nullptr, 'l'},
@@ -159,6 +169,9 @@ Options ParseOptions(int argc, char** argv) {
         break;
       case 'P':
         options.ports = true;
+        break;
+      case 'k':
+        options.keep.insert(ParseCapability(optarg));
         break;
       case 'C':
         PrintCapabilities();
@@ -287,8 +300,9 @@ std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu
 // Before DPDK starts, for its threads have what we have then. False: it is not safe to go on.
 bool DropCapabilities(const Options& options) {
   std::vector<Capability> keep(kUnisdCapabilities.begin(), kUnisdCapabilities.end());
-  if (options.ports || !options.pci.empty())
-    keep.insert(keep.end(), kPortCapabilities.begin(), kPortCapabilities.end());
+  for (const Capability& one : kPortCapabilities)
+    if (options.ports || !options.pci.empty() || options.keep.contains(one.name))
+      keep.push_back(one);
   const auto missing = KeepOnly(keep);
   if (!missing.ok()) {
     spdlog::error("{}", std::string(missing.status().message()));
