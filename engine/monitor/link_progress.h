@@ -35,6 +35,7 @@ class LinkProgress {
   }
   // From now on elsewhere in memory: as after a reconnection. Unreadable: the counts stay.
   void Follow(const Occupancy& link) {
+    Sample();
     link_ = link;
     last_.resize(link.readable() ? link.queues() : 0);
     for (std::uint32_t queue = 0; queue < last_.size(); ++queue)

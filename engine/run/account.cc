@@ -8,12 +8,16 @@
 namespace unis {
 namespace {
 
-// A program of another DPDK group tells nothing; its links do. What it was refused nobody sees.
+// A program of another DPDK group tells nothing; its links do. What it was refused it alone knows,
+// but what the link dropped that it had taken.
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
   const LinkProgress* in = deployment.progress(path.in);
   const LinkProgress* out = deployment.progress(path.out);
   if (in == nullptr || out == nullptr) return {};
-  return {.rx = in->received(), .tx = out->sent(), .refused = 0, .counted = false};
+  return {.rx = in->received(),
+          .tx = out->sent(),
+          .refused = deployment.Dropped(path.out),
+          .counted = false};
 }
 
 // Why an account that is taken now does not hold exactly, though the source rests; empty: it does.
@@ -77,17 +81,20 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   const std::uint64_t held = in_memory > in_rings ? in_memory - in_rings : 0;
   std::uint64_t dropped = taken > held ? taken - held : 0;
   // Programs of other DPDK groups likewise; while packets move nobody can tell the two apart.
-  const std::uint64_t foreign = InForeignHands(deployment);
+  const std::uint64_t outside = InForeignHands(deployment);
+  const std::uint64_t on_links = std::min(outside, deployment.DroppedOnLinks());
+  const std::uint64_t foreign = outside - on_links;
   const std::uint64_t waiting = std::min(foreign, deployment.WaitingOutside());
   if (exact) dropped += foreign - waiting;
   account.set_dropped_by_function(dropped);
+  account.set_dropped_on_links(on_links);
   account.set_in_flight(in_memory + (exact ? waiting : foreign));
   // Without signs: what functions count is theirs to write, and must not overflow.
   account.set_unaccounted(static_cast<std::int64_t>(
       account.offered() -
       (account.delivered() + account.unclassified() + account.dropped_ingress_full() +
-       account.dropped_egress_full() + account.dropped_by_function() + account.dropped_sink() +
-       account.dropped_down() + account.in_flight())));
+       account.dropped_egress_full() + account.dropped_by_function() + account.dropped_on_links() +
+       account.dropped_sink() + account.dropped_down() + account.in_flight())));
   account.set_exact(exact);
   return account;
 }

@@ -22,7 +22,8 @@ std::uint64_t TakenByFunctions(const Deployment& deployment);
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 
-// Packets that programs of other DPDK groups took and did not give back: they hold or have dropped them.
+// Packets that programs of other DPDK groups took and did not give back: they hold or have dropped
+// them.
 std::uint64_t InForeignHands(const Deployment& deployment);
 
 // Whether no packet is under way in memory of the engine or in a link outside.
@@ -35,7 +36,7 @@ FunctionCounts CountFunction(const Deployment& deployment, std::size_t function)
 struct PathCounts {
   std::uint64_t rx = 0;
   std::uint64_t tx = 0;
-  std::uint64_t refused = 0;  // offered when the egress was full
+  std::uint64_t refused = 0;  // offered when the egress was full; or dropped by the link
   bool counted = false;       // false: another program, of which only the links tell
   std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
 };

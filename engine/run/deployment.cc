@@ -203,6 +203,8 @@ void Deployment::Take(Additions additions, Topology topology) {
     if (links.contains(link.config.name())) continue;
     Link& removed = *links_.at(link.config.name());
     gone_.dropped_down += removed.Empty();
+    for (unsigned direction = 0; direction < link.directions(); ++direction)
+      gone_.dropped_on_links += removed.Dropped(direction);
     if (link.kind->in_group() || removed.end() == nullptr) continue;
     gone_.sent_outside += removed.end()->sent.value();
     gone_.received_from_outside += removed.end()->received.value();
@@ -340,7 +342,7 @@ void Deployment::WatchLinks() {
 void Deployment::Watch(const Topology::Link& link) {
   for (LinkIndex at = link.first; at < link.first + link.directions(); ++at)
     if (sampler_->progress(at) == nullptr && occupancy(at).readable())
-      sampler_->Watch(at, occupancy(at));
+      sampler_->Watch(at, *links_.at(link.config.name()), at - link.first);
 }
 
 // The components that `topology` is the first to need. They have nothing to do until it is taken

@@ -69,6 +69,7 @@ class Deployment {
     std::uint64_t dropped_down = 0;
     // By the engine's ends of links outside its memory that were removed.
     std::uint64_t sent_outside = 0, received_from_outside = 0;
+    std::uint64_t dropped_on_links = 0;
   };
 
   // A configuration that can be taken on.
@@ -151,6 +152,9 @@ class Deployment {
   // What the engine has sent into links outside, and received from them.
   std::uint64_t SentOutside() const;
   std::uint64_t ReceivedFromOutside() const;
+  // What links themselves have dropped: system calls.
+  std::uint64_t Dropped(LinkIndex direction) const;
+  std::uint64_t DroppedOnLinks() const;
   std::uint64_t lost_in_bridges() const { return bridges_ ? bridges_->lost() : 0; }
   // Packets that functions took of the estimator's and kept: nobody offered them.
   std::uint64_t probes_kept() const { return probes_kept_; }
@@ -193,6 +197,7 @@ class Deployment {
   void LayBridges();
   void WatchLinks();
   void Watch(const Topology::Link& link);
+  void WatchReadable(const Topology::Link& where);
   void ReclaimPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
   template <typename Count>

@@ -32,13 +32,12 @@ void Deployment::ReclaimPorts(std::size_t function) {
     if (!of_function.counts()) {
       const Topology::Link& where = topology_.link_of(at.rx ? *at.rx : *at.tx);
       if (where.kind->in_group()) continue;
-      if (sampler_) {
-        sampler_->Do([&] {
-          for (LinkIndex i = where.first; i < where.first + where.directions(); ++i)
-            sampler_->Leave(i);
-        });
-      }
-      link(where.first).Forget(at.rx ? *at.rx - where.first : 0);
+      sampler_->Do([&] {
+        for (LinkIndex i = where.first; i < where.first + where.directions(); ++i)
+          sampler_->Leave(i);
+        link(where.first).Forget(at.rx ? *at.rx - where.first : 0);
+        WatchReadable(where);  // what leads to the other end
+      });
       continue;
     }
     ReclaimPort(at, *ports_.at(at.name));

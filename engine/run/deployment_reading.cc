@@ -59,11 +59,15 @@ absl::Status Deployment::FindLinks(std::size_t function, pid_t pid) {
     // In one go: until then the sampler reads what was found before.
     sampler_->Do([&] {
       link(at).Take(*std::move(found));
-      for (LinkIndex i = where.first; i < where.first + where.directions(); ++i)
-        if (occupancy(i).readable()) sampler_->Watch(i, occupancy(i));
+      WatchReadable(where);
     });
   }
   return all;
+}
+
+void Deployment::WatchReadable(const Topology::Link& where) {
+  for (LinkIndex at = where.first; at < where.first + where.directions(); ++at)
+    if (occupancy(at).readable()) sampler_->Watch(at, link(at), at - where.first);
 }
 
 // Copied on the sink's thread.
@@ -109,6 +113,16 @@ std::uint64_t Deployment::SentOutside() const {
 std::uint64_t Deployment::ReceivedFromOutside() const {
   return gone_.received_from_outside +
          SumOutside([](LinkEnd& end) -> const Counter& { return end.received; });
+}
+
+std::uint64_t Deployment::Dropped(LinkIndex direction) const {
+  return link(direction).Dropped(direction - topology_.link_of(direction).first);
+}
+
+std::uint64_t Deployment::DroppedOnLinks() const {
+  std::uint64_t packets = gone_.dropped_on_links;
+  for (LinkIndex at = 0; at < topology_.directions(); ++at) packets += Dropped(at);
+  return packets;
 }
 
 void Deployment::Spoil(std::string why) {

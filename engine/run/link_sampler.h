@@ -1,5 +1,5 @@
-// Counts what links carry of which nobody tells: memifs between two functions, whose positions have
-// 16 bits, so that somebody has to look often enough, and rings of others. A part of the engine,
+// Counts what links carry of which nobody tells: links outside the engine's DPDK group, whose
+// counters are short or move only when somebody looks, and rings of others. A part of the engine,
 // for the deployments that have such links.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "engine/monitor/link_progress.h"
 #include "engine/platform/component.h"
+#include "engine/platform/links/link.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {
@@ -18,20 +19,26 @@ class LinkSampler final : public Component {
   LinkSampler() : Component("unis_links") {}
   ~LinkSampler() override { Halt(); }
 
-  // Only inside Do(), or before it runs. What `link` reads stays till Leave() or another Watch() of
-  // the same number: counts go on from where they were.
-  void Watch(LinkIndex number, const Occupancy& link) {
-    const auto [at, fresh] = links_.try_emplace(number, link);
-    if (!fresh) at->second.Follow(link);
+  // Only inside Do(), or before it runs. What the direction of `link` reads stays till Leave() or
+  // another Watch() of the same number: counts go on from where they were.
+  void Watch(LinkIndex number, Link& link, unsigned direction) {
+    const Occupancy occupancy = link.occupancy(direction);
+    const auto [at, fresh] = links_.try_emplace(number, &link, direction, occupancy);
+    if (fresh) return;
+    at->second.link = &link;
+    at->second.progress.Follow(occupancy);
   }
   // The memory of a link goes; counts stay.
   void Leave(LinkIndex number) {
-    if (const auto found = links_.find(number); found != links_.end()) found->second.Leave();
+    const auto found = links_.find(number);
+    if (found == links_.end()) return;
+    found->second.link = nullptr;
+    found->second.progress.Leave();
   }
   // Links have other numbers now; those that `now_at` gives none for are gone.
   template <typename NowAt>
   void Renumber(const NowAt& now_at) {
-    std::map<LinkIndex, LinkProgress> renumbered;
+    std::map<LinkIndex, Watched> renumbered;
     while (!links_.empty()) {
       auto node = links_.extract(links_.begin());
       const std::optional<LinkIndex> at = now_at(node.key());
@@ -43,13 +50,16 @@ class LinkSampler final : public Component {
   }
   // Counts now, for whoever needs it to the microsecond. Only inside Do().
   void Sample() noexcept {
-    for (auto& [link, progress] : links_) progress.Sample();
+    for (auto& [number, watched] : links_) {
+      if (watched.link != nullptr) watched.link->Look(watched.direction);
+      watched.progress.Sample();
+    }
   }
   // As last sampled; null: others tell of that link, or it is not found yet. Read from other
   // threads: each count is one number that only grows.
   const LinkProgress* progress(LinkIndex link) const {
     const auto found = links_.find(link);
-    return found == links_.end() ? nullptr : &found->second;
+    return found == links_.end() ? nullptr : &found->second.progress;
   }
 
  private:
@@ -58,7 +68,14 @@ class LinkSampler final : public Component {
     return 0;
   }
 
-  std::map<LinkIndex, LinkProgress> links_;
+  struct Watched {
+    Watched(Link* of, unsigned towards, const Occupancy& occupancy)
+        : link(of), direction(towards), progress(occupancy) {}
+    Link* link;  // null: it has gone
+    unsigned direction;
+    LinkProgress progress;
+  };
+  std::map<LinkIndex, Watched> links_;
 };
 
 }  // namespace unis

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from unis.cli.view import Rates, about_cpus, about_goals, bar, live_view, number, processes
+from unis.runtime.account import account_line
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -110,3 +111,14 @@ def test_goals_stand_beside_what_is_measured() -> None:
     assert missed.plain == "chain missed: p95 130 µs (goal 100 µs)"
     assert (kept.style, missed.style) == ("", "red")
     assert idle.plain == "chain idle: p95 – (goal 100 µs)"
+
+
+def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None:
+    path = pb.PathStats(chain="edge", dropped_egress_full=4321)
+    stats = pb.Stats(functions=[pb.FunctionStats(name="fw", paths=[path])])
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(processes(stats, {}))
+    assert stream.getvalue().splitlines()[-1].split()[-5:] == ["edge", "–", "–", "4.32k", "–"]
+    assert account_line(pb.Account(offered=9, delivered=5, dropped_on_links=4)) == (
+        "9 offered = 5 delivered + 4 dropped (4 by the kernel, on links) + 0 in flight"
+    )

@@ -157,7 +157,7 @@ def _functions(rates: Rates) -> Table:
                 bar(path.ingress.packets, path.ingress.capacity),
                 bar(path.egress.packets, path.egress.capacity),
                 switches if row == 0 else "",
-                Text(number(drops), "red" if drops > 0 else "") if path.counted else "–",
+                Text(number(drops), "red" if drops > 0 else "") if path.counted or drops else "–",
             )
     return table
 
@@ -229,7 +229,9 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             table.add_row(*own)
         for row, path in enumerate(function.paths):
             counts = (path.rx_packets, path.tx_packets, path.dropped_egress_full, path.taken)
-            shown = map(number, counts) if path.counted else ["–"] * len(counts)
+            shown = [number(count) if path.counted else "–" for count in counts]
+            if path.dropped_egress_full:  # of any program its link tells
+                shown[2] = number(path.dropped_egress_full)
             table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
     return table
 

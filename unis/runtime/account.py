@@ -9,6 +9,7 @@ def account_line(account: pb.Account) -> str:
         "first ring full": account.dropped_ingress_full,
         "a link full": account.dropped_egress_full,
         "by functions": account.dropped_by_function,
+        "by the kernel, on links": account.dropped_on_links,
         "a chain down": account.dropped_down,
         "unclassified": account.unclassified,
         "at the sink": account.dropped_sink,

@@ -44,6 +44,12 @@ class Link {
   virtual LinkEnd* end() noexcept = 0;  // null: the engine has none
   // Valid until Take() or Forget().
   virtual Occupancy occupancy(unsigned direction) const = 0;
+  // Brings occupancy() up to date, where its counters do not move by themselves. One thread calls
+  // it again and again: no system call, and a bounded number of steps.
+  virtual void Look(unsigned /*direction*/) noexcept {}
+  // Packets that were put into this direction and that the link dropped, ever. May be a system
+  // call: not for a tick.
+  virtual std::uint64_t Dropped(unsigned /*direction*/) { return 0; }
 
   // What was found among the open files of a function's process.
   struct Found {
