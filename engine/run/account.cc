@@ -24,7 +24,6 @@ PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) 
 // Frees what is in the queue of the sink's port.
 std::string Doubt(const Deployment& deployment, bool drained) {
   if (!drained) return "the chains did not drain";
-  if (!deployment.spoilt().empty()) return deployment.spoilt();
   const bool can_free = deployment.FreeSent();
   const std::uint64_t explained = deployment.kept() + deployment.WaitingInside();
   const std::uint32_t in_use = deployment.memory().InUse();
@@ -69,10 +68,11 @@ v1::Account Take(const Deployment& deployment, bool exact) {
     account.set_dropped_down(account.dropped_down() + chain->dropped_down.value() +
                              chain->dropped_waiting.value());
   }
-  std::uint64_t refused = 0;
-  for (const FunctionCounts& counts : CountFunctions(deployment)) refused += counts.refused;
-  const std::uint64_t of_all = TakenByFunctions(deployment);
-  const std::uint64_t taken = of_all - std::min(of_all, deployment.probes_kept());
+  std::uint64_t refused = 0, taken = 0;
+  for (const FunctionCounts& counts : CountFunctions(deployment)) {
+    refused += counts.refused;
+    taken += counts.taken();
+  }
   account.set_dropped_egress_full(refused);
   const std::uint32_t in_use = deployment.memory().InUse();
   const std::uint64_t in_memory = in_use - std::min(in_use, deployment.kept());
@@ -128,12 +128,6 @@ FunctionCounts CountFunction(const Deployment& deployment, std::size_t index) {
   for (std::size_t i = 0; i < function.ports.size(); ++i)
     counts.rx += deployment.port(index, i)->Read().rx_packets;
   return counts;
-}
-
-std::uint64_t TakenByFunctions(const Deployment& deployment) {
-  std::uint64_t taken = 0;
-  for (const FunctionCounts& counts : CountFunctions(deployment)) taken += counts.taken();
-  return taken;
 }
 
 v1::Account TakeAccount(const Deployment& deployment) {

@@ -16,9 +16,6 @@ v1::Account TakeAccount(const Deployment& deployment);
 // it then names.
 v1::Account TakeAccountAtRest(const Deployment& deployment, bool drained);
 
-// Packets that functions took from rings and neither passed on nor were refused.
-std::uint64_t TakenByFunctions(const Deployment& deployment);
-
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 

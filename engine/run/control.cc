@@ -157,12 +157,12 @@ void Control::RetireSchedulers() {
 
 void Control::KeepCosts() {
   for (FunctionIndex function = 0; function < parts_.costs->size(); ++function)
-    costs_before_.push_back(parts_.costs->Ns(function));
+    costs_before_.emplace_back(parts_.costs->Ns(function), parts_.costs->Source(function));
 }
 
 void Control::PutCostsBack() {
   for (FunctionIndex function = 0; function < costs_before_.size(); ++function)
-    parts_.costs->Set(function, costs_before_[function]);
+    parts_.costs->Set(function, costs_before_[function].first, costs_before_[function].second);
   costs_before_.clear();
 }
 

@@ -95,7 +95,8 @@ class Control {
   std::optional<Decision> decision_;
   std::unique_ptr<TaskController> controller_;
   Counts retired_;
-  std::vector<double> costs_before_;  // ns, by function, of a decision that forgets; else empty
+  // By function, of a decision that forgets; else empty.
+  std::vector<std::pair<double, CostSource>> costs_before_;  // ns
 };
 
 }  // namespace unis

@@ -33,7 +33,7 @@ std::vector<std::vector<FlowMatch>> MatchesOf(const v1::DeployRequest& config) {
   return matches;
 }
 
-FlowMatch ProbeMatch(const v1::ChainConfig& chain) {
+FlowMatch MatchOf(const v1::ChainConfig& chain) {
   return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
 }
 
@@ -283,8 +283,7 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
   } else if (config.traffic().has_synthetic()) {
     for (const auto& chain : config.chains())
       traffic.lists.emplace_back(
-          MakeFrames(FromProto(config.traffic().synthetic()), ProbeMatch(chain)),
-          traffic.classifier);
+          MakeFrames(FromProto(config.traffic().synthetic()), MatchOf(chain)), traffic.classifier);
   }
   return traffic;
 }
@@ -365,7 +364,7 @@ absl::Status Deployment::RunComponentsFor(const Topology& topology) {
 }
 
 Frames Deployment::ProbeFrames(std::size_t chain, std::uint32_t size) const {
-  return MakeFrames({.size = size}, ProbeMatch(topology_.chains[chain].config));
+  return MakeFrames({.size = size}, MatchOf(topology_.chains[chain].config));
 }
 
 }  // namespace unis

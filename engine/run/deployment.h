@@ -116,9 +116,6 @@ class Deployment {
   Occupancy occupancy(LinkIndex direction) const;
   // What went through a link of others, as last sampled; null where nobody can tell.
   const LinkProgress* progress(LinkIndex link) const;
-  // Runs `look` on the thread that counts what goes through such links; each call of the function
-  // that it is given counts anew. Not for long: nothing else is counted meanwhile.
-  void LookAtLinks(const std::function<void(const std::function<void()>&)>& look);
   // Finds a function's links in its process: until then nobody knows how full they are. To be
   // called again and again while it connects; NotFound: which is not there yet.
   absl::Status FindLinks(std::size_t function, pid_t pid);
@@ -156,12 +153,6 @@ class Deployment {
   std::uint64_t Dropped(LinkIndex direction) const;
   std::uint64_t DroppedOnLinks() const;
   std::uint64_t lost_in_bridges() const { return bridges_ ? bridges_->lost() : 0; }
-  // Packets that functions took of the estimator's and kept: nobody offered them.
-  std::uint64_t probes_kept() const { return probes_kept_; }
-  void AddProbesKept(std::uint64_t packets) { probes_kept_ += packets; }
-  // From now on there may be packets under way that nobody offered: no account is exact any more.
-  void Spoil(std::string why);
-  const std::string& spoilt() const { return spoilt_; }  // why; empty: it is not
   // Sink and bridges take no packet while they rest.
   void Rest(bool rests);
   // Frees what was sent out of the sink's port and is still in its queue. False: the port cannot
@@ -219,10 +210,8 @@ class Deployment {
   Gone gone_;
   std::map<std::string, FunctionCounts> removed_ports_;
   std::map<std::string, Positions> positions_;  // by name of the port
-  std::uint64_t probes_kept_ = 0;
-  std::string spoilt_;
-  std::unique_ptr<Bridges> bridges_;      // null: none were needed yet
-  std::unique_ptr<LinkSampler> sampler_;  // null: no links yet of which nobody tells
+  std::unique_ptr<Bridges> bridges_;            // null: none were needed yet
+  std::unique_ptr<LinkSampler> sampler_;        // null: no links yet of which nobody tells
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
 };

@@ -41,10 +41,6 @@ const LinkProgress* Deployment::progress(LinkIndex link) const {
   return sampler_ ? sampler_->progress(link) : nullptr;
 }
 
-void Deployment::LookAtLinks(const std::function<void(const std::function<void()>&)>& look) {
-  sampler_->Do([&] { look([this] { sampler_->Sample(); }); });
-}
-
 absl::Status Deployment::FindLinks(std::size_t function, pid_t pid) {
   absl::Status all;
   for (const auto& port : topology_.functions[function].ports) {
@@ -123,11 +119,6 @@ std::uint64_t Deployment::DroppedOnLinks() const {
   std::uint64_t packets = gone_.dropped_on_links;
   for (LinkIndex at = 0; at < topology_.directions(); ++at) packets += Dropped(at);
   return packets;
-}
-
-void Deployment::Spoil(std::string why) {
-  spdlog::warn("{}; no account of this run is exact any more", why);
-  if (spoilt_.empty()) spoilt_ = std::move(why);
 }
 
 void Deployment::Rest(bool rests) {

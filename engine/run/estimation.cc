@@ -76,8 +76,7 @@ absl::Status StopAndWait(HeldThread& thread) {
 
 }  // namespace
 
-absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& request,
-                                                  Costs& costs) {
+absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& request) {
   // The paper's cost of a fixed-cost function is that of the smallest frame (section 5.1.2).
   std::vector<std::uint32_t> sizes(request.sizes().begin(), request.sizes().end());
   if (!request.shares().empty() && request.shares_size() != request.sizes_size()) {
@@ -104,18 +103,18 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
     if (auto status = StopAndWait(*thread); !status.ok()) return status;
   for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
     for (Subject& subject : subjects) {
+      if (subject.thread == nullptr) continue;
       for (std::size_t size = 0; size < sizes.size(); ++size) {
         const auto status =
             Sample(subject, sizes[size], (rounds + kTurns - 1) / kTurns, subject.samples[size]);
         if (status.ok()) continue;
-        return absl::Status(
-            status.code(),
-            fmt::format("cannot estimate what a packet of {} bytes costs {}: {}", sizes[size],
-                        subject.thread->name(), std::string(status.message())));
+        return absl::Status(status.code(),
+                            fmt::format("cannot estimate what a packet of {} bytes costs {}: {}",
+                                        sizes[size], subject.name, std::string(status.message())));
       }
     }
   }
-  return Reply(subjects, sizes, Weights(request, sizes.size()), costs);
+  return Reply(subjects, sizes, Weights(request, sizes.size()));
 }
 
 absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& name,
@@ -127,12 +126,10 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
   if (threads.empty())
     return absl::FailedPreconditionError(fmt::format(
         "function {} {}", name, threads_.threads(name).empty() ? "is not attached" : "has ended"));
-  if (threads.size() > 1)
-    return absl::InvalidArgumentError(
-        fmt::format("{} threads of function {} poll, and take turns alone too; state its cost_ns",
-                    threads.size(), name));
-  return Subject{
-      .function = *function, .thread = threads.front(), .samples = std::vector<CostSamples>(sizes)};
+  return Subject{.name = name,
+                 .function = *function,
+                 .thread = threads.size() > 1 ? nullptr : threads.front(),
+                 .samples = std::vector<CostSamples>(sizes)};
 }
 
 // By its first path.
@@ -180,11 +177,7 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   if (function.config.yield_every() > 0) status = thread.SetYielding(0);
   if (status.ok()) status = thread.SetClass(SCHED_FIFO, kAlonePriority);
   if (status.ok()) status = Rounds(estimator, frames, rounds, samples);
-  if (const auto left = Finish(thread, estimator); !left.ok()) {
-    deployment_.Spoil(fmt::format("an estimate of {} could not be brought to an end: {}",
-                                  thread.name(), std::string(left.message())));
-    status.Update(left);
-  }
+  status.Update(Finish(thread, estimator));
   status.Update(thread.RestoreClass(*before));
   return status;
 }
@@ -222,13 +215,16 @@ absl::Status Estimation::Finish(HeldThread& thread, CycleEstimator& estimator) {
 
 absl::StatusOr<v1::EstimateReply> Estimation::Reply(std::vector<Subject>& subjects,
                                                     const std::vector<std::uint32_t>& sizes,
-                                                    const std::vector<double>& weights,
-                                                    Costs& costs) const {
+                                                    const std::vector<double>& weights) const {
   v1::EstimateReply reply;
   reply.set_tsc_hz(static_cast<double>(timer_.clock().hz()));
   for (Subject& subject : subjects) {
     auto* estimate = reply.add_functions();
-    estimate->set_function(subject.thread->name());
+    estimate->set_function(subject.name);
+    if (subject.thread == nullptr) {
+      estimate->set_not_measured("several of its threads poll, and share the CPU even alone");
+      continue;
+    }
     for (std::size_t size = 0; size < sizes.size(); ++size) {
       auto* of_size = estimate->add_sizes();
       of_size->set_size(sizes[size]);
@@ -237,14 +233,11 @@ absl::StatusOr<v1::EstimateReply> Estimation::Reply(std::vector<Subject>& subjec
         return absl::Status(
             cost.status().code(),
             fmt::format("cannot estimate what a packet of {} bytes costs {}: {}", sizes[size],
-                        subject.thread->name(), std::string(cost.status().message())));
+                        subject.name, std::string(cost.status().message())));
       Fill(*of_size, *cost, reply.tsc_hz() / 1e9);
     }
     FillMean(*estimate, weights);
   }
-  for (std::size_t i = 0; i < subjects.size(); ++i)
-    costs.Set(static_cast<FunctionIndex>(subjects[i].function),
-              reply.functions(static_cast<int>(i)).ns());
   return reply;
 }
 

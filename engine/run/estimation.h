@@ -22,21 +22,22 @@ namespace unis {
 
 class Estimation {
  public:
-  // Everything outlives it. The source rests, and no packet is under way. `go_on` is asked every
-  // few rounds: OK, or the error with which to break off.
+  // Everything outlives it. The chains were never started, so no packet is under way. `go_on` is
+  // asked every few rounds: OK, or the error with which to break off.
   using GoOn = std::function<absl::Status()>;
   Estimation(Deployment& deployment, const ThreadRegistry& members, const TscTimer& timer,
              GoOn go_on)
       : deployment_(deployment), threads_(members), timer_(timer), go_on_(std::move(go_on)) {}
 
-  // All functions go on as they were afterwards, whatever happened. `costs` is written, or kept
-  // where there is an error. The deployment is told of packets that could not be taken back.
-  absl::StatusOr<v1::EstimateReply> Run(const v1::EstimateRequest& request, Costs& costs);
+  // All functions go on as they were afterwards, whatever happened; they may hold packets of the
+  // measurement.
+  absl::StatusOr<v1::EstimateReply> Run(const v1::EstimateRequest& request);
 
  private:
   struct Subject {
+    std::string name;
     std::size_t function;
-    HeldThread* thread;
+    HeldThread* thread;                // null: several poll
     std::vector<CostSamples> samples;  // per size
   };
 
@@ -49,7 +50,7 @@ class Estimation {
   absl::Status Finish(HeldThread& thread, CycleEstimator& estimator);
   absl::StatusOr<v1::EstimateReply> Reply(std::vector<Subject>& subjects,
                                           const std::vector<std::uint32_t>& sizes,
-                                          const std::vector<double>& weights, Costs& costs) const;
+                                          const std::vector<double>& weights) const;
 
   Deployment& deployment_;
   const ThreadRegistry& threads_;

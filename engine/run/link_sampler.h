@@ -48,7 +48,7 @@ class LinkSampler final : public Component {
     }
     links_ = std::move(renumbered);
   }
-  // Counts now, for whoever needs it to the microsecond. Only inside Do().
+  // Counts now. Only inside Do(), or before it runs.
   void Sample() noexcept {
     for (auto& [number, watched] : links_) {
       if (watched.link != nullptr) watched.link->Look(watched.direction);

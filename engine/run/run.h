@@ -60,6 +60,7 @@ class Run {
   absl::Status Apply(const v1::DeployRequest& request);
   absl::StatusOr<v1::AttachReply> Attach(const v1::AttachRequest& request);
   absl::Status Detach(const v1::DetachRequest& request);
+  // Before the start, in a run whose chains are never started.
   absl::StatusOr<v1::EstimateReply> Estimate(const v1::EstimateRequest& request,
                                              const Wanted& wanted = {});
   absl::StatusOr<v1::SwitchCostReply> MeasureSwitchCost(const v1::SwitchCostRequest& request);
@@ -98,7 +99,7 @@ class Run {
   absl::Status MakeControl();
   absl::Status MakeSchedulerComponents(const Topology::Tasks& tasks);
   SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
-  bool Ready(const std::string& function) const;  // it lives, and what a packet costs it is known
+  bool Ready(const std::string& function) const;  // it is deployed, and lives
   void RaiseChains();
   absl::Status RebuildSchedulers(const std::function<absl::Status()>& change);
   absl::Status ChangeTo(const Control::Decision& wanted);
@@ -108,10 +109,6 @@ class Run {
   std::set<unsigned> CpusThatRested();
   ScheduleCounts Counts() const;
   // To here.
-  absl::StatusOr<v1::EstimateReply> EstimateOnline(const v1::EstimateRequest& request,
-                                                   const Wanted& wanted);
-  absl::Status MeasureOnline(const std::string& function, const Wanted& wanted,
-                             v1::FunctionEstimate& estimate);
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
   absl::Status Change(const Control::Decision& wanted);
   // The last decision; not between two.
@@ -150,6 +147,7 @@ class Run {
   std::optional<Control::Decision> wanted_;
   ScheduleCounts before_;       // of schedulers that are gone
   std::uint64_t arranged_ = 0;  // times
+  bool estimated_ = false;      // costs, so the chains do not start in this run
   bool deaths_ = false;         // since all packets were last accounted for
   std::chrono::steady_clock::time_point looked_for_late_;
   std::map<unsigned, std::uint64_t> rests_;  // by CPU, when it looked last

@@ -167,14 +167,16 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
 
 absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
   struct Cost {
-    double stated, ns;  // `ns` also where it was estimated, or followed
+    double stated, ns;
+    CostSource source;  // of `ns`
   };
   std::map<std::string, Cost> known;
   std::map<std::string, unsigned> cpus;
   for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
     const auto& function = deployment_->topology().functions[i].config;
     known[function.name()] = {.stated = function.cost_ns(),
-                              .ns = costs_->Ns(static_cast<FunctionIndex>(i))};
+                              .ns = costs_->Ns(static_cast<FunctionIndex>(i)),
+                              .source = costs_->Source(static_cast<FunctionIndex>(i))};
     cpus[function.name()] = function.cpu();
   }
   const Topology before = deployment_->topology();
@@ -188,7 +190,7 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
     const auto cost = known.find(function.name());
     if (cost != known.end() &&
         (function.cost_ns() == 0 || (follows && function.cost_ns() == cost->second.stated)))
-      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns);
+      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns, cost->second.source);
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(threads_->Pin(function.name()));
@@ -203,9 +205,7 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
 // ------------------------------------------------------------------ who is there
 
 bool Run::Ready(const std::string& function) const {
-  const auto index = deployment_->topology().FindFunction(function);
-  return index && costs_->Ns(static_cast<FunctionIndex>(*index)) > 0 &&
-         !threads_->Living(function).empty();
+  return deployment_->topology().FindFunction(function) && !threads_->Living(function).empty();
 }
 
 void Run::RaiseChains() {

@@ -1,4 +1,4 @@
-// Functions that die while the run counts packets or measures costs.
+// Functions that die while the run counts packets.
 #include <atomic>
 #include <thread>
 
@@ -52,34 +52,6 @@ TEST_F(RunDeathsTest, WhileEveryPacketIsCounted) {
   EXPECT_EQ(account->unaccounted(), 0);
   EXPECT_TRUE(IsSeenToBeDown("b"));
   ComesAgain("b", 1);
-}
-
-TEST_F(RunDeathsTest, WhileItsCostIsMeasured) {
-  BringUp();
-  absl::StatusOr<v1::EstimateReply> costs = absl::UnknownError("");
-  std::thread estimating = UnderWay([&] {
-    v1::EstimateRequest request;
-    request.add_functions("b");
-    request.add_functions("a");
-    request.set_rounds(4'000'000'000);
-    costs = run_->Estimate(request);
-    return costs.status();
-  });
-  WaitForClassOfB(SCHED_FIFO);
-  functions_[1].Kill();
-  estimating.join();
-  EXPECT_TRUE(Says(costs.status(), "costs b") || Says(costs.status(), "function b has ended"))
-      << costs.status();
-  EXPECT_TRUE(IsSeenToBeDown("b"));
-  EXPECT_NE(StateOf(functions_[0].pid()), 'T') << "the other one was stopped meanwhile";
-  ComesAgain("b", 1);
-  v1::EstimateRequest again;
-  again.add_functions("b");
-  absl::Status status;
-  EXPECT_TRUE(Eventually([&] {  // another machine's work can spoil one
-    status = run_->Estimate(again).status();
-    return status.ok();
-  })) << status;
 }
 
 // It passes them on after all: they were never the dead one's.

@@ -72,7 +72,9 @@ TEST_F(RunEndTest, TraceIsBrokenOff) {
 }
 
 TEST_F(RunEndTest, EstimateIsBrokenOff) {
-  BringUp();
+  ASSERT_TRUE(run_->Deploy(Chain({"a", "b"})).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
   EndsAtOnce([&] {
     v1::EstimateRequest request;
     request.add_functions("a");

@@ -17,7 +17,6 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr auto kDrainLookEvery = std::chrono::milliseconds(2);
-constexpr nanoseconds kDrainTimeout = std::chrono::seconds(2);
 
 bool ChangesRate(const v1::MeasureRequest& request) {
   return request.has_pps() || request.arrivals() != v1::ARRIVALS_UNSPECIFIED;
@@ -41,41 +40,22 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
                                                 const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring costs");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireDeployed(); !status.ok()) return status;
-  const std::lock_guard arrangement(arrangement_);
-  if (deployment_->foreign()) return EstimateOnline(request, wanted);
-  absl::StatusOr<v1::EstimateReply> reply = Ending();
-  const auto estimate = [&] {
-    const std::uint64_t before = TakenByFunctions(*deployment_);
-    reply = Estimation(*deployment_, *threads_, timer_, [&]() -> absl::Status {
-              if (ending_.raised()) return Ending();
-              if (wanted && !wanted()) return CallerGone();
-              return absl::OkStatus();
-            }).Run(request, *costs_);
-    const std::uint64_t after = TakenByFunctions(*deployment_);
-    const std::lock_guard lock(state_);
-    deployment_->AddProbesKept(after > before ? after - before : 0);
-    for (std::size_t i = 0; i < costs_->size(); ++i) deployment_->NotePositions(i);
-  };
-  if (phase_ == v1::RUN_PHASE_RUNNING) {
-    auto status = WhilePaused(kDrainTimeout, ending_, [&](bool) {
-      if (Drained(*deployment_)) return estimate();
-      reply = absl::FailedPreconditionError(
-          "packets stay in the chains though the source rests: estimate before the start, or state "
-          "cost_ns");
-    });
-    if (!status.ok()) return status;
-    // Those whose cost was not known before are scheduled from now on.
-    const std::lock_guard lock(state_);
-    if (const auto arranged = RebuildSchedulers([] { return absl::OkStatus(); }); !arranged.ok())
-      return arranged;
-    return reply;
-  }
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
+  if (deployment_->foreign())
+    return absl::FailedPreconditionError(
+        "nothing is sent through the functions of others: the scheduler measures what a packet "
+        "costs them while they run");
   const auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
-  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
-  estimate();
-  return reply;
+  estimated_ = true;
+  return Estimation(*deployment_, *threads_, timer_,
+                    [&]() -> absl::Status {
+                      if (ending_.raised()) return Ending();
+                      if (wanted && !wanted()) return CallerGone();
+                      return absl::OkStatus();
+                    })
+      .Run(request);
 }
 
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {

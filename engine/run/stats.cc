@@ -98,6 +98,18 @@ void FillThreads(const ThreadRegistry& registry, const std::string& function, bo
   }
 }
 
+v1::CostSource ToProto(CostSource source) {
+  switch (source) {
+    case CostSource::kStated:
+      return v1::COST_SOURCE_STATED;
+    case CostSource::kAssumed:
+      return v1::COST_SOURCE_ASSUMED;
+    case CostSource::kFollowed:
+      return v1::COST_SOURCE_FOLLOWED;
+  }
+  return v1::COST_SOURCE_UNSPECIFIED;
+}
+
 void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
   const Topology& topology = run.deployment.topology();
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
@@ -107,6 +119,7 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
     out.set_cpu(function.config.cpu());
     const double cost = run.costs.Ns(static_cast<FunctionIndex>(i));
     out.set_cost_ns(cost);
+    out.set_cost_source(ToProto(run.costs.Source(static_cast<FunctionIndex>(i))));
     FillThreads(run.threads, function.config.name(), engine_decides, out);
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)

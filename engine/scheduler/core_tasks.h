@@ -72,7 +72,9 @@ class CoreTasks {
   }
 
   double CostOf(const TaskState& task) const noexcept { return costs_.Ns(task.function); }
-  void SetCost(const TaskState& task, double ns) noexcept { costs_.Set(task.function, ns); }
+  void SetCost(const TaskState& task, double ns) noexcept {
+    costs_.Set(task.function, ns, CostSource::kFollowed);
+  }
   std::uint32_t Packets(const IngressState& in) const noexcept { return monitor_.NumPkts(in.link); }
   std::uint32_t Packets(const EgressState& out) const noexcept {
     return monitor_.NumPkts(out.link);

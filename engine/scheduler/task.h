@@ -87,11 +87,15 @@ struct TaskSet {
   }
 };
 
-// What a packet costs each function, in ns: written by whoever estimates it, the scheduler of its
-// core among them, and read by the schedulers at any time, without a lock.
+// Where a cost comes from: the deployment states it, nobody knows it, or the scheduler measured it
+// while the function ran.
+enum class CostSource : std::uint8_t { kStated, kAssumed, kFollowed };
+
+// What a packet costs each function, in ns: written by whoever knows it, the scheduler of its core
+// among them, and read by the schedulers at any time, without a lock.
 class Costs {
  public:
-  explicit Costs(std::size_t functions) : ns_(functions) {}
+  explicit Costs(std::size_t functions) : ns_(functions), sources_(functions) {}
   explicit Costs(const std::vector<double>& ns) : Costs(ns.size()) {
     for (FunctionIndex function = 0; function < ns.size(); ++function) Set(function, ns[function]);
   }
@@ -99,15 +103,20 @@ class Costs {
   double Ns(FunctionIndex function) const noexcept {
     return ns_[function].load(std::memory_order_relaxed);
   }
+  CostSource Source(FunctionIndex function) const noexcept {
+    return sources_[function].load(std::memory_order_relaxed);
+  }
   // Takes effect at the next slice of a task.
-  void Set(FunctionIndex function, double ns) noexcept {
+  void Set(FunctionIndex function, double ns, CostSource source = CostSource::kStated) noexcept {
     ns_[function].store(ns, std::memory_order_relaxed);
+    sources_[function].store(source, std::memory_order_relaxed);
   }
   std::size_t size() const noexcept { return ns_.size(); }
 
  private:
   static_assert(std::atomic<double>::is_always_lock_free);
   std::vector<std::atomic<double>> ns_;
+  std::vector<std::atomic<CostSource>> sources_;
 };
 
 }  // namespace unis

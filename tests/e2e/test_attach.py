@@ -66,8 +66,7 @@ def test_they_are_scheduled_and_returned_as_they_were(
     machine: Machine, functions: list[Foreign]
 ) -> None:
     before = [one.threads() for one in functions]
-    said = attach(machine, functions[0], *_BOTH_WAYS)
-    assert "ns a packet" in said, "its cost was measured"
+    attach(machine, functions[0], *_BOTH_WAYS)
     for one in functions[1:]:
         attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
     goes_on(machine, "first", "second", "third")

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
-from unis.engine.client import EngineClient
-from unis.runtime.directory import run_directory
 
 POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
 CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
@@ -161,28 +159,33 @@ def test_estimates_tell_a_heavy_function_from_a_light_one(machine: Machine) -> N
     light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
         del function["cost_ns"]
-    machine.up(machine.chain_file({"light": light, "heavy": heavy}))
-    costs = {it["name"]: it["cost_ns"] for it in machine.ps()["stats"]["functions"]}
-    assert costs["heavy"] > 1.5 * costs["light"]
+    functions = {"light": light, "heavy": heavy}
+    file = machine.chain_file(functions, scheduler={"cost": "static"})
+    found, _ = json.JSONDecoder().raw_decode(machine.unis("estimate", str(file), "--json"))
+    costs = {name: cost["ns"] for name, cost in found.items()}
+    assert 0 < costs["light"] < costs["heavy"] < 1_000_000
+    machine.up(file)  # which measures nothing again
+    assert {it["name"]: it["cost_ns"] for it in machine.ps()["stats"]["functions"]} == costs
 
 
-def test_costs_are_measured_anew_while_the_chain_runs(machine: Machine) -> None:
+def test_a_cost_that_nobody_knows_is_assumed_then_followed_then_kept(machine: Machine) -> None:
     light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
-        function["cost_ns"] = 1_000_000
-    functions = {"light": light, "heavy": heavy}
-    machine.up(machine.chain_file(functions, scheduler={"cost": "static"}))
-    with EngineClient(run_directory(machine.name).socket) as client:
-        for policy in ("unis", "other"):
-            machine.set_policy(policy)
-            estimates = {of.function: of.ns for of in client.estimate(["heavy", "light"], {}, 100)}
-            assert 0 < estimates["light"] < estimates["heavy"] < 1_000_000
-            run = machine.ps()
-            assert run["policy"] == policy
-            costs = {it["name"]: it["cost_ns"] for it in run["stats"]["functions"]}
-            assert costs == estimates
-            assert_delivers_more_than(machine, delivered(run))
-            assert_whole(machine.exact_account())
+        del function["cost_ns"]
+    file = machine.chain_file({"light": light, "heavy": heavy})
+
+    def sources() -> set[str]:
+        return {it["cost_source"] for it in machine.ps()["stats"]["functions"]}
+
+    assert "measuring" not in machine.unis("up", str(file), "--detach")
+    machine.wait_for(lambda: sources() == {"COST_SOURCE_FOLLOWED"}, "costs are not followed")
+    assert_delivers_more_than(machine, delivered(machine.ps()))
+    assert_whole(machine.exact_account())
+    machine.down()
+    machine.up(machine.chain_file({"light": light, "heavy": heavy}, scheduler={"cost": "static"}))
+    costs = {it["name"]: it["cost_ns"] for it in machine.ps()["stats"]["functions"]}
+    assert costs["heavy"] > 1.5 * costs["light"]
+    assert sources() == {"COST_SOURCE_STATED"}
 
 
 def test_threads_that_answer_functions_are_not_on_their_cpus(machine: Machine) -> None:

@@ -16,7 +16,7 @@ from unis.runtime.directory import run_directory
 
 
 def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:
-    """Its file states no cost: each is measured alone first."""
+    """Its file states no cost: the scheduler finds it."""
     stranger("dpdk-testpmd")
     example = built.clone() / "examples" / "unmodified.yaml"
     said = machine.unis("up", str(example), "--name", machine.name, "--detach")

@@ -34,7 +34,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def estimate(names: list[str]) -> None:
         asked.extend(names)
-        costs.update(dict.fromkeys(names, Cost(ns=7, ns_q1=7, ns_q3=7, cycles=7)))
+        costs.update(dict.fromkeys(names, Cost.followed(7)))
 
     @contextmanager
     def running(*_: object) -> Iterator[SimpleNamespace]:
@@ -87,15 +87,53 @@ def test_a_program_that_is_gone_ends_no_run(
     said: list[str] = []
     run = Run(program_gone, Options(), said.append, Interrupts())
     estimates = [pb.FunctionEstimate(function=name, ns=7) for name in "ab"]
+    estimates.append(pb.FunctionEstimate(function="c", not_measured="two threads poll"))
     monkeypatch.setattr(run.client, "estimate", lambda *_: estimates)
-    run.estimate(["a", "b"])
+    run.estimate(["a", "b", "c"])
     assert [run.costs[name].ns for name in "ab"] == [7, 7]
-    assert said[1:] == ["a: 7.0 ns a packet", "b: 7.0 ns a packet"]
+    assert said[1:] == [
+        "a: 7.0 ns a packet", "b: 7.0 ns a packet",
+        "c is not measured: two threads poll; state its cost_ns",
+    ]  # fmt: skip
+    assert "c" not in run.costs
     assert known_costs(program_gone) == {}
 
 
 def test_programs_that_are_gone_are_measured_each(program_gone: Plan, measured: list[str]) -> None:
     plan = dataclasses.replace(program_gone, alone=dict.fromkeys("ab", program_gone))
-    costs = running_module.measure_alone(plan, ["a", "b"], Options(), print, Interrupts())
+    costs = running_module.measure_costs(plan, ["a", "b"], Options(), print, Interrupts())
     assert measured == ["a", "b"]  # whether they are alike cannot be told
     assert {name: cost.ns for name, cost in costs.items()} == {"a": 7, "b": 7}
+
+
+def test_only_what_must_be_measured_is_measured_before_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[list[str]] = []
+
+    def measure(_plan: Plan, names: list[str], *_: object) -> dict[str, Cost]:
+        measured.append(names)
+        return dict.fromkeys(names, Cost.followed(7))
+
+    kept = {"a": Cost.followed(5)}
+    monkeypatch.setattr(running_module, "measure_costs", measure)
+    monkeypatch.setattr(running_module, "known_costs", lambda *_: kept)
+
+    def before(options: Options, cost: str = "online") -> dict[str, float]:
+        functions = {name: {"program": "/bin/true", "cpu": 1} for name in "ab"}
+        functions["c"] = FUNCTION
+        content = {"apiVersion": "unis/v1", "name": "x", "functions": functions}
+        content["scheduler"] = {"cost": cost}
+        file = tmp_path / "x.yaml"
+        file.write_text(json.dumps({**content, "chains": {"c": {"path": ["a", "b", "c"]}}}))
+        plan = make_plan(load(file), EIGHT_CPUS, [], places)
+        costs = running_module.known_before(plan, options, print, Interrupts())
+        return {name: cost.ns for name, cost in costs.items()}
+
+    assert before(Options()) == {"a": 5}
+    assert before(Options(costs="unknown"), "static") == {}
+    assert measured == []
+    assert before(Options(), "static") == {"a": 5, "b": 7}
+    assert before(Options(costs="measured")) == {"a": 5, "b": 7}
+    assert before(Options(costs="anew")) == {"a": 7, "b": 7}
+    assert measured == [["b"], ["b"], ["a", "b"]]

@@ -1,10 +1,10 @@
 """`unis bench agreement`: does the simulator say what the machine does?
 
-The costs that it is fed with are measured (Cycle Estimator, switch cost, source and sink), none is
+The costs that it is fed with are measured (the scheduler's, switch cost, source and sink), none is
 fitted. A machine changes its speed within seconds, so every round has its own costs of packets:
-first those of the functions are measured, then each policy in a window, then the round is
-simulated. What a switch costs is measured once, before the rounds: while a chain runs, the CPU is
-not free.
+each policy has a window, in that of `unis` the scheduler follows the costs of the functions, and
+then the round is simulated with them. What a switch costs is measured once, before the rounds:
+while a chain runs, the CPU is not free.
 
 The verdict is on the order of the policies, but for UNiS and co-operative: how far those are apart,
 some hundredths, is less than what caches may change, which the simulator does not know. That
@@ -95,7 +95,7 @@ def compare(
     """Measures a chain of `count` functions, then simulates it with the costs just measured."""
     chain = macswap_chain(f"agreement{count}", cost, count, max(Machine.this().cpus))
     # Every cost is measured anew: the machine of an hour ago is another machine.
-    options = Options(start=False, use_cache=False)
+    options = Options(start=False, costs="anew")
     with interrupts() as switch, running(plan_chain(chain), options, report, switch) as run:
         return _compare(run, chain, rounds, window, report)
 
@@ -107,12 +107,6 @@ def _compare(
     run.client.start(names.policy("unis"))
     costs: list[dict[str, float]] = []  # of each round
     stats: list[pb.Stats] = []  # before each round and after the last
-
-    def measure_costs() -> None:
-        run.estimate_again()
-        costs.append({name: cost.ns for name, cost in run.costs.items()})
-        stats.append(run.client.stats())
-
     arms = [Arm(policy) for policy in names.COMPARED]
     count = order.balanced_rounds(len(arms), rounds)
     report(f"measuring {len(chain.file.functions)} functions, {count} rounds")
@@ -122,14 +116,16 @@ def _compare(
         spans(arms, run.plan, window),
         run.plan.controller,
         lambda *_: run.check(),
-        measure_costs,
+        lambda: stats.append(run.client.stats()),
     )
     measured = [{policy: mpps(reply) for policy, reply in of.items()} for of in windows]
     stats.append(run.client.stats())
     report("simulating each round")
     simulated: list[dict[str, float]] = []
-    for before, after, cost in zip(stats[:-1], stats[1:], costs, strict=True):
-        cost.update(_platform_costs(before, after))
+    for before, after in itertools.pairwise(stats):
+        cost = {function.name: function.cost_ns for function in after.functions}
+        cost |= _platform_costs(before, after)
+        costs.append(cost)
         machine = _machine_costs(switching, cost, after)
         simulated.append(
             {policy: _simulated(chain, cost, policy, machine) for policy in names.COMPARED}

@@ -87,8 +87,8 @@ def run_demo(options: DemoOptions, console: Console) -> DemoResult:
     def report(line: str) -> None:
         console.print(line, markup=False, style="dim")
 
-    # Costs are measured once, at the start, as `unis up` does where it knows none.
-    fresh = Options(use_cache=False)
+    # The scheduler of some arms keeps the costs that it starts with.
+    fresh = Options(costs="anew")
     with interrupts() as switch, running(plan, fresh, report, switch) as run:
         measured = _measure(run, options, spans_of, console)
     summary = summarise(

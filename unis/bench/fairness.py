@@ -193,4 +193,4 @@ class _Bench:
         def make() -> LoadedChain:
             return macswap_chain("bench-fairness", self._settings.cost, length, cpu, chains=_CHAINS)
 
-        return brought_up(make, self._machine, Options(use_cache=False), self._report, look)
+        return brought_up(make, self._machine, Options(costs="anew"), self._report, look)

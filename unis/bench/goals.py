@@ -80,7 +80,7 @@ def measure(settings: Settings, machine: Machine, report: Callable[[str], None])
         report(f"what packets and a switch cost, for {controller}")
         # Without them goals would only be noted, for what is assumed proves nothing.
         free = partial(_chain, settings, machine, controller, NO_GOAL)
-        brought_up(free, machine, Options(), report, lambda _: None)
+        brought_up(free, machine, Options(costs="measured"), report, lambda _: None)
         for goal in settings.goals:
             report(f"{controller}, goal {goal}")
             yield _row(settings, machine, controller, goal, report)

@@ -202,7 +202,7 @@ class _Bench:
             of = self._settings
             return macswap_chain("bench-latency", of.cost, of.length, self._cpu, ring=ring)
 
-        return brought_up(make, self._machine, Options(use_cache=False), self._report, look)
+        return brought_up(make, self._machine, Options(costs="anew"), self._report, look)
 
     def _row(
         self, experiment: Literal["load", "frontier"], arm: Arm, slots: int, rounds: Rounds

@@ -124,7 +124,7 @@ def _core(settings: Settings, machine: Machine, report: Callable[[str], None]) -
         report(f"{name}, {cost} cycles a packet, alone on the core")
         make = partial(chain_of, {name: cost}, max(machine.cpus))
         look = partial(_profiled, name=name, seconds=settings.window)
-        options = Options(start=False, use_cache=False)
+        options = Options(start=False, costs="anew")
         found.append(brought_up(make, machine, options, report, look))
     yield_us = statistics.median(us for _, us in found)
     return Core([of for of, _ in found], yield_us, settings.p95_us)
@@ -163,9 +163,7 @@ def _both(
         make = partial(
             chain_of, _functions(settings), max(machine.cpus), rates, Path(folder) / "mixed.pcap"
         )
-        seen = brought_up(
-            make, machine, Options(use_cache=False), report, partial(_windows, settings)
-        )
+        seen = brought_up(make, machine, Options(costs="anew"), report, partial(_windows, settings))
     used = calm(seen)
     least: Sequence[float | None] = core.least_us(parts) or [None] * len(parts)
     return Together(

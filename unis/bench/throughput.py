@@ -221,7 +221,7 @@ class _Case:
             self._costs[part] = {name: cost.ns for name, cost in run.costs.items()}
             return in_turn(run, arms, rounds, self._settings.window)
 
-        return brought_up(make, self._machine, Options(use_cache=False), self._report, measured)
+        return brought_up(make, self._machine, Options(costs="anew"), self._report, measured)
 
     def _row(
         self, name: str, measured: Blocks, tried: Mapping[int, float], yield_every: int | None

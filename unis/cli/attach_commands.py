@@ -66,7 +66,7 @@ def attach(
     ] = None,
     cost_ns: Annotated[
         float | None,
-        between(0.1, 1e9, "What a packet costs it; else it is measured, in a second under load."),
+        between(0.1, 1e9, "What a packet costs it; else it is measured while it runs."),
     ] = None,
     group: Annotated[
         str | None,

@@ -76,7 +76,8 @@ def estimate(
 ) -> None:
     """Measure what a packet costs a function (the paper's Cycle Estimator).
 
-    Each function runs alone while bursts go through it. The cost is the mean over the sizes, as
+    Chains that run are not touched: the functions are started in a run of their own, and each works
+    alone while bursts go through it. The cost is the mean over the sizes, as
     often as the traffic has them; that of a capture or a port is not looked at: 64, 512, 1024 and
     1500 bytes stand alike. It is remembered for a day, for this program, its arguments, the files
     that they name and this CPU. One with a memif to another function has a short run of its own.
@@ -88,7 +89,7 @@ def estimate(
     from unis.runtime.interrupts import interrupts
     from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
-    from unis.runtime.running import measure_alone, running
+    from unis.runtime.running import measure_costs
 
     measured_sizes = _sizes(sizes)
     is_file = target.endswith((".yaml", ".yml"))
@@ -99,23 +100,19 @@ def estimate(
     with errors_told():
         chain = load(Path(target)) if is_file else _alone(target, arguments or [])
         plan = plan_chain(chain)
-        options = Options(start=False, use_cache=not no_cache, estimate=False, sizes=measured_sizes)
-        costs = {} if no_cache else known_costs(plan, measured_sizes)
+        options = Options(sizes=measured_sizes)
+        known = {} if no_cache else known_costs(plan, measured_sizes)
+        costs = {name: cost for name, cost in known.items() if cost.alone}
         names = [function.name for function in plan.functions]
         wanted = [name for name in names if name not in costs]
-        together = [name for name in wanted if name not in plan.alone]
         with interrupts() as switch:
-            alone = [name for name in wanted if name in plan.alone]
-            costs.update(measure_alone(plan, alone, options, say, switch))
-            if together:
-                with running(plan, options, say, switch) as run:
-                    run.estimate(together)
-                    costs.update(run.costs)
+            costs.update(measure_costs(plan, wanted, options, say, switch))
     if as_json:
         out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in costs.items()}))
         return
     for name in names:
-        _print_cost(name, costs[name])
+        if name in costs:
+            _print_cost(name, costs[name])
 
 
 def _alone(program: str, arguments: list[str]) -> LoadedChain:

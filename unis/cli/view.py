@@ -204,6 +204,11 @@ def _worked(function: pb.FunctionStats) -> float:
     return min(had, function.work_ns) / had if had else 0.0
 
 
+def _cost(function: pb.FunctionStats) -> str:
+    assumed = function.cost_source == pb.COST_SOURCE_ASSUMED
+    return f"{function.cost_ns:.1f}{' assumed' if assumed else ''}"
+
+
 def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     """Processes, their state and what became of their packets; `noted` by the launcher."""
     table = _table(
@@ -223,7 +228,7 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             "–" if ended else function.scheduling,
             f"{function.cpu_time_ns / 1e9:.1f} s",
             f"{_worked(function):.0%}",
-            f"{function.cost_ns:.1f}",
+            _cost(function),
         ]
         if not function.paths:
             table.add_row(*own)

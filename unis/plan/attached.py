@@ -77,7 +77,7 @@ class AttachedFunction:
     name: str
     pid: int
     cpu: int
-    cost_ns: float | None  # per packet; None: to be measured
+    cost_ns: float | None  # per packet; None: not known
     paths: tuple[AttachedPath, ...]
 
     def ports(self) -> list[tuple[End, str]]:

@@ -85,7 +85,7 @@ class FunctionPlan:
     capabilities: tuple[str, ...]  # all that it has
     folder: Path | None  # its user's own, where its links' sockets are; None: it has none
     cwd: Path
-    cost_ns: float | None  # per packet; None: to be estimated
+    cost_ns: float | None  # per packet; None: not stated
     yield_every: int  # bursts; 0: it never yields
     restart: str  # when it ends: never, on-failure
     plugin: bool  # whether UNiS' EAL plug-in is loaded

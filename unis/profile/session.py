@@ -92,8 +92,12 @@ class Session:
             return measure(self.wish, backend, kept, self.store.write, report)
 
         return brought_up(
-            lambda: self._of_kept().chain, self._machine, Options(), report, measured
-        )  # fmt: skip
+            lambda: self._of_kept().chain,
+            self._machine,
+            Options(costs="measured"),
+            report,
+            measured,
+        )
 
     def _of_kept(self) -> Subject:
         """On the rings on which the first readings were made."""

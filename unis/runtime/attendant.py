@@ -12,7 +12,7 @@ import select
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ConfigDict
@@ -128,8 +128,8 @@ class Attendant:
 
     # ------------------------------------------------------------------ come and go
 
-    def attach(self, request: AttachRequest, say: Say) -> None:
-        """Takes hold of a function, measures it if need be, and lets the scheduler have it."""
+    def attach(self, request: AttachRequest) -> None:
+        """Takes hold of a function, and lets the scheduler have it."""
         if not is_name(request.name):
             raise LaunchError(
                 f"invalid name of a function {request.name!r}; expected letters, digits, `-`, `_`"
@@ -156,24 +156,15 @@ class Attendant:
             self._run.record(functions=self._run.state.with_function(noted))
             keep_off(after.cpus)
             self._become(after)
-            self._hold(function, say)
+            self._hold(function)
             self._start()
         except BaseException:
             self._drop(function.name)
             raise
 
-    def _hold(self, function: AttachedFunction, say: Say) -> None:
-        client = self._run.client
-        client.attach(function.name, function.pid, self._run.check_platform, _ATTACH_SECONDS)
-        if function.cost_ns is None:
-            say(f"measuring what a packet costs {function.name}, while it runs under the kernel")
-            cost = client.estimate([function.name], {}, 0)[0].ns
-            say(f"{function.name}: {cost:.1f} ns a packet")
-            known = [
-                replace(one, cost_ns=cost) if one.name == function.name else one
-                for one in self._plan.attached
-            ]
-            self._become(self._plan.with_attached(known))
+    def _hold(self, function: AttachedFunction) -> None:
+        alive = self._run.check_platform
+        self._run.client.attach(function.name, function.pid, alive, _ATTACH_SECONDS)
 
     def _start(self) -> None:
         if not self._started:
@@ -268,7 +259,7 @@ class Attendant:
             return change_policy(run, request)
         if request.get("what") == "attach":
             wanted = parsed(AttachRequest, request.get("attach"))
-            self.attach(wanted, tell)
+            self.attach(wanted)
             tell(f"{wanted.name} (pid {wanted.pid}) is attached on CPU {wanted.cpu}")
         elif request.get("what") == "detach":
             function = str(request.get("function"))
@@ -319,7 +310,7 @@ class Attendant:
 
     def _adopt_one(self, function: AttachedFunction) -> None:
         try:
-            self._hold(function, self._run.tell)
+            self._hold(function)
         except EngineError as error:
             self._run.check_platform()
             self._run.tell(f"{function.name} is not attached any more: {error}")
@@ -348,7 +339,7 @@ def _run(request: AttachRequest, parent: Parent) -> None:
         options = Options(policy=request.policy, start=False)
         run = stack.enter_context(running(plan, options, parent.report, switch))
         attendant = Attendant(run, plan)
-        attendant.attach(request, run.tell)
+        attendant.attach(request)
         run.tell(f"{request.name} (pid {request.pid}) is attached on CPU {request.cpu}")
         parent.finish(0)
         attendant.wait()

@@ -27,8 +27,6 @@ from unis.runtime.planning import plan_next
 from unis.runtime.process import keep_off
 from unis.runtime.run import Run
 
-_LIVE_ROUNDS = 200  # of an estimate for which traffic pauses
-
 
 @dataclass(frozen=True)
 class ApplyRequest:
@@ -128,14 +126,16 @@ class _Change:
         """What is still true of what was measured, and what was measured before."""
         anew = self._steps.started
         stay = {name: cost for name, cost in self._run.costs.items() if name not in anew}
-        found = known_costs(self._new) if self._run.options.use_cache else {}
+        found = known_costs(self._new) if self._run.options.costs == "kept" else {}
         costs = {**found, **stay}
-        for name in self._new.alone:
-            if self._new.function(name).cost_ns is None and name not in costs:
-                raise LaunchError(
-                    f"{name} has a link to another function, so its cost cannot be measured while "
-                    "chains run; state its cost_ns"
-                )
+        if self._new.scheduler.cost == "static":
+            for function in self._new.functions:
+                if function.cost_ns is None and function.name not in costs:
+                    self._tell(
+                        f"nobody has measured what a packet costs {function.name}, and with `cost: "
+                        "static` the scheduler keeps the cost that it assumes: state cost_ns, or "
+                        f"run `unis estimate {self._new.chain_file}` and start the chains again"
+                    )
         return costs
 
     # ------------------------------------------------------------------ forward
@@ -161,9 +161,6 @@ class _Change:
             folders.give_away(function)
         run.plan = self._new
         self._start(steps.started)
-        if wanted := run.without_cost():
-            self._tell("traffic pauses while costs are measured")
-            run.estimate(wanted, _LIVE_ROUNDS)
         if steps.policy:
             self._set_policy(self._new)
 

@@ -1,4 +1,4 @@
-"""Costs of functions that the Cycle Estimator measured here before."""
+"""Costs of functions that were measured here before, alone or in a chain."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ class Cost:
     ns_q3: float
     cycles: float
     sizes: tuple[SizeCost, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether the Cycle Estimator measured it; else the scheduler followed it in a chain."""
+        return bool(self.sizes)
+
+    @classmethod
+    def followed(cls, ns: float) -> Cost:
+        """As the scheduler measured it while the function ran in a chain."""
+        return cls(ns=ns, ns_q1=ns, ns_q3=ns, cycles=0.0)
 
     @classmethod
     def of(cls, estimate: pb.FunctionEstimate) -> Cost:

@@ -62,11 +62,5 @@ class Launch(Protocol):
     def attach(self, function: str) -> None:
         """Waits till it polls, and lets the engine take hold of it."""
 
-    def without_cost(self) -> list[str]:
-        """Functions whose cost nobody knows."""
-
-    def estimate(self, functions: Sequence[str]) -> None:
-        """Measures what a packet costs them."""
-
     def remember_switch(self) -> None:
         """Keeps what a switch took here, by which the next plan chooses rings."""

@@ -245,43 +245,35 @@ class Run:
 
     # ------------------------------------------------------------------ costs
 
-    def without_cost(self) -> list[str]:
-        """Functions whose cost neither the file nor the cache knows."""
-        if not self.options.estimate:
-            return []
-        return [
-            function.name
-            for function in self.plan.functions
-            if function.cost_ns is None and function.name not in self.costs
-        ]
-
-    def estimate(self, functions: Sequence[str], rounds: int = ESTIMATE_ROUNDS) -> None:
-        """Measures what a packet costs each function, and remembers it in `costs`."""
+    def estimate(self, functions: Sequence[str]) -> None:
+        """Measures what a packet costs each function, before any chain starts, and remembers it."""
         self.tell(f"measuring what a packet costs {', '.join(functions)}")
-        self._measure_costs(functions, rounds)
-        shares = self._shares()
-        for name in functions:
+        shares = shares_of(self.plan.traffic, self.options.sizes)
+        for estimate in self.client.estimate(functions, shares, ESTIMATE_ROUNDS):
+            name = estimate.function
+            if estimate.not_measured:
+                self.tell(f"{name} is not measured: {estimate.not_measured}; state its cost_ns")
+                continue
+            self.costs[name] = Cost.of(estimate)
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
             remember_cost(self.plan.function(name).subject, shares, self.costs[name])
+
+    def remember_followed(self) -> None:
+        """Keeps what the scheduler found packets to cost functions that were not measured alone."""
+        shares = shares_of(self.plan.traffic, self.options.sizes)
+        with contextlib.suppress(EngineError):  # no reason to fail
+            seen = {function.name: function for function in self.client.stats(seconds=1).functions}
+            for function in self.plan.functions:
+                before, now = self.costs.get(function.name), seen.get(function.name)
+                if function.cost_ns is not None or (before and before.alone):
+                    continue
+                if now and now.cost_source == pb.COST_SOURCE_FOLLOWED:
+                    remember_cost(function.subject, shares, Cost.followed(now.cost_ns))
 
     def remember_switch(self) -> None:
         """What the engine measured at the start, by raising a priority whichever the controller."""
         with contextlib.suppress(EngineError):  # no reason to fail
             remember_switch("priority", self.client.stats(seconds=1).switch_ns)
-
-    def estimate_again(self, rounds: int = 200) -> None:
-        """Measures all costs anew while the chains run; traffic pauses for some tenths of a second.
-
-        A machine that others share may be half as fast as when the costs were first measured.
-        """
-        self._measure_costs([function.name for function in self.plan.functions], rounds)
-
-    def _shares(self) -> dict[int, int]:
-        return shares_of(self.plan.traffic, self.options.sizes)
-
-    def _measure_costs(self, functions: Sequence[str], rounds: int) -> None:
-        for estimate in self.client.estimate(functions, self._shares(), rounds):
-            self.costs[estimate.function] = Cost.of(estimate)
 
     # ------------------------------------------------------------------ policy
 
@@ -355,6 +347,7 @@ class Run:
         unisd = self.unisd
         if unisd is None or unisd.process.poll() is not None:
             return None
+        self.remember_followed()
 
         def insist() -> None:
             if hurry():

@@ -16,26 +16,38 @@ from unis.runtime.options import Options
 from unis.runtime.run import Run
 
 
-def measure_alone(
+def measure_costs(
     plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
 ) -> dict[str, Cost]:
-    """What a packet costs functions with a link to another: each has a short run of its own.
+    """What a packet costs functions, in runs of their own whose chains never start.
 
-    Those that are alike in all that may change the cost share one.
+    Those between links of the engine take turns in one run. One with a link to another function
+    has a run of its own, which those share that are alike in all that may change the cost. A
+    function that cannot be measured, as one of several polling threads, is told of and left out.
     """
+    only = Options(start=False, costs="unknown", sizes=options.sizes)
     shares = shares_of(plan.traffic, options.sizes)
-    measured: dict[str, Cost] = {}
-    keys = {name: _likeness(plan.function(name).subject, shares) for name in functions}
-    for name, key in keys.items():
-        if key in measured:
-            continue
-        report(f"{name} has a link to another function, so it is measured in a run of its own")
-        only = Options(start=False, use_cache=False, estimate=False, sizes=options.sizes)
-        with running(plan.alone[name], only, report, switch) as run:
-            run.estimate([name])
-            measured[key] = run.costs[name]
+    costs: dict[str, Cost] = {}
+
+    def measured(plan: Plan, names: Sequence[str]) -> dict[str, Cost]:
+        with running(plan, only, report, switch) as run:
+            run.estimate(names)
         switch.resume()
-    return {name: measured[key] for name, key in keys.items()}
+        return {name: run.costs[name] for name in names if name in run.costs}
+
+    if together := [name for name in functions if name not in plan.alone]:
+        costs |= measured(plan, together)
+    alike: dict[str, Cost | None] = {}
+    for name in functions:
+        if name not in plan.alone:
+            continue
+        key = _likeness(plan.function(name).subject, shares)
+        if key not in alike:
+            report(f"{name} has a link to another function, so it is measured in a run of its own")
+            alike[key] = measured(plan.alone[name], [name]).get(name)
+        if cost := alike[key]:
+            costs[name] = cost
+    return costs
 
 
 def _likeness(function: Subject, shares: Mapping[int, int]) -> str:
@@ -46,19 +58,21 @@ def _likeness(function: Subject, shares: Mapping[int, int]) -> str:
         return f"function {function.name}"
 
 
-def _missing_alone(
-    plan: Plan,
-    options: Options,
-    known: Mapping[str, Cost],
-    report: Report,
-    switch: Interrupts,
+def known_before(
+    plan: Plan, options: Options, report: Report, switch: Interrupts
 ) -> dict[str, Cost]:
-    if not options.estimate:
+    """What is known of costs before the chains start; what must be measured is."""
+    if plan.foreign or options.costs == "unknown":
         return {}
+    known = known_costs(plan, options.sizes) if options.costs != "anew" else {}
+    if options.costs == "kept" and plan.scheduler.cost != "static":
+        return known
     missing = [
-        name for name in plan.alone if plan.function(name).cost_ns is None and name not in known
+        function.name
+        for function in plan.functions
+        if function.cost_ns is None and function.name not in known
     ]
-    return measure_alone(plan, missing, options, report, switch)
+    return known | measure_costs(plan, missing, options, report, switch)
 
 
 @contextlib.contextmanager
@@ -67,9 +81,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    known = known_costs(plan, options.sizes) if options.use_cache else {}
-    alone = _missing_alone(plan, options, known, report, switch)
-    run = Run(plan, options, report, switch, known | alone)
+    run = Run(plan, options, report, switch, known_before(plan, options, report, switch))
     reason: str | None = None
     failed = True
     try:

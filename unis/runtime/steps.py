@@ -166,24 +166,11 @@ class Functions:
         return problems + cgroup.remove_groups(*groups)
 
 
-class Costs:
-    """What a packet costs each function, where neither file nor cache says it."""
-
-    def do(self, run: Launch) -> None:
-        """Measures it; every function runs alone meanwhile."""
-        if wanted := run.without_cost():
-            run.estimate(wanted)
-
-    def undo(self, state: RunState, hurry: Hurry) -> list[str]:  # noqa: ARG002
-        """Nothing was changed."""
-        return []
-
-
 class Traffic:
     """Packets flow, and the engine schedules."""
 
     def do(self, run: Launch) -> None:
-        """Lets them, unless the run is for estimates only."""
+        """Lets them, unless the run only measures costs."""
         if run.options.start:
             policy = run.options.policy or run.plan.policy
             controller = run.options.controller or run.plan.controller
@@ -208,7 +195,6 @@ STEPS: tuple[Step, ...] = (
     Engine(),
     Owners(),
     Functions(),
-    Costs(),
     Traffic(),
 )
 

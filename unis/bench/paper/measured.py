@@ -134,7 +134,7 @@ def measure(
     case: Case, extent: Extent, machine: Machine, report: Callable[[str], None]
 ) -> Measured:
     """Brings the case up, measures its sets one after the other, takes it down."""
-    options = Options(start=False, use_cache=False)
+    options = Options(start=False, costs="anew")
     began = time.time()
     cpus = min(machine.cpus), max(machine.cpus)
     before = line_transfer_ns(*cpus)
