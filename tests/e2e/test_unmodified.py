@@ -34,6 +34,9 @@ def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) ->
     assert run["functions"]
     machine.down()
     machine.assert_clean()
+    measured = machine.unis("estimate", str(example), "--no-cache", "--sizes", "64")
+    assert "second has a link to another function" in measured
+    assert all(f"{name}: " in measured for name in first["functions"])
 
 
 def test_two_programs_of_different_people_s_hands_are_one_chain(machine: Machine) -> None:

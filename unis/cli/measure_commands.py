@@ -80,7 +80,7 @@ def estimate(
     alone while bursts go through it. The cost is the mean over the sizes, as
     often as the traffic has them; that of a capture or a port is not looked at: 64, 512, 1024 and
     1500 bytes stand alike. It is remembered for a day, for this program, its arguments, the files
-    that they name and this CPU. One with a memif to another function has a short run of its own.
+    that they name and this CPU. One with a link to another function has a short run of its own.
 
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """
