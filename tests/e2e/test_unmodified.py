@@ -35,7 +35,7 @@ def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) ->
     machine.down()
     machine.assert_clean()
     measured = machine.unis("estimate", str(example), "--no-cache", "--sizes", "64")
-    assert "second has a link to another function" in measured
+    assert "first has a link to another function" in measured
     assert all(f"{name}: " in measured for name in first["functions"])
 
 
