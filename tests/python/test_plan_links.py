@@ -22,8 +22,8 @@ def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
     plan = planned(small(links=[{"from": "nat", "to": "monitor", "kind": "memif", "slots": 512}]))
     assert [(link.kind, link.slots) for link in plan.links] == [
         ("ring", 2048), ("ring", 2048), ("ring", 2048), ("memif", 512), ("memif", 1024),
-        ("ring", 2048),
     ]  # fmt: skip
+    assert plan.chains[0].egress == "c.4", "the sink receives from it"
     monitor = plan.function("monitor")
     assert (monitor.group, monitor.file_prefix) == ("own", "unis-x.monitor")
     assert [(p.rx, p.tx, p.end) for p in monitor.ports] == [

@@ -52,7 +52,7 @@ class Memif(NothingMade):
     name = "memif"
     driver = "net_memif"
     of_group = False
-    for_traffic = False
+    for_traffic = True
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024
