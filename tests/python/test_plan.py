@@ -46,7 +46,7 @@ def test_every_packet_has_a_way(data: Data) -> None:
             at = ports[hop.out_port].tx
         _carried(plan, at, chain.egress)
         assert _engine_has_end(plan, chain.egress)
-        # The source sends into the link of the first function, and the sink receives from the last's.
+        # The source sends into the first function's link; the sink receives from the last one's.
         first, last = (plan.function(chain.hops[at].function) for at in (0, -1))
         assert chain.ingress == first.ports[chain.hops[0].in_port].rx
         assert chain.egress == last.ports[chain.hops[-1].out_port].tx
