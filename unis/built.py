@@ -72,7 +72,7 @@ def unisd() -> Path:
 
 def simulator() -> Path:
     """The scheduler on virtual time."""
-    return _built("engine", "simulator", "unis-sim")
+    return _built("models", "simulator", "unis-sim")
 
 
 def cache_simulator() -> Path:

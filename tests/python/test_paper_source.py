@@ -23,7 +23,7 @@ from unis.report.evaluation import Agreement, Results, Row
 from unis.v1 import common_pb2 as common
 
 PROGRAMS = [
-    "engine/unisd", "engine/simulator/unis-sim", "functions/macswap",
+    "engine/unisd", "models/simulator/unis-sim", "functions/macswap",
     "ports/librte_net_unis.so", "ports/librte_unis_ports.so",
 ]  # fmt: skip
 
