@@ -92,6 +92,22 @@ TEST(GraphTest, ACopyIsOfEveryPacket) {
   EXPECT_GT(chain.delivered, chain.offered - chain.in_flight);
 }
 
+// The copies are dropped that it has no room for, and no packet.
+TEST(GraphTest, ASlowFunctionThatWatchesCopiesHoldsNobodyUp) {
+  std::vector<EdgeSpec> edges = {Edge(kEnd, 0), Edge(0, 1), Edge(0, 2), Edge(1, kEnd),
+                                 Edge(2, kEnd)};
+  const Scenario alone = OfEdges(2, 50, {edges[0], edges[1], edges[3]});
+  edges[2].copy = true;
+  Scenario scenario = OfEdges(3, 50, edges);
+  scenario.functions[2].cpu = 2;
+  scenario.functions[2].cost_ns = 2'000;
+  const Result result = Simulate(scenario);
+  const ChainResult& chain = result.chains[0];
+  EXPECT_GT(chain.edges[2].dropped, 10 * chain.edges[2].taken);
+  EXPECT_EQ(chain.edges[1].dropped, 0u);
+  EXPECT_GT(chain.edges[1].taken, 0.99 * static_cast<double>(Simulate(alone).chains[0].delivered));
+}
+
 // The split waits, and what stands before it keeps its function from running: loss is where the
 // packets come in.
 TEST(GraphTest, ASlowBranchOfAnotherCpuHoldsUpASplitOfTheEngine) {

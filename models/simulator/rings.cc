@@ -49,7 +49,6 @@ void Rings::AddChain(const ChainSpec& spec, const Scenario& scenario) {
   spec.edges.empty() ? AddPath(spec, chain, stages) : AddGraph(spec, chain, stages);
   chain.end = static_cast<LinkIndex>(links_.size());
   for (const Out& out : chain.first.choice.outs) links_[out.link].first = true;
-  for (const LinkIndex link : chain.first.copies) links_[link].first = true;
   for (const Stage& stage : stages)
     for (const LinkIndex link : stage.in) links_[link].reader = stage.function;
   for (LinkIndex link = chain.begin; link < chain.end; ++link)
@@ -85,6 +84,10 @@ void Rings::AddGraph(const ChainSpec& spec, Chain& chain, std::vector<Stage>& st
   for (const auto& [port, outs] : ports) {
     Split split;
     for (const Out& out : outs) out.copy ? split.copies.push_back(out.link) : split.choice.Add(out);
+    if (split.choice.outs.empty()) {  // then the first of them is the packet itself
+      split.choice.Add({.link = split.copies.front(), .weight = 1});
+      split.copies.erase(split.copies.begin());
+    }
     split.choice.random = Random(splits_.size() * 1'000 + chains_.size());
     if (!port.first) {
       split.choice.random = chain.first.choice.random;
@@ -194,16 +197,19 @@ void Rings::TakeFrom(LinkIndex index, std::uint32_t most, std::vector<PacketRun>
 void Rings::Distribute(LinkIndex index, Time now) {
   Split& split = splits_[*links_[index].split];
   while (links_[index].queue.size() > 0) {
-    if (!split.next && !split.choice.outs.empty()) split.next = split.choice.Draw();
-    const auto has_room = [this](LinkIndex link) { return HasRoomFor(link, 1); };
-    if ((split.next && !has_room(*split.next)) || !std::ranges::all_of(split.copies, has_room))
-      return;
+    if (!split.next) split.next = split.choice.Draw();
+    if (!HasRoomFor(*split.next, 1)) return;
     std::vector<PacketRun> packet;
     TakeFrom(index, 1, packet, now);
-    chains_[links_[index].chain].counts.copied += split.copies.size() - (split.next ? 0 : 1);
-    if (split.next) (void)Push(*std::exchange(split.next, std::nullopt), packet.front(), now);
-    for (const LinkIndex copy : split.copies) (void)Push(copy, packet.front(), now);
+    (void)Push(*std::exchange(split.next, std::nullopt), packet.front(), now);
+    Copy(split, packet.front(), now);
   }
+}
+
+// A copy waits for nothing: what finds its link full is not made.
+void Rings::Copy(const Split& split, const PacketRun& packet, Time now) {
+  for (const LinkIndex link : split.copies)
+    chains_[links_[link].chain].counts.copied += packet.count - Push(link, packet, now);
 }
 
 void Rings::ArriveAt(LinkIndex link, const PacketRun& run) {
@@ -219,10 +225,8 @@ void Rings::Arrive(std::size_t index, std::uint32_t count, Time now) {
     return ArriveAt(chain.first.choice.outs.front().link, {now, 0, count});
   for (std::uint32_t i = 0; i < count; ++i) {
     const PacketRun packet{now, chain.sizes_matter ? chain.sizes.Draw(chain.random) : 0, 1};
-    const bool chosen = !chain.first.choice.outs.empty();
-    if (chosen) ArriveAt(chain.first.choice.Draw(), packet);
-    for (const LinkIndex copy : chain.first.copies) ArriveAt(copy, packet);
-    chain.counts.copied += chain.first.copies.size() - (chosen ? 0 : 1);
+    ArriveAt(chain.first.choice.Draw(), packet);
+    Copy(chain.first, packet, now);
   }
 }
 
@@ -236,8 +240,7 @@ void Rings::FillFirst(Time now) {
 bool Rings::HasRoom(std::size_t index, std::uint32_t packets) const {
   const Chain& chain = chains_[index];
   const auto has_room = [&](LinkIndex link) { return HasRoomFor(link, packets); };
-  return chain.saturating && std::ranges::all_of(chain.first.choice.outs, has_room, &Out::link) &&
-         std::ranges::all_of(chain.first.copies, has_room);
+  return chain.saturating && std::ranges::all_of(chain.first.choice.outs, has_room, &Out::link);
 }
 
 bool Rings::SinkHasPackets() const {

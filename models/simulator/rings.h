@@ -86,7 +86,8 @@ class Rings final : public InterfaceMonitor {
     Time cost_changes_at;
   };
 
-  // Of the engine, behind a link: it takes no time, and waits where there is no room.
+  // Of the engine, behind a link: it takes no time, and waits where there is no room but for a
+  // copy.
   struct Split {
     Choice choice;
     std::vector<LinkIndex> copies;
@@ -135,6 +136,7 @@ class Rings final : public InterfaceMonitor {
   void ArriveAt(LinkIndex link, const PacketRun& run);
   std::uint32_t Push(LinkIndex link, const PacketRun& run, Time now);  // returns what was lost
   void Distribute(LinkIndex link, Time now);
+  void Copy(const Split& split, const PacketRun& packet, Time now);
   void TakeFrom(LinkIndex link, std::uint32_t most, std::vector<PacketRun>& burst, Time now);
   static std::uint32_t Filter(Hop& hop, std::uint32_t count);
   static void RecordDelivery(Chain& chain, const PacketRun& run, Time now);

@@ -45,7 +45,7 @@ struct ArrivalSpec {
 // Packets of a chain pass from a function to another. Edges that leave a function by different
 // ports are links that it fills itself, each with its share of the packets. Edges that leave by one
 // port are a split of the engine's: it takes packets from the link behind the port when there is
-// room for them in the link of the edge, and in those of all copies.
+// room for them in the link of the edge. A copy that finds no room is not made.
 struct EdgeSpec {
   std::optional<FunctionIndex> from = {};  // none: packets arrive
   std::optional<FunctionIndex> to = {};    // none: packets are delivered
