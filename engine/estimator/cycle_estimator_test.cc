@@ -55,7 +55,7 @@ class PlayedNf {
       if (behaviour.drops) {
         rte_pktmbuf_free_bulk(packets.data(), count);
       } else {
-        rte_ring_sp_enqueue_bulk(dynamic_cast<RingEnd&>(*chain.egress()).ring(),
+        rte_ring_sp_enqueue_bulk(dynamic_cast<RingEnd&>(*chain.ends().egresses[0]).ring(),
                                  reinterpret_cast<void**>(packets.data()), count, nullptr);
         Add(shm->tx_packets, count);
       }
@@ -97,7 +97,7 @@ class CycleEstimatorTest : public MemoryTest {
   }
   absl::StatusOr<CostEstimate> Run(const Frames& frames, std::uint32_t rounds) const {
     CostSamples samples;
-    RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
+    RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->ends().egresses[0]), *port_);
     CycleEstimator estimator(*memory_, injector);
     const auto status = estimator.Run(frames, rounds, samples);
     EXPECT_EQ(End(estimator).ok(), status.code() != absl::StatusCode::kDeadlineExceeded);
@@ -153,7 +153,7 @@ TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
 
 // The NF behind it may have been stopped between two reads of the ring's positions.
 TEST_F(CycleEstimatorTest, TheRingBehindTheNfIsLeftAsItWas) {
-  rte_ring* const egress = RingOf(chain_->egress());
+  rte_ring* const egress = RingOf(chain_->ends().egresses[0]);
   for (const std::uint32_t passed : {0U, 5U, 1500U}) {
     for (std::uint32_t i = 0; i < passed; ++i) {
       const std::uint8_t byte = 0;
@@ -214,7 +214,7 @@ TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
 
 TEST_F(CycleEstimatorTest, EachRunAddsItsRounds) {
   const PlayedNf nf(*chain_, {.cycles = 100});
-  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
+  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->ends().egresses[0]), *port_);
   CycleEstimator estimator(*memory_, injector);
   CostSamples samples;
   ASSERT_TRUE(estimator.Run(OfSize(64), 2, samples).ok());
@@ -259,7 +259,7 @@ TEST_F(CycleEstimatorTest, AnNfThatNeverAnswersIsAnError) {
 
 // What a function left in its rings must not be taken for the answer, nor push packets out.
 TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
-  for (rte_ring* ring : {RingOf(chain_->ingress()), RingOf(chain_->egress())}) {
+  for (rte_ring* ring : {RingOf(chain_->ingress()), RingOf(chain_->ends().egresses[0])}) {
     const std::uint8_t byte = 0;
     while (rte_ring_free_count(ring) > 40) rte_ring_sp_enqueue(ring, Packet(std::span(&byte, 1)));
     EXPECT_FALSE(Run(OfSize(64), 3).ok());
@@ -272,7 +272,7 @@ TEST_F(CycleEstimatorTest, RingsThatAreNotEmptyAreAnError) {
 // Between its read of the ring's position and its store of the next one nothing of an NF's sending
 // shows: with packets in hand it may stand there.
 TEST_F(CycleEstimatorTest, TheRingBehindAnNfIsRewoundOnlyWhenItHasNothingInHand) {
-  rte_ring* const egress = RingOf(chain_->egress());
+  rte_ring* const egress = RingOf(chain_->ends().egresses[0]);
   const std::uint32_t position = egress->cons.head;
   RingInjector injector(RingOf(chain_->ingress()), egress, *port_);
   CycleEstimator estimator(*memory_, injector);
@@ -300,7 +300,7 @@ TEST_F(CycleEstimatorTest, TheRingBehindAnNfIsRewoundOnlyWhenItHasNothingInHand)
 
 // With 32 bits 2^32 − 1 rounds and the first, untimed ones were fewer than those.
 TEST_F(CycleEstimatorTest, NoNumberOfRoundsIsNone) {
-  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->egress()), *port_);
+  RingInjector injector(RingOf(chain_->ingress()), RingOf(chain_->ends().egresses[0]), *port_);
   CycleEstimator estimator(*memory_, injector);
   CostSamples samples;
   const std::uint64_t most = std::numeric_limits<std::uint32_t>::max();

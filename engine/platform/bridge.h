@@ -1,45 +1,70 @@
-// Carries packets from one link of which the engine has an end into another, so that a chain can
-// pass from one DPDK group into another and back.
+// Carries packets from a link of which the engine has an end into others: from one DPDK group into
+// another and back, and where a chain branches or merges.
 //
-// It takes from the one no more than the other has room for: what must wait, waits where the
-// scheduler sees it. Only what a peer leaves behind that goes in that moment is lost, and counted.
+// It takes from a link no more than each of the others has room for: what must wait, waits where
+// the scheduler sees it. Only what a peer leaves behind that goes in that moment is lost, and
+// counted. Copies wait for nothing: what finds no room is not copied, and counted.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/base/counter.h"
+#include "engine/platform/classifier.h"
 #include "engine/platform/component.h"
 #include "engine/platform/links/link.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
 
+// What went from one link into another.
+struct Carried {
+  Counter packets;
+  Counter dropped;  // there was no room, or no buffer for a copy
+};
+
 // All bridges, as one component: DPDK has room for 64 services, and each lcore looks at all of
-// them.
+// them. Several may lead into one link, as all are carried by one thread.
 class Bridges final : public Component {
  public:
+  struct Branch {
+    LinkEnd* to;
+    Carried* carried;
+    std::uint32_t weight = 0;
+    bool copy = false;
+  };
+
   explicit Bridges(const PacketMemory& memory) : Component("unis_bridges"), memory_(memory) {}
   ~Bridges() override { Halt(); }
 
   // Before it runs, or while it rests. Ends outlive it, or are taken off before they go.
   void Clear() { bridges_.clear(); }
-  void Add(LinkEnd& from, LinkEnd& to) { bridges_.push_back({&from, &to}); }
+  // A packet takes one of the branches that are no copies, and these come first: by the hash of its
+  // flow where they have weights, else the one that `classifier` says, which leaves out none.
+  void Add(LinkEnd& from, std::vector<Branch> branches, Classifier classifier);
 
   std::uint64_t lost() const noexcept { return lost_.value(); }
+  std::uint64_t copied() const noexcept { return copied_.value(); }
+  std::uint64_t copies_dropped() const noexcept { return copies_dropped_.value(); }
 
  private:
   struct Bridge {
     LinkEnd* from;
-    LinkEnd* to;
+    std::vector<Branch> branches;
+    std::size_t ways;       // branches that are no copies
+    std::uint64_t weights;  // their sum
+    Classifier classifier;
   };
 
   std::uint32_t Iterate() noexcept override;
   std::uint32_t Carry(const Bridge& bridge) noexcept;
+  void Divide(const Bridge& bridge, std::span<rte_mbuf* const> packets) noexcept;
+  void Send(const Branch& branch, std::span<rte_mbuf*> packets) noexcept;
+  void Copy(const Branch& branch, std::span<rte_mbuf* const> packets) noexcept;
 
   const PacketMemory& memory_;
   std::vector<Bridge> bridges_;
-  Counter lost_;
+  Counter lost_, copied_, copies_dropped_;
 };
 
 }  // namespace unis

@@ -1,5 +1,5 @@
-// A service function chain as source and sink see it: the engine's end of its first and of its last
-// link, and what is counted there. The links between its functions are the run's.
+// A service function chain as source and sink see it: the engine's ends of its first link and of
+// its last ones, and what is counted there. The links between its functions are the run's.
 #pragma once
 
 #include <atomic>
@@ -16,15 +16,21 @@ namespace unis {
 
 class Chain {
  public:
-  // The ends must outlive the chain; null: others have them.
-  Chain(std::string name, LinkEnd* ingress, LinkEnd* egress)
-      : name_(std::move(name)), ingress_(ingress), egress_(egress) {}
+  // Must outlive the chain; null: others have them.
+  struct Ends {
+    LinkEnd* ingress;
+    std::vector<LinkEnd*> egresses;
+    std::vector<LinkEnd*> drains = {};  // of copies, that end where they come out
+    friend bool operator==(const Ends&, const Ends&) = default;
+  };
+
+  Chain(std::string name, Ends ends) : name_(std::move(name)), ends_(std::move(ends)) {}
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
   const std::string& name() const { return name_; }
-  LinkEnd* ingress() const { return ingress_; }
-  LinkEnd* egress() const { return egress_; }
+  const Ends& ends() const { return ends_; }
+  LinkEnd* ingress() const { return ends_.ingress; }
 
   // False: a function of it is not there, and what comes is dropped.
   std::atomic<bool> up{true};
@@ -44,8 +50,7 @@ class Chain {
 
  private:
   std::string name_;
-  LinkEnd* ingress_;
-  LinkEnd* egress_;
+  Ends ends_;
 };
 
 using Chains = std::vector<std::unique_ptr<Chain>>;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <rte_ip.h>
+#include <rte_jhash.h>
 #include <rte_net.h>
 #include <rte_tcp.h>
 
@@ -148,6 +149,18 @@ void Classifier::Classify(std::span<rte_mbuf* const> packets,
   for (std::uint32_t i = 0; i < count; ++i) {
     if (results[i] != 0) chains[index[i]] = static_cast<std::int32_t>(results[i]) - 1;
   }
+}
+
+std::uint64_t FlowHash(const rte_mbuf* packet) noexcept {
+  constexpr std::uint32_t kSeed = 0;
+  FlowKey key{};
+  if (ReadKey(packet, key)) return rte_jhash(&key, sizeof(key), kSeed);
+  rte_net_hdr_lens lengths{};
+  const std::uint32_t type =
+      rte_net_get_ptype(packet, &lengths, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK);
+  if (!RTE_ETH_IS_IPV6_HDR(type)) return 0;
+  const auto* ip = rte_pktmbuf_mtod_offset(packet, const rte_ipv6_hdr*, lengths.l2_len);
+  return rte_jhash(ip->src_addr, sizeof(ip->src_addr) + sizeof(ip->dst_addr), kSeed);
 }
 
 }  // namespace unis

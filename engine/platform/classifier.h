@@ -34,4 +34,8 @@ class Classifier {
   std::int32_t catch_all_ = kNone;
 };
 
+// The same for all packets of a flow one way: by addresses, protocol and ports of IPv4, by the
+// addresses of IPv6. 32 bits.
+std::uint64_t FlowHash(const rte_mbuf* packet) noexcept;
+
 }  // namespace unis

@@ -55,8 +55,9 @@ class MemoryTest : public testing::Test {
 
   // A chain between two rings of its own, which live as long as the test.
   std::unique_ptr<Chain> MakeChain(const std::string& name, std::uint32_t slots) {
-    return std::make_unique<Chain>(name, &ends_.emplace_back(MakeRing(name + "_in", slots)),
-                                   &ends_.emplace_back(MakeRing(name + "_out", slots)));
+    return std::make_unique<Chain>(
+        name, Chain::Ends{.ingress = &ends_.emplace_back(MakeRing(name + "_in", slots)),
+                          .egresses = {&ends_.emplace_back(MakeRing(name + "_out", slots))}});
   }
   rte_ring* MakeRing(const std::string& name, std::uint32_t slots) {
     auto ring = Ring::Create(name, slots);
@@ -65,7 +66,8 @@ class MemoryTest : public testing::Test {
   }
   static rte_ring* RingOf(LinkEnd* end) { return dynamic_cast<RingEnd&>(*end).ring(); }
   static std::uint32_t InRings(const Chain& chain) {
-    return rte_ring_count(RingOf(chain.ingress())) + rte_ring_count(RingOf(chain.egress()));
+    return rte_ring_count(RingOf(chain.ingress())) +
+           rte_ring_count(RingOf(chain.ends().egresses[0]));
   }
 
   std::optional<PacketMemory> memory_;

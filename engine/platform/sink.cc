@@ -12,7 +12,10 @@ Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<Eth
 
 std::uint32_t Sink::Iterate() noexcept {
   std::uint32_t taken = 0;
-  for (const auto& chain : chains_) taken += Drain(*chain);
+  for (const auto& chain : chains_) {
+    for (LinkEnd* egress : chain->ends().egresses) taken += Take(*chain, *egress);
+    for (LinkEnd* drain : chain->ends().drains) taken += Drain(*drain);
+  }
   return taken;
 }
 
@@ -22,9 +25,17 @@ bool Sink::FreeSent() {
   return freed;
 }
 
-std::uint32_t Sink::Drain(Chain& chain) noexcept {
+std::uint32_t Sink::Drain(LinkEnd& drain) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
-  LinkEnd& egress = *chain.egress();
+  const unsigned count = drain.Receive(packets.data(), kBurst);
+  drain.received.Add(count);
+  copies_ended_.Add(count);
+  rte_pktmbuf_free_bulk(packets.data(), count);
+  return count;
+}
+
+std::uint32_t Sink::Take(Chain& chain, LinkEnd& egress) noexcept {
+  std::array<rte_mbuf*, kBurst> packets;
   const unsigned count = egress.Receive(packets.data(), kBurst);
   if (count == 0) return 0;
   egress.received.Add(count);

@@ -1,5 +1,5 @@
-// Takes packets from the last link of every chain: counts them, records how long they were under
-// way, and frees them or sends them out of a port.
+// Takes packets from the last links of every chain: counts them, records how long they were under
+// way, and frees them or sends them out of a port. Copies that were watched it counts and frees.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,18 @@ class Sink final : public Component {
   // Packets that were sent may stay in the port's queue until it is sent more: they are freed now.
   // False: the port cannot do that, and may hold some.
   bool FreeSent();
+  std::uint64_t copies_ended() const noexcept { return copies_ended_.value(); }
 
  private:
   std::uint32_t Iterate() noexcept override;
-  std::uint32_t Drain(Chain& chain) noexcept;
+  std::uint32_t Take(Chain& chain, LinkEnd& egress) noexcept;
+  std::uint32_t Drain(LinkEnd& drain) noexcept;
 
   const PacketMemory& memory_;
   const Chains& chains_;
   std::shared_ptr<EthPort> port_;
   TscClock clock_;
+  Counter copies_ended_;
 };
 
 }  // namespace unis

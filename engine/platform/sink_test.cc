@@ -26,7 +26,7 @@ class SinkTest : public MemoryTest {
     for (std::uint32_t i = 0; i < count; ++i) {
       rte_mbuf* packet = Packet(bytes);
       memory_->Stamp(packet) = age == 0 ? 0 : TscClock::Cycles() - age;
-      ASSERT_EQ(rte_ring_sp_enqueue(RingOf(chains_[chain]->egress()), packet), 0);
+      ASSERT_EQ(rte_ring_sp_enqueue(RingOf(chains_[chain]->ends().egresses[0]), packet), 0);
     }
   }
   bool Empty() const { return InRings(*chains_[0]) + InRings(*chains_[1]) == 0; }

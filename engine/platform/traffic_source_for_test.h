@@ -19,7 +19,7 @@ class TrafficSourceTest : public MemoryTest {
     source_.reset();
     for (const auto& chain : chains_) {
       Discard(RingOf(chain->ingress()));
-      Discard(RingOf(chain->egress()));
+      Discard(RingOf(chain->ends().egresses[0]));
     }
     MemoryTest::TearDown();
     chains_.clear();

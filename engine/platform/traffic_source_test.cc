@@ -194,8 +194,8 @@ TEST_F(TrafficSourceTest, EveryPacketIsAccountedFor) {
   for (const Rate rate : {Rate{}, Rate{.pps = 2e6}, Rate{.bps = 3e9}}) {
     const std::uint64_t before = chains_[0]->delivered.value() + chains_[1]->delivered.value();
     Sink sink(*memory_, chains_, nullptr);
-    PassingThread one(RingOf(chains_[0]->ingress()), RingOf(chains_[0]->egress()), 7);
-    PassingThread two(RingOf(chains_[1]->ingress()), RingOf(chains_[1]->egress()), 1000);
+    PassingThread one(RingOf(chains_[0]->ingress()), RingOf(chains_[0]->ends().egresses[0]), 7);
+    PassingThread two(RingOf(chains_[1]->ingress()), RingOf(chains_[1]->ends().egresses[0]), 1000);
     const std::array<std::uint64_t, 2> offered = {chains_[0]->offered.value(),
                                                   chains_[1]->offered.value()};
     ASSERT_TRUE(sink.RunOn(kServiceLcores[1]).ok());

@@ -11,13 +11,14 @@ namespace {
 // A program of another DPDK group tells nothing; its links do. What it was refused it alone knows,
 // but what the link dropped that it had taken.
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
-  const LinkProgress* in = deployment.progress(path.in);
-  const LinkProgress* out = deployment.progress(path.out);
-  if (in == nullptr || out == nullptr) return {};
-  return {.rx = in->received(),
-          .tx = out->sent(),
-          .refused = deployment.Dropped(path.out),
-          .counted = false};
+  PathCounts counts;
+  for (const auto& end : path.out) {
+    if (const LinkProgress* out = deployment.progress(end.link)) counts.tx += out->sent();
+    counts.refused += deployment.Dropped(end.link);
+  }
+  for (const auto& end : path.in)
+    if (const LinkProgress* in = deployment.progress(end.link)) counts.rx += in->received();
+  return counts;
 }
 
 // Why an account that is taken now does not hold exactly, though the source rests; empty: it does.
@@ -89,12 +90,16 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   account.set_dropped_by_function(dropped);
   account.set_dropped_on_links(on_links);
   account.set_in_flight(in_memory + (exact ? waiting : foreign));
+  account.set_copied(deployment.copied());
+  account.set_copies_dropped(deployment.copies_dropped());
+  account.set_copies_ended(deployment.copies_ended());
   // Without signs: what functions count is theirs to write, and must not overflow.
   account.set_unaccounted(static_cast<std::int64_t>(
-      account.offered() -
-      (account.delivered() + account.unclassified() + account.dropped_ingress_full() +
-       account.dropped_egress_full() + account.dropped_by_function() + account.dropped_on_links() +
-       account.dropped_sink() + account.dropped_down() + account.in_flight())));
+      account.offered() + account.copied() -
+      (account.delivered() + account.copies_ended() + account.unclassified() +
+       account.dropped_ingress_full() + account.dropped_egress_full() +
+       account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
+       account.dropped_down() + account.in_flight())));
   account.set_exact(exact);
   return account;
 }
@@ -102,15 +107,17 @@ v1::Account Take(const Deployment& deployment, bool exact) {
 }  // namespace
 
 PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
-  const PortShm* in = deployment.port(path.function, path.in_port);
-  const PortShm* out = deployment.port(path.function, path.out_port);
-  if (in == nullptr || out == nullptr) return CountLinks(deployment, path);
-  // The egress first: what was sent had been received before.
-  const PortCounters sent = out->Read();
-  return {.rx = in->Read().rx_packets,
-          .tx = sent.tx_packets,
-          .refused = sent.tx_refused,
-          .counted = true};
+  if (!deployment.topology().functions[path.function].counts()) return CountLinks(deployment, path);
+  PathCounts counts{.counted = true};
+  // The egresses first: what was sent had been received before.
+  for (const auto& end : path.out) {
+    const PortCounters sent = deployment.port(path.function, end.port)->Read();
+    counts.tx += sent.tx_packets;
+    counts.refused += sent.tx_refused;
+  }
+  for (const auto& end : path.in)
+    counts.rx += deployment.port(path.function, end.port)->Read().rx_packets;
+  return counts;
 }
 
 FunctionCounts CountFunction(const Deployment& deployment, std::size_t index) {
@@ -148,7 +155,8 @@ std::uint64_t Movement(const Deployment& deployment) {
     const PathCounts counts = CountPath(deployment, path);
     moved += counts.rx + counts.tx + counts.refused;
   }
-  moved += deployment.SentOutside() + deployment.ReceivedFromOutside();
+  moved += deployment.SentOutside() + deployment.ReceivedFromOutside() +
+           deployment.CarriedByEngine() + deployment.copies_ended();
   for (const auto& chain : deployment.chains())
     moved +=
         chain->delivered.value() + chain->dropped_sink.value() + chain->dropped_waiting.value();

@@ -137,7 +137,16 @@ absl::Status Deployment::OpenPorts(const v1::TrafficConfig& traffic) {
 absl::StatusOr<Deployment::Prepared> Deployment::Prepare(const v1::DeployRequest& config) const {
   auto topology = Topology::Resolve(config, options_.cpus);
   if (!topology.ok()) return topology.status();
-  Prepared prepared{.config = config, .topology = *std::move(topology), .traffic = {}};
+  Prepared prepared{
+      .config = config, .topology = *std::move(topology), .classifiers = {}, .traffic = {}};
+  for (const auto& split : prepared.topology.splits) {
+    std::vector<std::vector<FlowMatch>> matches;
+    for (const auto& branch : split.branches)
+      if (!branch.config.copy()) matches.push_back(FromProto(branch.config.match()));
+    auto classifier = Classifier::Create(matches);
+    if (!classifier.ok()) return classifier.status();
+    prepared.classifiers.push_back(*std::move(classifier));
+  }
   if (foreign()) return prepared;
   if (auto status = Validate(config.traffic()); !status.ok()) return status;
   auto traffic = PrepareTraffic(config);
@@ -156,7 +165,7 @@ absl::Status Deployment::Apply(Prepared prepared) {
   config_ = std::move(prepared.config);
   TakeChains();
   if (prepared.traffic) TakeTraffic(*std::move(prepared.traffic));
-  LayBridges();
+  LayBridges(std::move(prepared.classifiers));
   WatchLinks();
   return absl::OkStatus();
 }
@@ -219,15 +228,22 @@ void Deployment::Take(Additions additions, Topology topology) {
 
 // Before what `topology` has no longer goes. A chain stays where its ends do.
 void Deployment::CountGone(const Topology& topology) {
-  const auto stays = [&topology](const v1::ChainConfig& was) {
+  const auto ends = [](const Topology& of, const Topology::Chain& chain) {
+    std::vector<std::string> names{chain.config.name(), of.link_of(chain.ingress).config.name()};
+    for (const auto& last : {chain.egresses, chain.drains}) {
+      for (const LinkIndex link : last) names.push_back(of.link_of(link).config.name());
+      names.emplace_back();
+    }
+    return names;
+  };
+  const auto stays = [&](const Topology::Chain& was) {
     return std::ranges::any_of(topology.chains, [&](const auto& chain) {
-      return chain.config.name() == was.name() && chain.config.ingress() == was.ingress() &&
-             chain.config.egress() == was.egress();
+      return ends(topology, chain) == ends(topology_, was);
     });
   };
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     const auto& chain = chains_[i];
-    if (stays(topology_.chains[i].config)) continue;
+    if (stays(topology_.chains[i])) continue;
     gone_.offered += chain->offered.value();
     gone_.delivered += chain->delivered.value();
     gone_.dropped_ingress_full += chain->dropped_ingress_full.value();
@@ -293,15 +309,20 @@ void Deployment::TakeChains() {
   for (const auto& wanted : topology_.chains) {
     const auto same = std::ranges::find_if(
         before, [&](const auto& chain) { return chain && chain->name() == wanted.config.name(); });
-    if (same != before.end() && (*same)->ingress() == link(wanted.ingress).end() &&
-        (*same)->egress() == link(wanted.egress).end()) {
+    if (same != before.end() && (*same)->ends() == EndsOf(wanted)) {
       chains_.push_back(std::move(*same));
     } else {
-      chains_.push_back(std::make_unique<Chain>(wanted.config.name(), link(wanted.ingress).end(),
-                                                link(wanted.egress).end()));
+      chains_.push_back(std::make_unique<Chain>(wanted.config.name(), EndsOf(wanted)));
       chains_.back()->up = false;  // till its functions are there
     }
   }
+}
+
+Chain::Ends Deployment::EndsOf(const Topology::Chain& chain) const {
+  Chain::Ends ends{.ingress = link(chain.ingress).end(), .egresses = {}};
+  for (const LinkIndex egress : chain.egresses) ends.egresses.push_back(link(egress).end());
+  for (const LinkIndex drain : chain.drains) ends.drains.push_back(link(drain).end());
+  return ends;
 }
 
 void Deployment::TakeTraffic(Traffic traffic) {
@@ -326,9 +347,24 @@ absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
   return absl::OkStatus();
 }
 
-void Deployment::LayBridges() {
-  for (const auto& bridge : topology_.bridges)
-    bridges_->Add(*link(bridge.from).end(), *link(bridge.to).end());
+std::pair<std::string, std::string> Deployment::NamesOf(LinkIndex from, LinkIndex to) const {
+  return {topology_.link_of(from).config.name(), topology_.link_of(to).config.name()};
+}
+
+void Deployment::LayBridges(std::vector<Classifier> classifiers) {
+  std::erase_if(carried_, [this](const auto& entry) {
+    return !links_.contains(entry.first.first) || !links_.contains(entry.first.second);
+  });
+  for (std::size_t i = 0; i < classifiers.size(); ++i) {
+    const Topology::Split& split = topology_.splits[i];
+    std::vector<Bridges::Branch> branches;
+    for (const auto& branch : split.branches)
+      branches.push_back({.to = link(branch.to).end(),
+                          .carried = &carried_[NamesOf(split.from, branch.to)],
+                          .weight = branch.config.weight(),
+                          .copy = branch.config.copy()});
+    bridges_->Add(*link(split.from).end(), std::move(branches), std::move(classifiers[i]));
+  }
 }
 
 // Of links between net_unis ports the ports tell more.
@@ -356,7 +392,7 @@ absl::Status Deployment::RunComponentsFor(const Topology& topology) {
   const bool outside =
       std::ranges::any_of(topology.links, [](const auto& link) { return !link.kind->in_group(); });
   absl::Status status;
-  if (!topology.bridges.empty() && !bridges_)
+  if (!topology.splits.empty() && !bridges_)
     status = run(bridges_, std::make_unique<Bridges>(memory()), on.sink);
   if (status.ok() && (foreign() || outside) && !sampler_)
     status = run(sampler_, std::make_unique<LinkSampler>(), on.sampler);

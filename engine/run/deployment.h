@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/monitor/link_monitor.h"
@@ -76,7 +77,8 @@ class Deployment {
   struct Prepared {
     v1::DeployRequest config;
     Topology topology;
-    std::optional<Traffic> traffic;  // none: others make it
+    std::vector<Classifier> classifiers;  // of the topology's splits
+    std::optional<Traffic> traffic;       // none: others make it
   };
   // All that may be wrong with `config`, or takes long, as a capture does: touches nothing.
   absl::StatusOr<Prepared> Prepare(const v1::DeployRequest& config) const;
@@ -153,6 +155,14 @@ class Deployment {
   std::uint64_t Dropped(LinkIndex direction) const;
   std::uint64_t DroppedOnLinks() const;
   std::uint64_t lost_in_bridges() const { return bridges_ ? bridges_->lost() : 0; }
+  std::uint64_t copied() const { return bridges_ ? bridges_->copied() : 0; }
+  std::uint64_t copies_dropped() const { return bridges_ ? bridges_->copies_dropped() : 0; }
+  std::uint64_t copies_ended() const { return sink_ ? sink_->copies_ended() : 0; }
+  std::uint64_t CarriedByEngine() const { return bridges_ ? bridges_->handled() : 0; }
+  // By a split from one link to another.
+  const Carried& carried(LinkIndex from, LinkIndex to) const {
+    return carried_.at(NamesOf(from, to));
+  }
   // Sink and bridges take no packet while they rest.
   void Rest(bool rests);
   // Frees what was sent out of the sink's port and is still in its queue. False: the port cannot
@@ -185,7 +195,10 @@ class Deployment {
   absl::Status OpenPorts(const v1::TrafficConfig& traffic);
   absl::Status RoomFor(const v1::DeployRequest& config) const;
   static absl::StatusOr<Traffic> PrepareTraffic(const v1::DeployRequest& config);
-  void LayBridges();
+  void LayBridges(std::vector<Classifier> classifiers);
+  std::pair<std::string, std::string> NamesOf(LinkIndex from, LinkIndex to) const;
+  Chain::Ends EndsOf(const Topology::Chain& chain) const;
+  void EmptyBefore(Chain& chain, LinkIndex at);
   void WatchLinks();
   void Watch(const Topology::Link& link);
   void WatchReadable(const Topology::Link& where);
@@ -209,9 +222,10 @@ class Deployment {
   std::uint64_t lost_ = 0;  // at most, with who died since something was written off last
   Gone gone_;
   std::map<std::string, FunctionCounts> removed_ports_;
-  std::map<std::string, Positions> positions_;  // by name of the port
-  std::unique_ptr<Bridges> bridges_;            // null: none were needed yet
-  std::unique_ptr<LinkSampler> sampler_;        // null: no links yet of which nobody tells
+  std::map<std::string, Positions> positions_;                      // by name of the port
+  std::map<std::pair<std::string, std::string>, Carried> carried_;  // by names of links
+  std::unique_ptr<Bridges> bridges_;                                // null: none were needed yet
+  std::unique_ptr<LinkSampler> sampler_;  // null: no links yet of which nobody tells
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
 };

@@ -90,14 +90,19 @@ void Deployment::EmptyBefore(std::size_t function) {
   for (const std::size_t index : topology_.functions[function].paths) {
     const auto& path = topology_.paths[index];
     Chain& chain = *chains_[path.chain];
-    if (topology_.link_of(path.in).kind->in_group()) {
-      chain.dropped_waiting.Add(link(path.in).Empty());
-      continue;
-    }
-    for (const auto& bridge : topology_.bridges) {
-      if (bridge.to == path.in)
-        bridges_->Do([&] { chain.dropped_waiting.Add(link(bridge.from).Empty()); });
-    }
+    for (const auto& end : path.in) EmptyBefore(chain, end.link);
+  }
+}
+
+void Deployment::EmptyBefore(Chain& chain, LinkIndex at) {
+  if (topology_.link_of(at).kind->in_group()) {
+    chain.dropped_waiting.Add(link(at).Empty());
+    return;
+  }
+  for (const auto& split : topology_.splits) {
+    const auto waits = [&](const auto& branch) { return branch.to == at && !branch.config.copy(); };
+    if (std::ranges::any_of(split.branches, waits))
+      bridges_->Do([&] { chain.dropped_waiting.Add(link(split.from).Empty()); });
   }
 }
 

@@ -86,7 +86,9 @@ std::uint64_t Deployment::WaitingInside() const {
 // Directions that lead to a function or to the engine: others nobody fills.
 std::uint64_t Deployment::WaitingOutside() const {
   std::set<LinkIndex> used;
-  for (const auto& path : topology_.paths) used.insert({path.in, path.out});
+  for (const auto& path : topology_.paths)
+    for (const auto* ends : {&path.in, &path.out})
+      for (const auto& end : *ends) used.insert(end.link);
   std::uint64_t packets = 0;
   for (const LinkIndex at : used)
     if (!topology_.link_of(at).kind->in_group()) packets += monitor_.NumPkts(at);

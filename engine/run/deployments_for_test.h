@@ -141,6 +141,79 @@ inline v1::DeployRequest MemifChain() {
   return request;
 }
 
+inline void AddEdge(v1::ChainConfig& chain, const std::string& from, const std::string& to,
+                    const std::vector<std::string>& links, std::uint32_t out = 0,
+                    std::uint32_t in = 0) {
+  auto* edge = chain.add_edges();
+  edge->set_from(from);
+  edge->set_to(to);
+  edge->set_out_port(out);
+  edge->set_in_port(in);
+  for (const auto& link : links) edge->add_links(link);
+}
+
+inline v1::Branch* AddBranch(v1::ChainConfig& chain, const std::string& from,
+                             const std::string& to) {
+  v1::Split* split = nullptr;
+  for (auto& there : *chain.mutable_splits())
+    if (there.from() == from) split = &there;
+  if (split == nullptr) (split = chain.add_splits())->set_from(from);
+  auto* branch = split->add_branches();
+  branch->set_to(to);
+  return branch;
+}
+
+// fw → {nat, what goes to port 443 | dpi} → monitor, and a copy of what leaves it to watch. The
+// engine splits and merges.
+inline v1::DeployRequest Diamond() {
+  v1::DeployRequest request = Empty();
+  const std::vector<std::string> names = {"fw", "nat", "dpi", "monitor", "watch"};
+  for (const auto& name : names) {
+    AddRing(request, name + ".in");
+    AddRing(request, name + ".out");
+    AddPort(*AddFunction(request, name), name + ".in", name + ".out");
+  }
+  AddRing(request, "out");
+  auto* chain = AddChain(request, "c", "fw.in", "out");
+  AddEdge(*chain, "", "fw", {"fw.in"});
+  AddEdge(*chain, "fw", "nat", {"fw.out", "nat.in"});
+  AddEdge(*chain, "fw", "dpi", {"fw.out", "dpi.in"});
+  AddEdge(*chain, "nat", "monitor", {"nat.out", "monitor.in"});
+  AddEdge(*chain, "dpi", "monitor", {"dpi.out", "monitor.in"});
+  AddEdge(*chain, "monitor", "", {"monitor.out", "out"});
+  AddEdge(*chain, "monitor", "watch", {"monitor.out", "watch.in"});
+  AddBranch(*chain, "fw.out", "dpi.in");
+  AddBranch(*chain, "fw.out", "nat.in")->add_match()->set_dst_port(443);
+  AddBranch(*chain, "nat.out", "monitor.in");
+  AddBranch(*chain, "dpi.out", "monitor.in");
+  AddBranch(*chain, "monitor.out", "watch.in")->set_copy(true);
+  AddBranch(*chain, "monitor.out", "out");
+  chain->add_drains("watch.out");
+  return request;
+}
+
+// fw → {nat | dpi} → monitor, over ports of fw and monitor: the engine carries nothing.
+inline v1::DeployRequest PortDiamond() {
+  v1::DeployRequest request = Empty();
+  for (const char* link : {"in", "n.in", "d.in", "n.out", "d.out", "out"}) AddRing(request, link);
+  auto* fw = AddFunction(request, "fw");
+  AddPort(*fw, "in", "n.in");
+  AddPort(*fw, "", "d.in");
+  AddPort(*AddFunction(request, "nat"), "n.in", "n.out");
+  AddPort(*AddFunction(request, "dpi"), "d.in", "d.out");
+  auto* monitor = AddFunction(request, "monitor");
+  AddPort(*monitor, "n.out", "out");
+  AddPort(*monitor, "d.out", "");
+  auto* chain = AddChain(request, "c", "in", "out");
+  AddEdge(*chain, "", "fw", {"in"});
+  AddEdge(*chain, "fw", "nat", {"n.in"}, 0);
+  AddEdge(*chain, "fw", "dpi", {"d.in"}, 1);
+  AddEdge(*chain, "nat", "monitor", {"n.out"}, 0, 0);
+  AddEdge(*chain, "dpi", "monitor", {"d.out"}, 0, 1);
+  AddEdge(*chain, "monitor", "", {"out"});
+  return request;
+}
+
 // Two chains through one function with two ports, each the other's way back.
 inline v1::DeployRequest TwoWayChain() {
   v1::DeployRequest request = Empty();

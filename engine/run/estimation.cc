@@ -143,18 +143,19 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
     const auto ring = [this](LinkIndex link) {
       return dynamic_cast<RingLink&>(deployment_.link(link)).ring();
     };
-    return std::make_unique<RingInjector>(ring(path.in), ring(path.out),
-                                          *deployment_.port(index, path.in_port));
+    return std::make_unique<RingInjector>(ring(path.in.front().link), ring(path.out.front().link),
+                                          *deployment_.port(index, path.in.front().port));
   }
-  LinkEnd* in = deployment_.link(path.in).end();
-  LinkEnd* out = deployment_.link(path.out).end();
+  const LinkIndex ingress = path.in.front().link, egress = path.out.front().link;
+  LinkEnd* in = deployment_.link(ingress).end();
+  LinkEnd* out = deployment_.link(egress).end();
   if (in == nullptr || out == nullptr)
     return absl::InvalidArgumentError(fmt::format(
         "function {} has a link to another function; state its cost_ns: the engine can only "
         "measure between links of its own",
         name));
-  return std::make_unique<MemifInjector>(*in, deployment_.occupancy(path.in), *out,
-                                         deployment_.occupancy(path.out));
+  return std::make_unique<MemifInjector>(*in, deployment_.occupancy(ingress), *out,
+                                         deployment_.occupancy(egress));
 }
 
 // The sink's thread does the measuring: source and sink rest.

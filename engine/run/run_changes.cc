@@ -147,11 +147,8 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
   }
   const auto waiting = [&] {
     std::uint64_t packets = 0;
-    for (const Topology::Chain* chain : going) {
-      packets += deployment_->monitor().NumPkts(chain->egress);
-      for (const std::size_t path : chain->paths)
-        packets += deployment_->monitor().NumPkts(topology.paths[path].in);
-    }
+    for (const Topology::Chain* chain : going)
+      for (const LinkIndex link : chain->links) packets += deployment_->monitor().NumPkts(link);
     return packets;
   };
   const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;
@@ -210,9 +207,11 @@ bool Run::Ready(const std::string& function) const {
 
 void Run::RaiseChains() {
   for (std::size_t i = 0; i < deployment_->chains().size(); ++i) {
-    const auto& hops = deployment_->topology().chains[i].config.hops();
+    const Topology& topology = deployment_->topology();
     deployment_->chains()[i]->up =
-        std::ranges::all_of(hops, [this](const auto& hop) { return Ready(hop.function()); });
+        std::ranges::all_of(topology.chains[i].paths, [&](std::size_t path) {
+          return Ready(topology.functions[topology.paths[path].function].config.name());
+        });
   }
 }
 

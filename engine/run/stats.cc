@@ -11,12 +11,61 @@
 namespace unis {
 namespace {
 
+// Of several links of one side the fullest.
+LinkIndex Fullest(const Deployment& deployment, const std::vector<Topology::End>& ends) {
+  const auto share = [&deployment](const Topology::End& end) {
+    return static_cast<double>(deployment.monitor().NumPkts(end.link)) /
+           std::max(1U, deployment.monitor().PktCap(end.link));
+  };
+  return std::ranges::max_element(ends, {}, share)->link;
+}
+
 void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats) {
   const auto& config = deployment.topology().link_of(link).config;
   stats.set_name(config.name());
   stats.set_kind(config.kind());
   stats.set_packets(deployment.monitor().NumPkts(link));
   stats.set_capacity(deployment.monitor().PktCap(link));
+}
+
+// What came to the edge and what of it found no room. A link that the edge has for itself tells;
+// else the split does that carries the packets to it.
+std::pair<std::uint64_t, std::uint64_t> CountEdge(const Deployment& deployment, const Chain& chain,
+                                                  const Topology::Edge& edge) {
+  if (edge.first_shared) {
+    const Carried& carried = deployment.carried(edge.first, edge.last);
+    const std::uint64_t dropped = carried.dropped.value();
+    return {carried.packets.value() + dropped, dropped};
+  }
+  const auto function = deployment.topology().FindFunction(edge.config.from());
+  if (!function) {
+    const std::uint64_t dropped = chain.dropped_ingress_full.value() + chain.dropped_down.value();
+    return {chain.offered.value(), dropped};
+  }
+  const PathCounts counts =
+      CountPath(deployment, {.chain = 0,
+                             .function = *function,
+                             .in = {},
+                             .out = {{.port = edge.config.out_port(), .link = edge.first}}});
+  // What a link drops by itself it had taken.
+  return {counts.tx + (counts.counted ? counts.refused : 0), counts.refused};
+}
+
+void FillEdges(const Deployment& deployment, std::size_t chain, v1::ChainStats& stats) {
+  for (const auto& edge : deployment.topology().chains[chain].edges) {
+    auto& out = *stats.add_edges();
+    out.set_from(edge.config.from());
+    out.set_to(edge.config.to());
+    out.set_port(edge.config.out_port());
+    const auto [offered, dropped] = CountEdge(deployment, *deployment.chains()[chain], edge);
+    std::uint64_t waiting = edge.first_shared ? 0 : deployment.monitor().NumPkts(edge.first);
+    if (edge.first != edge.last && !edge.last_shared)
+      waiting += deployment.monitor().NumPkts(edge.last);
+    out.set_offered(offered);
+    out.set_dropped(dropped);
+    out.set_waiting(std::min(waiting, offered - dropped));
+    out.set_taken(offered - dropped - out.waiting());
+  }
 }
 
 void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
@@ -27,8 +76,10 @@ void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
     const Chain& chain = *deployment.chains()[i];
     auto& out = *stats.add_chains();
     out.set_name(chain.name());
-    for (const auto& hop : deployment.topology().chains[i].config.hops())
-      out.add_functions(hop.function());
+    const Topology& topology = deployment.topology();
+    for (const std::size_t path : topology.chains[i].paths)
+      out.add_functions(topology.functions[topology.paths[path].function].config.name());
+    FillEdges(deployment, i, out);
     out.set_offered(chain.offered.value());
     out.set_delivered(chain.delivered.value());
     out.set_delivered_bytes(chain.delivered_bytes.value());
@@ -48,8 +99,8 @@ std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& 
     const auto& path = deployment.topology().paths[index];
     auto& out = *stats.add_paths();
     out.set_chain(deployment.topology().chains[path.chain].config.name());
-    FillLink(deployment, path.in, *out.mutable_ingress());
-    FillLink(deployment, path.out, *out.mutable_egress());
+    FillLink(deployment, Fullest(deployment, path.in), *out.mutable_ingress());
+    FillLink(deployment, Fullest(deployment, path.out), *out.mutable_egress());
     const PathCounts counts = CountPath(deployment, path);
     received += counts.rx;
     out.set_rx_packets(counts.rx);

@@ -66,10 +66,9 @@ std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t i
     return std::make_unique<PortActivity>(std::move(ports));
   }
   std::vector<const LinkProgress*> links;
-  for (const std::size_t path : function.paths) {
-    const auto* progress = deployment.progress(deployment.topology().paths[path].in);
-    if (progress != nullptr) links.push_back(progress);
-  }
+  for (const std::size_t path : function.paths)
+    for (const auto& end : deployment.topology().paths[path].in)
+      if (const auto* progress = deployment.progress(end.link)) links.push_back(progress);
   return std::make_unique<LinkActivity>(std::move(links));
 }
 

@@ -144,21 +144,12 @@ class Resolver {
                              RTE_MAX_ETHPORTS));
   }
 
-  // Where the source begins and the sink ends.
-  absl::Status ResolveEnds(Topology::Chain& chain, const std::string& whose) {
-    for (const auto& [name, ingress] :
-         {std::pair{&chain.config.ingress(), true}, {&chain.config.egress(), false}}) {
-      const auto link = FindLink(*name, whose);
-      if (!link.ok()) return link.status();
-      if (!(*link)->engine_has_end())
-        return Wrong(
-            fmt::format("{} begins and ends with a link of which the engine has an end, "
-                        "and {} has none here",
-                        whose, *name));
-      (ingress ? chain.ingress : chain.egress) = ingress ? (*link)->tx(0) : (*link)->rx(0);
-    }
-    if (auto status = Take(chain.ingress, "filled", whose, producers_); !status.ok()) return status;
-    return Take(chain.egress, "emptied", whose, consumers_);
+  absl::StatusOr<const Topology::Link*> EngineLink(const std::string& name,
+                                                   const std::string& whose) const {
+    const auto link = FindLink(name, whose);
+    if (!link.ok() || (*link)->engine_has_end()) return link;
+    return Wrong(fmt::format("{} needs links of which the engine has an end, and {} has none here",
+                             whose, name));
   }
 
   absl::Status AddChain(const v1::ChainConfig& config) {
@@ -166,59 +157,71 @@ class Resolver {
       if (other.config.name() == config.name())
         return Wrong(fmt::format("two chains are called {}", config.name()));
     const std::string whose = fmt::format("chain {}", config.name());
-    Topology::Chain chain{.config = config, .ingress = 0, .egress = 0, .paths = {}};
-    std::optional<LinkIndex> before;  // none: others fill the first hop's
+    const bool branches = config.edges_size() > 0;
+    if (branches == (config.hops_size() > 0))
+      return Wrong(fmt::format("{} has {}; give it one of both", whose,
+                               branches ? "hops and edges" : "neither hops nor edges"));
+    if (request_.foreign() && branches)
+      return Wrong(fmt::format("{} is foreign, so it has hops, and no edges", whose));
+    if (!branches && config.splits_size() + config.drains_size() > 0)
+      return Wrong(fmt::format("{} has splits or drains, which need edges", whose));
+    Topology::Chain chain;
+    chain.config = config;
     if (!request_.foreign()) {
-      if (auto status = ResolveEnds(chain, whose); !status.ok()) return status;
-      before = chain.ingress;
+      const auto ingress = EngineLink(config.ingress(), whose);
+      if (!ingress.ok()) return ingress.status();
+      const auto egress = EngineLink(config.egress(), whose);
+      if (!egress.ok()) return egress.status();
+      chain.ingress = (*ingress)->tx(0);
+      chain.egresses = {(*egress)->rx(0)};
     }
-    const std::size_t index = result_.chains.size();
-    for (const auto& hop : config.hops()) {
-      const auto path = AddPath(index, hop, whose);
-      if (!path.ok()) return path.status();
-      chain.paths.push_back(result_.paths.size());
-      result_.functions[path->function].paths.push_back(result_.paths.size());
-      result_.paths.push_back(*path);
-      if (auto status = Join(index, before.value_or(path->in), path->in, whose); !status.ok())
-        return status;
-      if (auto status = Take(path->in, "emptied", whose, consumers_); !status.ok()) return status;
-      if (auto status = Take(path->out, "filled", whose, producers_); !status.ok()) return status;
-      before = path->out;
-    }
-    if (request_.foreign()) {
-      chain.ingress = result_.paths[chain.paths.front()].in;
-      chain.egress = *before;
-    }
-    if (auto status = Join(index, *before, chain.egress, whose); !status.ok()) return status;
+    const std::size_t first_split = result_.splits.size();
+    if (auto status = branches ? AddEdges(chain, whose) : AddHops(chain, whose); !status.ok())
+      return status;
+    if (auto status = TakeLinks(chain, first_split, whose); !status.ok()) return status;
+    for (const std::size_t path : chain.paths)
+      result_.functions[result_.paths[path].function].paths.push_back(path);
     result_.chains.push_back(std::move(chain));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Topology::Path> AddPath(std::size_t chain, const v1::Hop& hop,
-                                         const std::string& whose) const {
-    const auto index = result_.FindFunction(hop.function());
-    if (!index)
-      return Wrong(fmt::format("{} passes through {}, which there is not", whose, hop.function()));
-    const auto& function = result_.functions[*index];
-    for (const auto port : {hop.in_port(), hop.out_port()}) {
-      if (port < function.ports.size()) continue;
-      return Wrong(fmt::format("{} uses port {} of {}, which has {}", whose, port, hop.function(),
-                               function.ports.size()));
+  // One thread fills a link, and one empties it; the engine does both with one.
+  absl::Status TakeLinks(Topology::Chain& chain, std::size_t first_split,
+                         const std::string& whose) {
+    std::vector<LinkIndex> filled, emptied;
+    std::set<LinkIndex> split_into;
+    for (const std::size_t path : chain.paths) {
+      for (const auto& end : result_.paths[path].in) emptied.push_back(end.link);
+      for (const auto& end : result_.paths[path].out) filled.push_back(end.link);
     }
-    const auto& in = function.ports[hop.in_port()].rx;
-    const auto& out = function.ports[hop.out_port()].tx;
-    if (!in || !out)
-      return Wrong(fmt::format("{} goes {} {} by a port without a link", whose,
-                               in ? "out of" : "into", hop.function()));
-    return Topology::Path{.chain = chain,
-                          .function = *index,
-                          .in_port = hop.in_port(),
-                          .out_port = hop.out_port(),
-                          .in = *in,
-                          .out = *out};
+    for (std::size_t i = first_split; i < result_.splits.size(); ++i) {
+      emptied.push_back(result_.splits[i].from);
+      for (const auto& branch : result_.splits[i].branches) split_into.insert(branch.to);
+    }
+    filled.insert(filled.end(), split_into.begin(), split_into.end());
+    if (!request_.foreign()) {
+      filled.push_back(chain.ingress);
+      emptied.insert(emptied.end(), chain.egresses.begin(), chain.egresses.end());
+      emptied.insert(emptied.end(), chain.drains.begin(), chain.drains.end());
+    }
+    for (const LinkIndex link : filled)
+      if (auto status = Take(link, "filled", whose, producers_); !status.ok()) return status;
+    for (const LinkIndex link : emptied)
+      if (auto status = Take(link, "emptied", whose, consumers_); !status.ok()) return status;
+    chain.links = {filled.begin(), filled.end()};
+    const std::set<LinkIndex> left(emptied.begin(), emptied.end());
+    for (const LinkIndex link : chain.links)
+      if (!request_.foreign() && !left.contains(link))
+        return Wrong(fmt::format("{} fills link {}, which nothing empties", whose, NameOf(link)));
+    for (const LinkIndex link : left)
+      if (!request_.foreign() && !chain.links.contains(link))
+        return Wrong(fmt::format("{} empties link {}, which nothing fills", whose, NameOf(link)));
+    chain.links.insert(left.begin(), left.end());
+    return absl::OkStatus();
   }
 
-  // One thread fills a link, and one empties it.
+  const std::string& NameOf(LinkIndex link) const { return result_.link_of(link).config.name(); }
+
   static absl::Status Take(LinkIndex link, const char* how, const std::string& whose,
                            std::map<LinkIndex, std::string>& by) {
     const auto [at, fresh] = by.emplace(link, whose);
@@ -229,8 +232,58 @@ class Resolver {
                     whose, how, at->second));
   }
 
+  absl::StatusOr<std::size_t> FunctionOf(const std::string& name, const std::string& whose) const {
+    if (const auto index = result_.FindFunction(name)) return *index;
+    return Wrong(fmt::format("{} passes through {}, which there is not", whose, name));
+  }
+
+  // `receives`: by this port packets come in.
+  absl::StatusOr<Topology::End> EndOf(std::size_t index, std::size_t port, bool receives,
+                                      const std::string& whose) const {
+    const auto& function = result_.functions[index];
+    const auto& name = function.config.name();
+    if (port >= function.ports.size())
+      return Wrong(fmt::format("{} uses port {} of {}, which has {}", whose, port, name,
+                               function.ports.size()));
+    const auto& link = receives ? function.ports[port].rx : function.ports[port].tx;
+    if (link) return Topology::End{.port = port, .link = *link};
+    return Wrong(fmt::format("{} goes {} {} by a port without a link", whose,
+                             receives ? "into" : "out of", name));
+  }
+
+  Topology::Path& AddPath(Topology::Chain& chain, std::size_t function) {
+    chain.paths.push_back(result_.paths.size());
+    return result_.paths.emplace_back(
+        Topology::Path{.chain = result_.chains.size(), .function = function, .in = {}, .out = {}});
+  }
+
+  // ---------------------------------------------------------------- one way through
+
+  absl::Status AddHops(Topology::Chain& chain, const std::string& whose) {
+    std::optional<LinkIndex> before;  // none: others fill the first hop's
+    if (!request_.foreign()) before = chain.ingress;
+    for (const auto& hop : chain.config.hops()) {
+      const auto function = FunctionOf(hop.function(), whose);
+      if (!function.ok()) return function.status();
+      const auto in = EndOf(*function, hop.in_port(), true, whose);
+      if (!in.ok()) return in.status();
+      const auto out = EndOf(*function, hop.out_port(), false, whose);
+      if (!out.ok()) return out.status();
+      Topology::Path& path = AddPath(chain, *function);
+      path.in = {*in};
+      path.out = {*out};
+      if (auto status = Join(before.value_or(in->link), in->link, whose); !status.ok())
+        return status;
+      before = out->link;
+    }
+    if (!request_.foreign()) return Join(*before, chain.egresses.front(), whose);
+    chain.ingress = result_.paths[chain.paths.front()].in.front().link;
+    chain.egresses = {*before};
+    return absl::OkStatus();
+  }
+
   // From one link to the next: the same, or carried across by the engine.
-  absl::Status Join(std::size_t chain, LinkIndex from, LinkIndex to, const std::string& whose) {
+  absl::Status Join(LinkIndex from, LinkIndex to, const std::string& whose) {
     if (from == to) return absl::OkStatus();
     const auto& left = result_.link_of(from);
     const auto& right = result_.link_of(to);
@@ -241,10 +294,162 @@ class Resolver {
           fmt::format("{} goes from link {} to link {}, which the engine cannot carry across: it "
                       "needs an end of both, and one of them outside its DPDK group",
                       whose, left.config.name(), right.config.name()));
-    if (auto status = Take(from, "emptied", whose, consumers_); !status.ok()) return status;
-    if (auto status = Take(to, "filled", whose, producers_); !status.ok()) return status;
-    result_.bridges.push_back({.chain = chain, .from = from, .to = to});
+    result_.splits.push_back({.from = from, .branches = {{.config = {}, .to = to}}});
     return absl::OkStatus();
+  }
+
+  // ---------------------------------------------------------------- branches
+
+  absl::Status AddEdges(Topology::Chain& chain, const std::string& whose) {
+    for (const auto& split : chain.config.splits())
+      if (auto status = AddSplit(split, whose); !status.ok()) return status;
+    for (const auto& edge : chain.config.edges())
+      if (auto status = AddEdge(chain, edge, whose); !status.ok()) return status;
+    for (const auto& drain : chain.config.drains())
+      if (auto status = AddDrain(chain, drain, whose); !status.ok()) return status;
+    for (const std::size_t path : chain.paths)
+      if (result_.paths[path].out.empty())
+        return Wrong(fmt::format("the packets of {} end in {}; add an edge or a drain", whose,
+                                 NameOfFunction(path)));
+    for (auto& edge : chain.edges) {
+      edge.first_shared = std::ranges::count(chain.edges, edge.first, &Topology::Edge::first) > 1;
+      edge.last_shared = std::ranges::count(chain.edges, edge.last, &Topology::Edge::last) > 1;
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& NameOfFunction(std::size_t path) const {
+    return result_.functions[result_.paths[path].function].config.name();
+  }
+
+  absl::Status AddSplit(const v1::Split& config, const std::string& whose) {
+    const auto from = EngineLink(config.from(), whose);
+    if (!from.ok()) return from.status();
+    Topology::Split split{.from = (*from)->rx(0), .branches = {}};
+    std::size_t matching = 0, weighed = 0, others = 0;
+    for (const auto& branch : config.branches()) {
+      const auto to = EngineLink(branch.to(), whose);
+      if (!to.ok()) return to.status();
+      const bool matches = !branch.match().empty(), weighs = branch.weight() > 0;
+      if (matches + weighs + branch.copy() > 1)
+        return Wrong(
+            fmt::format("{}: the branch from link {} to {} has more than one of match, "
+                        "weight and copy",
+                        whose, config.from(), branch.to()));
+      matching += matches;
+      weighed += weighs;
+      others += !matches && !weighs && !branch.copy();
+      split.branches.push_back({.config = branch, .to = (*to)->tx(0)});
+    }
+    if (weighed > 0 && matching + others > 0)
+      return Wrong(fmt::format(
+          "{}: some branches from link {} have a weight; give all that are no copies one, or none",
+          whose, config.from()));
+    if (weighed == 0 && others != 1)
+      return Wrong(fmt::format("{}: {} branches from link {} take what no other matches; one must",
+                               whose, others, config.from()));
+    std::ranges::stable_sort(split.branches, {}, [](const Topology::Branch& branch) {
+      return branch.config.copy() ? 2 : branch.config.match().empty() ? 1 : 0;
+    });
+    result_.splits.push_back(std::move(split));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddEdge(Topology::Chain& chain, const v1::ChainEdge& config,
+                       const std::string& whose) {
+    const auto told = [](const std::string& end, const char* other) {
+      return end.empty() ? other : end;
+    };
+    const std::string edge =
+        fmt::format("the edge of {} from {} to {}", whose, told(config.from(), "the source"),
+                    told(config.to(), "the sink"));
+    const auto first = FirstOf(chain, config, edge);
+    if (!first.ok()) return first.status();
+    const auto last = LastOf(chain, config, edge);
+    if (!last.ok()) return last.status();
+    const std::string& begin = config.links(0);
+    const std::string& end = config.links(config.links_size() - 1);
+    if (NameOf(*first) != begin || NameOf(*last) != end)
+      return Wrong(fmt::format("{} goes from link {} to link {}, and its ports are on {} and {}",
+                               edge, begin, end, NameOf(*first), NameOf(*last)));
+    if (*first != *last && !IsCarried(*first, *last))
+      return Wrong(fmt::format("{} needs a split from link {} to link {}", edge, begin, end));
+    chain.edges.push_back({.config = config, .first = *first, .last = *last});
+    return absl::OkStatus();
+  }
+
+  bool IsCarried(LinkIndex from, LinkIndex to) const {
+    return std::ranges::any_of(result_.splits, [&](const Topology::Split& split) {
+      return split.from == from &&
+             std::ranges::find(split.branches, to, &Topology::Branch::to) != split.branches.end();
+    });
+  }
+
+  // The chain's path through a function; null: none yet.
+  Topology::Path* PathOf(const Topology::Chain& chain, std::size_t function) {
+    for (const std::size_t path : chain.paths)
+      if (result_.paths[path].function == function) return &result_.paths[path];
+    return nullptr;
+  }
+
+  static void AddOnce(std::vector<Topology::End>& ends, const Topology::End& end) {
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+
+  absl::StatusOr<LinkIndex> FirstOf(Topology::Chain& chain, const v1::ChainEdge& edge,
+                                    const std::string& whose) {
+    if (edge.from().empty()) return chain.ingress;
+    const auto function = FunctionOf(edge.from(), whose);
+    if (!function.ok()) return function.status();
+    const auto end = EndOf(*function, edge.out_port(), false, whose);
+    if (!end.ok()) return end.status();
+    Topology::Path* const path = PathOf(chain, *function);
+    if (path == nullptr)
+      return Wrong(fmt::format("{} stands before all that lead to {}", whose, edge.from()));
+    AddOnce(path->out, *end);
+    return end->link;
+  }
+
+  absl::StatusOr<LinkIndex> LastOf(Topology::Chain& chain, const v1::ChainEdge& edge,
+                                   const std::string& whose) {
+    if (edge.to().empty()) {
+      const auto link = EngineLink(edge.links(edge.links_size() - 1), whose);
+      if (!link.ok()) return link.status();
+      const LinkIndex last = (*link)->rx(0);
+      if (std::ranges::find(chain.egresses, last) == chain.egresses.end())
+        chain.egresses.push_back(last);
+      return last;
+    }
+    const auto function = FunctionOf(edge.to(), whose);
+    if (!function.ok()) return function.status();
+    const auto end = EndOf(*function, edge.in_port(), true, whose);
+    if (!end.ok()) return end.status();
+    Topology::Path* path = PathOf(chain, *function);
+    if (path == nullptr) path = &AddPath(chain, *function);
+    if (!path->out.empty())
+      return Wrong(
+          fmt::format("{} stands behind one that leaves {}: an edge stands behind all "
+                      "that lead to it, and there are no circles",
+                      whose, edge.to()));
+    AddOnce(path->in, *end);
+    return end->link;
+  }
+
+  // By which port of which function its packets come the link says.
+  absl::Status AddDrain(Topology::Chain& chain, const std::string& name, const std::string& whose) {
+    const auto link = EngineLink(name, whose);
+    if (!link.ok()) return link.status();
+    const LinkIndex drain = (*link)->rx(0);
+    for (const std::size_t index : chain.paths) {
+      auto& path = result_.paths[index];
+      const auto& ports = result_.functions[path.function].ports;
+      const auto port = std::ranges::find(ports, std::optional(drain), &Topology::Port::tx);
+      if (port == ports.end()) continue;
+      AddOnce(path.out, {.port = static_cast<std::size_t>(port - ports.begin()), .link = drain});
+      chain.drains.push_back(drain);
+      return absl::OkStatus();
+    }
+    return Wrong(fmt::format("{} drains link {}, which none of its functions fills", whose, name));
   }
 
   CoreIndex CoreOf(unsigned cpu) {
@@ -292,11 +497,11 @@ Topology::Tasks Topology::TasksOf(const std::vector<std::size_t>& threads) const
     taken[index] = true;
     const Function& function = functions[index];
     std::vector<unis::Path> of_function;
-    for (const std::size_t path : function.paths) {
-      of_function.push_back({.in = paths[path].in,
-                             .out = paths[path].out,
-                             .function = static_cast<FunctionIndex>(index)});
-    }
+    for (const std::size_t path : function.paths)
+      for (const End& in : paths[path].in)
+        for (const End& out : paths[path].out)
+          of_function.push_back(
+              {.in = in.link, .out = out.link, .function = static_cast<FunctionIndex>(index)});
     tasks.set.Add(function.core, of_function, threads[index]);
     for (std::size_t thread = 0; thread < threads[index]; ++thread) {
       tasks.function_of.push_back(index);

@@ -1,5 +1,5 @@
-// What a deployment is made of, worked out from the contract's messages: which link is in front of
-// and behind each path, what the engine carries across, which tasks share a core. Plain data: it
+// What a deployment is made of, worked out from the contract's messages: which links are in front
+// of and behind each path, what the engine carries across, which tasks share a core. Plain data: it
 // opens nothing, so every mistake in a deployment is found, and tested, without DPDK.
 #pragma once
 
@@ -41,29 +41,51 @@ struct Topology {
     std::vector<std::size_t> paths;                                     // in `paths`
     bool counts() const { return config.group() == v1::GROUP_ENGINE; }  // by net_unis ports
   };
-  // A chain's way through a function.
+  // A port of a function, and the link that it receives from or sends to.
+  struct End {
+    std::size_t port;
+    LinkIndex link;
+    friend bool operator==(const End&, const End&) = default;
+  };
+  // A chain's way through a function: what comes in by one end may leave by any. One end on each
+  // side, but where the chain branches or merges.
   struct Path {
     std::size_t chain;
     std::size_t function;
-    std::size_t in_port, out_port;  // of the function
-    LinkIndex in, out;
+    std::vector<End> in, out;
   };
-  // Where the engine carries packets from one link into another.
-  struct Bridge {
-    std::size_t chain;
-    LinkIndex from, to;
+  // Where the engine carries packets from one link into others; of one branch it is a bridge.
+  struct Branch {
+    v1::Branch config;
+    LinkIndex to;
   };
+  struct Split {
+    LinkIndex from;
+    std::vector<Branch> branches;  // those with a match, then the others, then the copies
+  };
+  // Of a chain with branches, from the link that packets come into first to the one that they
+  // leave last. A link is shared where other edges of the chain have it too.
+  struct Edge {
+    v1::ChainEdge config;
+    LinkIndex first, last;
+    bool first_shared = false, last_shared = false;
+  };
+  // The engine has an end of all these links, but where they are foreign.
   struct Chain {
     v1::ChainConfig config;
-    LinkIndex ingress, egress;       // of which the engine has an end, but where they are foreign
-    std::vector<std::size_t> paths;  // in `paths`, in order
+    LinkIndex ingress = 0;
+    std::vector<LinkIndex> egresses;
+    std::vector<LinkIndex> drains;   // of copies
+    std::vector<std::size_t> paths;  // in `paths`, each behind those that lead to it
+    std::vector<Edge> edges;         // none: it has no branches
+    std::set<LinkIndex> links;       // all that its packets pass
   };
 
   std::vector<Link> links;
   std::vector<Function> functions;
   std::vector<Chain> chains;
   std::vector<Path> paths;
-  std::vector<Bridge> bridges;
+  std::vector<Split> splits;
   std::vector<unsigned> cpus;  // of each core of the scheduler
 
   LinkIndex directions() const;                    // of all links

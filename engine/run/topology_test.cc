@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/contract/check_limits.h"
@@ -28,10 +30,10 @@ std::string Refusal(const v1::DeployRequest& request) {
 TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
   const Topology topology = Resolved(RingChain({"fw", "nat"}));
   ASSERT_EQ(topology.paths.size(), 2U);
-  EXPECT_EQ(topology.paths[0].out, topology.paths[1].in);
-  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
-  EXPECT_EQ(topology.chains[0].egress, topology.paths[1].out);
-  EXPECT_TRUE(topology.bridges.empty());
+  EXPECT_EQ(topology.paths[0].out[0].link, topology.paths[1].in[0].link);
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in[0].link);
+  EXPECT_EQ(topology.chains[0].egresses[0], topology.paths[1].out[0].link);
+  EXPECT_TRUE(topology.splits.empty());
   EXPECT_EQ(topology.directions(), 3U);
   const auto tasks = topology.TasksOf({1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 2U);
@@ -42,14 +44,14 @@ TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
 
 TEST(TopologyTest, AMemifInTheMiddleIsBridgedOnBothSides) {
   const Topology topology = Resolved(MemifChain());
-  ASSERT_EQ(topology.bridges.size(), 2U);
+  ASSERT_EQ(topology.splits.size(), 2U);
   const auto& far = topology.paths[1];  // of the function behind the memif
-  EXPECT_EQ(topology.bridges[0].to, far.in);
-  EXPECT_EQ(topology.bridges[1].from, far.out);
-  EXPECT_EQ(topology.link_of(far.in).directions(), 2U);
+  EXPECT_EQ(topology.splits[0].branches[0].to, far.in[0].link);
+  EXPECT_EQ(topology.splits[1].from, far.out[0].link);
+  EXPECT_EQ(topology.link_of(far.in[0].link).directions(), 2U);
   // The engine is the server: what it sends goes to the client.
-  EXPECT_EQ(far.in, topology.link_of(far.in).first + 1);
-  EXPECT_EQ(far.out, topology.link_of(far.out).first);
+  EXPECT_EQ(far.in[0].link, topology.link_of(far.in[0].link).first + 1);
+  EXPECT_EQ(far.out[0].link, topology.link_of(far.out[0].link).first);
   EXPECT_FALSE(topology.functions[1].counts());
 }
 
@@ -59,11 +61,11 @@ TEST(TopologyTest, AChainThatBeginsAndEndsOnMemifsHasNoBridge) {
   request.mutable_chains(0)->set_ingress("m0");
   request.mutable_chains(0)->set_egress("m1");
   const Topology topology = Resolved(request);
-  EXPECT_TRUE(topology.bridges.empty());
+  EXPECT_TRUE(topology.splits.empty());
   ASSERT_EQ(topology.paths.size(), 1U);
-  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
-  EXPECT_EQ(topology.chains[0].egress, topology.paths[0].out);
-  EXPECT_EQ(topology.paths[0].in, topology.link_of(topology.paths[0].in).first + 1)
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in[0].link);
+  EXPECT_EQ(topology.chains[0].egresses[0], topology.paths[0].out[0].link);
+  EXPECT_EQ(topology.paths[0].in[0].link, topology.link_of(topology.paths[0].in[0].link).first + 1)
       << "from the engine to the client";
 }
 
@@ -91,10 +93,11 @@ TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
   };
   for (const std::size_t task : {1U, 2U, 3U}) {
     ASSERT_EQ(in(task).size(), 1U);
-    EXPECT_EQ(in(task)[0].link, topology.paths[1].in);
-    EXPECT_EQ(tasks.set.tasks[task].egress.Of(tasks.set.egresses)[0], topology.paths[1].out);
+    EXPECT_EQ(in(task)[0].link, topology.paths[1].in[0].link);
+    EXPECT_EQ(tasks.set.tasks[task].egress.Of(tasks.set.egresses)[0],
+              topology.paths[1].out[0].link);
   }
-  EXPECT_EQ(in(4)[0].link, topology.paths[2].in);
+  EXPECT_EQ(in(4)[0].link, topology.paths[2].in[0].link);
 }
 
 TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {
@@ -148,6 +151,9 @@ TEST(TopologyTest, SaysWhatIsWrong) {
        [](auto& r) { r.mutable_functions(0)->mutable_ports(0)->clear_tx(); }},
       {"cannot carry across", rings,
        [](auto& r) { r.mutable_chains(0)->mutable_hops()->RemoveLast(); }},
+      {"neither hops nor edges", rings, [](auto& r) { r.mutable_chains(0)->clear_hops(); }},
+      {"splits or drains, which need edges", rings,
+       [](auto& r) { r.mutable_chains(0)->add_drains("chain.2"); }},
       {"filled twice", rings,
        [](auto& r) {
          *r.add_chains() = r.chains(0);
@@ -184,6 +190,108 @@ TEST(TopologyTest, SaysWhatIsWrong) {
   }
 }
 
+// fw fills one link, which the engine splits; nat and dpi fill one each, which it merges.
+TEST(TopologyTest, ADiamondIsOnePathAFunctionAndASplitForEachLinkThatTheEngineEmpties) {
+  const Topology topology = Resolved(Diamond());
+  ASSERT_EQ(topology.paths.size(), 5U);
+  const auto link = [&](const std::string& name) {
+    const auto found = std::ranges::find_if(
+        topology.links, [&](const auto& each) { return each.config.name() == name; });
+    return found->first;
+  };
+  ASSERT_EQ(topology.splits.size(), 4U);
+  const auto& split = topology.splits[0];
+  EXPECT_EQ(split.from, link("fw.out"));
+  ASSERT_EQ(split.branches.size(), 2U);
+  EXPECT_EQ(split.branches[0].to, link("nat.in")) << "the branch with a match comes first";
+  EXPECT_EQ(split.branches[1].to, link("dpi.in"));
+  EXPECT_TRUE(topology.splits[3].branches[1].config.copy());
+  const auto& chain = topology.chains[0];
+  EXPECT_EQ(chain.egresses, (std::vector<LinkIndex>{link("out")}));
+  EXPECT_EQ(chain.drains, (std::vector<LinkIndex>{link("watch.out")}));
+  EXPECT_EQ(chain.links.size(), topology.links.size());
+  EXPECT_TRUE(chain.edges[1].first_shared) << "fw's link is of two edges";
+  EXPECT_FALSE(chain.edges[1].last_shared);
+  EXPECT_FALSE(chain.edges[3].first_shared);
+  EXPECT_TRUE(chain.edges[3].last_shared) << "nat and dpi merge before monitor";
+  const auto tasks = topology.TasksOf({1, 1, 1, 1, 1});
+  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  const auto& monitor = tasks.set.tasks[3];
+  ASSERT_EQ(monitor.ingress.size, 1U);
+  EXPECT_EQ(monitor.ingress.Of(tasks.set.ingresses)[0].link, link("monitor.in"));
+}
+
+TEST(TopologyTest, APacketOfAFunctionThatChoosesAPortMayLeaveByAll) {
+  const Topology topology = Resolved(PortDiamond());
+  EXPECT_TRUE(topology.splits.empty());
+  ASSERT_EQ(topology.paths.size(), 4U);
+  EXPECT_EQ(topology.paths[0].out.size(), 2U);
+  EXPECT_EQ(topology.paths[3].in.size(), 2U);
+  const auto tasks = topology.TasksOf({1, 1, 1, 1});
+  const auto& fw = tasks.set.tasks[0];
+  ASSERT_EQ(fw.ingress.size, 1U);
+  EXPECT_EQ(fw.egress.size, 2U);
+  EXPECT_EQ(fw.ingress.Of(tasks.set.ingresses)[0].reaches, 3U);
+  const auto& monitor = tasks.set.tasks[3];
+  EXPECT_EQ(monitor.ingress.size, 2U);
+  EXPECT_EQ(monitor.egress.size, 1U);
+}
+
+TEST(TopologyTest, SaysWhatIsWrongWithBranches) {
+  const auto edge = [](auto& r, int i) { return r.mutable_chains(0)->mutable_edges(i); };
+  const auto branch = [](auto& r, int split, int i) {
+    return r.mutable_chains(0)->mutable_splits(split)->mutable_branches(i);
+  };
+  const std::vector<std::pair<std::string, std::function<void(v1::DeployRequest&)>>> mistakes = {
+      {"hops and edges", [](auto& r) { AddHop(*r.mutable_chains(0), "fw"); }},
+      {"passes through ids, which there is not", [&](auto& r) { edge(r, 1)->set_to("ids"); }},
+      {"uses port 3 of nat, which has 1", [&](auto& r) { edge(r, 1)->set_in_port(3); }},
+      {"stands before all that lead to fw",
+       [](auto& r) { r.mutable_chains(0)->mutable_edges()->SwapElements(0, 1); }},
+      {"no circles", [](auto& r) { *r.mutable_chains(0)->add_edges() = r.chains(0).edges(0); }},
+      {"goes from link r to link in, and its ports are on fw.out and nat.in",
+       [&](auto& r) {
+         edge(r, 1)->set_links(0, "r");
+         edge(r, 1)->set_links(1, "in");
+         AddRing(r, "r");
+       }},
+      {"needs a split from link fw.out to link nat.in",
+       [](auto& r) { r.mutable_chains(0)->mutable_splits(0)->mutable_branches()->RemoveLast(); }},
+      {"2 branches from link fw.out take what no other matches",
+       [&](auto& r) { branch(r, 0, 1)->clear_match(); }},
+      {"0 branches from link nat.out take what no other matches",
+       [&](auto& r) { branch(r, 1, 0)->set_copy(true); }},
+      {"some branches from link fw.out have a weight",
+       [&](auto& r) { branch(r, 0, 0)->set_weight(1); }},
+      {"has more than one of match, weight and copy",
+       [&](auto& r) { branch(r, 0, 1)->set_weight(1); }},
+      {"the packets of chain c end in watch", [](auto& r) { r.mutable_chains(0)->clear_drains(); }},
+      {"drains link fw.in, which none of its functions fills",
+       [](auto& r) { r.mutable_chains(0)->set_drains(0, "fw.in"); }},
+      {"fills link r, which nothing empties",
+       [&](auto& r) {
+         AddRing(r, "r");
+         auto* more = r.mutable_chains(0)->mutable_splits(0)->add_branches();
+         more->set_to("r");
+         more->set_copy(true);
+       }},
+      {"empties link r, which nothing fills",
+       [](auto& r) {
+         AddRing(r, "r");
+         r.mutable_chains(0)->set_egress("r");
+       }},
+      {"emptied twice",
+       [](auto& r) { *r.mutable_chains(0)->add_splits() = r.chains(0).splits(0); }},
+  };
+  for (const auto& [words, make] : mistakes) {
+    auto request = Diamond();
+    make(request);
+    const std::string sentence = Refusal(request);
+    EXPECT_NE(sentence.find(words), std::string::npos)
+        << "not '" << words << "' but '" << sentence << "'";
+  }
+}
+
 TEST(TopologyTest, PortsOfAGroupAreCounted) {
   std::vector<std::string> names;
   for (int i = 0; i < 31; ++i) names.push_back("f" + std::to_string(i));
@@ -206,12 +314,12 @@ TEST(TopologyTest, PortsOfAGroupAreCounted) {
 TEST(TopologyTest, ForeignChainsEndWithLinksOfAnyKind) {
   const Topology topology = Resolved(ForeignChain());
   ASSERT_EQ(topology.paths.size(), 2U);
-  EXPECT_EQ(topology.paths[0].in, 0U) << "to the server of memif 11";
-  EXPECT_EQ(topology.paths[0].out, 2U) << "from the client of memif 12";
-  EXPECT_EQ(topology.paths[0].out, topology.paths[1].in);
-  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in);
-  EXPECT_EQ(topology.chains[0].egress, topology.paths[1].out);
-  EXPECT_TRUE(topology.bridges.empty());
+  EXPECT_EQ(topology.paths[0].in[0].link, 0U) << "to the server of memif 11";
+  EXPECT_EQ(topology.paths[0].out[0].link, 2U) << "from the client of memif 12";
+  EXPECT_EQ(topology.paths[0].out[0].link, topology.paths[1].in[0].link);
+  EXPECT_EQ(topology.chains[0].ingress, topology.paths[0].in[0].link);
+  EXPECT_EQ(topology.chains[0].egresses[0], topology.paths[1].out[0].link);
+  EXPECT_TRUE(topology.splits.empty());
 }
 
 TEST(TopologyTest, WhatIsForeignAndWhatIsNotDoNotMix) {
