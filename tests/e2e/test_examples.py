@@ -14,7 +14,11 @@ from unis.chain.load import load
 
 EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 ENOUGH_CPUS = {"two-cores": 3}
-FETCHED = {"unmodified": "dpdk-testpmd", "unmodified-rings": "dpdk-testpmd"}
+FETCHED = {
+    "diamond": "dpdk-testpmd",
+    "unmodified": "dpdk-testpmd",
+    "unmodified-rings": "dpdk-testpmd",
+}
 
 
 def simulate(*words: str | Path) -> str:

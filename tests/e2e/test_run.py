@@ -24,10 +24,11 @@ def assert_delivers_more_than(machine: Machine, packets: int) -> None:
 def assert_whole(account: Json) -> None:
     """Every packet is there."""
     assert account["unaccounted"] == 0
-    assert account["offered"] == sum(
+    assert account["offered"] + account["copied"] == sum(
         account[part]
         for part in (
             "delivered",
+            "copies_ended",
             "unclassified",
             "dropped_ingress_full",
             "dropped_egress_full",

@@ -37,6 +37,11 @@ def _example(file: Path) -> Iterator[str]:
     for chain in plan.chains:
         hops = [f"{hop.function}[{hop.in_port},{hop.out_port}]" for hop in chain.hops]
         yield f"  {chain.name}: {' '.join([chain.ingress, *hops, chain.egress])}"
+        for edge in chain.edges:
+            ends = f"{edge.origin}[{edge.out_port}] > {edge.to}[{edge.in_port}]"
+            yield f"    {ends}: {' '.join(edge.links)}"
+        for split in chain.splits:
+            yield f"    {split.link}: {' '.join(branch.to for branch in split.branches)}"
 
 
 def _functions(plan: Plan) -> Iterator[str]:

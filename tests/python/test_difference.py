@@ -28,7 +28,6 @@ from unis.chain.model import (
 )
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
-from unis.plan import outline, planner
 from unis.plan.difference import Difference, difference, without
 from unis.plan.model import FunctionPlan, Plan
 from unis.plan.numbers import lcores as lcores_of
@@ -447,16 +446,6 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
 _NO_CHANGE = {(ChainFile, "api_version"), (ChainFile, "name")}
 
 
-@pytest.fixture
-def _branches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the engine could run chains with branches."""
-    monkeypatch.setattr(outline, "ENGINE_HAS_BRANCHES", True)
-    monkeypatch.setattr(
-        planner, "broken", lambda request: [line for line in broken(request) if "hops" not in line]
-    )
-
-
-@pytest.mark.usefixtures("_branches")
 @pytest.mark.parametrize(
     ("part", "field"),
     [
@@ -473,7 +462,6 @@ def test_each_field_of_chains_and_links_is_seen(part: type[BaseModel], field: st
     assert difference(old, next_plan(after, old))
 
 
-@pytest.mark.usefixtures("_branches")
 def test_a_chain_with_branches_is_down_while_a_function_of_it_starts() -> None:
     before = with_edges(ONE, TWO, {}, {})
     functions = {**before["functions"], "dpi": {"program": "sh", "args": ["-c"]}}

@@ -2,10 +2,8 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -21,8 +19,6 @@ from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.cli.graph_lines import graph_lines
 from unis.engine.limits import broken
-from unis.plan import outline, planner
-from unis.plan.model import Plan
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
 
 Edges = list[Data]
@@ -164,26 +160,13 @@ def test_a_graph_without_branches_is_a_path(length: int, random: Any, shared: bo
     assert planned(files[0]) == planned(files[1])
 
 
-def planned_with_branches(edges: Edges, program: Data | None = None) -> Plan:
-    """As if the engine could run it."""
-    with (
-        mock.patch.object(outline, "ENGINE_HAS_BRANCHES", new=True),
-        mock.patch.object(planner, "broken", lambda request: [*_but_hops(broken(request))]),
-    ):
-        return planned(with_graph(edges, program))
-
-
-def _but_hops(sentences: list[str]) -> Iterator[str]:
-    return (sentence for sentence in sentences if "hops" not in sentence)
-
-
 @CHECKS
 @given(graphs())
 def test_every_packet_of_a_graph_has_a_way(edges: Edges) -> None:
     file = ChainFile.model_validate(with_graph(edges))
     if consistency.problems(file) or Graph.of(file).chains["c"].is_path:
         return
-    plan = planned_with_branches(edges)
+    plan = planned(with_graph(edges))
     graph = Graph.of(file).chains["c"]
     (chain,) = plan.chains
     assert chain.hops == ()
@@ -220,7 +203,7 @@ def test_commands_have_a_memif_at_each_end_of_a_graph_s_edges(edges: Edges) -> N
     if consistency.problems(ChainFile.model_validate(with_graph(edges))):
         return
     try:
-        plan = planned_with_branches(edges, {"command": ["sh"]})
+        plan = planned(with_graph(edges, {"command": ["sh"]}))
     except ChainFileError as error:
         assert "ports for its chains and 8 at most" in str(error)  # noqa: PT017
         return
@@ -242,9 +225,9 @@ def test_a_port_on_a_memif_has_one_link() -> None:
 
 
 def test_a_diamond_has_a_link_an_edge_and_one_for_the_merge() -> None:
-    plan = planned_with_branches([*DIAMOND, {"from": "ids", "to": "watch", "mode": "tap"}])
+    plan = planned(with_graph([*DIAMOND, {"from": "ids", "to": "watch", "mode": "tap"}]))
     request = plan.deploy({}, "id")
-    assert [*_but_hops(broken(request))] == []
+    assert broken(request) == []
     (chain,) = request.chains
     told = [(getattr(edge, "from"), edge.out_port, edge.to, *edge.links) for edge in chain.edges]
     merge = next(links[-1] for origin, _, to, *links in told if (origin, to) == ("nat", "ids"))
@@ -380,7 +363,7 @@ def test_a_graph_with_too_many_ways_is_refused() -> None:
     ]
 
 
-def test_branches_are_shown_and_refused_with_a_sentence() -> None:
+def test_branches_are_shown() -> None:
     assert graph_lines(graph_of(with_graph(DIAMOND))) == [
         "ingress ─→ fw",
         "fw      ┬→ nat, from port 0",
@@ -389,8 +372,6 @@ def test_branches_are_shown_and_refused_with_a_sentence() -> None:
         "dpi     ─→ ids",
         "ids     ─→ egress",
     ]
-    (row,) = told(with_graph(DIAMOND))
-    assert row.startswith("('chains', 'c', 'graph') has branches, which only `unis simulate` runs")
 
 
 def test_ports_that_edges_state_are_those_of_the_plan() -> None:

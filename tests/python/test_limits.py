@@ -36,7 +36,7 @@ def test_bounds_are_those_beside_the_fields() -> None:
         ({"links": [{"name": "a", "kind": 1, "slots": 100}]},
          "links[0].slots is 100; must be a power of two"),
         ({"links": [{"name": "a", "kind": 0, "slots": 64}]}, "links[0].kind is missing"),
-        ({"chains": [{"name": "c", "ingress": "a", "egress": "b"}]}, "chains[0].hops is empty"),
+        ({"functions": [{"name": "f", "group": 1}]}, "functions[0].ports is empty"),
         ({"traffic": {"replay": {"file": ""}}}, "traffic.replay.file is empty"),
     ],
 )  # fmt: skip

@@ -10,13 +10,14 @@ import typer
 from rich.table import Table
 
 from unis.chain.load import load
+from unis.chain.values import EGRESS, INGRESS
 from unis.cli.graph_lines import graph_lines
 from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import errors_told, out
 from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
-    from unis.plan.model import FunctionPlan, Plan
+    from unis.plan.model import ChainPlan, FunctionPlan, Plan
 
 
 def config(
@@ -55,9 +56,7 @@ def _print(plan: Plan) -> None:
     out.print()
     out.print(_links(plan))
     for chain in plan.chains:
-        hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
-        way = " → ".join([chain.ingress, *hops, chain.egress])
-        out.print(f"\nchain {chain.name}: {way}", markup=False, soft_wrap=True)
+        out.print(f"\nchain {chain.name}:{_way(chain)}", markup=False, soft_wrap=True)
         if chain.ring:
             told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
             out.print(told, markup=False, soft_wrap=True)
@@ -82,6 +81,15 @@ def _print(plan: Plan) -> None:
         for number, port in enumerate(function.ports):
             ends = f"receives from {port.rx or 'nothing'}, sends to {port.tx or 'nothing'}"
             out.print(f"  port {number}: {ends}", markup=False, soft_wrap=True)
+
+
+def _way(chain: ChainPlan) -> str:
+    """From link to link; of a chain with branches a line an edge."""
+    if chain.edges:
+        ends = [(edge.origin or INGRESS, edge.to or EGRESS, edge.links) for edge in chain.edges]
+        return "".join(f"\n  {origin} → {to}: {' → '.join(on)}" for origin, to, on in ends)
+    hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
+    return " " + " → ".join([chain.ingress, *hops, chain.egress])
 
 
 def _command(function: FunctionPlan) -> list[str]:

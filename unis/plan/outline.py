@@ -21,8 +21,6 @@ from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring, wire
 from unis.workload.kind import OFFLOADS
 
-ENGINE_HAS_BRANCHES = False
-_BRANCHES = "has branches, which only `unis simulate` runs so far; for `unis up` make it a path"
 # How programs are switched, by default, that do not load UNiS' plug-in.
 _WITHOUT_PLUGIN = "priority"
 
@@ -49,9 +47,6 @@ def outline(
 ) -> Outline:
     """Of `chain` on `machine` beside `others`."""
     file, graph = chain.file, chain.graph
-    branching = [name for name, part in graph.chains.items() if not part.is_path]
-    if branching and not ENGINE_HAS_BRANCHES:
-        raise chain.error([Problem(("chains", name, "graph"), _BRANCHES) for name in branching])
     wiring = wire(file, graph)
     before = there.platform_cpus if there else ()
     platform, notes, problems = cpus.platform(file, machine, others, before)

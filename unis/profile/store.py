@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from unis import built
-from unis.plan.model import Plan
+from unis.plan.model import ChainPlan, Plan
 from unis.profile.bounds import Reading
 from unis.profile.place import Place
 from unis.runtime.costs import cache_directory, cost_key, shares_of
@@ -66,13 +66,22 @@ def what(plan: Plan, place: Place, settings: Mapping[str, str]) -> dict[str, str
         traffic += f" {digest((plan.directory / source).read_bytes())}"
     return {
         **functions,
-        "chain": " ".join(hop.function for chain in plan.chains for hop in chain.hops),
+        "chain": " ".join(map(_way, plan.chains)),
         "traffic": traffic,
         "scheduler": plan.scheduler.model_dump_json(),
         **{f"machine {key}": str(value) for key, value in place.model_dump(mode="json").items()},
         "unisd": digest(built.unisd().read_bytes()),
         **settings,
     }  # fmt: skip
+
+
+def _way(chain: ChainPlan) -> str:
+    """The same for chains that pass the same functions alike, whatever their links are called."""
+    if not chain.edges:
+        return " ".join(hop.function for hop in chain.hops)
+    edges = [f"{edge.origin}.{edge.out_port}>{edge.to}.{edge.in_port}" for edge in chain.edges]
+    splits = [(one.match, one.weight, one.copy) for part in chain.splits for one in part.branches]
+    return f"{' '.join(edges)} {splits}"
 
 
 def digest(content: bytes) -> str:

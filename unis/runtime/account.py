@@ -4,7 +4,7 @@ from unis.v1 import engine_pb2 as pb
 
 
 def account_line(account: pb.Account) -> str:
-    """offered = delivered + dropped + in flight."""
+    """offered = delivered + dropped + in flight, and what became of copies."""
     dropped = {
         "first ring full": account.dropped_ingress_full,
         "a link full": account.dropped_egress_full,
@@ -17,9 +17,16 @@ def account_line(account: pb.Account) -> str:
     parts = [f"{count:,} {why}" for why, count in dropped.items() if count]
     causes = f" ({', '.join(parts)})" if parts else ""
     line = (
-        f"{account.offered:,} offered = {account.delivered:,} delivered + "
+        f"{account.offered:,} offered{_with(account.copied, 'copied')} = "
+        f"{account.delivered:,} delivered{_with(account.copies_ended, 'copies watched')} + "
         f"{sum(dropped.values()):,} dropped{causes} + {account.in_flight:,} in flight"
     )
+    if account.copies_dropped:
+        line += f"; {account.copies_dropped:,} not copied, for a link was full"
     # While packets move, counters are read one after the other and need not add up.
     missing = account.unaccounted if account.exact else 0
     return line + (f"; {missing:,} unaccounted for" if missing else "")
+
+
+def _with(count: int, what: str) -> str:
+    return f" + {count:,} {what}" if count else ""

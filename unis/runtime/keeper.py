@@ -204,7 +204,7 @@ class Keeper:
         return [
             chain.name
             for chain in self.run.plan.chains
-            if any(hop.function in functions for hop in chain.hops)
+            if not chain.functions.isdisjoint(functions)
         ]
 
     def _note_end(self, name: str, how: str) -> None:
