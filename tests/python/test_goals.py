@@ -73,6 +73,17 @@ def test_the_delay_is_what_stands_in_front_and_a_round() -> None:
     assert delay_ns([one, Segment(256, 192, 9000)]) > 2 * delay_ns([one])
 
 
+def test_a_turn_under_hand_over_takes_no_more_than_the_budget() -> None:
+    def delay(controller: str, quota: int | str) -> float:
+        of = file(None, controller=controller)
+        scheduler = of.scheduler.model_copy(update={"quota": quota})
+        return Delays(scheduler, wired(of), known().costs, 1500).of("c", {"c": 8192})
+
+    assert delay("handover", "auto") == delay("handover", 2048)
+    assert delay("handover", "auto") != delay("handover", 4096)
+    assert delay("priority", "auto") == delay("priority", 2048) != delay("handover", "auto")
+
+
 @given(st.floats(5, 2000), st.floats(200, 50e3), st.floats(10, 20000), st.booleans())
 def test_the_longest_rings_that_keep_the_goal(
     cost_ns: float, switch_ns: float, goal_us: float, handover: bool

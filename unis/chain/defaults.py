@@ -12,6 +12,7 @@ INTERVAL_US = 1.0  # T
 RING: Literal["auto"] = "auto"  # slots of a ring
 MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no longer than this
 QUOTA: Literal["auto"] = "auto"  # packets of a turn, where functions hand the CPU over
+AUTO_QUOTA = 2048  # which the engine then takes (kMostBudget in engine/scheduler/handover.cc)
 IDLE_US = 500.0  # nor this: a CPU without a packet for so long sleeps
 POLICY = "unis"
 CONTROLLER = "handover"

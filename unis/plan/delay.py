@@ -1,10 +1,10 @@
 """How long packets are under way at full load, as the lengths of rings make it.
 
 The model. All functions of a CPU take turns; in a round each takes up to its quota of packets: γ
-of the least of its links (under hand-over no more than a `quota` that is stated), rounded up to a
-burst. So a round lasts the sum of `packets · cost + switch` over the functions of the CPU. Where
-one ends the next begins: neither a decision nor a poll without packets takes time of its own, and
-a packet costs the mean.
+of the least of its links (under hand-over no more than `quota`), rounded up to a burst. So a round
+lasts the sum of `packets · cost + switch` over the functions of the CPU. Where one ends the next
+begins: neither a decision nor a poll without packets takes time of its own, and a packet costs the
+mean.
 
 A chain passes a quota a round, its least, and of a function in several chains its share. A way
 through a chain is made of segments: functions one behind the other on one CPU. At full load as
@@ -136,10 +136,10 @@ class Delays:
             return defaults.BATCH
         least = self._shortest(function, rings)
         scheduler = self._scheduler
-        stated = scheduler.quota if scheduler.controller == "handover" else "auto"
+        stated = defaults.AUTO_QUOTA if scheduler.quota == "auto" else scheduler.quota
         quota = min(
             gamma * least,
-            inf if stated == "auto" else stated,
+            stated if scheduler.controller == "handover" else inf,
             inf if scheduler.theta_max is None else scheduler.theta_max,
         )
         return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
