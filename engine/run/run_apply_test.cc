@@ -1,9 +1,12 @@
 // A run that changes while it lives: functions die and come back, chains come and go.
+#include <fmt/format.h>
 #include <rte_bus_vdev.h>
 #include <rte_ethdev.h>
 #include <rte_service_component.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "engine/base/proc.h"
@@ -313,6 +316,26 @@ TEST_F(RunApplyTest, WhatARunCannotTakeOnIsRefusedAndChangesNothing) {
           "frame size 0");
   EXPECT_TRUE(Delivers("chain"));
   EXPECT_TRUE(Delivers("other"));
+}
+
+// The capture has gone, so whatever looks at the traffic again fails.
+TEST_F(RunApplyTest, TheSameAgainTouchesNothing) {
+  const auto capture =
+      std::filesystem::temp_directory_path() / fmt::format("apply{}.pcap", getpid());
+  std::array<std::uint32_t, 25> words{0xa1b2c3d4, 0x00040002, 0, 0, 65535, 1, 0, 0, 60, 60};
+  std::ofstream(capture, std::ios::binary)
+      .write(reinterpret_cast<const char*>(words.data()), sizeof(words));
+  v1::DeployRequest request = Chain({"a"});
+  request.mutable_traffic()->mutable_replay()->set_file(capture);
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+  ASSERT_TRUE(Start().ok());
+  std::filesystem::remove(capture);
+  EXPECT_TRUE(run_->Apply(request).ok());
+  EXPECT_TRUE(Delivers("chain"));
+  request.mutable_functions(0)->set_cost_ns(77);
+  EXPECT_FALSE(run_->Apply(request).ok());
+  EveryPacketIsAccountedFor();
 }
 
 TEST_F(RunApplyTest, SettingsAndMatchesChangeWhileChainsRun) {

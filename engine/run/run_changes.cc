@@ -60,6 +60,8 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
   const std::lock_guard arrangement(arrangement_);
+  const bool whole = control_ || phase_ != v1::RUN_PHASE_RUNNING;  // the last change did not fail
+  if (whole && MessageDifferencer::Equals(request, deployment_->config())) return absl::OkStatus();
   if (auto status = MayBecome(request); !status.ok()) return status;
   auto prepared = deployment_->Prepare(request);
   if (!prepared.ok()) return prepared.status();
