@@ -144,10 +144,9 @@ Failure Start(const PortPlan& port, Deadline deadline) {
     return PortError(port, client ? "no server listens at its socket" : "cannot be started",
                      status);
   }
-  // A function forwards what is not addressed to it. Virtual ports know no other mode and say so;
-  // of a kernel device one without CAP_NET_ADMIN may not change it, and receives all packets anyway.
+  // A function forwards what is not addressed to it. Virtual ports know no other mode and say so.
   status = rte_eth_promiscuous_enable(port.id);
-  if (status != 0 && status != -ENOTSUP && status != -EPERM) return PortError(port, "promiscuous mode", status);
+  if (status != 0 && status != -ENOTSUP) return PortError(port, "promiscuous mode", status);
   return std::nullopt;
 }
 

@@ -15,6 +15,7 @@
 #include <rte_log.h>
 #include <string.h>
 
+#include "modes.h"
 #include "offloads.h"
 #include "turns.h"
 
@@ -23,6 +24,7 @@ RTE_LOG_REGISTER_DEFAULT(unis_ports_logtype, NOTICE);
 static void take_port(uint16_t port) {
   turns_take_port(port);
   offloads_take_port(port);
+  modes_take_port(port);
 }
 
 static int on_new_port(uint16_t port, enum rte_eth_event_type event __rte_unused,

@@ -1,6 +1,7 @@
 // The plug-in as a program meets it: given to EAL by -d, between the program and the ports that it
 // opens, here those of net_null.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -57,7 +58,10 @@ class UnisPortsTest : public testing::Test {
 
   // As any program opens a port: one that always has packets, or never.
   std::uint16_t Open(const std::string& name, bool full) const {
-    EXPECT_EQ(rte_dev_probe((name + (full ? ",size=64" : ",no-rx=1")).c_str()), 0);
+    return Open(name, full ? ",size=64" : ",no-rx=1");
+  }
+  std::uint16_t Open(const std::string& name, const char* arguments) const {
+    EXPECT_EQ(rte_dev_probe((name + arguments).c_str()), 0);
     std::uint16_t port = 0;
     EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &port), 0);
     const rte_eth_conf conf{};
@@ -352,6 +356,20 @@ TEST_F(UnisPortsTest, ThePlaceOfAThreadThatIsGoneIsFree) {
       Store(turn->rest, 5);  // said to it when it had gone
     }).join();
   }
+}
+
+// DPDK sets promiscuous mode when a port starts, which takes CAP_NET_ADMIN where the port is a
+// device of the kernel's.
+TEST_F(UnisPortsTest, AKernelDeviceStartsWithoutTheRightToChangeIt) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, 2> whole{};
+  ASSERT_EQ(syscall(SYS_capget, &header, whole.data()), 0);
+  auto without = whole;
+  without[0].effective &= ~(1U << CAP_NET_ADMIN);
+  ASSERT_EQ(syscall(SYS_capset, &header, without.data()), 0);
+  const std::uint16_t port = Open("net_af_packet0", ",iface=lo");
+  EXPECT_EQ(rte_eth_promiscuous_enable(port), -ENOTSUP);
+  EXPECT_EQ(syscall(SYS_capset, &header, whole.data()), 0);
 }
 
 }  // namespace
