@@ -21,9 +21,9 @@ class _AnyLink(Part):
     to: Destination
     """The function behind it in a path, or `egress`."""
     kind: LinkName = defaults.LINK
-    """`memif` makes the function behind it a primary process of its own, with memifs only."""
+    """All but `ring` make the function behind it a primary process of its own, without rings."""
     slots: Slots | None = None
-    """Of a ring, by default those of the chain; of a memif, each way."""
+    """Of a ring, by default those of the chain; of other kinds, each way."""
 
     @property
     def own_keys(self) -> dict[str, int]:
