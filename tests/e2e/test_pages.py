@@ -34,6 +34,12 @@ def test_bring_your_own(mine: Machine) -> None:
     mine.assert_clean()
 
 
+def test_kernel_devices(mine: Machine) -> None:
+    said = follow(_DOCS / "kernel-devices.md", mine.directory)
+    assert " delivered + " in said
+    mine.assert_clean()
+
+
 def words_of(key: str, name: str) -> list[str]:
     """The command line of a line of the unit, for the instance called `name`."""
     unit = (_DOCS / "unis@.service").read_text()

@@ -8,6 +8,8 @@ const LinkKind* FindLinkKind(v1::LinkKind kind) {
       return &RingKind();
     case v1::LINK_MEMIF:
       return &MemifKind();
+    case v1::LINK_VETH:
+      return &VethKind();
     default:
       return nullptr;
   }

@@ -7,5 +7,6 @@ namespace unis {
 
 const LinkKind& RingKind();
 const LinkKind& MemifKind();
+const LinkKind& VethKind();
 
 }  // namespace unis

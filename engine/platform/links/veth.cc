@@ -1,0 +1,252 @@
+#include "engine/platform/links/veth.h"
+
+#include <fmt/format.h>
+#include <rte_ether.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "engine/platform/links/kinds.h"
+#include "engine/platform/packet_memory.h"
+
+namespace unis {
+namespace {
+
+// Where net_af_packet and the kernel look for the bytes of a packet that is sent.
+constexpr std::size_t kSentAt = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
+constexpr std::size_t kAddresses = 12;  // bytes in front of a VLAN tag
+constexpr std::size_t kTag = 4;
+
+bool Free(const tpacket2_hdr& slot) {
+  constexpr std::uint32_t kDated = TP_STATUS_TS_SOFTWARE | TP_STATUS_TS_RAW_HARDWARE;
+  return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
+}
+
+std::uint64_t UnsentBy(const std::string& device) {
+  std::uint64_t packets = 0;
+  std::ifstream(fmt::format("/sys/class/net/{}/statistics/tx_dropped", device)) >> packets;
+  return packets;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ the engine's end
+
+std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
+  if (rte_spinlock_trylock(&sending_) == 0) return 0;
+  const std::uint32_t room = RoomOfReceiver(count);
+  rte_spinlock_unlock(&sending_);
+  std::uint16_t sent = 0;
+  std::uint32_t handed = handed_;
+  for (; sent < room; ++sent) {
+    const rte_mbuf& packet = *packets[sent];
+    if (packet.pkt_len > kMostBytes) {
+      too_long_.Add(1);
+      continue;
+    }
+    tpacket2_hdr& slot = *rings_.sending(handed);
+    if (!Free(slot)) break;
+    Put(packet, slot);
+    ++handed;
+  }
+  // What it does not take now it takes with the next.
+  if (handed != handed_) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
+  // Only now: then all that is counted is in the receiver's ring.
+  __atomic_store_n(&handed_, handed, __ATOMIC_RELEASE);
+  rte_pktmbuf_free_bulk(packets, sent);
+  return sent;
+}
+
+void VethEnd::Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept {
+  std::byte* to = reinterpret_cast<std::byte*>(&slot) + kSentAt;
+  for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
+    std::memcpy(to, rte_pktmbuf_mtod(segment, const void*), segment->data_len);
+    to += segment->data_len;
+  }
+  slot.tp_len = slot.tp_snaplen = packet.pkt_len;
+  __atomic_store_n(&slot.tp_status, TP_STATUS_SEND_REQUEST, __ATOMIC_RELEASE);
+}
+
+std::uint16_t VethEnd::Receive(rte_mbuf** packets, std::uint16_t count) noexcept {
+  std::uint16_t received = 0;
+  for (; received < count; ++received) {
+    tpacket2_hdr& slot = *rings_.received(received_);
+    if (!Waits(slot)) break;
+    packets[received] = Take(slot);
+    if (packets[received] == nullptr) break;
+    __atomic_store_n(&slot.tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+    ++received_;
+  }
+  return received;
+}
+
+// The kernel keeps a VLAN tag beside the packet.
+rte_mbuf* VethEnd::Take(const tpacket2_hdr& slot) const noexcept {
+  rte_mbuf* const packet = rte_pktmbuf_alloc(pool_);
+  if (packet == nullptr) return nullptr;
+  const bool tagged = (slot.tp_status & TP_STATUS_VLAN_VALID) != 0 && slot.tp_snaplen > kAddresses;
+  const std::size_t tag = tagged ? kTag : 0;
+  char* const to = rte_pktmbuf_append(packet, static_cast<std::uint16_t>(slot.tp_snaplen + tag));
+  const char* const from = reinterpret_cast<const char*>(&slot) + slot.tp_mac;
+  const std::size_t before = tagged ? kAddresses : 0;
+  std::memcpy(to, from, before);
+  if (tagged) {
+    const rte_be16_t type =
+        rte_cpu_to_be_16((slot.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? slot.tp_vlan_tpid
+                                                                           : RTE_ETHER_TYPE_VLAN);
+    const rte_be16_t control = rte_cpu_to_be_16(slot.tp_vlan_tci);
+    std::memcpy(to + before, &type, sizeof(type));
+    std::memcpy(to + before + sizeof(type), &control, sizeof(control));
+  }
+  std::memcpy(to + before + tag, from + before, slot.tp_snaplen - before);
+  return packet;
+}
+
+std::uint32_t VethEnd::Room() noexcept {
+  if (rte_spinlock_trylock(&sending_) == 0) return 0;
+  const std::uint32_t room = RoomOfReceiver(kBurst);
+  rte_spinlock_unlock(&sending_);
+  return room;
+}
+
+// Slots are emptied in order, so if the last one is free all are. Of several rings the kernel
+// chooses one by the flow: there it may drop.
+std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) const noexcept {
+  if (receiver_ == nullptr || count == 0) return 0;
+  if (receiver_->rings().size() > 1) return count;
+  const PacketRings& ring = receiver_->rings().front();
+  const std::uint32_t most = std::min(count, ring.slots());
+  const std::uint32_t head = receiver_->Head(handed_);
+  if (!Waits(*ring.received(head + most - 1))) return most;
+  std::uint32_t room = 0;
+  while (room < most && !Waits(*ring.received(head + room))) ++room;
+  return room;
+}
+
+void VethEnd::SendInto(FollowedRings* receiver) noexcept {
+  if (receiver != nullptr) receiver->Feed(&handed_);
+  rte_spinlock_lock(&sending_);
+  receiver_ = receiver;
+  rte_spinlock_unlock(&sending_);
+}
+
+// ------------------------------------------------------------------ the link
+
+VethLink::VethLink(const v1::LinkConfig& config)
+    : name_(config.name()), slots_(config.slots()), queues_(config.veth().queues()) {
+  directions_[0].device = config.veth().device0();
+  directions_[1].device = config.veth().device1();
+}
+
+absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig& config,
+                                                           rte_mempool* pool) {
+  std::unique_ptr<VethLink> link(new VethLink(config));
+  if (!config.veth().engine_end()) return link;
+  auto rings = PacketRings::Open(link->directions_[0].device, link->slots_);
+  if (!rings.ok())
+    return absl::Status(rings.status().code(), fmt::format("link {}: {}", config.name(),
+                                                           std::string(rings.status().message())));
+  std::vector<PacketRings> own;
+  own.push_back(*std::move(rings));
+  link->directions_[0].rings = std::make_unique<FollowedRings>(std::move(own));
+  link->end_ = std::make_unique<VethEnd>(link->directions_[0].rings->rings().front(), pool);
+  return link;
+}
+
+Occupancy VethLink::occupancy(unsigned direction) const {
+  const auto& rings = directions_[direction].rings;
+  return rings ? rings->occupancy() : Occupancy::Unreadable(slots_);
+}
+
+void VethLink::Look(unsigned direction) noexcept {
+  if (const auto& rings = directions_[direction].rings) rings->Look();
+}
+
+std::uint64_t VethLink::Dropped(unsigned direction) {
+  Direction& way = directions_[direction];
+  if (way.rings) way.dropped += way.rings->TakeDrops();
+  way.unsent = std::max(way.unsent, UnsentBy(directions_[1 - direction].device));
+  return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
+}
+
+namespace {
+
+struct FoundRings final : Link::Found {
+  FoundRings(unsigned at, std::vector<PacketRings> found) : end(at), rings(std::move(found)) {}
+  unsigned end;
+  std::vector<PacketRings> rings;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned end) const {
+  const Direction& way = directions_[end];
+  if (way.rings && way.rings->rings().front().HeldBy(pid)) return nullptr;
+  auto rings = PacketRings::Find(pid, way.device, slots_, queues_);
+  if (!rings.ok())
+    return absl::Status(rings.status().code(),
+                        fmt::format("link {}: {}", name_, std::string(rings.status().message())));
+  return std::make_unique<FoundRings>(end, *std::move(rings));
+}
+
+void VethLink::Take(std::unique_ptr<Found> found) {
+  auto& rings = static_cast<FoundRings&>(*found);
+  Forget(rings.end);
+  auto& now = directions_[rings.end].rings;
+  now = std::make_unique<FollowedRings>(std::move(rings.rings));
+  if (end_ && rings.end == 1) end_->SendInto(now.get());
+}
+
+void VethLink::Forget(unsigned end) {
+  Direction& way = directions_[end];
+  if (!way.rings) return;
+  if (end_ && end == 1) end_->SendInto(nullptr);
+  way.dropped += way.rings->TakeDrops();
+  replaced_.push_back(std::move(way.rings));
+}
+
+// ------------------------------------------------------------------ the kind
+
+namespace {
+
+absl::Status Refuse(const v1::LinkConfig& config, const std::string& what) {
+  return absl::InvalidArgumentError(fmt::format("link {} {}", config.name(), what));
+}
+
+class VethLinks final : public LinkKind {
+ public:
+  std::string name() const override { return "veth"; }
+  bool in_group() const override { return false; }
+  v1::LinkConfig::SettingsCase settings() const override { return v1::LinkConfig::kVeth; }
+  bool engine_has_end(const v1::LinkConfig& config) const override {
+    return config.veth().engine_end();
+  }
+  std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (foreign) return Refuse(config, "is foreign, which a veth cannot be");
+    if (!config.has_slots()) return Refuse(config, "has no slots");
+    if (!std::has_single_bit(config.slots()) || config.slots() > PacketRings::kMaxSlots)
+      return Refuse(config, fmt::format("has {} slots; a veth has a power of two, at most {}",
+                                        config.slots(), PacketRings::kMaxSlots));
+    if (config.veth().device0() == config.veth().device1())
+      return Refuse(config, "has the same device at both ends");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool,
+                                             rte_mempool* pool) const override {
+    return VethLink::Create(config, pool);
+  }
+};
+
+}  // namespace
+
+const LinkKind& VethKind() {
+  static const VethLinks kind;
+  return kind;
+}
+
+}  // namespace unis

@@ -1,0 +1,89 @@
+// A link that is a pair of kernel devices, each with a packet socket on it: both ways, by copying.
+// The engine has one of its ends, or none.
+//
+// Who sends pays: in its system call the kernel copies the packet into the receiver's ring, and
+// drops it there if that is full.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <rte_mempool.h>
+#include <rte_spinlock.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/platform/links/link.h"
+#include "engine/platform/links/veth_ring.h"
+
+namespace unis {
+
+// The engine's end: a packet socket of its own.
+class VethEnd final : public LinkEnd {
+ public:
+  // Of a frame without FCS: what the devices' MTU allows, 1504.
+  static constexpr std::uint32_t kMostBytes = 1518;
+
+  // `rings` are those of a socket of our own, and outlive it.
+  VethEnd(const PacketRings& rings, rte_mempool* pool) : rings_(rings), pool_(pool) {}
+
+  // No more than the receiver has room for, so that the kernel drops none. Frees what is too long.
+  std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override;
+  std::uint32_t Room() noexcept override;
+  std::uint32_t capacity() const noexcept override { return rings_.slots(); }
+  bool carries_mbufs() const noexcept override { return false; }
+
+  // Whose rings these are sent into; null: nobody's, then nothing is sent.
+  void SendInto(FollowedRings* receiver) noexcept;
+  std::uint64_t too_long() const noexcept { return too_long_.value(); }
+
+ private:
+  std::uint32_t RoomOfReceiver(std::uint32_t count) const noexcept;
+  void Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept;
+  rte_mbuf* Take(const tpacket2_hdr& slot) const noexcept;
+
+  const PacketRings& rings_;
+  rte_mempool* const pool_;
+  rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes receiver_
+  FollowedRings* receiver_ = nullptr;
+  std::uint32_t received_ = 0;  // packets, as a position in the ring
+  std::uint32_t handed_ = 0;    // to the kernel, likewise
+  Counter too_long_;
+};
+
+class VethLink final : public Link {
+ public:
+  static absl::StatusOr<std::unique_ptr<VethLink>> Create(const v1::LinkConfig& config,
+                                                          rte_mempool* pool);
+
+  LinkEnd* end() noexcept override { return end_.get(); }
+  Occupancy occupancy(unsigned direction) const override;
+  void Look(unsigned direction) noexcept override;
+  std::uint64_t Dropped(unsigned direction) override;
+  absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
+  void Take(std::unique_ptr<Found> found) override;
+  void Forget(unsigned end) override;
+  void DropReplaced() override { replaced_.clear(); }
+
+ private:
+  // What leads to an end, and how it gets there.
+  struct Direction {
+    std::string device;                    // of that end
+    std::unique_ptr<FollowedRings> rings;  // null: nobody knows them
+    std::uint64_t dropped = 0;             // by rings that were replaced, and counted so far
+    std::uint64_t unsent = 0;              // by the device that sends
+  };
+
+  explicit VethLink(const v1::LinkConfig& config);
+
+  std::string name_;
+  std::uint32_t slots_, queues_;
+  std::array<Direction, 2> directions_;
+  std::unique_ptr<VethEnd> end_;  // null: the engine has none
+  std::vector<std::unique_ptr<FollowedRings>> replaced_;
+};
+
+}  // namespace unis

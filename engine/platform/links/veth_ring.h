@@ -1,0 +1,116 @@
+// The rings of a packet socket (AF_PACKET, TPACKET_V2), as DPDK's net_af_packet has them: mapped in
+// the process that made the socket, or from outside through a descriptor of it.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <linux/if_packet.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/unique_fd.h"
+#include "engine/monitor/occupancy.h"
+
+namespace unis {
+
+// Whether the kernel has put a packet there that was not taken yet.
+inline bool Waits(const tpacket2_hdr& slot) noexcept {
+  return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) != 0;
+}
+
+// The ring that the kernel fills is in front of the one that it empties.
+class PacketRings {
+ public:
+  static constexpr std::uint32_t kFrameBytes = 2048;  // of a slot
+  static constexpr std::uint32_t kMaxSlots = 1U << 14;
+
+  // A socket of our own on a device of this network namespace.
+  static absl::StatusOr<PacketRings> Open(const std::string& device, std::uint32_t slots);
+  // Those that `pid` has on the device, in the order of its descriptors. NotFound: it has not
+  // `sockets` of them yet, or not with rings of so many slots.
+  static absl::StatusOr<std::vector<PacketRings>> Find(pid_t pid, const std::string& device,
+                                                       std::uint32_t slots, std::uint32_t sockets);
+  ~PacketRings();
+  PacketRings(PacketRings&& other) noexcept;
+  PacketRings& operator=(PacketRings&&) = delete;
+
+  int socket() const noexcept { return socket_.get(); }
+  std::uint32_t slots() const noexcept { return slots_; }
+  // The slot of a position that only grows. Others write there at any time.
+  tpacket2_hdr* received(std::uint32_t position) const noexcept { return At(position & mask()); }
+  tpacket2_hdr* sending(std::uint32_t position) const noexcept {
+    return At(slots_ + (position & mask()));
+  }
+  // Packets for which there was no slot, since the last call or since the socket was made. A system
+  // call; the kernel then counts from 0, so nobody else may ask it.
+  std::uint32_t TakeDrops() const noexcept;
+  bool HeldBy(pid_t pid) const;
+
+ private:
+  PacketRings(UniqueFd socket, void* memory, std::uint32_t slots, ino_t inode)
+      : socket_(std::move(socket)),
+        memory_(static_cast<std::byte*>(memory)),
+        slots_(slots),
+        inode_(inode) {}
+  static absl::StatusOr<PacketRings> Map(UniqueFd socket, std::uint32_t slots, int access);
+
+  std::uint32_t mask() const noexcept { return slots_ - 1; }
+  tpacket2_hdr* At(std::uint32_t slot) const noexcept {
+    return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * kFrameBytes);
+  }
+
+  UniqueFd socket_;
+  std::byte* memory_;
+  std::uint32_t slots_;
+  ino_t inode_;
+};
+
+// How many packets the kernel has put into receive rings and their owner has taken out. No memory
+// tells it: a slot says only whether a packet waits in it, and when the last one came. So somebody
+// looks again and again, and follows both.
+//
+// A look reads one status word more than packets that came or went: 4 ns a word. Of packets that
+// come and go between two looks as many as there are slots are not counted.
+class FollowedRings {
+ public:
+  explicit FollowedRings(std::vector<PacketRings> rings);
+
+  void Look() noexcept;
+  Occupancy occupancy() const;
+  // Of the first ring: the next slot that the kernel fills, if since the last look only those
+  // packets came that `sent` says. Any thread.
+  std::uint32_t Head(std::uint32_t sent) const noexcept {
+    const std::uint64_t seen = __atomic_load_n(&seen_, __ATOMIC_ACQUIRE);
+    return static_cast<std::uint32_t>(seen >> 32) + (sent - static_cast<std::uint32_t>(seen));
+  }
+  // Read at the beginning of each look: what was handed to the kernel by then, all of it is in the
+  // ring.
+  void Feed(const std::uint32_t* sent) noexcept { sent_ = sent; }
+
+  const std::vector<PacketRings>& rings() const noexcept { return rings_; }
+  std::uint64_t TakeDrops() const noexcept;
+
+ private:
+  struct Counters {
+    std::uint32_t put = 0, taken = 0;
+  };
+  struct Position {
+    std::uint32_t first = 0;   // slot of packet 0
+    std::uint32_t seen = 0;    // `put` at the look before
+    std::uint64_t newest = 0;  // when the last packet that was counted came, ns
+  };
+
+  void Begin(std::size_t ring) noexcept;
+  void Follow(std::size_t ring) noexcept;
+
+  std::vector<PacketRings> rings_;
+  std::vector<Counters> counters_;
+  std::vector<Position> positions_;
+  const std::uint32_t* sent_ = nullptr;  // null: nobody tells
+  std::uint64_t seen_ = 0;               // of the first ring: its head, and *sent_ before
+};
+
+}  // namespace unis

@@ -1,0 +1,252 @@
+#include "engine/platform/links/veth.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/machine_for_test.h"
+#include "engine/monitor/link_progress.h"
+#include "engine/platform/eth_port.h"
+#include "engine/platform/memory_for_test.h"
+
+namespace unis {
+namespace {
+
+constexpr std::uint32_t kSlots = 256;
+
+// A pair of devices that goes with the test, named after the process. The program at an end is
+// DPDK's own driver in this process.
+class VethTest : public MemoryTest {
+ protected:
+  void SetUp() override {
+    UNIS_NEED_ROOT();
+    MemoryTest::SetUp();
+    const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
+    ASSERT_TRUE(run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
+    for (const std::string& device : {near_, far_}) {
+      (void)run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
+      ASSERT_TRUE(run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
+    }
+  }
+  void TearDown() override {
+    (void)std::system(fmt::format("ip link delete {} 2>/dev/null", near_).c_str());
+    MemoryTest::TearDown();
+  }
+
+  v1::LinkConfig Config(bool engine_end) const {
+    v1::LinkConfig config;
+    config.set_name("link");
+    config.set_kind(v1::LINK_VETH);
+    config.set_slots(kSlots);
+    config.mutable_veth()->set_device0(near_);
+    config.mutable_veth()->set_device1(far_);
+    config.mutable_veth()->set_engine_end(engine_end);
+    config.mutable_veth()->set_queues(1);
+    return config;
+  }
+  std::unique_ptr<VethLink> Make(bool engine_end) const {
+    auto link = VethLink::Create(Config(engine_end), memory_->pool());
+    EXPECT_TRUE(link.ok()) << link.status();
+    return link.ok() ? *std::move(link) : nullptr;
+  }
+  EthPort Program(const std::string& device) const {
+    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=4096,"
+                                          "framesz=2048,framecnt={}",
+                                          device, device, kSlots),
+                              memory_->pool());
+    EXPECT_TRUE(port.ok()) << port.status();
+    return *std::move(port);
+  }
+  static void Find(VethLink& link, unsigned end) {
+    auto found = link.Find(getpid(), end);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_NE(*found, nullptr);
+    link.Take(*std::move(found));
+  }
+  static std::uint32_t Waiting(VethLink& link, unsigned direction) {
+    link.Look(direction);
+    link.Look(direction);  // what is taken is seen a look later
+    return link.occupancy(direction).Packets();
+  }
+  template <typename Port>
+  std::uint32_t Send(Port& port, std::uint32_t count, std::size_t bytes = 60) {
+    const std::vector<std::uint8_t> frame(bytes, 0x5a);
+    std::uint32_t sent = 0;
+    for (; sent < count; ++sent) {
+      rte_mbuf* packet = Packet(frame);
+      if (port.Send(&packet, 1) == 1) continue;
+      rte_pktmbuf_free(packet);
+      break;
+    }
+    return sent;
+  }
+  template <typename Port>
+  static std::uint32_t Receive(Port& port, std::uint32_t most) {
+    std::uint32_t received = 0;
+    std::array<rte_mbuf*, kBurst> packets;
+    while (received < most) {
+      const auto room = static_cast<std::uint16_t>(std::min(most - received, kBurst));
+      const std::uint16_t count = port.Receive(packets.data(), room);
+      if (count == 0) break;
+      rte_pktmbuf_free_bulk(packets.data(), count);
+      received += count;
+    }
+    return received;
+  }
+
+  const std::string near_ = fmt::format("ut{}a", getpid()), far_ = fmt::format("ut{}b", getpid());
+};
+
+TEST_F(VethTest, OccupancyIsWhatWasSentAndNotReceived) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  EXPECT_FALSE(link->occupancy(1).readable()) << "there is no program yet";
+  EXPECT_EQ(Send(*link->end(), 1), 0U) << "nobody would receive it";
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  ASSERT_TRUE(link->occupancy(0).readable() && link->occupancy(1).readable());
+  LinkProgress there(link->occupancy(1)), back(link->occupancy(0));
+  for (int round = 0; round < 50; ++round) {  // the rings are filled many times over
+    ASSERT_EQ(Send(*link->end(), 100), 100U);
+    ASSERT_EQ(Waiting(*link, 1), 100U);
+    ASSERT_EQ(Send(program, 30), 30U);
+    ASSERT_EQ(Waiting(*link, 0), 30U);
+    ASSERT_EQ(Receive(program, 64), 64U);
+    ASSERT_EQ(Waiting(*link, 1), 36U);
+    ASSERT_EQ(Receive(program, kSlots), 36U);
+    ASSERT_EQ(Receive(*link->end(), kSlots), 30U);
+    ASSERT_EQ(Waiting(*link, 0) + Waiting(*link, 1), 0U);
+    there.Sample();
+    back.Sample();
+  }
+  EXPECT_EQ(there.sent(), 5000U);
+  EXPECT_EQ(there.received(), 5000U);
+  EXPECT_EQ(back.sent(), 1500U);
+  EXPECT_EQ(link->Dropped(0) + link->Dropped(1), 0U);
+}
+
+TEST_F(VethTest, PacketsThatCameAndWentBetweenTwoLooksAreCounted) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  LinkProgress there(link->occupancy(1));
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(Send(*link->end(), 200), 200U);
+    ASSERT_EQ(Receive(program, kSlots), 200U);
+    ASSERT_EQ(Waiting(*link, 1), 0U);
+    there.Sample();
+  }
+  EXPECT_EQ(there.sent(), 4000U);
+  EXPECT_EQ(there.received(), 4000U);
+}
+
+TEST_F(VethTest, ItIsFoundAlsoWherePacketsWait) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  ASSERT_EQ(Send(*link->end(), 200), 200U);
+  ASSERT_EQ(Receive(program, 150), 150U);
+  ASSERT_EQ(Send(*link->end(), 100), 100U);  // beyond the end of the ring
+  link->Forget(1);
+  link->DropReplaced();
+  Find(*link, 1);
+  EXPECT_EQ(Waiting(*link, 1), 150U);
+  EXPECT_EQ(Send(*link->end(), 1000), kSlots - 150);
+  EXPECT_EQ(Receive(program, 1000), kSlots);
+  EXPECT_EQ(link->Dropped(1), 0U);
+}
+
+TEST_F(VethTest, TheEngineSendsNoMoreThanThereIsRoomFor) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  EXPECT_EQ(link->end()->Room(), kBurst);
+  EXPECT_EQ(Send(*link->end(), 1000), kSlots);
+  EXPECT_EQ(link->end()->Room(), 0U);
+  EXPECT_EQ(Waiting(*link, 1), kSlots);
+  ASSERT_EQ(Receive(program, 10), 10U);
+  EXPECT_EQ(link->end()->Room(), 10U);
+  EXPECT_EQ(Send(*link->end(), 1000), 10U);
+  EXPECT_EQ(link->Dropped(1), 0U);
+  EXPECT_EQ(Receive(program, 1000), kSlots);
+}
+
+TEST_F(VethTest, WhatTheKernelDropsIsCounted) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  ASSERT_EQ(Send(program, 300), 300U) << "net_af_packet is told of no drop";
+  EXPECT_EQ(Waiting(*link, 0), kSlots);
+  EXPECT_EQ(link->Dropped(0), 300 - kSlots);
+  EXPECT_EQ(link->Dropped(0), 300 - kSlots) << "it only grows";
+  EXPECT_EQ(Receive(*link->end(), 1000), kSlots);
+  ASSERT_EQ(Send(*link->end(), 2, 1600), 2U) << "too long for the devices";
+  EXPECT_EQ(link->Dropped(1), 2U);
+  EXPECT_EQ(Receive(program, 10), 0U);
+}
+
+TEST_F(VethTest, BetweenTwoProgramsEachEndIsFoundAndForgottenByItself) {
+  const auto link = Make(false);
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(link->end(), nullptr);
+  const auto missing = link->Find(getpid(), 0).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
+  const EthPort first = Program(near_), second = Program(far_);
+  Find(*link, 0);
+  Find(*link, 1);
+  const auto again = link->Find(getpid(), 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, nullptr) << "it is found already";
+  ASSERT_EQ(Send(first, 300), 300U);
+  ASSERT_EQ(Send(second, 5), 5U);
+  EXPECT_EQ(Waiting(*link, 1), kSlots);
+  link->Forget(1);
+  EXPECT_FALSE(link->occupancy(1).readable());
+  EXPECT_EQ(Waiting(*link, 0), 5U) << "the other direction is read on";
+  EXPECT_EQ(link->Dropped(1), 300 - kSlots) << "known before it was forgotten";
+}
+
+TEST_F(VethTest, AVlanTagComesThrough) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  std::vector<std::uint8_t> frame(100);
+  for (std::size_t i = 0; i < frame.size(); ++i) frame[i] = static_cast<std::uint8_t>(i);
+  const std::array<std::uint8_t, 4> tag{0x81, 0x00, 0x20, 0x07};
+  std::ranges::copy(tag, frame.begin() + 12);
+  rte_mbuf* packet = Packet(frame);
+  ASSERT_EQ(program.Send(&packet, 1), 1);
+  ASSERT_EQ(link->end()->Receive(&packet, 1), 1);
+  ASSERT_EQ(packet->pkt_len, frame.size());
+  EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(packet, const void*), frame.data(), frame.size()), 0);
+  rte_pktmbuf_free(packet);
+}
+
+TEST_F(VethTest, SaysWhatItCannotMake) {
+  v1::LinkConfig config = Config(true);
+  config.mutable_veth()->set_device0("nowhere");
+  const auto device = VethLink::Create(config, memory_->pool()).status();
+  EXPECT_NE(device.message().find("link link: there is no device nowhere"), std::string::npos)
+      << device;
+  const LinkKind& kind = *FindLinkKind(v1::LINK_VETH);
+  EXPECT_TRUE(kind.Check(Config(true), false).ok());
+  config = Config(true);
+  config.set_slots(32768);
+  EXPECT_NE(kind.Check(config, false).message().find("at most 16384"), std::string::npos);
+  EXPECT_NE(kind.Check(Config(true), true).message().find("foreign"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace unis

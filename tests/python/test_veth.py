@@ -1,0 +1,108 @@
+"""Links that are kernel devices: their names, and the devices themselves."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.needs import need_root
+from tests.python.planned import planned, small
+from unis.errors import UnisError
+from unis.links.kind import LinkPlan, PortEnds, Wanted
+from unis.links.veth import Veth, VethPlan
+
+DEVICES = Path("/sys/class/net")
+SETTINGS = Path("/proc/sys/net")
+
+
+def a_veth(folder: Path, *, engine: bool = True) -> LinkPlan:
+    wanted = Wanted("r" * 64, "c" * 24, 256, engine=engine, folder=folder, queues=1)
+    return LinkPlan("c.1", "veth", 256, Veth().details(wanted, 0))
+
+
+def devices_of(link: LinkPlan) -> tuple[str, str]:
+    assert isinstance(link.details, VethPlan)
+    return link.details.devices
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[LinkPlan]:
+    need_root()
+    link = a_veth(tmp_path)
+    try:
+        Veth().make(link)
+        yield link
+    finally:
+        assert Veth().remove(Veth().made(link)) == []
+
+
+def test_devices_have_short_names_which_no_other_run_has(tmp_path: Path) -> None:
+    names = [*devices_of(a_veth(tmp_path)), *devices_of(a_veth(tmp_path / "other"))]
+    assert len({*names}) == 4
+    assert max(len(name) for name in names) <= 15
+
+
+def test_each_end_has_its_device(tmp_path: Path) -> None:
+    link = a_veth(tmp_path)
+    for end, device in enumerate(devices_of(link)):
+        assert Veth().device(PortEnds("fw.0", 2, link, link, end)).name == (
+            f"net_af_packet2,iface={device},qpairs=1,blocksz=4096,framesz=2048,framecnt=256"
+        )
+    ring = replace(link, details=None)
+    with pytest.raises(ValueError, match="is no veth"):
+        Veth().made(ring)
+
+
+def test_a_link_is_another_one_where_the_engine_has_an_end(tmp_path: Path) -> None:
+    wanted = Wanted("x", "c.1", 256, engine=True, folder=tmp_path, queues=1)
+    assert Veth().stays(a_veth(tmp_path), wanted)
+    assert not Veth().stays(a_veth(tmp_path, engine=False), wanted)
+    assert not Veth().stays(a_veth(tmp_path), replace(wanted, queues=2))
+
+
+def test_a_chain_may_begin_and_end_on_them() -> None:
+    ends = [("ingress", "fw"), ("fw", "nat"), ("nat", "monitor"), ("monitor", "egress")]
+    plan = planned(small(links=[{"from": a, "to": b, "kind": "veth"} for a, b in ends]))
+    assert [link.kind for link in plan.links] == ["veth"] * 4
+    assert [function.group for function in plan.functions] == ["own"] * 3
+    assert plan.engine.argv[-2:] == ("--keep", "net_raw")
+    assert "net_admin" not in plan.function("nat").capabilities
+    engine_ends = [link.message().veth.engine_end for link in plan.links]
+    assert engine_ends == [True, False, False, True]
+
+
+def test_devices_carry_nothing_but_what_programs_send(pair: LinkPlan) -> None:
+    noarp, multicast = 0x80, 0x1000
+    for device in devices_of(pair):
+        assert (DEVICES / device / "operstate").read_text() == "up\n"
+        assert (DEVICES / device / "mtu").read_text() == "1504\n"
+        flags = int((DEVICES / device / "flags").read_text(), 16)
+        assert flags & noarp
+        assert not flags & multicast
+        assert (SETTINGS / f"ipv4/conf/{device}/forwarding").read_text() == "0\n"
+        ipv6 = SETTINGS / f"ipv6/conf/{device}/disable_ipv6"
+        assert not ipv6.exists() or ipv6.read_text() == "1\n"
+        assert (DEVICES / device / "statistics/tx_packets").read_text() == "0\n"
+
+
+def test_numbers_of_devices_are_scattered(pair: LinkPlan) -> None:
+    """Else net_af_packet of two programs may have the same number of a group of sockets."""
+    near, far = (int((DEVICES / one / "ifindex").read_text()) for one in devices_of(pair))
+    assert min(near, far) >= 1 << 24
+    assert abs(near - far) > 1
+
+
+def test_somebody_elses_device_is_let_be(pair: LinkPlan) -> None:
+    near, _ = devices_of(pair)
+    number = (DEVICES / near / "ifindex").read_text()
+    with pytest.raises(UnisError, match=f"cannot make the kernel devices {near} and .* exists"):
+        Veth().make(pair)
+    assert (DEVICES / near / "ifindex").read_text() == number
+
+
+def test_they_are_removed_once(pair: LinkPlan) -> None:
+    made = Veth().made(pair)
+    assert Veth().remove(made) == []
+    assert not any((DEVICES / device).exists() for device in devices_of(pair))
+    assert Veth().remove(made) == []

@@ -1,0 +1,179 @@
+"""veth: a pair of kernel devices, both ways, packets are copied by the kernel."""
+
+import hashlib
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from unis.errors import UnisError
+from unis.links.kind import (
+    BATCH,
+    EalDevice,
+    Key,
+    LinkDetails,
+    LinkPlan,
+    PortEnds,
+    Wanted,
+    driver_missing,
+)
+from unis.v1 import engine_pb2 as pb
+
+_FRAME_BYTES, _BLOCK_BYTES = (
+    2048,
+    4096,
+)  # as the engine maps them (engine/platform/links/veth_ring.h)
+_MTU = 1504  # bytes: frames of 1518, with a VLAN tag too
+_SETTINGS = Path("/proc/sys/net")
+# Nothing but what the two programs send is on the pair: the kernel neither greets nor answers nor
+# passes on.
+_SILENT = {
+    "ipv6/conf/{}/disable_ipv6": "1",
+    "ipv4/conf/{}/forwarding": "0",
+    "ipv4/conf/{}/drop_unicast_in_l2_multicast": "1",
+}
+_UP, _NOARP, _MULTICAST = 0x1, 0x80, 0x1000  # IFF_ of the kernel
+
+
+@dataclass(frozen=True)
+class VethPlan(LinkDetails):
+    """The names of both devices, and who has them."""
+
+    devices: tuple[str, str]  # of end 0 and of end 1
+    engine_end: bool  # whether the engine has end 0
+    queues: int = 1  # packet sockets on a device
+
+    def fill(self, config: pb.LinkConfig) -> None:
+        """Adds it to what the engine is told."""
+        config.veth.device0, config.veth.device1 = self.devices
+        config.veth.engine_end = self.engine_end
+        config.veth.queues = self.queues
+
+
+class Veth:
+    """Ports on it are DPDK's own net_af_packet. The devices have no address, and are in the network
+    namespace in which UNiS runs.
+    """
+
+    name = "veth"
+    driver = "net_af_packet"
+    of_group = False
+    for_traffic = True
+    duplex = True
+    most_slots = 1 << 14
+    default_slots: int | None = 1024
+    keys: Collection[Key] = ()
+    capabilities: Collection[str] = ("net_raw",)
+
+    def capacity(self, slots: int) -> int:
+        """A slot says itself whether a packet waits in it: every slot can be used."""
+        return slots
+
+    def details(self, wanted: Wanted, number: int) -> VethPlan:
+        """Device names have 15 bytes, too few for those of the run and the link."""
+        words = f"{wanted.folder}/{wanted.run}/{wanted.name}"
+        base = f"unis{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        return VethPlan(
+            id=number,
+            socket=None,
+            devices=(f"{base}a", f"{base}b"),
+            engine_end=wanted.engine,
+            queues=wanted.queues,
+        )
+
+    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
+        """Whoever has the ends, they have as many sockets."""
+        veth = _details(there)
+        return (veth.engine_end, veth.queues) == (wanted.engine, wanted.queues)
+
+    def device(self, port: PortEnds) -> EalDevice:
+        """`net_af_packet0,iface=…,framecnt=…`."""
+        link = port.rx or port.tx
+        if link is None:
+            raise ValueError(f"port {port.name} is on no veth")
+        veth = _details(link)
+        parts = {
+            "iface": veth.devices[port.end],
+            "qpairs": veth.queues,
+            "blocksz": _BLOCK_BYTES,
+            "framesz": _FRAME_BYTES,
+            "framecnt": link.slots,
+        }
+        words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
+        return EalDevice(",".join(words))
+
+    def lacks(self) -> str:
+        """Its driver may be a package of its own."""
+        return driver_missing(self.driver)
+
+    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """Two bursts of those who carry them in and out, for packets are copied."""
+        return 2 * BATCH
+
+    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """None: rings are ordinary memory of the kernel."""
+        return 0
+
+    def made(self, link: LinkPlan) -> str:
+        """The device of end 0: with it the other goes."""
+        return _details(link).devices[0]
+
+    def make(self, link: LinkPlan) -> None:
+        """Makes the pair and has it carry packets."""
+        from pyroute2 import IPRoute, NetlinkError
+
+        near, far = _details(link).devices
+        try:
+            with IPRoute() as kernel:
+                peer = {"index": _index(far), "attrs": [("IFLA_IFNAME", far)]}
+                pair = {"attrs": [("VETH_INFO_PEER", peer)]}
+                info = {"attrs": [("IFLA_INFO_KIND", self.name), ("IFLA_INFO_DATA", pair)]}
+                kernel.link("add", ifname=near, index=_index(near), linkinfo=info)
+                for device in (near, far):
+                    _silence(device)
+                    kernel.link(
+                        "set",
+                        index=_index(device),
+                        mtu=_MTU,
+                        ifalias=f"unis link {link.name}",
+                        flags=_UP | _NOARP,
+                        change=_UP | _NOARP | _MULTICAST,
+                    )
+        except (NetlinkError, OSError) as error:
+            raise UnisError(
+                f"link {link.name}: cannot make the kernel devices {near} and {far}: {error}; "
+                f"`ip link show {near}` tells whether somebody else has them",
+                bad_input=False,
+            ) from None
+
+    def remove(self, name: str) -> list[str]:
+        """Both devices, if they are there."""
+        from pyroute2 import IPRoute, NetlinkError
+
+        try:
+            with IPRoute() as kernel:
+                for at in kernel.link_lookup(ifname=name):
+                    kernel.link("del", index=at)
+        except (NetlinkError, OSError) as error:
+            return [f"cannot remove the kernel device {name}: {error}; `ip link delete {name}`"]
+        return []
+
+
+def _index(device: str) -> int:
+    """The number of a device. net_af_packet tells its groups of sockets (PACKET_FANOUT) apart by 16
+    bits of this number and the process's: those of devices and processes that were made one after
+    the other are often the same, and then it opens no port. So numbers are scattered.
+    """
+    return (1 << 24) + int.from_bytes(hashlib.sha256(device.encode()).digest()[:3])
+
+
+def _silence(device: str) -> None:
+    for setting, value in _SILENT.items():
+        with suppress(FileNotFoundError):  # a kernel without IPv6
+            (_SETTINGS / setting.format(device)).write_text(value)
+
+
+def _details(link: LinkPlan) -> VethPlan:
+    if not isinstance(link.details, VethPlan):
+        raise ValueError(f"link {link.name} is no veth")
+    return link.details
