@@ -1,5 +1,5 @@
 // DPDK for tests: EAL without hugepages, devices or files, started once a process. lcore 0 is the
-// test's main thread; lcores kServiceLcores share the last CPU, kPlatformLcore is on CPU 0 with us.
+// test's main thread; lcores kServiceLcores share the last CPU, kPlatformLcores CPU 0 with us.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@
 namespace unis {
 
 inline constexpr std::array kServiceLcores = {1U, 2U};
-inline constexpr unsigned kPlatformLcore = 3;
+inline constexpr std::array kPlatformLcores = {3U, 4U, 5U, 6U};
+inline constexpr unsigned kPlatformLcore = kPlatformLcores.front();
 
 // False: EAL did not start, and said why.
 inline bool StartTestEal(const std::vector<std::string>& more = {}) {
@@ -28,7 +29,7 @@ inline bool StartTestEal(const std::vector<std::string>& more = {}) {
                                    "--no-telemetry",
                                    "--log-level=error",
                                    "--lcores",
-                                   fmt::format("0@0,1@{0},2@{0},3@0", LastCpu())};
+                                   fmt::format("0@0,1@{0},2@{0},(3-6)@0", LastCpu())};
     words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -34,32 +34,6 @@ class RunApplyTest : public RunTest {
     ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
     ASSERT_TRUE(Start().ok());
   }
-  v1::ChainStats ChainNamed(const std::string& name) {
-    const v1::Stats stats = Stats();
-    for (const auto& chain : stats.chains())
-      if (chain.name() == name) return chain;
-    return {};
-  }
-  bool Delivers(const std::string& chain) {
-    const std::uint64_t before = ChainNamed(chain).delivered();
-    return Eventually([&] {
-      run_->Look();
-      return ChainNamed(chain).delivered() > before + 1000;
-    });
-  }
-  v1::Account Settled() {
-    v1::SettleRequest request;
-    request.set_timeout_ns(5'000'000'000);
-    const auto account = run_->Settle(request);
-    EXPECT_TRUE(account.ok()) << account.status();
-    return account.ok() ? *account : v1::Account();
-  }
-  void EveryPacketIsAccountedFor() {
-    const v1::Account account = Settled();
-    EXPECT_TRUE(account.exact()) << account.doubt();
-    EXPECT_EQ(account.unaccounted(), 0) << account.ShortDebugString();
-    EXPECT_EQ(account.in_flight(), 0U) << account.ShortDebugString();
-  }
 };
 
 TEST_F(RunApplyTest, ADeadFunctionTakesItsChainDownAndNoOther) {

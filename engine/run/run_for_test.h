@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,8 +71,8 @@ class RunTest : public testing::Test {
     LeaveLastCpu();
     auto held = HeldFile::Create(held_);
     ASSERT_TRUE(held.ok()) << held.status();
-    run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = {kPlatformLcore},
-                                                          .function_cpus = {LastCpu()},
+    run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = service_lcores_,
+                                                          .function_cpus = function_cpus_,
                                                           .group = group_,
                                                           .end = {},
                                                           .held = *std::move(held)});
@@ -159,6 +160,33 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
+  v1::ChainStats ChainNamed(const std::string& name) {
+    const v1::Stats stats = Stats();
+    for (const auto& chain : stats.chains())
+      if (chain.name() == name) return chain;
+    return {};
+  }
+  bool Delivers(const std::string& chain) {
+    const std::uint64_t before = ChainNamed(chain).delivered();
+    return Eventually([&] {
+      run_->Look();
+      return ChainNamed(chain).delivered() > before + 1000;
+    });
+  }
+  v1::Account Settled() {
+    v1::SettleRequest request;
+    request.set_timeout_ns(5'000'000'000);
+    const auto account = run_->Settle(request);
+    EXPECT_TRUE(account.ok()) << account.status();
+    return account.ok() ? *account : v1::Account();
+  }
+  void EveryPacketIsAccountedFor() {
+    const v1::Account account = Settled();
+    EXPECT_TRUE(account.exact()) << account.doubt();
+    EXPECT_EQ(account.unaccounted(), 0) << account.ShortDebugString();
+    EXPECT_EQ(account.in_flight(), 0U) << account.ShortDebugString();
+  }
+
   // As a guard does that saw the scheduler stand still.
   void PutBackAsTheGuard() {
     for (const ChildProcess& function : functions_) SetSlice(function.pid(), 0);  // SCHED_OTHER
@@ -177,6 +205,8 @@ class RunTest : public testing::Test {
   const std::filesystem::path held_ =
       std::filesystem::temp_directory_path() / ("held" + std::to_string(getpid()));
   const std::string group_ = "unis-run-test-" + std::to_string(getpid());
+  std::vector<unsigned> service_lcores_{kPlatformLcore};
+  std::set<unsigned> function_cpus_{LastCpu()};
   std::vector<ChildProcess> functions_;
   std::unique_ptr<unis::Run> run_;
 };
