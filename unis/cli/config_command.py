@@ -69,11 +69,7 @@ def _print(plan: Plan) -> None:
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"
-        cost = (
-            "measured before it runs, if it was not"
-            if function.cost_ns is None
-            else f"{function.cost_ns:g} ns a packet"
-        )
+        cost = "not stated" if function.cost_ns is None else f"{function.cost_ns:g} ns a packet"
         rights = f"user {function.user or 'root'}, capabilities " + (
             ", ".join(function.capabilities) or "none"
         )
