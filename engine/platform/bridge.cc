@@ -1,5 +1,7 @@
 #include "engine/platform/bridge.h"
 
+#include <rte_prefetch.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -45,6 +47,9 @@ std::uint32_t Bridges::Carry(const Bridge& bridge) noexcept {
 }
 
 void Bridges::Divide(const Bridge& bridge, std::span<rte_mbuf* const> packets) noexcept {
+  // Written last on another CPU: all lines are asked for before the first is needed.
+  for (rte_mbuf* packet : packets) rte_prefetch0(packet);
+  for (rte_mbuf* packet : packets) rte_prefetch0(rte_pktmbuf_mtod(packet, void*));
   std::array<std::int32_t, kBurst> way;
   if (bridge.weights == 0) bridge.classifier.Classify(packets, way);
   for (std::size_t i = 0; bridge.weights > 0 && i < packets.size(); ++i) {
