@@ -82,7 +82,7 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
     auto region = MemifRegion::Find(getpid(), kRight);
     if (region.ok()) {
       ++found;
-      kept.emplace(*std::move(region));
+      const auto replaced = std::exchange(kept, *std::move(region));  // until nobody reads it
       if (!progress) progress.emplace(kept->occupancy(MemifDirection::kToServer));
       progress->Follow(
           kept->occupancy(found % 2 != 0 ? MemifDirection::kToClient : MemifDirection::kToServer));
