@@ -39,6 +39,17 @@ def test_a_memif_makes_the_function_behind_it_a_group_of_its_own() -> None:
     assert [(hop.in_port, hop.out_port) for hop in plan.chains[0].hops] == [(0, 0), (0, 0), (0, 1)]
 
 
+def test_a_function_is_measured_alone_on_the_kinds_of_links_that_it_has() -> None:
+    links = [
+        {"from": "fw", "to": "nat", "kind": "memif"},
+        {"from": "nat", "to": "monitor", "kind": "veth"},
+    ]
+    plan = planned(small(links=links))
+    for name in ("nat", "monitor"):
+        here, alone = plan.function(name).subject, plan.alone[name].function(name).subject
+        assert here.drivers == alone.drivers
+
+
 def test_between_two_such_functions_the_memif_is_direct() -> None:
     links = [
         {"from": "fw", "to": "nat", "kind": "memif"},
@@ -83,7 +94,7 @@ def test_neighbours_on_memif_have_as_many_queues() -> None:
     }
     said = told(small(functions=functions, chains={"c": {"path": ["two", "one", "ours"]}}))
     assert said == [
-        "('functions', 'ours', 'queues') is of ports outside the engine's DPDK group; one on "
+        "('functions', 'ours', 'queues') applies to functions in a DPDK group of their own; one on "
         "rings has one queue",
         "('functions', 'one', 'queues') `two` has 2 queues and `one` 1; both ends of a memif have "
         "as many, or nothing passes",

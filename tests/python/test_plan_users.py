@@ -61,6 +61,14 @@ def test_functions_of_two_users_may_not(users: dict[str, str]) -> None:
     assert f"run as nobody and {users.get('monitor', 'root')}; give both the same" in sentence
 
 
+def test_functions_of_two_users_may_share_a_veth() -> None:
+    """It has no file."""
+    data = with_users(on_memif("nat", "monitor"), nat="nobody", monitor="daemon")
+    for link in data["links"]:
+        link["kind"] = "veth"
+    assert planned(data).function("nat").user == "nobody"
+
+
 def test_a_user_on_rings_is_told_of_memif() -> None:
     (sentence,) = told(with_users(small(), nat="nobody"))
     assert "('functions', 'nat', 'user') `nat` is on rings, in the engine's DPDK group" in sentence

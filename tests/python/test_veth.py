@@ -1,5 +1,6 @@
 """Links that are kernel devices: their names, and the devices themselves."""
 
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.needs import need_root
 from tests.python.planned import planned, small
 from unis.errors import UnisError
+from unis.links import veth
 from unis.links.kind import LinkPlan, PortEnds, Wanted
 from unis.links.veth import Veth, VethPlan
 
@@ -99,6 +101,21 @@ def test_somebody_elses_device_is_let_be(pair: LinkPlan) -> None:
     with pytest.raises(UnisError, match=f"cannot make the kernel devices {near} and .* exists"):
         Veth().make(pair)
     assert (DEVICES / near / "ifindex").read_text() == number
+
+
+def test_a_pair_that_cannot_be_set_up_is_removed(
+    pair: LinkPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, _ = devices_of(pair)
+    Veth().remove(near)
+
+    def refuse(_device: str) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(veth, "_silence", refuse)
+    with pytest.raises(UnisError, match=r"Permission denied$"):
+        Veth().make(pair)
+    assert not (DEVICES / near).exists()
 
 
 def test_they_are_removed_once(pair: LinkPlan) -> None:

@@ -1,10 +1,9 @@
 """`unis bench agreement`: does the simulator say what the machine does?
 
-The costs that it is fed with are measured (the scheduler's, switch cost, source and sink), none is
-fitted. A machine changes its speed within seconds, so every round has its own costs of packets:
-each policy has a window, in that of `unis` the scheduler follows the costs of the functions, and
-then the round is simulated with them. What a switch costs is measured once, before the rounds:
-while a chain runs, the CPU is not free.
+The costs that it is fed with are measured (the functions' alone, a switch, source and sink). A
+machine changes its speed within seconds, so every round has its own: the functions' are those that
+the scheduler had found before the round, source's and sink's those of the round. What a switch
+costs is measured once, before the rounds: while a chain runs, the CPU is not free.
 
 The verdict is on the order of the policies, but for UNiS and co-operative: how far those are apart,
 some hundredths, is less than what caches may change, which the simulator does not know. That
@@ -123,7 +122,7 @@ def _compare(
     report("simulating each round")
     simulated: list[dict[str, float]] = []
     for before, after in itertools.pairwise(stats):
-        cost = {function.name: function.cost_ns for function in after.functions}
+        cost = {function.name: function.cost_ns for function in before.functions}
         cost |= _platform_costs(before, after)
         costs.append(cost)
         machine = _machine_costs(switching, cost, after)

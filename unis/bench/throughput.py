@@ -151,7 +151,7 @@ def _slots(case: Case, machine: Machine, report: Callable[[str], None]) -> int:
         return _chain(case, max(machine.cpus), fused=False)
 
     report(f"{case.length} {case.cost}: what `unis up` would choose under {case.controller}")
-    brought_up(make, machine, Options(), report, lambda _: None)
+    brought_up(make, machine, Options(costs="measured"), report, lambda _: None)
     return plan_chain(make(), machine).links[0].slots
 
 

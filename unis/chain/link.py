@@ -21,7 +21,7 @@ class _AnyLink(Part):
     to: Destination
     """The function behind it in a path, or `egress`."""
     kind: LinkName = defaults.LINK
-    """All but `ring` make the function behind it a primary process of its own, without rings."""
+    """Of other kinds than `ring`, the function behind it is a primary process without rings."""
     slots: Slots | None = None
     """Of a ring, by default those of the chain; of other kinds, each way."""
 

@@ -76,7 +76,7 @@ def agreement(
         "build/agreement.json"
     ),
 ) -> None:
-    """Compare the machine with the simulator, which is fed with costs measured in between.
+    """Compare the machine with the simulator, which is fed with costs measured on the machine.
 
     Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
     by how much machine and simulator differ in the ratio of those two is told with its interval.

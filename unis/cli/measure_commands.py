@@ -13,6 +13,7 @@ from rich.table import Table
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption, NameOption, connect
 from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
@@ -76,11 +77,12 @@ def estimate(
 ) -> None:
     """Measure what a packet costs a function (the paper's Cycle Estimator).
 
-    Chains that run are not touched: the functions are started in a run of their own, and each works
-    alone while bursts go through it. The cost is the mean over the sizes, as
-    often as the traffic has them; that of a capture or a port is not looked at: 64, 512, 1024 and
-    1500 bytes stand alike. It is remembered for a day, for this program, its arguments, the files
-    that they name and this CPU. One with a link to another function has a short run of its own.
+    The functions are started in a run of their own, and each works alone while bursts go through
+    it. That needs the functions' CPUs: take the chains of FILE down first. The cost is the mean
+    over the sizes, as often as the traffic has them; that of a capture or a port is not looked at:
+    64, 512, 1024 and 1500 bytes stand alike. It is remembered for a day, for this program, its
+    arguments, the files that they name and this CPU. A function with a link to another function
+    has a short run to itself. Exit code 1 if a function could not be measured.
 
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """
@@ -107,12 +109,14 @@ def estimate(
         wanted = [name for name in names if name not in costs]
         with interrupts() as switch:
             costs.update(measure_costs(plan, wanted, options, say, switch))
+    found = {name: costs[name] for name in names if name in costs}
     if as_json:
-        out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in costs.items()}))
-        return
-    for name in names:
-        if name in costs:
-            _print_cost(name, costs[name])
+        out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in found.items()}))
+    else:
+        for name, cost in found.items():
+            _print_cost(name, cost)
+    if len(found) < len(names):
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _alone(program: str, arguments: list[str]) -> LoadedChain:

@@ -90,9 +90,10 @@ def up(
 ) -> None:
     """Run the chains of FILE until Ctrl-C.
 
-    Starts the engine and the functions, measures what a packet costs each function (unless the
-    file states it or it was measured before), and lets traffic and scheduler run. Whatever ends
-    it, every process is ended and the machine is left as it was; a second Ctrl-C makes it hurry.
+    Starts the engine and the functions, and lets traffic and scheduler run. The scheduler finds
+    what a packet costs each function, unless the file says `cost: static`: then what is not known
+    is measured first. Whatever ends it, every process is ended and the machine is left as it was; a
+    second Ctrl-C makes it hurry.
 
     Example: unis up examples/demo.yaml --policy cooperative
     """

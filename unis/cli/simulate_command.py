@@ -195,12 +195,12 @@ def simulate(
 ) -> None:
     """Run the chains of FILE on virtual time: no root, no hugepages, as many CPUs as it names.
 
-    Costs are those of --cost, else of the file, else those that `unis estimate` measured on this
-    machine. Without --policy it compares unis with cooperative, rr and other; a function that does
-    not say how often it yields does so every 8 bursts under cooperative, as in the paper. Source
-    and sink take no time, and switches what they took where this was written, unless it is stated
-    or --calibrated. Under unis every function can hand the CPU over,
-    unless the controller is another; those without packets poll, they do not sleep.
+    Costs are those of --cost, else of the file, else those that were found on this machine, by
+    `unis estimate` or in a run. Without --policy it compares unis with cooperative, rr and other; a
+    function that does not say how often it yields does so every 8 bursts under cooperative, as in
+    the paper. Source and sink take no time, and switches what they took where this was written,
+    unless it is stated or --calibrated. Under unis every function can hand the CPU over, unless the
+    controller is another; those without packets poll, they do not sleep.
 
     --ways asks what if a function had few ways of the last-level cache: its cost is taken as that
     with all of it, and the ns are added that by the cache model its program waits longer at the

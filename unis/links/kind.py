@@ -109,6 +109,7 @@ class LinkKind(Protocol):
     driver: str  # DPDK's, or ours, of ports on it
     of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
     for_traffic: bool  # source and sink can have an end; else the engine carries packets to a ring
+    one_user: bool  # functions at both ends run as the same user, whose file the link is
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
     default_slots: int | None  # None: as many as the rings of the chain
@@ -140,7 +141,9 @@ class LinkKind(Protocol):
         """What is made on the machine for it, by a name that is enough to remove it; or nothing."""
 
     def make(self, link: LinkPlan) -> None:
-        """Makes that, before the engine and the functions start. UnisError if it cannot be."""
+        """Makes that, before the engine and the functions start. UnisError if it cannot be: then
+        nothing of it is left.
+        """
 
     def remove(self, name: str) -> list[str]:
         """Removes what `made` names, if it is there; sentences of what could not be."""
@@ -150,7 +153,11 @@ def driver_missing(driver: str) -> str:
     """What to say where DPDK came without one of its drivers; empty: it is there."""
     if any(_LIBRARIES.glob(f"*/dpdk/pmds-*/librte_{driver}.so*")):
         return ""
-    return f"DPDK has no driver {driver} here; install librte-{driver.replace('_', '-')}"
+    # Debian's packages end with the number of DPDK's ABI.
+    found = [file.name.split(".so.")[1] for file in _LIBRARIES.glob("*/librte_eal.so.*")]
+    abi = min(found, key=len, default="")
+    package = f"librte-{driver.replace('_', '-')}{abi.partition('.')[0]}"
+    return f"DPDK has no driver {driver} here; install {package}"
 
 
 class NothingMade:

@@ -53,6 +53,7 @@ class Memif(NothingMade):
     driver = "net_memif"
     of_group = False
     for_traffic = True
+    one_user = True
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024

@@ -15,6 +15,7 @@ class Ring(NothingMade):
     driver = "net_unis"
     of_group = True
     for_traffic = True
+    one_user = False  # programs on rings share all memory of the group
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
     default_slots: int | None = None

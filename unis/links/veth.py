@@ -1,6 +1,8 @@
 """veth: a pair of kernel devices, both ways, packets are copied by the kernel."""
 
+import errno
 import hashlib
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,6 +61,7 @@ class Veth:
     driver = "net_af_packet"
     of_group = False
     for_traffic = True
+    one_user = False
     duplex = True
     most_slots = 1 << 14
     default_slots: int | None = 1024
@@ -123,12 +126,14 @@ class Veth:
         from pyroute2 import IPRoute, NetlinkError
 
         near, far = _details(link).devices
+        made = False
         try:
             with IPRoute() as kernel:
                 peer = {"index": _index(far), "attrs": [("IFLA_IFNAME", far)]}
                 pair = {"attrs": [("VETH_INFO_PEER", peer)]}
                 info = {"attrs": [("IFLA_INFO_KIND", self.name), ("IFLA_INFO_DATA", pair)]}
                 kernel.link("add", ifname=near, index=_index(near), linkinfo=info)
+                made = True
                 for device in (near, far):
                     _silence(device)
                     kernel.link(
@@ -140,11 +145,14 @@ class Veth:
                         change=_UP | _NOARP | _MULTICAST,
                     )
         except (NetlinkError, OSError) as error:
-            raise UnisError(
-                f"link {link.name}: cannot make the kernel devices {near} and {far}: {error}; "
-                f"`ip link show {near}` tells whether somebody else has them",
-                bad_input=False,
-            ) from None
+            left = self.remove(near) if made else []
+            number = error.code if isinstance(error, NetlinkError) else error.errno
+            advice = f"; `ip link show {near}` tells whose it is" if number == errno.EEXIST else ""
+            sentence = (
+                f"link {link.name}: cannot make the kernel devices {near} and {far}: "
+                f"{os.strerror(number or 0)}{advice}"
+            )
+            raise UnisError("; ".join([sentence, *left]), bad_input=False) from None
 
     def remove(self, name: str) -> list[str]:
         """Both devices, if they are there."""

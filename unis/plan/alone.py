@@ -7,8 +7,10 @@ from unis.chain.model import SchedulerPart
 from unis.chain.values import EGRESS, INGRESS
 
 
-def alone(chain: LoadedChain, name: str, kind: str = "memif") -> LoadedChain:
-    """The same traffic and as many ports, on links of that kind, but no other function."""
+def alone(
+    chain: LoadedChain, name: str, kinds: tuple[str, str] = ("memif", "memif")
+) -> LoadedChain:
+    """The same traffic and as many ports, but no other function; `kinds`: of links in and out."""
     file = chain.file
     chains = {
         key: part.model_copy(
@@ -22,7 +24,10 @@ def alone(chain: LoadedChain, name: str, kind: str = "memif") -> LoadedChain:
         if name in chain.graph.chains[key].functions
     }
     ends = ((INGRESS, name), (name, EGRESS))
-    links = [Link.model_validate({"from": a, "to": b, "kind": kind}) for a, b in ends]
+    links = [
+        Link.model_validate({"from": a, "to": b, "kind": kind})
+        for (a, b), kind in zip(ends, kinds, strict=True)
+    ]
     parts = {
         "functions": {name: file.functions[name]},
         "chains": chains,

@@ -64,7 +64,7 @@ def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
         if function.queues != 1 and wiring.shares_memory(name):
             yield Problem(
                 ("functions", name, "queues"),
-                "is of ports outside the engine's DPDK group; one on rings has one queue",
+                "applies to functions in a DPDK group of their own; one on rings has one queue",
             )
     direct = {(place.origin or "", place.to or ""): place.kind for place in wiring.direct()}
     for (before, behind), kind in sorted(direct.items()):

@@ -98,9 +98,16 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
 def _measured_alone(outlined: Outline, places: Callable[[str], Places]) -> dict[str, Plan]:
     """In the order of the file; alone, a function has no link to another."""
     chain = outlined.chain
-    direct = {name: place.kind for place in outlined.wiring.direct() for name in place.functions}
+    wiring = outlined.wiring
+    direct = {name for place in wiring.direct() for name in place.functions}
+
+    def kinds(name: str) -> tuple[str, str]:
+        into = [place.kind for place in wiring.places if place.to == name]
+        out = [place.kind for place in wiring.places if place.origin == name]
+        return (into or out)[0], (out or into)[0]
+
     return {
-        name: make_plan(alone(chain, name, direct[name]), outlined.machine, outlined.others, places)
+        name: make_plan(alone(chain, name, kinds(name)), outlined.machine, outlined.others, places)
         for name in chain.file.functions
         if name in direct
     }

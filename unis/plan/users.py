@@ -4,6 +4,7 @@ import pwd
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from unis import links
 from unis.chain.model import ChainFile, Function
 from unis.chain.problem import Problem
 from unis.plan.wiring import Wiring
@@ -77,6 +78,8 @@ def _on_rings(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
 
 def _between_users(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     for place in wiring.direct():
+        if not links.KINDS[place.kind].one_user:
+            continue
         before, behind = place.edge.ends
         users = [other(wiring.graph.functions[name]) for name in (before, behind)]
         if users[0] != users[1]:

@@ -132,9 +132,9 @@ class _Change:
             for function in self._new.functions:
                 if function.cost_ns is None and function.name not in costs:
                     self._tell(
-                        f"nobody has measured what a packet costs {function.name}, and with `cost: "
-                        "static` the scheduler keeps the cost that it assumes: state cost_ns, or "
-                        f"run `unis estimate {self._new.chain_file}` and start the chains again"
+                        f"the cost of {function.name} was never measured, and `cost: static` keeps "
+                        f"the assumed one; state cost_ns, or run `unis down {self._new.name}` and "
+                        f"`unis up {self._new.chain_file}`, which measures it first"
                     )
         return costs
 
@@ -218,8 +218,11 @@ class _Change:
         """Notes no more than is there now."""
         state = self._run.state
         made = made_by(plan)
-        for problem in remove_links([one for one in state.made if one not in made]):
-            self._tell(problem)
+        left = set()  # to be tried again when the run ends
+        for one in [one for one in reversed(state.made) if one not in made]:
+            for problem in remove_links([one]):
+                left.add(one)
+                self._tell(problem)
         known = {one.name for one in plan.functions}
         self._run.record(
             chain_file=str(plan.chain_file),
@@ -227,7 +230,7 @@ class _Change:
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
-            made=[one for one in state.made if one in made],
+            made=[one for one in state.made if one in made or one in left],
             functions=[one for one in state.functions if one.name in known],
         )
 

@@ -45,8 +45,9 @@ class Interrupts:
             yield
         finally:
             self._deferring = False
-        if self._late:
-            raise self._late
+        late, self._late = self._late, None
+        if late:
+            raise late
 
     @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:

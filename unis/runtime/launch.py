@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from unis.engine.client import EngineClient
@@ -55,6 +56,9 @@ class Launch(Protocol):
 
     def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
         """Starts the process of a function."""
+
+    def deferred(self) -> AbstractContextManager[None]:
+        """While this lasts no signal raises anything: it does so at the end."""
 
     def check_function(self, name: str) -> None:
         """Raises RunFailedError if it has ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unis import links
+from unis.errors import UnisError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,13 +23,22 @@ def made_by(plan: Plan) -> list[Made]:
 
 
 def make_links(run: Launch, plan: Plan) -> None:
-    """Makes what is not there yet, each noted before. UnisError if it cannot be."""
+    """Makes what is not there yet, each noted before.
+
+    UnisError if it cannot be: then the note goes, for what has that name is somebody else's.
+    """
     for link in plan.links:
         kind = links.KINDS[link.kind]
         made = (link.kind, kind.made(link))
         if made[1] and made not in run.state.made:
-            run.record(made=[*run.state.made, made])
-            kind.make(link)
+            before = run.state.made
+            run.record(made=[*before, made])
+            try:
+                with run.deferred():
+                    kind.make(link)
+            except UnisError:
+                run.record(made=before)
+                raise
 
 
 def remove_links(made: Collection[Made]) -> list[str]:

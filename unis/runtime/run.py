@@ -186,6 +186,10 @@ class Run:
         self._coming.add(function.name)
         return started
 
+    def deferred(self) -> contextlib.AbstractContextManager[None]:
+        """While this lasts no signal raises anything: it does so at the end."""
+        return self._switch.deferred()
+
     def forget(self, function: str) -> None:
         """A function whose process has ended is not looked after any more."""
         self.functions.pop(function, None)
@@ -258,17 +262,21 @@ class Run:
             self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
             remember_cost(self.plan.function(name).subject, shares, self.costs[name])
 
-    def remember_followed(self) -> None:
-        """Keeps what the scheduler found packets to cost functions that were not measured alone."""
+    def _followed(self) -> dict[str, float]:
+        """What the scheduler found packets to cost, ns, by function; empty where nobody tells."""
+        with contextlib.suppress(EngineError):
+            functions = self.client.stats(seconds=1).functions
+            followed = (one for one in functions if one.cost_source == pb.COST_SOURCE_FOLLOWED)
+            return {function.name: function.cost_ns for function in followed}
+        return {}
+
+    def _remember_followed(self, followed: Mapping[str, float]) -> None:
+        """Keeps that of functions whose cost the file does not state, nor was measured alone."""
         shares = shares_of(self.plan.traffic, self.options.sizes)
-        with contextlib.suppress(EngineError):  # no reason to fail
-            seen = {function.name: function for function in self.client.stats(seconds=1).functions}
-            for function in self.plan.functions:
-                before, now = self.costs.get(function.name), seen.get(function.name)
-                if function.cost_ns is not None or (before and before.alone):
-                    continue
-                if now and now.cost_source == pb.COST_SOURCE_FOLLOWED:
-                    remember_cost(function.subject, shares, Cost.followed(now.cost_ns))
+        for function in self.plan.functions:
+            before, ns = self.costs.get(function.name), followed.get(function.name)
+            if function.cost_ns is None and ns and not (before and before.alone):
+                remember_cost(function.subject, shares, Cost.followed(ns))
 
     def remember_switch(self) -> None:
         """What the engine measured at the start, by raising a priority whichever the controller."""
@@ -328,6 +336,8 @@ class Run:
         if self._state:
             with contextlib.suppress(LaunchError):
                 self.record(phase=Phase.STOPPING, reason=reason or "")
+            runs = self.unisd is not None and not self.engine_died()
+            followed = self._followed() if runs and not hurry() else {}
             account = self._stop_engine(hurry)
             if account:
                 self.note(f"account: {account_line(account)}")
@@ -336,6 +346,8 @@ class Run:
             problems = clean_up(self.directory, self.state.run_id, reason, hurry)
             if problems:
                 self.note("\n".join(problems))
+            if not hurry():
+                self._remember_followed(followed)
         self.client.close()
         if not problems:
             keep_to(self._cpus)  # for what this process plans next
@@ -347,7 +359,6 @@ class Run:
         unisd = self.unisd
         if unisd is None or unisd.process.poll() is not None:
             return None
-        self.remember_followed()
 
         def insist() -> None:
             if hurry():
