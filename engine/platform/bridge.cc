@@ -20,7 +20,13 @@ void Bridges::Add(LinkEnd& from, std::vector<Branch> branches, Classifier classi
 
 std::uint32_t Bridges::Iterate() noexcept {
   std::uint32_t carried = 0;
-  for (const Bridge& bridge : bridges_) carried += Carry(bridge);
+  // Each is the first in its turn: of those that lead into one link the first takes what room it
+  // has.
+  first_ = first_ + 1 < bridges_.size() ? first_ + 1 : 0;
+  for (std::size_t i = 0; i < bridges_.size(); ++i) {
+    const std::size_t at = first_ + i < bridges_.size() ? first_ + i : first_ + i - bridges_.size();
+    carried += Carry(bridges_[at]);
+  }
   return carried;
 }
 

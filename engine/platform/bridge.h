@@ -64,6 +64,7 @@ class Bridges final : public Component {
 
   const PacketMemory& memory_;
   std::vector<Bridge> bridges_;
+  std::size_t first_ = 0;  // of an iteration
   Counter lost_, copied_, copies_dropped_;
 };
 

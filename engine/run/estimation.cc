@@ -103,7 +103,7 @@ absl::StatusOr<v1::EstimateReply> Estimation::Run(const v1::EstimateRequest& req
     if (auto status = StopAndWait(*thread); !status.ok()) return status;
   for (std::uint32_t turn = 0; turn < kTurns; ++turn) {
     for (Subject& subject : subjects) {
-      if (subject.thread == nullptr) continue;
+      if (!subject.not_measured.empty()) continue;
       for (std::size_t size = 0; size < sizes.size(); ++size) {
         const auto status =
             Sample(subject, sizes[size], (rounds + kTurns - 1) / kTurns, subject.samples[size]);
@@ -128,8 +128,19 @@ absl::StatusOr<Estimation::Subject> Estimation::SubjectOf(const std::string& nam
         "function {} {}", name, threads_.threads(name).empty() ? "is not attached" : "has ended"));
   return Subject{.name = name,
                  .function = *function,
-                 .thread = threads.size() > 1 ? nullptr : threads.front(),
+                 .thread = threads.front(),
+                 .not_measured = NotMeasurable(*function, threads.size()),
                  .samples = std::vector<CostSamples>(sizes)};
+}
+
+std::string Estimation::NotMeasurable(std::size_t function, std::size_t threads) const {
+  if (threads > 1) return "several of its threads poll, and share the CPU even alone";
+  const Topology& topology = deployment_.topology();
+  const auto& path = topology.paths[topology.functions[function].paths.front()];
+  for (const LinkIndex link : {path.in.front().link, path.out.front().link})
+    if (const LinkKind& kind = *topology.link_of(link).kind; !kind.hands_over_at_once())
+      return fmt::format("a {} hands over each packet while the next is sent", kind.name());
+  return "";
 }
 
 // By its first path.
@@ -222,10 +233,8 @@ absl::StatusOr<v1::EstimateReply> Estimation::Reply(std::vector<Subject>& subjec
   for (Subject& subject : subjects) {
     auto* estimate = reply.add_functions();
     estimate->set_function(subject.name);
-    if (subject.thread == nullptr) {
-      estimate->set_not_measured("several of its threads poll, and share the CPU even alone");
-      continue;
-    }
+    estimate->set_not_measured(subject.not_measured);
+    if (!subject.not_measured.empty()) continue;
     for (std::size_t size = 0; size < sizes.size(); ++size) {
       auto* of_size = estimate->add_sizes();
       of_size->set_size(sizes[size]);

@@ -37,11 +37,13 @@ class Estimation {
   struct Subject {
     std::string name;
     std::size_t function;
-    HeldThread* thread;                // null: several poll
+    HeldThread* thread;
+    std::string not_measured;          // why; empty: it can be
     std::vector<CostSamples> samples;  // per size
   };
 
   absl::StatusOr<Subject> SubjectOf(const std::string& name, std::size_t sizes) const;
+  std::string NotMeasurable(std::size_t function, std::size_t threads) const;  // empty: it is
   absl::StatusOr<std::unique_ptr<Injector>> InjectorOf(std::size_t function) const;
   absl::Status Sample(Subject& subject, std::uint32_t size, std::uint64_t rounds,
                       CostSamples& samples);

@@ -188,8 +188,12 @@ absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
     if (const auto at = before.FindFunction(function.name())) work_->Inherit(*index, *worked, *at);
     const auto cost = known.find(function.name());
     if (cost != known.end() &&
-        (function.cost_ns() == 0 || (follows && function.cost_ns() == cost->second.stated)))
-      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns, cost->second.source);
+        (function.cost_ns() == 0 || (follows && function.cost_ns() == cost->second.stated))) {
+      const bool stated_no_more =
+          function.cost_ns() == 0 && cost->second.source == CostSource::kStated;
+      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns,
+                  stated_no_more ? CostSource::kAssumed : cost->second.source);
+    }
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(threads_->Pin(function.name()));

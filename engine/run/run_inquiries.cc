@@ -48,14 +48,15 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
         "costs them while they run");
   const auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
-  estimated_ = true;
-  return Estimation(*deployment_, *threads_, timer_,
-                    [&]() -> absl::Status {
-                      if (ending_.raised()) return Ending();
-                      if (wanted && !wanted()) return CallerGone();
-                      return absl::OkStatus();
-                    })
-      .Run(request);
+  const auto go_on = [&]() -> absl::Status {
+    if (ending_.raised()) return Ending();
+    if (wanted && !wanted()) return CallerGone();
+    return absl::OkStatus();
+  };
+  auto reply = Estimation(*deployment_, *threads_, timer_, go_on).Run(request);
+  // Else nothing was sent: the request names what there is not.
+  estimated_ |= reply.ok() || !absl::IsInvalidArgument(reply.status());
+  return reply;
 }
 
 absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {

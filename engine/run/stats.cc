@@ -47,8 +47,9 @@ std::pair<std::uint64_t, std::uint64_t> CountEdge(const Deployment& deployment, 
                              .function = *function,
                              .in = {},
                              .out = {{.port = edge.config.out_port(), .link = edge.first}}});
-  // What a link drops by itself it had taken.
-  return {counts.tx + (counts.counted ? counts.refused : 0), counts.refused};
+  std::uint64_t dropped = counts.refused;
+  if (edge.first != edge.last) dropped += deployment.carried(edge.first, edge.last).dropped.value();
+  return {counts.tx + counts.refused, dropped};
 }
 
 void FillEdges(const Deployment& deployment, std::size_t chain, v1::ChainStats& stats) {

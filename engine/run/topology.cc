@@ -372,6 +372,9 @@ class Resolver {
     if (NameOf(*first) != begin || NameOf(*last) != end)
       return Wrong(fmt::format("{} goes from link {} to link {}, and its ports are on {} and {}",
                                edge, begin, end, NameOf(*first), NameOf(*last)));
+    for (const auto& other : chain.edges)
+      if (other.first == *first && other.last == *last)
+        return Wrong(fmt::format("{} is there twice, from link {} to link {}", edge, begin, end));
     if (*first != *last && !IsCarried(*first, *last))
       return Wrong(fmt::format("{} needs a split from link {} to link {}", edge, begin, end));
     chain.edges.push_back({.config = config, .first = *first, .last = *last});

@@ -248,6 +248,11 @@ TEST(TopologyTest, SaysWhatIsWrongWithBranches) {
       {"uses port 3 of nat, which has 1", [&](auto& r) { edge(r, 1)->set_in_port(3); }},
       {"stands before all that lead to fw",
        [](auto& r) { r.mutable_chains(0)->mutable_edges()->SwapElements(0, 1); }},
+      {"from monitor to the sink is there twice",
+       [](auto& r) {
+         for (const auto& one : r.chains(0).edges())
+           if (one.to().empty()) return void(*r.mutable_chains(0)->add_edges() = one);
+       }},
       {"no circles", [](auto& r) { *r.mutable_chains(0)->add_edges() = r.chains(0).edges(0); }},
       {"goes from link r to link in, and its ports are on fw.out and nat.in",
        [&](auto& r) {

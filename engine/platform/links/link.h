@@ -87,6 +87,8 @@ class LinkKind {
   // it has two directions, functions of groups of their own use it, and packets are copies.
   virtual bool in_group() const = 0;
   unsigned directions() const { return in_group() ? 1 : 2; }
+  // The receiver sees what one call sends as a whole, so that its work on it can be timed.
+  virtual bool hands_over_at_once() const { return true; }
   // Which of the contract's settings its links have.
   virtual v1::LinkConfig::SettingsCase settings() const = 0;
   virtual bool engine_has_end(const v1::LinkConfig& config) const = 0;

@@ -85,6 +85,8 @@ class Kind final : public LinkKind {
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
     if (!config.has_slots()) return Wrong(config, "has no slots");
     if (foreign && config.memif().inode() == 0) return Wrong(config, "is foreign and has no inode");
+    if (foreign && engine_has_end(config))
+      return Wrong(config, "is foreign, so the engine has no end of it");
     if (!foreign && config.memif().inode() != 0)
       return Wrong(config, "has an inode, which only foreign memifs have");
     if (!foreign && config.memif().socket().empty()) return Wrong(config, "has no socket");

@@ -53,7 +53,7 @@ std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
     Put(packet, slot);
     ++handed;
   }
-  // What it does not take now it takes with the next.
+  // What it does not take now Room() offers again.
   if (handed != handed_) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
   // Only now: then all that is counted is in the receiver's ring.
   __atomic_store_n(&handed_, handed, __ATOMIC_RELEASE);
@@ -110,6 +110,17 @@ std::uint32_t VethEnd::Room() noexcept {
   if (rte_spinlock_trylock(&sending_) == 0) return 0;
   const std::uint32_t room = RoomOfReceiver(kBurst);
   rte_spinlock_unlock(&sending_);
+  return FreeToSend(room);
+}
+
+// Of `most` slots of our own ring, in front of the kernel.
+std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
+  if (most == 0) return 0;
+  // It did not take all that was handed to it.
+  if (!Free(*rings_.sending(handed_ - 1))) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
+  if (Free(*rings_.sending(handed_ + most - 1))) return most;
+  std::uint32_t room = 0;
+  while (room < most && Free(*rings_.sending(handed_ + room))) ++room;
   return room;
 }
 
@@ -168,6 +179,7 @@ void VethLink::Look(unsigned direction) noexcept {
 
 std::uint64_t VethLink::Dropped(unsigned direction) {
   Direction& way = directions_[direction];
+  const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.rings) way.dropped += way.rings->TakeDrops();
   way.unsent = std::max(way.unsent, UnsentBy(directions_[1 - direction].device));
   return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
@@ -205,6 +217,7 @@ void VethLink::Forget(unsigned end) {
   Direction& way = directions_[end];
   if (!way.rings) return;
   if (end_ && end == 1) end_->SendInto(nullptr);
+  const std::lock_guard lock(counting_);
   way.dropped += way.rings->TakeDrops();
   replaced_.push_back(std::move(way.rings));
 }
@@ -234,6 +247,14 @@ class VethLinks final : public LinkKind {
                                         config.slots(), PacketRings::kMaxSlots));
     if (config.veth().device0() == config.veth().device1())
       return Refuse(config, "has the same device at both ends");
+    return absl::OkStatus();
+  }
+  bool hands_over_at_once() const override { return false; }
+  absl::Status CheckBeside(const v1::LinkConfig& config,
+                           const v1::LinkConfig& other) const override {
+    for (const std::string& device : {config.veth().device0(), config.veth().device1()})
+      if (device == other.veth().device0() || device == other.veth().device1())
+        return Refuse(config, fmt::format("has device {}, as link {}", device, other.name()));
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool,

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class VethEnd final : public LinkEnd {
 
  private:
   std::uint32_t RoomOfReceiver(std::uint32_t count) const noexcept;
+  std::uint32_t FreeToSend(std::uint32_t most) const noexcept;
   void Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept;
   rte_mbuf* Take(const tpacket2_hdr& slot) const noexcept;
 
@@ -84,6 +86,7 @@ class VethLink final : public Link {
   std::array<Direction, 2> directions_;
   std::unique_ptr<VethEnd> end_;  // null: the engine has none
   std::vector<std::unique_ptr<FollowedRings>> replaced_;
+  std::mutex counting_;  // for drops
 };
 
 }  // namespace unis

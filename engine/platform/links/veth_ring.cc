@@ -135,8 +135,13 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
 }
 
 absl::StatusOr<PacketRings> PacketRings::Map(UniqueFd socket, std::uint32_t slots, int access) {
+  // An ordinary file could become shorter under the mapping.
   struct stat status {};
-  if (fstat(socket.get(), &status) != 0) return Failed("cannot look at a packet socket");
+  int domain = 0;
+  socklen_t bytes = sizeof(domain);
+  if (fstat(socket.get(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
+      getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_PACKET)
+    return absl::NotFoundError("a descriptor is no packet socket any more");
   void* const memory = mmap(nullptr, BytesOf(slots), access, MAP_SHARED, socket.get(), 0);
   if (memory == MAP_FAILED) return Failed("cannot map the rings of a packet socket");
   return PacketRings(std::move(socket), memory, slots, status.st_ino);

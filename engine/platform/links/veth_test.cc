@@ -181,6 +181,25 @@ TEST_F(VethTest, TheEngineSendsNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(Receive(program, 1000), kSlots);
 }
 
+// Neither is lost what could wait, nor does what waits stay behind.
+TEST_F(VethTest, WhatTheKernelDoesNotTakeLeavesNoRoomAndGoesLater) {
+  const auto link = Make(true);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  LinkEnd& end = *link->end();
+  ASSERT_GT(end.Room(), 0U);
+  const auto set = [this](const char* state) {
+    return std::system(fmt::format("ip link set {} {}", near_, state).c_str()) == 0;
+  };
+  ASSERT_TRUE(set("down"));
+  std::uint32_t sent = 0;
+  for (std::uint32_t i = 0; i < 2 * kSlots && end.Room() > 0; ++i) sent += Send(end, 1);
+  EXPECT_EQ(end.Room(), 0U);
+  EXPECT_LE(sent, kSlots);
+  ASSERT_TRUE(set("up"));
+  EXPECT_TRUE(Eventually([&] { return end.Room() > 0; }));
+}
+
 TEST_F(VethTest, WhatTheKernelDropsIsCounted) {
   const auto link = Make(true);
   ASSERT_NE(link, nullptr);
