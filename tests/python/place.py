@@ -47,12 +47,16 @@ class Place:
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
-    def file(self, name: str = "life", *, program: str = "sleeper", function: str = "a") -> Path:
+    def file(
+        self, name: str = "life", *, program: str = "sleeper", function: str = "a",
+        cost: str = "online",
+    ) -> Path:  # fmt: skip
         content = {
             "apiVersion": "unis/v1",
             "name": name,
             "functions": {function: {"program": program, "cpu": 1}},
             "chains": {"c": {"path": [function]}},
+            "scheduler": {"cost": cost},
         }
         path = self.folder / f"{name}.yaml"
         path.write_text(json.dumps(content))

@@ -35,6 +35,7 @@ from unis.v1 import engine_pb2 as pb
 STRUCK = ("struck-1", "struck-2", "over-memif")  # functions: those of the first chain first
 SOURCE = "source"  # the process that sends, where there is one
 PARTS = ("unisd", "launcher", "guard")
+_DNS = {"protocol": "udp", "dst_port": 53}
 _DEVICES = Path("/sys/class/net")
 _UNIS = str(Path(sys.executable).with_name("unis"))
 _STOPPED_SECONDS = 0.05
@@ -121,9 +122,7 @@ def program_over_memif() -> tuple[str, dict[str, object]]:
 
 
 def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) -> Path:
-    """Three chains on one CPU, at a rate that it can keep up with; packets come from the kernel's
-    `device`, or are made.
-    """
+    """Three chains on one CPU that keeps up; packets come from kernel `device`, or are made."""
     macswap = {"program": "macswap", "cost_ns": 60, "cpu": cpu, "restart": "on-failure"}
     functions: dict[str, dict[str, object]] = {one: {**macswap} for one in (*STRUCK, "bystander")}
     first, second, over_memif = STRUCK
@@ -136,13 +135,8 @@ def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) 
         "traffic": sent if device else made,
         "functions": functions,
         "chains": {
-            # The kernel frees the memory of a killed DPDK program on the functions' CPU, before all
-            # that is scheduled there, for 12 to 28 ms. 4096 slots hold what comes in 60 ms.
-            "bystander": {
-                "match": [{"protocol": "udp", "dst_port": 53}],
-                "path": ["bystander"],
-                "ring": 4096,
-            },
+            # 4096 slots hold 60 ms: for up to 28 the kernel frees a killed program's memory there.
+            "bystander": {"match": [_DNS], "path": ["bystander"], "ring": 4096},
             "over-memif": {"match": [{"dst_port": 8080}], "path": [over_memif]},
             "struck": {"path": [first, second]},
         },
