@@ -20,8 +20,8 @@ void Bridges::Add(LinkEnd& from, std::vector<Branch> branches, Classifier classi
 
 std::uint32_t Bridges::Iterate() noexcept {
   std::uint32_t carried = 0;
-  // Each is the first in its turn: of those that lead into one link the first takes what room it
-  // has.
+  // Begins with another bridge each time: where several lead into one link, the first takes its
+  // room.
   first_ = first_ + 1 < bridges_.size() ? first_ + 1 : 0;
   for (std::size_t i = 0; i < bridges_.size(); ++i) {
     const std::size_t at = first_ + i < bridges_.size() ? first_ + i : first_ + i - bridges_.size();

@@ -1,5 +1,5 @@
-// Carries packets from a link of which the engine has an end into others: from one DPDK group into
-// another and back, and where a chain branches or merges.
+// Moves packets from one link to others, where the engine has an end of each: between DPDK groups,
+// and where a chain branches or merges.
 //
 // It takes from a link no more than each of the others has room for: what must wait, waits where
 // the scheduler sees it. Only what a peer leaves behind that goes in that moment is lost, and
@@ -39,8 +39,8 @@ class Bridges final : public Component {
 
   // Before it runs, or while it rests. Ends outlive it, or are taken off before they go.
   void Clear() { bridges_.clear(); }
-  // A packet takes one of the branches that are no copies, and these come first: by the hash of its
-  // flow where they have weights, else the one that `classifier` says, which leaves out none.
+  // Copies come last. Each packet takes one of the other branches: where they have weights, the
+  // hash of its flow chooses, else `classifier`, which has a branch for every packet.
   void Add(LinkEnd& from, std::vector<Branch> branches, Classifier classifier);
 
   std::uint64_t lost() const noexcept { return lost_.value(); }
@@ -51,7 +51,7 @@ class Bridges final : public Component {
   struct Bridge {
     LinkEnd* from;
     std::vector<Branch> branches;
-    std::size_t ways;       // branches that are no copies
+    std::size_t ways;       // branches that are not copies
     std::uint64_t weights;  // their sum
     Classifier classifier;
   };

@@ -161,7 +161,7 @@ class SplitTest : public BridgeTest {
     bridges_->Add(*from_end_, std::move(branches), *Classifier::Create(matches));
     ASSERT_TRUE(bridges_->RunOn(kServiceLcores[0]).ok());
   }
-  // UDP of so many flows to a port, over and over.
+  // UDP packets to `port`, of `flows` flows in turn.
   void Send(std::uint32_t count, std::uint16_t port, std::uint32_t flows = 64) {
     const Frames frames = MakeFrames({.flows = flows}, To(port));
     for (std::uint32_t i = 0; i < count; ++i) {

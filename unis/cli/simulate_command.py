@@ -195,8 +195,8 @@ def simulate(
 ) -> None:
     """Run the chains of FILE on virtual time: no root, no hugepages, as many CPUs as it names.
 
-    Costs are those of --cost, else of the file, else those that were found on this machine, by
-    `unis estimate` or in a run. Without --policy it compares unis with cooperative, rr and other; a
+    Costs come from --cost, else from the file, else from `unis estimate` or an earlier run on this
+    machine. Without --policy it compares unis with cooperative, rr and other; a
     function that does not say how often it yields does so every 8 bursts under cooperative, as in
     the paper. Source and sink take no time, and switches what they took where this was written,
     unless it is stated or --calibrated. Under unis every function can hand the CPU over, unless the

@@ -160,6 +160,24 @@ def driver_missing(driver: str) -> str:
     return f"DPDK has no driver {driver} here; install {package}"
 
 
+class Copying:
+    """Of kinds that copy packets from one DPDK group into another, by a driver of DPDK's."""
+
+    driver: str
+
+    def lacks(self) -> str:
+        """Its driver may be a package of its own."""
+        return driver_missing(self.driver)
+
+    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """Two bursts of those who carry them in and out, for packets are copied."""
+        return 2 * BATCH
+
+    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """None: what waits is in ordinary pages."""
+        return 0
+
+
 class NothingMade:
     """Of kinds whose links are made by the programs at their ends, and go with them."""
 

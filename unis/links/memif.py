@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from unis.links.kind import (
-    BATCH,
+    Copying,
     EalDevice,
     Key,
     LinkDetails,
@@ -14,7 +14,6 @@ from unis.links.kind import (
     NothingMade,
     PortEnds,
     Wanted,
-    driver_missing,
 )
 from unis.v1 import engine_pb2 as pb
 
@@ -44,7 +43,7 @@ class MemifPlan(LinkDetails):
         config.memif.queues = self.queues
 
 
-class Memif(NothingMade):
+class Memif(Copying, NothingMade):
     """Ports on it are DPDK's own net_memif. Its memory is a memfd, which needs no hugepages and
     goes with its processes; only the control socket is a file.
     """
@@ -99,18 +98,6 @@ class Memif(NothingMade):
         }
         words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
         return EalDevice(",".join(words))
-
-    def lacks(self) -> str:
-        """Its driver may be a package of its own."""
-        return driver_missing(self.driver)
-
-    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """Two bursts of those who carry them in and out, for packets are copied."""
-        return 2 * BATCH
-
-    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """None: it is a memfd of ordinary pages."""
-        return 0
 
 
 def _details(link: LinkPlan) -> MemifPlan:

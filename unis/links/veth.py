@@ -10,21 +10,18 @@ from pathlib import Path
 
 from unis.errors import UnisError
 from unis.links.kind import (
-    BATCH,
+    Copying,
     EalDevice,
     Key,
     LinkDetails,
     LinkPlan,
     PortEnds,
     Wanted,
-    driver_missing,
 )
 from unis.v1 import engine_pb2 as pb
 
-_FRAME_BYTES, _BLOCK_BYTES = (
-    2048,
-    4096,
-)  # as the engine maps them (engine/platform/links/veth_ring.h)
+# As the engine maps them (engine/platform/links/veth_ring.h).
+_FRAME_BYTES, _BLOCK_BYTES = 2048, 4096
 _MTU = 1504  # bytes: frames of 1518, with a VLAN tag too
 _SETTINGS = Path("/proc/sys/net")
 # Nothing but what the two programs send is on the pair: the kernel neither greets nor answers nor
@@ -52,7 +49,7 @@ class VethPlan(LinkDetails):
         config.veth.queues = self.queues
 
 
-class Veth:
+class Veth(Copying):
     """Ports on it are DPDK's own net_af_packet. The devices have no address, and are in the network
     namespace in which UNiS runs.
     """
@@ -104,18 +101,6 @@ class Veth:
         }
         words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
         return EalDevice(",".join(words))
-
-    def lacks(self) -> str:
-        """Its driver may be a package of its own."""
-        return driver_missing(self.driver)
-
-    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """Two bursts of those who carry them in and out, for packets are copied."""
-        return 2 * BATCH
-
-    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """None: rings are ordinary memory of the kernel."""
-        return 0
 
     def made(self, link: LinkPlan) -> str:
         """The device of end 0: with it the other goes."""

@@ -82,7 +82,8 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
     auto region = MemifRegion::Find(getpid(), kRight);
     if (region.ok()) {
       ++found;
-      const auto replaced = std::exchange(kept, *std::move(region));  // until nobody reads it
+      const auto replaced =
+          std::exchange(kept, *std::move(region));  // progress reads it until Follow()
       if (!progress) progress.emplace(kept->occupancy(MemifDirection::kToServer));
       progress->Follow(
           kept->occupancy(found % 2 != 0 ? MemifDirection::kToClient : MemifDirection::kToServer));

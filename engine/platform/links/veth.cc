@@ -26,6 +26,16 @@ bool Free(const tpacket2_hdr& slot) {
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
 }
 
+// How many of `most` slots are free, one behind the other. Slots are emptied in order, so if the
+// last one is free all are.
+template <typename IsFree>
+std::uint32_t InRow(std::uint32_t most, IsFree is_free) {
+  if (is_free(most - 1)) return most;
+  std::uint32_t free = 0;
+  while (free < most && is_free(free)) ++free;
+  return free;
+}
+
 std::uint64_t UnsentBy(const std::string& device) {
   std::uint64_t packets = 0;
   std::ifstream(fmt::format("/sys/class/net/{}/statistics/tx_dropped", device)) >> packets;
@@ -118,24 +128,17 @@ std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
   if (most == 0) return 0;
   // It did not take all that was handed to it.
   if (!Free(*rings_.sending(handed_ - 1))) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
-  if (Free(*rings_.sending(handed_ + most - 1))) return most;
-  std::uint32_t room = 0;
-  while (room < most && Free(*rings_.sending(handed_ + room))) ++room;
-  return room;
+  return InRow(most, [&](std::uint32_t i) { return Free(*rings_.sending(handed_ + i)); });
 }
 
-// Slots are emptied in order, so if the last one is free all are. Of several rings the kernel
-// chooses one by the flow: there it may drop.
+// Of several rings the kernel chooses one by the flow: there it may drop.
 std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) const noexcept {
   if (receiver_ == nullptr || count == 0) return 0;
   if (receiver_->rings().size() > 1) return count;
   const PacketRings& ring = receiver_->rings().front();
   const std::uint32_t most = std::min(count, ring.slots());
   const std::uint32_t head = receiver_->Head(handed_);
-  if (!Waits(*ring.received(head + most - 1))) return most;
-  std::uint32_t room = 0;
-  while (room < most && !Waits(*ring.received(head + room))) ++room;
-  return room;
+  return InRow(most, [&](std::uint32_t i) { return !Waits(*ring.received(head + i)); });
 }
 
 void VethEnd::SendInto(FollowedRings* receiver) noexcept {

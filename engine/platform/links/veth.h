@@ -37,7 +37,7 @@ class VethEnd final : public LinkEnd {
   std::uint32_t capacity() const noexcept override { return rings_.slots(); }
   bool carries_mbufs() const noexcept override { return false; }
 
-  // Whose rings these are sent into; null: nobody's, then nothing is sent.
+  // The rings at the other end; null: there are none, and nothing is sent.
   void SendInto(FollowedRings* receiver) noexcept;
   std::uint64_t too_long() const noexcept { return too_long_.value(); }
 
@@ -74,7 +74,7 @@ class VethLink final : public Link {
   // What leads to an end, and how it gets there.
   struct Direction {
     std::string device;                    // of that end
-    std::unique_ptr<FollowedRings> rings;  // null: nobody knows them
+    std::unique_ptr<FollowedRings> rings;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;             // by rings that were replaced, and counted so far
     std::uint64_t unsent = 0;              // by the device that sends
   };

@@ -178,7 +178,7 @@ FollowedRings::FollowedRings(std::vector<PacketRings> rings)
   for (std::size_t ring = 0; ring < rings_.size(); ++ring) Begin(ring);
 }
 
-// Behind the newest packet; those that wait in front of it have not been taken.
+// The position behind the newest packet. Packets that wait in front of it were not taken yet.
 void FollowedRings::Begin(std::size_t ring) noexcept {
   const PacketRings& in = rings_[ring];
   Position& at = positions_[ring];

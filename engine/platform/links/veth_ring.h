@@ -21,7 +21,8 @@ inline bool Waits(const tpacket2_hdr& slot) noexcept {
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) != 0;
 }
 
-// The ring that the kernel fills is in front of the one that it empties.
+// The two rings of a packet socket, mapped: first the one that the kernel fills, then the one that
+// it empties.
 class PacketRings {
  public:
   static constexpr std::uint32_t kFrameBytes = 2048;  // of a slot
@@ -72,8 +73,8 @@ class PacketRings {
 // tells it: a slot says only whether a packet waits in it, and when the last one came. So somebody
 // looks again and again, and follows both.
 //
-// A look reads one status word more than packets that came or went: 4 ns a word. Of packets that
-// come and go between two looks as many as there are slots are not counted.
+// A look reads one status word more than packets that came or went. Between two looks at most one
+// ring of packets is counted.
 class FollowedRings {
  public:
   explicit FollowedRings(std::vector<PacketRings> rings);
