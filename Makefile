@@ -21,7 +21,7 @@ STUBS = unis/v1/engine_pb2.py
 # Tests, as `meson test --list` names them: all but those that are mostly gRPC, which takes long to
 # compile with sanitizers; and what has threads but neither DPDK nor gRPC.
 SANITIZED = base cache histogram contract scheduler simulator trace timer monitor controller platform \
-  probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
+  memif_region probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
 THREAD_SANITIZED = base histogram scheduler simulator trace
 # Lines of code are enough to find a fault, and half the time to compile and link. Warnings are errors
 # in the plain build; instrumented, GCC 12 warns of what is not there.
@@ -110,8 +110,8 @@ e2e: build
 SECONDS ?= 60
 fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
 fuzz: build $(ASAN_BUILD)/build.ninja
-	@ninja -C $(ASAN_BUILD) engine/platform/platform_test engine/run/run_test
-	$(ASAN_BUILD)/engine/platform/platform_test --gtest_filter='Hostile*'
+	@ninja -C $(ASAN_BUILD) engine/platform/memif_region_test engine/run/run_test
+	$(ASAN_BUILD)/engine/platform/memif_region_test --gtest_filter='Hostile*'
 	$(ASAN_BUILD)/engine/run/run_test --gtest_filter='*WhatAPortTells*'
 	uv run pytest -o timeout=0 tests/fuzz
 
