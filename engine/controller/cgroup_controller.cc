@@ -31,11 +31,12 @@ void MoveRest(const fs::path& group, const fs::path& origin) {
     if (pid > 0) std::ofstream(origin) << pid << std::flush;
 }
 
-absl::Status Remove(const fs::path& group) {
+absl::Status Remove(const fs::path& group, bool may_be_in_use = false) {
   std::error_code error;
   if (!fs::is_directory(group, error)) return absl::OkStatus();
   fs::remove(group, error);
-  if (!error) return absl::OkStatus();
+  if (!error || (may_be_in_use && error == std::errc::device_or_resource_busy))
+    return absl::OkStatus();
   return absl::UnavailableError(
       fmt::format("cannot remove cgroup {}: {}", group.string(), error.message()));
 }
@@ -113,7 +114,8 @@ absl::Status CgroupController::Release() {
     if (task < origins_.size()) MoveRest(GroupOf(tasks_[task]), origins_[task]);
     first.Update(Remove(GroupOf(tasks_[task])));
   }
-  first.Update(Remove(root_));
+  if (!first.ok()) return first;
+  first.Update(Remove(root_, true));  // controllers of other cores may have groups there
   if (!first.ok()) return first;
   origins_.clear();
   acquired_ = false;

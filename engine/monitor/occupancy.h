@@ -21,6 +21,7 @@ class Occupancy {
     Width width = Width::k32;
     std::uint32_t queues = 1;
     std::size_t stride = 0;
+    bool operator==(const Counters&) const = default;
   };
 
   // Nobody can tell how full the link is: Packets() is 0, readable() false.
@@ -70,6 +71,7 @@ class Occupancy {
   std::uint32_t Since(std::uint32_t before, std::uint32_t now) const noexcept {
     return Cut(now - before);
   }
+  bool operator==(const Occupancy&) const = default;
 
  private:
   Occupancy(std::uint32_t capacity, std::uint32_t unit) : capacity_(capacity), unit_(unit) {}

@@ -1,102 +1,72 @@
-// Who decides which task runs: a policy and, where the engine decides, a process controller. Both
-// are changed together as one transaction: prepared, committed, and put back where that fails.
+// Who decides which task runs, on all cores of a run. A change of the policy is one transaction:
+// prepared for every core, committed, and put back where that fails. A change of what runs touches
+// only the cores for which something changes.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include <chrono>
-#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <string>
+#include <set>
+#include <utility>
 #include <vector>
 
-#include "engine/controller/task_controller.h"
+#include "engine/run/core_control.h"
+#include "engine/run/decision.h"
+#include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/scheduler/core_scheduler.h"
-#include "engine/scheduler/policy.h"
-#include "engine/scheduler/settings.h"
-#include "unis/v1/engine.pb.h"
 
 namespace unis {
 
 class Control {
  public:
-  struct Decision {
-    v1::Policy policy;
-    v1::ControllerKind controller;
-    std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
-    // Absent: those of the run. With settings of its own what is learned of costs goes with it,
-    // when the next decision comes.
-    std::optional<SchedulerSettings> settings = {};
-    bool operator==(const Decision&) const = default;
-  };
-  struct ScheduledTask {
-    HeldThread* thread;
-    std::uint32_t yield_every;  // bursts; 0: it does not co-operate
-  };
-  // All that is referred to outlives the control. `tasks` in the order of `set`; components share
-  // the cores in turn.
-  struct Parts {
-    std::string group;  // name of its cgroup
-    TaskSet set;
-    CoreIndex cores;
-    std::vector<ScheduledTask> tasks;
-    Costs* costs;
-    const InterfaceMonitor* monitor;
-    const TscTimer* timer;
-    std::vector<SchedulerComponent*> components;
-    std::chrono::nanoseconds fair_slice{};  // of tasks under other and batch; 0: the kernel's
-  };
-  // Of all schedulers since the start: counters only grow.
-  struct Counts {
-    std::vector<CoreStatistics> cores;
-    std::vector<std::uint64_t> switched_in;  // per task
+  // A core to be, and what shows that its tasks run.
+  struct Wanted {
+    CorePlan plan;
+    std::vector<std::unique_ptr<Activity>> activities;
   };
 
-  Control(Parts parts, SchedulerSettings settings);
-  ~Control() { (void)Release(); }
-  Control(const Control&) = delete;
-  Control& operator=(const Control&) = delete;
+  // `timer` outlives the control. One thread calls all that follows.
+  explicit Control(const TscTimer& timer) : timer_(timer) {}
 
-  // One thread changes at a time. An error leaves the decision before, or, where a function that
-  // died makes that impossible, the kernel's policy `other`; the sentence says so. Before the first
-  // decision it leaves `other` too.
+  // Lets the cores with these CPUs go: nothing reads the links of their tasks or touches their
+  // threads.
+  void LetGo(const std::set<unsigned>& cpus);
+  // These cores and no others. Those whose plan is what it was go on untouched; the others wait for
+  // the next Change(), each on one of `components`, which outlive the control.
+  void Take(std::vector<Wanted> cores, const std::vector<SchedulerComponent*>& components);
+  // Nothing is done where all cores have that decision. An error leaves to each core what it had,
+  // or, where a function that died makes that impossible or the core is new, the kernel's policy
+  // `other`; the sentence says so.
   absl::Status Change(const Decision& wanted);
+  // The last decision, anew: somebody else has changed the threads' scheduling.
+  absl::Status Repeat();
   // No task is held back any longer, and none is scheduled by the engine. An error says what of
   // that could not be undone.
   absl::Status Release();
 
-  std::optional<Decision> decision() const { return decision_; }
-  Counts counts();
+  // None before the first.
+  const std::optional<Decision>& decision() const { return decision_; }
+  // Of all schedulers since the start: counters only grow.
+  ScheduleCounts counts() const;
+  std::vector<CoreControl*> cores() const;
 
  private:
-  struct Prepared {
-    PolicyTraits traits;
-    std::uint32_t yield_every;                   // of the decision
-    bool forgets;                                // what costs become
-    std::unique_ptr<TaskController> controller;  // null: the kernel decides
-    std::vector<std::vector<std::unique_ptr<CoreScheduler>>> schedulers;  // per component
-  };
+  using Prepared = std::vector<std::pair<CoreControl*, CoreControl::Prepared>>;
+  using Before = std::vector<std::pair<CoreControl*, std::optional<Decision>>>;
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
-  absl::Status Commit(Prepared prepared);
-  absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
-  absl::Status GoBack(const std::optional<Decision>& before);
-  void RetireSchedulers();
-  void KeepCosts();
-  void PutCostsBack();
-  void Add(const SchedulerComponent& component, Counts& counts) const;
-  std::size_t ComponentOf(CoreIndex core) const { return core % parts_.components.size(); }
+  absl::Status GoBack(const Before& before);
+  void Retire(unsigned cpu);
+  SchedulerComponent& LeastUsed(const std::vector<SchedulerComponent*>& components) const;
 
-  Parts parts_;
-  SchedulerSettings settings_;
+  const TscTimer& timer_;
+  std::map<unsigned, std::unique_ptr<CoreControl>> cores_;  // by CPU
   std::optional<Decision> decision_;
-  std::unique_ptr<TaskController> controller_;
-  Counts retired_;
-  // By function, of a decision that forgets; else empty.
-  std::vector<std::pair<double, CostSource>> costs_before_;  // ns
+  ScheduleCounts retired_;  // of cores that are gone
 };
 
 }  // namespace unis

@@ -109,30 +109,22 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
   return reply;
 }
 
-void FillTrace(const Deployment& deployment, const std::vector<std::size_t>& function_of,
-               const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers,
-               v1::TraceReply& reply) {
-  const Topology& topology = deployment.topology();
-  const auto function = [&](TaskIndex task) -> const v1::FunctionConfig& {
-    return topology.functions[function_of[task]].config;
-  };
-  for (const auto& component : schedulers) {
-    const TraceRecorder& trace = *component->trace();
-    for (const SwitchRecord& record : trace.switches()) {
-      *reply.add_switches() = ToProto(record, topology.cpus[record.core],
-                                      function(record.from).name(), function(record.to).name());
-    }
-    for (const RunSeen& run : trace.runs()) {
+void FillTrace(const std::vector<CoreTrace>& cores, v1::TraceReply& reply) {
+  for (const auto& [plan, trace] : cores) {
+    for (const SwitchRecord& record : trace->switches())
+      *reply.add_switches() =
+          ToProto(record, plan->cpu, plan->FunctionOf(record.from), plan->FunctionOf(record.to));
+    for (const RunSeen& run : trace->runs()) {
       auto* interval = reply.add_runs();
-      interval->set_cpu(function(run.task).cpu());
-      interval->set_function(function(run.task).name());
+      interval->set_cpu(plan->cpu);
+      interval->set_function(plan->FunctionOf(run.task));
       interval->set_begin_ns(static_cast<std::uint64_t>(run.begin));
       interval->set_end_ns(static_cast<std::uint64_t>(run.end));
       interval->set_packets(run.packets);
     }
-    reply.set_dropped_events(reply.dropped_events() + trace.lost());
+    reply.set_dropped_events(reply.dropped_events() + trace->lost());
   }
-  if (schedulers.size() < 2) return;
+  if (cores.size() < 2) return;
   std::sort(reply.mutable_switches()->begin(), reply.mutable_switches()->end(),
             [](const auto& a, const auto& b) { return a.time_ns() < b.time_ns(); });
   std::sort(reply.mutable_runs()->begin(), reply.mutable_runs()->end(),

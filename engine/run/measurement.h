@@ -4,15 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/stolen_time.h"
-#include "engine/run/control.h"
+#include "engine/run/core_control.h"
 #include "engine/run/deployment.h"
 #include "engine/run/schedule_counts.h"
-#include "engine/run/scheduler_component.h"
 #include "engine/run/thread_registry.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
@@ -39,9 +37,11 @@ Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& member
                       const ScheduleCounts& counts, const TscTimer& timer);
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 
-// Fills in switches and runs of what the components have recorded, in the order of time.
-void FillTrace(const Deployment& deployment, const std::vector<std::size_t>& function_of,
-               const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers,
-               v1::TraceReply& reply);
+struct CoreTrace {
+  const CorePlan* plan;
+  const TraceRecorder* trace;
+};
+// Fills in switches and runs of all cores, in the order of time.
+void FillTrace(const std::vector<CoreTrace>& cores, v1::TraceReply& reply);
 
 }  // namespace unis

@@ -70,22 +70,32 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
   deployment_ = *std::move(deployment);
   threads_ = std::make_unique<ThreadRegistry>(*deployment_, options_.held);
   phase_ = v1::RUN_PHASE_DEPLOYED;
-  MakeCounters();
+  TakeCosts({});
   return absl::OkStatus();
 }
 
-void Run::MakeCounters() {
-  const auto& functions = deployment_->topology().functions;
-  auto costs = std::make_unique<Costs>(functions.size());
-  for (std::size_t i = 0; i < functions.size(); ++i) {
-    const double stated = functions[i].config.cost_ns();
-    if (stated > 0)
-      costs->Set(static_cast<FunctionIndex>(i), stated);
-    else
-      costs->Set(static_cast<FunctionIndex>(i), kAssumedCostNs, CostSource::kAssumed);
+// A function that was there before goes on with the cost that is known of it, till the deployment
+// states another one.
+void Run::TakeCosts(const std::map<std::string, double>& stated_before) {
+  const Topology& topology = deployment_->topology();
+  const bool follows = deployment_->config().scheduler().online_cost();
+  std::erase_if(costs_, [&](const auto& cost) {
+    if (topology.FindFunction(cost.first)) return false;
+    work_.Forget(cost.first);
+    return true;
+  });
+  for (const auto& function : topology.functions) {
+    const double stated = function.config.cost_ns();
+    auto& cost = costs_[function.config.name()];
+    if (!cost) {
+      cost = stated > 0 ? std::make_shared<FunctionCost>(stated, CostSource::kStated)
+                        : std::make_shared<FunctionCost>(kAssumedCostNs, CostSource::kAssumed);
+    } else if (stated == 0) {
+      if (cost->Source() == CostSource::kStated) cost->Set(cost->Ns(), CostSource::kAssumed);
+    } else if (!follows || stated != stated_before.at(function.config.name())) {
+      cost->Set(stated, CostSource::kStated);
+    }
   }
-  costs_ = std::move(costs);
-  work_ = std::make_unique<WorkCounter>(functions.size());
 }
 
 // ------------------------------------------------------------------ policies
@@ -105,8 +115,10 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (status.ok()) status = MeasureLead();
   if (status.ok()) {
     const std::lock_guard lock(state_);
-    for (std::size_t i = 0; i < costs_->size(); ++i) deployment_->NotePositions(i);
-    status = MakeControl();
+    for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i)
+      deployment_->NotePositions(i);
+    control_ = std::make_unique<Control>(timer_);
+    status = TakeCores();
   }
   if (status.ok() && ending_.raised()) status = Ending();
   if (status.ok()) status = Change(DecisionFor(request.policy(), request.controller()));
@@ -116,7 +128,6 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
       options_.held.Watch(0);
       control_.reset();
       schedulers_.clear();
-      activities_.clear();
       if (Heartbeat* const heartbeat = deployment_->heartbeat()) heartbeat->Reset();
     }
     ReleaseLeases();
@@ -177,72 +188,68 @@ SchedulerSettings Run::Settings(const v1::SchedulerSettings& wanted) const {
   return settings;
 }
 
-absl::Status Run::MakeControl() {
+absl::Status Run::TakeCores() {
+  if (auto status = MakeSchedulerComponents(); !status.ok()) return status;
+  std::vector<SchedulerComponent*> components;
+  for (const auto& component : schedulers_) components.push_back(component.get());
+  control_->Take(PlanCores(), components);
+  return absl::OkStatus();
+}
+
+std::vector<Control::Wanted> Run::PlanCores() {
+  const Topology& topology = deployment_->topology();
   const SchedulerSettings settings = Settings(deployment_->config().scheduler());
   lead_ = settings.latency_compensation;
-  const auto& functions = deployment_->topology().functions;
   std::vector<std::vector<HeldThread*>> threads;
   std::vector<std::size_t> counts;
-  for (const auto& function : functions) {
+  for (const auto& function : topology.functions) {
     const std::string& name = function.config.name();
     threads.push_back(Ready(name) ? threads_->Living(name) : std::vector<HeldThread*>());
     counts.push_back(threads.back().size());
   }
-  const Topology::Tasks tasks = deployment_->topology().TasksOf(counts);
-  if (auto status = MakeSchedulerComponents(tasks); !status.ok()) return status;
-  Control::Parts parts{.group = options_.group,
-                       .set = tasks.set,
-                       .cores = static_cast<CoreIndex>(deployment_->topology().cpus.size()),
-                       .tasks = {},
-                       .costs = costs_.get(),
-                       .monitor = &deployment_->monitor(),
-                       .timer = &timer_,
-                       .components = {},
-                       .fair_slice = nanoseconds(deployment_->config().fair_slice_ns())};
-  for (std::size_t task = 0; task < tasks.function_of.size(); ++task) {
-    const std::size_t function = tasks.function_of[task];
-    parts.tasks.push_back(
-        {threads[function][tasks.thread_of[task]], functions[function].config.yield_every()});
+  std::vector<Control::Wanted> cores;
+  for (CoreIndex core = 0; core < topology.cpus.size(); ++core) {
+    const Topology::Tasks tasks = topology.TasksOf(core, counts);
+    if (tasks.set.tasks.empty()) continue;
+    Control::Wanted& wanted = cores.emplace_back();
+    CorePlan& plan = wanted.plan;
+    plan.cpu = topology.cpus[core];
+    plan.set = tasks.set;
+    plan.settings = settings;
+    plan.fair_slice = nanoseconds(deployment_->config().fair_slice_ns());
+    plan.group = options_.group;
+    for (const LinkIndex link : tasks.links) plan.links.push_back(deployment_->occupancy(link));
+    for (const std::size_t function : tasks.functions) {
+      plan.functions.push_back(topology.functions[function].config.name());
+      plan.costs.push_back(costs_.at(plan.functions.back()));
+    }
+    for (std::size_t task = 0; task < tasks.thread_of.size(); ++task) {
+      const std::size_t function = tasks.functions[tasks.set.tasks[task].function];
+      plan.tasks.push_back({threads[function][tasks.thread_of[task]],
+                            topology.functions[function].config.yield_every()});
+      wanted.activities.push_back(ActivityOf(*deployment_, function));
+    }
   }
-  for (const auto& component : schedulers_) parts.components.push_back(component.get());
-  function_of_ = tasks.function_of;
-  control_ = std::make_unique<Control>(std::move(parts), settings);
-  return absl::OkStatus();
+  return cores;
 }
 
-absl::Status Run::MakeSchedulerComponents(const Topology::Tasks& tasks) {
+// As many as the cores need; those that are there stay.
+absl::Status Run::MakeSchedulerComponents() {
   const std::size_t cores = deployment_->topology().cpus.size();
   const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
   const std::size_t count = std::min(lcores.size(), HeldLayout::kBeats);
-  if (schedulers_.size() != count) {
-    options_.held.Watch(0);
-    schedulers_.clear();
+  for (std::size_t i = schedulers_.size(); i < count; ++i) {
+    const std::string name = i == 0 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i + 1);
+    auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i),
+                                                     i == 0 ? deployment_->heartbeat() : nullptr);
+    if (auto status = RunFavoured(*made, lcores[i]); !status.ok()) return status;
+    schedulers_.push_back(std::move(made));
   }
-  std::vector<std::unique_ptr<Activity>> activities;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (schedulers_.size() == i) {
-      const std::string name = count == 1 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i);
-      auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i),
-                                                       i == 0 ? deployment_->heartbeat() : nullptr);
-      if (auto status = RunFavoured(*made, lcores[i]); !status.ok()) return status;
-      schedulers_.push_back(std::move(made));
-    }
-    std::vector<TraceRecorder::Watched> watched;
-    for (TaskIndex task = 0; task < tasks.set.tasks.size(); ++task) {
-      const CoreIndex core = tasks.set.tasks[task].core;
-      if (core % count != i) continue;
-      activities.push_back(ActivityOf(*deployment_, tasks.function_of[task]));
-      watched.push_back({.activity = activities.back().get(), .task = task, .core = core});
-    }
-    auto trace = std::make_unique<TraceRecorder>(std::move(watched), static_cast<CoreIndex>(cores));
-    schedulers_[i]->Do([&] { schedulers_[i]->set_trace(std::move(trace)); });
-  }
-  activities_ = std::move(activities);
-  options_.held.Watch(count);
+  options_.held.Watch(schedulers_.size());
   return absl::OkStatus();
 }
 
-Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind controller) const {
+Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind controller) const {
   const auto now = Decided();
   return {.policy = policy != v1::POLICY_UNSPECIFIED ? policy
                     : now                            ? now->policy
@@ -252,20 +259,18 @@ Control::Decision Run::DecisionFor(v1::Policy policy, v1::ControllerKind control
                                                                  : v1::CONTROLLER_PRIORITY};
 }
 
-std::optional<Control::Decision> Run::Decided() const {
+std::optional<Decision> Run::Decided() const {
   const std::lock_guard lock(state_);
   const auto decision = control_ ? control_->decision() : std::nullopt;
   return decision ? decision : wanted_;
 }
 
-absl::Status Run::Change(const Control::Decision& wanted) {
+absl::Status Run::Change(const Decision& wanted) {
   const std::lock_guard lock(state_);
   return ChangeTo(wanted);
 }
 
-absl::Status Run::ChangeTo(const Control::Decision& wanted) {
-  if (!control_) return absl::UnavailableError("nothing schedules: the last change failed");
-  if (control_->decision() == wanted) return absl::OkStatus();
+absl::Status Run::ChangeTo(const Decision& wanted) {
   if (deployment_->foreign() && wanted.controller == v1::CONTROLLER_CGROUP)
     return absl::InvalidArgumentError(
         "controller cgroup moves processes, and those that somebody else started stay in their "

@@ -91,18 +91,21 @@ class Run {
   absl::Status MayGo(const v1::FunctionConfig& function) const;
   void LetRunEmpty(const v1::DeployRequest& config);
   absl::Status Reconfigure(Deployment::Prepared prepared);
-  void MakeCounters();
+  void TakeCosts(const std::map<std::string, double>& stated_before);  // ns, by function
   absl::Status TakeLeases();
   absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
   absl::Status MeasureLead();
   // From here on state_ is held.
-  absl::Status MakeControl();
-  absl::Status MakeSchedulerComponents(const Topology::Tasks& tasks);
+  absl::Status MakeSchedulerComponents();
+  std::vector<Control::Wanted> PlanCores();
+  absl::Status TakeCores();  // as they are planned now
   SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
   bool Ready(const std::string& function) const;  // it is deployed, and lives
   void RaiseChains();
-  absl::Status RebuildSchedulers(const std::function<absl::Status()>& change);
-  absl::Status ChangeTo(const Control::Decision& wanted);
+  // `change` concerns the cores with these CPUs, which nothing schedules meanwhile.
+  absl::Status Rearrange(const std::set<unsigned>& cpus,
+                         const std::function<absl::Status()>& change);
+  absl::Status ChangeTo(const Decision& wanted);
   void ReacquireThreads();
   void RemoveEnded();
   void TakeLate();
@@ -110,10 +113,10 @@ class Run {
   ScheduleCounts Counts() const;
   // To here.
   absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
-  absl::Status Change(const Control::Decision& wanted);
+  absl::Status Change(const Decision& wanted);
   // The last decision; not between two.
-  std::optional<Control::Decision> Decided() const;
-  Control::Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
+  std::optional<Decision> Decided() const;
+  Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
   // OK: slept the whole time.
   absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);
   // Pauses the source and lets the kernel run the functions until no packet is under way; then
@@ -138,15 +141,13 @@ class Run {
   v1::RunPhase phase_ = v1::RUN_PHASE_EMPTY;
   std::unique_ptr<Deployment> deployment_;
   std::unique_ptr<ThreadRegistry> threads_;
-  std::unique_ptr<Costs> costs_;                       // by position of the function
-  std::vector<std::unique_ptr<Activity>> activities_;  // of tasks, for the traces
+  std::map<std::string, std::shared_ptr<FunctionCost>> costs_;
+  WorkCounter work_;
   std::vector<std::unique_ptr<SchedulerComponent>> schedulers_;
-  std::unique_ptr<Control> control_;
-  std::unique_ptr<WorkCounter> work_;
-  std::vector<std::size_t> function_of_;  // per task
-  std::optional<Control::Decision> wanted_;
-  ScheduleCounts before_;       // of schedulers that are gone
+  std::unique_ptr<Control> control_;  // null: before the start
+  std::optional<Decision> wanted_;
   std::uint64_t arranged_ = 0;  // times
+  bool whole_ = true;           // the last arrangement did not fail
   bool estimated_ = false;      // costs, so the chains do not start in this run
   bool deaths_ = false;         // since all packets were last accounted for
   std::chrono::steady_clock::time_point looked_for_late_;

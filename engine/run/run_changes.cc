@@ -42,6 +42,18 @@ bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   return MessageDifferencer::Equals(one, other);
 }
 
+// The functions that `to` no longer has, has elsewhere or has with other ports.
+std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployRequest& to) {
+  std::set<std::string> changed;
+  for (const auto& function : from.functions()) {
+    const auto same = Named(to.functions(), function.name());
+    if (same == to.functions().end() || same->cpu() != function.cpu() ||
+        !SameProcess(*same, function))
+      changed.insert(function.name());
+  }
+  return changed;
+}
+
 // Frames and rate apart, which may change.
 bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
   return one.source_case() == other.source_case() &&
@@ -60,8 +72,7 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   if (!pass.ok()) return pass.status();
   if (auto status = RequireDeployed(); !status.ok()) return status;
   const std::lock_guard arrangement(arrangement_);
-  const bool whole = control_ || phase_ != v1::RUN_PHASE_RUNNING;  // the last change did not fail
-  if (whole && MessageDifferencer::Equals(request, deployment_->config())) return absl::OkStatus();
+  if (whole_ && MessageDifferencer::Equals(request, deployment_->config())) return absl::OkStatus();
   if (auto status = MayBecome(request); !status.ok()) return status;
   auto prepared = deployment_->Prepare(request);
   if (!prepared.ok()) return prepared.status();
@@ -80,7 +91,8 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   const std::vector<unsigned> before = deployment_->topology().cpus;
   {
     const std::lock_guard lock(state_);
-    if (auto status = RebuildSchedulers([&] { return Reconfigure(*std::move(prepared)); });
+    const auto cpus = deployment_->topology().CpusAround(Changed(deployment_->config(), request));
+    if (auto status = Rearrange(cpus, [&] { return Reconfigure(*std::move(prepared)); });
         !status.ok()) {
       if (slice != request.rr_timeslice_ms()) (void)TakeTimeslice(slice);
       return status;
@@ -165,35 +177,15 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
 }
 
 absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
-  struct Cost {
-    double stated, ns;
-    CostSource source;  // of `ns`
-  };
-  std::map<std::string, Cost> known;
+  std::map<std::string, double> stated;  // costs, ns
   std::map<std::string, unsigned> cpus;
-  for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i) {
-    const auto& function = deployment_->topology().functions[i].config;
-    known[function.name()] = {.stated = function.cost_ns(),
-                              .ns = costs_->Ns(static_cast<FunctionIndex>(i)),
-                              .source = costs_->Source(static_cast<FunctionIndex>(i))};
-    cpus[function.name()] = function.cpu();
+  for (const auto& function : deployment_->topology().functions) {
+    stated[function.config.name()] = function.config.cost_ns();
+    cpus[function.config.name()] = function.config.cpu();
   }
-  const Topology before = deployment_->topology();
-  const std::unique_ptr<WorkCounter> worked = std::move(work_);
   auto status = deployment_->Apply(std::move(prepared));
-  MakeCounters();
-  const bool follows = deployment_->config().scheduler().online_cost();
+  TakeCosts(stated);
   for (const auto& function : deployment_->config().functions()) {
-    const auto index = deployment_->topology().FindFunction(function.name());
-    if (const auto at = before.FindFunction(function.name())) work_->Inherit(*index, *worked, *at);
-    const auto cost = known.find(function.name());
-    if (cost != known.end() &&
-        (function.cost_ns() == 0 || (follows && function.cost_ns() == cost->second.stated))) {
-      const bool stated_no_more =
-          function.cost_ns() == 0 && cost->second.source == CostSource::kStated;
-      costs_->Set(static_cast<FunctionIndex>(*index), cost->second.ns,
-                  stated_no_more ? CostSource::kAssumed : cost->second.source);
-    }
     const auto cpu = cpus.find(function.name());
     if (cpu != cpus.end() && cpu->second != function.cpu())
       status.Update(threads_->Pin(function.name()));
@@ -221,37 +213,26 @@ void Run::RaiseChains() {
   }
 }
 
-absl::Status Run::RebuildSchedulers(const std::function<absl::Status()>& change) {
+absl::Status Run::Rearrange(const std::set<unsigned>& cpus,
+                            const std::function<absl::Status()>& change) {
   const HeldFile::Changing changing(options_.held);
-  before_ = Counts();
-  for (auto& [cpu, core] : before_.cores) {
-    core.statistics.GoOnWith({});
-    core.current.reset();
-    core.cannot_park.reset();
-  }
   ++arranged_;
-  const auto decision = wanted_;
-  if (control_) {
-    const auto released = control_->Release();
-    if (!released.ok()) spdlog::warn("{}", std::string(released.message()));
-  }
-  control_.reset();
+  control_->LetGo(cpus);
   auto status = change();
   RaiseChains();
-  const auto made = MakeControl();
-  status.Update(made);
-  if (!made.ok() || !decision) return status;
-  const auto changed = ChangeTo(*decision);
+  status.Update(TakeCores());
+  const auto changed = ChangeTo(*wanted_);
   // Of who has died meanwhile the next look will know; else the kernel decides from now on.
-  if (!changed.ok() && !threads_->HasEnded())
-    (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = decision->controller});
+  if (!changed.ok() && threads_->Ended().empty())
+    (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = wanted_->controller});
   status.Update(changed);
+  whole_ = status.ok();
   return status;
 }
 
 ScheduleCounts Run::Counts() const {
-  ScheduleCounts counts = before_;
-  if (control_) counts.Add(control_->counts(), deployment_->topology(), function_of_);
+  ScheduleCounts counts = control_ ? control_->counts() : ScheduleCounts();
+  for (const unsigned cpu : deployment_->topology().cpus) (void)counts.cores[cpu];
   return counts;
 }
 
@@ -275,7 +256,8 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
     deployment_->NotePositions(*deployment_->topology().FindFunction(request.function()));
     return absl::OkStatus();
   };
-  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? RebuildSchedulers(there) : there();
+  const auto cpus = deployment_->topology().CpusAround({request.function()});
+  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? Rearrange(cpus, there) : there();
       !status.ok())
     return status;
   v1::AttachReply reply;
@@ -311,7 +293,7 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
     if (presence == ThreadRegistry::Presence::kPolling ||
         presence == ThreadRegistry::Presence::kNotPolling) {
       const auto let_go = [&] { return threads_->LetGo(name); };
-      return running ? RebuildSchedulers(let_go) : let_go();
+      return running ? Rearrange(deployment_->topology().CpusAround({name}), let_go) : let_go();
     }
     if (presence == ThreadRegistry::Presence::kAbsent && !absent_.contains(name)) {
       if (deployment_->PolledBy(name) != 0)
@@ -358,10 +340,9 @@ void Run::Look() {
 // Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
 void Run::ReacquireThreads() {
   if (!options_.held.TakeReturned()) return;
-  const auto decision = control_ ? control_->decision() : std::nullopt;
-  if (!decision) return;
+  if (!control_ || !control_->decision()) return;
   const HeldFile::Changing changing(options_.held);
-  const auto status = control_->Change(*decision);
+  const auto status = control_->Repeat();
   if (status.ok()) {
     spdlog::warn(
         "the scheduler stood still, and the guard had put every function back into its old "
@@ -373,9 +354,10 @@ void Run::ReacquireThreads() {
 }
 
 void Run::RemoveEnded() {
-  if (!threads_ || !threads_->HasEnded()) return;
+  const auto functions = threads_ ? threads_->Ended() : std::set<std::string>();
+  if (functions.empty()) return;
   const auto remove = [&] {
-    for (const std::string& name : threads_->TakeEnded()) {
+    for (const std::string& name : threads_->TakeEnded(functions)) {
       const auto function = deployment_->topology().FindFunction(name);
       if (!function) continue;
       spdlog::warn("function {} has ended", name);
@@ -387,7 +369,8 @@ void Run::RemoveEnded() {
     }
     return absl::OkStatus();
   };
-  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? RebuildSchedulers(remove) : remove();
+  const auto cpus = deployment_->topology().CpusAround(functions);
+  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Rearrange(cpus, remove) : remove();
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 
@@ -412,9 +395,11 @@ void Run::TakeLate() {
                    decision->controller == v1::CONTROLLER_CGROUP))
     return;
   const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
-  if (!threads_->LookForLate(elsewhere, CpusThatRested())) return;
+  const auto functions = threads_->LookForLate(elsewhere, CpusThatRested());
+  if (functions.empty()) return;
   spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
-  const auto status = RebuildSchedulers([this] { return threads_->TakeLate(); });
+  const auto status = Rearrange(deployment_->topology().CpusAround(functions),
+                                [&] { return threads_->TakeLate(functions); });
   if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
 }
 

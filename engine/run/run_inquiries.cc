@@ -110,8 +110,8 @@ absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
              .threads = *threads_,
              .decision = control_ ? control_->decision() : std::nullopt,
              .counts = Counts(),
-             .work = *work_,
-             .costs = *costs_,
+             .work = work_,
+             .costs = costs_,
              .schedulers = schedulers_,
              .timer = timer_},
             request.latency(), stats);
@@ -172,20 +172,22 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   {
     const std::lock_guard lock(state_);
     arranged = arranged_;
-    for (const auto& component : schedulers_) {
+    for (CoreControl* const core : control_->cores()) {
       TraceRecorder::Room room;
-      component->Do([&] { component->trace()->Begin(room); });
+      core->BeginTrace(room);
     }
   }
   reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
   reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
   const std::lock_guard lock(state_);
-  for (const auto& component : schedulers_) component->Do([&] { component->trace()->End(); });
+  std::vector<CoreTrace> traces;
+  for (CoreControl* const core : control_->cores())
+    traces.push_back({.plan = &core->plan(), .trace = &core->EndTrace()});
   if (!slept.ok()) return slept;
   if (arranged != arranged_)
     return absl::AbortedError("a function came or went while the trace was taken: take another");
-  FillTrace(*deployment_, function_of_, schedulers_, reply);
+  FillTrace(traces, reply);
   return reply;
 }
 
@@ -197,7 +199,7 @@ absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
     const std::lock_guard lock(state_);
     RemoveEnded();
   }
-  const Control::Decision before =
+  const Decision before =
       Decided().value_or(DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED));
   deployment_->Pause(true);
   const absl::Cleanup go_on = [this, &interrupt] {

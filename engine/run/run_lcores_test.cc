@@ -65,12 +65,8 @@ TEST_P(RunLcoresTest, EachPartHasItsLcore) {
   ASSERT_TRUE(StartBoth().ok());
   EXPECT_TRUE(RunsOn("unis_source", kPlatformLcores[0]));
   EXPECT_TRUE(RunsOn("unis_sink", kPlatformLcores[1]));
-  if (cores() == 1) {
-    EXPECT_TRUE(RunsOn("unis_scheduler", service_lcores_.back()));
-  } else {
-    EXPECT_TRUE(RunsOn("unis_scheduler0", kPlatformLcores[3]));
-    EXPECT_TRUE(RunsOn("unis_scheduler1", kPlatformLcores[2]));
-  }
+  EXPECT_TRUE(RunsOn("unis_scheduler", service_lcores_.back()));
+  EXPECT_EQ(RunsOn("unis_scheduler2", kPlatformLcores[2]), cores() == 2);
 }
 
 TEST_P(RunLcoresTest, AllSchedulersDecideAndAreTold) {

@@ -1,44 +1,43 @@
-// What schedulers have counted, over arrangements that come and go: by CPU and by function, for the
-// numbers of cores and tasks are those of one arrangement. Only grows.
+// What schedulers have counted, over schedulers that come and go: by CPU and by function. Only
+// grows.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "engine/run/control.h"
-#include "engine/run/topology.h"
+#include "engine/scheduler/core_scheduler.h"
 
 namespace unis {
 
 struct ScheduleCounts {
   struct Core {
     CoreStatistics statistics;
-    std::optional<std::string>
-        current;  // function; none: the core is parked, or the kernel decides
+    std::optional<std::string> current;      // function; none: parked, or the kernel decides
     std::optional<std::string> cannot_park;  // function
   };
   std::map<unsigned, Core> cores;                    // by CPU
   std::map<std::string, std::uint64_t> switched_in;  // by function
 
-  // `function_of` each task.
-  void Add(const Control::Counts& counts, const Topology& topology,
-           const std::vector<std::size_t>& function_of) {
-    const auto name = [&](TaskIndex task) {
-      return topology.functions[function_of[task]].config.name();
-    };
-    for (std::size_t i = 0; i < counts.cores.size(); ++i) {
-      Core& core = cores[topology.cpus[i]];
-      core.statistics.GoOnWith(counts.cores[i]);
-      if (const auto task = counts.cores[i].current) core.current = name(*task);
-      if (const auto task = counts.cores[i].cannot_park) core.cannot_park = name(*task);
+  // The schedulers of `later` come after those that are counted here.
+  void GoOnWith(const ScheduleCounts& later) {
+    for (const auto& [cpu, core] : later.cores) {
+      Core& here = cores[cpu];
+      here.statistics.GoOnWith(core.statistics);
+      here.current = core.current;
+      here.cannot_park = core.cannot_park;
     }
-    for (TaskIndex task = 0; task < counts.switched_in.size(); ++task)
-      switched_in[name(task)] += counts.switched_in[task];
+    for (const auto& [function, count] : later.switched_in) switched_in[function] += count;
   }
-
+  // They are gone: counters stay, and nothing is now.
+  void Retire() {
+    for (auto& [cpu, core] : cores) {
+      core.statistics.GoOnWith({});
+      core.current.reset();
+      core.cannot_park.reset();
+    }
+  }
   // A counter of all cores.
   std::uint64_t Sum(std::uint64_t CoreStatistics::*counter) const {
     std::uint64_t sum = 0;

@@ -1,11 +1,10 @@
-// The scheduler as a part of the engine that runs for ever: ticks Algorithm 1 on its cores while
-// the engine decides, and watches who runs while a trace is taken. With several service lcores the
-// cores are spread over as many of these, which share nothing.
+// The scheduler as a part of the engine that runs for ever: ticks the schedulers of its cores, and
+// watches who runs while a trace is taken. With several service lcores the cores are spread over as
+// many of these, which share nothing.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "engine/base/counter.h"
 #include "engine/platform/component.h"
@@ -25,27 +24,25 @@ class SchedulerComponent final : public Component {
       : Component(name), timer_(timer), beat_(beat), heartbeat_(heartbeat) {}
   ~SchedulerComponent() override { Halt(); }
 
-  // Only inside Do(). Null: the kernel decides.
-  void set_cores(std::unique_ptr<CoreSet> cores) { cores_ = std::move(cores); }
-  const CoreSet* cores() const { return cores_.get(); }
-  void set_trace(std::unique_ptr<TraceRecorder> trace) { trace_ = std::move(trace); }
-  TraceRecorder* trace() { return trace_.get(); }
+  // Only inside Do(). Whoever adds one takes it away again.
+  CoreSet& cores() { return cores_; }
+  void Watch(TraceRecorder& trace) { traces_.push_back(&trace); }
+  void Unwatch(const TraceRecorder& trace) { std::erase(traces_, &trace); }
 
  private:
   std::uint32_t Iterate() noexcept override {
     beat_.Add(1);
     if (heartbeat_ != nullptr) heartbeat_->Beat();
-    const std::uint32_t switches = cores_ ? cores_->Tick() : 0;
-    if (trace_ && trace_->recording()) [[unlikely]]
-      trace_->Sample(timer_.Now());
+    const std::uint32_t switches = cores_.Tick();
+    for (TraceRecorder* const trace : traces_) trace->Sample(timer_.Now());
     return switches;
   }
 
   const TscTimer& timer_;
   Counter& beat_;
   Heartbeat* const heartbeat_;
-  std::unique_ptr<CoreSet> cores_;
-  std::unique_ptr<TraceRecorder> trace_;
+  CoreSet cores_{{}, timer_};
+  std::vector<TraceRecorder*> traces_;  // that record
 };
 
 }  // namespace unis

@@ -169,15 +169,16 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
     auto& out = *stats.add_functions();
     out.set_name(function.config.name());
     out.set_cpu(function.config.cpu());
-    const double cost = run.costs.Ns(static_cast<FunctionIndex>(i));
-    out.set_cost_ns(cost);
-    out.set_cost_source(ToProto(run.costs.Source(static_cast<FunctionIndex>(i))));
+    const FunctionCost& cost = *run.costs.at(function.config.name());
+    out.set_cost_ns(cost.Ns());
+    out.set_cost_source(ToProto(cost.Source()));
     FillThreads(run.threads, function.config.name(), engine_decides, out);
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)
         out.set_polls(out.polls() + shm->Polls());
     }
-    out.set_work_ns(run.work.Update(i, FillPaths(run.deployment, function, out), cost));
+    out.set_work_ns(
+        run.work.Update(out.name(), FillPaths(run.deployment, function, out), cost.Ns()));
   }
 }
 

@@ -1,11 +1,13 @@
 // One snapshot of everything that `unis ps` and `unis top` show.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "engine/run/control.h"
+#include "engine/run/decision.h"
 #include "engine/run/deployment.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
@@ -20,10 +22,10 @@ namespace unis {
 struct RunView {
   Deployment& deployment;
   const ThreadRegistry& threads;
-  std::optional<Control::Decision> decision;
+  std::optional<Decision> decision;
   ScheduleCounts counts;
   WorkCounter& work;
-  const Costs& costs;
+  const std::map<std::string, std::shared_ptr<FunctionCost>>& costs;  // by function
   const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers;
   const TscTimer& timer;
 };

@@ -333,10 +333,10 @@ absl::Status ThreadRegistry::Pin(const std::string& function) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> ThreadRegistry::TakeEnded() {
+std::vector<std::string> ThreadRegistry::TakeEnded(const std::set<std::string>& functions) {
   std::vector<std::string> ended;
   for (Attached& attached : attached_) {
-    if (attached.told_dead) continue;
+    if (attached.told_dead || !functions.contains(attached.name)) continue;
     if (!attached.process.ended()) {
       const auto gone = std::erase_if(attached.threads,
                                       [](const auto& member) { return !member->thread.alive(); });
@@ -355,13 +355,16 @@ std::vector<std::string> ThreadRegistry::TakeEnded() {
   return ended;
 }
 
-bool ThreadRegistry::HasEnded() const {
-  return std::ranges::any_of(attached_, [](const Attached& attached) {
-    return !attached.told_dead && (attached.process.ended() ||
-                                   std::ranges::any_of(attached.threads, [](const auto& member) {
-                                     return !member->thread.alive();
-                                   }));
-  });
+std::set<std::string> ThreadRegistry::Ended() const {
+  std::set<std::string> ended;
+  for (const Attached& attached : attached_) {
+    const bool lost =
+        attached.process.ended() || std::ranges::any_of(attached.threads, [](const auto& member) {
+          return !member->thread.alive();
+        });
+    if (lost && !attached.told_dead) ended.insert(attached.name);
+  }
+  return ended;
 }
 
 bool ThreadRegistry::Remembers(const std::string& function) const {

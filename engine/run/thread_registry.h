@@ -41,29 +41,29 @@ class ThreadRegistry {
   absl::Status Recount(Interrupt& interrupt, std::mutex& state);
   // The calls from here on change the list: whoever makes them guards it.
   //
-  // One look at the threads of living functions. Whether some that nobody took hold of are now
-  // known to poll, or some of those that were taken sleep for long beside one that does not. One
-  // that wants the CPU and gets nothing of it, as beside real-time functions, is given a turn on
-  // `elsewhere` until it sleeps or is known: what woke up for a moment's work is done with it
-  // there, and has its own CPUs again.
-  // On `rested` CPUs those that were taken sleep because they were told to.
-  bool LookForLate(unsigned elsewhere, const std::set<unsigned>& rested);
-  // Takes hold of the ones, and gives the others back to the kernel. An error: of those with which
-  // that could not be; the others are.
-  absl::Status TakeLate();
+  // One look at the threads of living functions. Those functions of which some thread that nobody
+  // took hold of is now known to poll, or some that was taken sleeps for long beside one that does
+  // not. One that wants the CPU and gets nothing of it, as beside real-time functions, is given a
+  // turn on `elsewhere` until it sleeps or is known: what woke up for a moment's work is done with
+  // it there, and has its own CPUs again. On `rested` CPUs those that were taken sleep because they
+  // were told to.
+  std::set<std::string> LookForLate(unsigned elsewhere, const std::set<unsigned>& rested);
+  // Of these functions takes hold of the ones, and gives the others back to the kernel. An error:
+  // of those with which that could not be; the others are.
+  absl::Status TakeLate(const std::set<std::string>& functions);
   // Puts a function's threads back as they were found: it goes on without us.
   absl::Status LetGo(const std::string& function);
   // Forgets functions that the topology no longer has.
   void ForgetOthers();
   // To the CPU that the topology has for it now.
   absl::Status Pin(const std::string& function);
-  // Functions whose process has ended since the last call, attached or let go. Threads that ended
-  // in a process that goes on are forgotten: nobody may schedule them meanwhile.
-  std::vector<std::string> TakeEnded();
-  bool HasEnded() const;
+  // Functions of which the process or a thread has ended and was not taken for ended yet.
+  std::set<std::string> Ended() const;
+  // Those of `functions` whose process has ended since the last call, attached or let go. Threads
+  // that ended in a process that goes on are forgotten: nobody may schedule them meanwhile.
+  std::vector<std::string> TakeEnded(const std::set<std::string>& functions);
   // A process of the function was attached, and has not been taken for ended yet.
-  bool Remembers(
-      const std::string& function) const;  // whether it would find a function or a thread
+  bool Remembers(const std::string& function) const;
   // Threads that are exiting run before all that the scheduler runs, and so can end.
   void BoostExiting();
   // Puts all back; what could not be.

@@ -72,8 +72,9 @@ absl::StatusOr<std::unique_ptr<ThreadRegistry::Member>> ThreadRegistry::Try(
   return member;
 }
 
-bool ThreadRegistry::LookForLate(unsigned elsewhere, const std::set<unsigned>& rested) {
-  bool found = false;
+std::set<std::string> ThreadRegistry::LookForLate(unsigned elsewhere,
+                                                  const std::set<unsigned>& rested) {
+  std::set<std::string> found;
   for (Attached& attached : attached_) {
     if (attached.let_go || attached.told_dead) continue;
     std::vector<pid_t> known;
@@ -96,14 +97,15 @@ bool ThreadRegistry::LookForLate(unsigned elsewhere, const std::set<unsigned>& r
       else
         attached.refused.push_back(tid);
     }
-    found |= !attached.Late().empty() || attached.HasSleepers();
+    if (!attached.Late().empty() || attached.HasSleepers()) found.insert(attached.name);
   }
   return found;
 }
 
-absl::Status ThreadRegistry::TakeLate() {
+absl::Status ThreadRegistry::TakeLate(const std::set<std::string>& functions) {
   absl::Status status;
   for (Attached& attached : attached_) {
+    if (!functions.contains(attached.name)) continue;
     for (const pid_t tid : attached.Late()) {
       auto member = Hold(attached, tid);
       if (member.ok()) {

@@ -491,27 +491,56 @@ std::optional<std::size_t> Topology::FindFunction(const std::string& name) const
   return std::nullopt;
 }
 
-Topology::Tasks Topology::TasksOf(const std::vector<std::size_t>& threads) const {
+Topology::Tasks Topology::TasksOf(CoreIndex core, const std::vector<std::size_t>& threads) const {
   Tasks tasks;
-  std::vector<bool> taken(functions.size());
+  const auto local = [&tasks](LinkIndex link) {
+    const auto at = std::ranges::find(tasks.links, link);
+    if (at != tasks.links.end()) return static_cast<LinkIndex>(at - tasks.links.begin());
+    tasks.links.push_back(link);
+    return static_cast<LinkIndex>(tasks.links.size() - 1);
+  };
+  std::set<LinkIndex> elsewhere;
   for (const Path& of_chain : paths) {
     const std::size_t index = of_chain.function;
-    if (taken[index]) continue;
-    taken[index] = true;
-    const Function& function = functions[index];
+    if (functions[index].core != core) {
+      for (const End& in : of_chain.in) elsewhere.insert(in.link);
+      continue;
+    }
+    if (threads[index] == 0 || std::ranges::count(tasks.functions, index) > 0) continue;
     std::vector<unis::Path> of_function;
-    for (const std::size_t path : function.paths)
+    for (const std::size_t path : functions[index].paths)
       for (const End& in : paths[path].in)
         for (const End& out : paths[path].out)
-          of_function.push_back(
-              {.in = in.link, .out = out.link, .function = static_cast<FunctionIndex>(index)});
-    tasks.set.Add(function.core, of_function, threads[index]);
-    for (std::size_t thread = 0; thread < threads[index]; ++thread) {
-      tasks.function_of.push_back(index);
+          of_function.push_back({.in = local(in.link),
+                                 .out = local(out.link),
+                                 .function = static_cast<FunctionIndex>(tasks.functions.size())});
+    tasks.functions.push_back(index);
+    tasks.set.Add(0, of_function, threads[index]);
+    for (std::size_t thread = 0; thread < threads[index]; ++thread)
       tasks.thread_of.push_back(thread);
-    }
   }
+  for (LinkIndex link = 0; link < tasks.links.size(); ++link)
+    if (elsewhere.contains(tasks.links[link])) tasks.set.read_elsewhere.push_back(link);
   return tasks;
+}
+
+std::set<unsigned> Topology::CpusAround(const std::set<std::string>& names) const {
+  std::set<LinkIndex> around;
+  const auto links_of = [this](const Function& function) {
+    std::set<LinkIndex> links;
+    for (const Port& port : function.ports)
+      for (const auto& at : {port.rx, port.tx})
+        if (at) links.insert(link_of(*at).first);
+    return links;
+  };
+  for (const Function& function : functions)
+    if (names.contains(function.config.name())) around.merge(links_of(function));
+  std::set<unsigned> found;
+  for (const Function& function : functions)
+    if (names.contains(function.config.name()) ||
+        std::ranges::any_of(links_of(function), [&](LinkIndex at) { return around.contains(at); }))
+      found.insert(function.config.cpu());
+  return found;
 }
 
 absl::StatusOr<Topology> Topology::Resolve(const v1::DeployRequest& request,

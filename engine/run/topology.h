@@ -92,16 +92,22 @@ struct Topology {
   const Link& link_of(LinkIndex direction) const;  // the link that a direction belongs to
   std::optional<std::size_t> FindFunction(const std::string& name) const;
 
-  // What the scheduler sees. Each polling thread is a task, those of one function one behind the
-  // other; which of them takes and which passes on the scheduler finds out, so they share its
-  // paths. Those that no chain passes through have none. `function_of[task]` is its position in
-  // `functions`, which is its FunctionIndex too; `thread_of[task]` that among the function's
-  // threads.
+  // What the scheduler of a core sees. Each polling thread is a task, those of one function one
+  // behind the other; which of them takes and which passes on the scheduler finds out, so they
+  // share its paths. Functions that no chain passes through have none.
+  //
+  // Links and functions have numbers of this core alone, so that what changes on others does not
+  // change them: `links[LinkIndex]` is the direction here, `functions[FunctionIndex]` the position
+  // in `functions`. `thread_of[task]`: among the function's threads.
   struct Tasks {
-    TaskSet set;
-    std::vector<std::size_t> function_of, thread_of;
+    TaskSet set;  // all on core 0
+    std::vector<LinkIndex> links;
+    std::vector<std::size_t> functions;
+    std::vector<std::size_t> thread_of;
   };
-  Tasks TasksOf(const std::vector<std::size_t>& threads) const;  // how many of each function
+  Tasks TasksOf(CoreIndex core, const std::vector<std::size_t>& threads) const;  // of each function
+  // Of those functions, and of others that have an end of the same links.
+  std::set<unsigned> CpusAround(const std::set<std::string>& functions) const;
 
   // `cpus`: those that functions may be put on. The links, functions and chains of the request; an
   // error is a sentence that names what is wrong.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,12 @@ std::string Refusal(const v1::DeployRequest& request) {
   return std::string(Topology::Resolve(request, kCpus).status().message());
 }
 
+std::vector<std::size_t> FunctionsOf(const Topology::Tasks& tasks) {
+  std::vector<std::size_t> functions;
+  for (const Task& task : tasks.set.tasks) functions.push_back(tasks.functions[task.function]);
+  return functions;
+}
+
 TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
   const Topology topology = Resolved(RingChain({"fw", "nat"}));
   ASSERT_EQ(topology.paths.size(), 2U);
@@ -35,11 +42,11 @@ TEST(TopologyTest, AChainOfRingsIsOnePathAFunction) {
   EXPECT_EQ(topology.chains[0].egresses[0], topology.paths[1].out[0].link);
   EXPECT_TRUE(topology.splits.empty());
   EXPECT_EQ(topology.directions(), 3U);
-  const auto tasks = topology.TasksOf({1, 1});
+  const auto tasks = topology.TasksOf(0, {1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 2U);
   EXPECT_EQ(tasks.set.tasks[1].ingress.begin, 1U);
   EXPECT_EQ(tasks.set.tasks[1].ingress.size, 1U);
-  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(FunctionsOf(tasks), (std::vector<std::size_t>{0, 1}));
 }
 
 TEST(TopologyTest, AMemifInTheMiddleIsBridgedOnBothSides) {
@@ -73,7 +80,7 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
   const Topology topology = Resolved(TwoWayChain());
   ASSERT_EQ(topology.functions.size(), 1U);
   EXPECT_EQ(topology.functions[0].paths.size(), 2U);
-  const auto tasks = topology.TasksOf({1, 1});
+  const auto tasks = topology.TasksOf(0, {1, 1});
   ASSERT_EQ(tasks.set.tasks.size(), 1U);
   const auto in = tasks.set.tasks[0].ingress.Of(tasks.set.ingresses);
   ASSERT_EQ(in.size(), 2U);
@@ -84,8 +91,8 @@ TEST(TopologyTest, AFunctionOfTwoChainsIsOneTaskWithTwoPaths) {
 
 TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
   const Topology topology = Resolved(RingChain({"fw", "nat", "ids"}));
-  const auto tasks = topology.TasksOf({1, 3, 1});
-  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1, 1, 1, 2}));
+  const auto tasks = topology.TasksOf(0, {1, 3, 1});
+  EXPECT_EQ(FunctionsOf(tasks), (std::vector<std::size_t>{0, 1, 1, 1, 2}));
   EXPECT_EQ(tasks.thread_of, (std::vector<std::size_t>{0, 0, 1, 2, 0}));
   ASSERT_EQ(tasks.set.tasks.size(), 5U);
   const auto in = [&](std::size_t task) {
@@ -93,17 +100,64 @@ TEST(TopologyTest, EachPollingThreadOfAFunctionIsATaskWithAllOfItsPaths) {
   };
   for (const std::size_t task : {1U, 2U, 3U}) {
     ASSERT_EQ(in(task).size(), 1U);
-    EXPECT_EQ(in(task)[0].link, topology.paths[1].in[0].link);
-    EXPECT_EQ(tasks.set.tasks[task].egress.Of(tasks.set.egresses)[0],
+    EXPECT_EQ(tasks.links[in(task)[0].link], topology.paths[1].in[0].link);
+    EXPECT_EQ(tasks.links[tasks.set.tasks[task].egress.Of(tasks.set.egresses)[0]],
               topology.paths[1].out[0].link);
   }
-  EXPECT_EQ(in(4)[0].link, topology.paths[2].in[0].link);
+  EXPECT_EQ(tasks.links[in(4)[0].link], topology.paths[2].in[0].link);
 }
 
 TEST(TopologyTest, AFunctionWithoutAChainHasNoTask) {
   auto request = RingChain({"fw"});
   request.clear_chains();
-  EXPECT_TRUE(Resolved(request).TasksOf({1, 1}).set.tasks.empty());
+  EXPECT_TRUE(Resolved(request).TasksOf(0, {1, 1}).set.tasks.empty());
+}
+
+TEST(TopologyTest, AFunctionWithoutAThreadHasNoTask) {
+  const auto tasks = Resolved(RingChain({"fw", "nat", "ids"})).TasksOf(0, {1, 0, 1});
+  EXPECT_EQ(FunctionsOf(tasks), (std::vector<std::size_t>{0, 2}));
+  EXPECT_EQ(tasks.links.size(), 4U);
+}
+
+// Two chains on a core each; what is numbered for the one does not change with the other.
+v1::DeployRequest TwoCores() {
+  v1::DeployRequest request = RingChain({"a", "b"});
+  AddRingChain(request, "other", {"c", "d"})->add_match()->set_dst_port(53);
+  for (auto& function : *request.mutable_functions())
+    function.set_cpu(function.name() < "c" ? 1 : 2);
+  return request;
+}
+
+TEST(TopologyTest, TheTasksOfACoreAreNumberedByThemselves) {
+  const Topology both = Resolved(TwoCores());
+  const CoreIndex core = both.functions[*both.FindFunction("c")].core;
+  const auto tasks = both.TasksOf(core, {1, 1, 1, 1});
+  EXPECT_EQ(tasks.set.tasks.size(), 2U);
+  EXPECT_TRUE(tasks.set.read_elsewhere.empty());
+  auto alone = TwoCores();
+  alone.mutable_chains()->DeleteSubrange(0, 1);
+  alone.mutable_functions()->DeleteSubrange(0, 2);
+  alone.mutable_links()->DeleteSubrange(0, 3);
+  EXPECT_EQ(Resolved(alone).TasksOf(0, {1, 1}).set, tasks.set);
+}
+
+TEST(TopologyTest, ATaskKnowsWhichOfItsLinksAnotherCoreReads) {
+  auto request = RingChain({"a", "b", "c"});
+  request.mutable_functions(1)->set_cpu(2);
+  const Topology topology = Resolved(request);
+  const auto tasks = topology.TasksOf(0, {1, 1, 1});
+  ASSERT_EQ(tasks.set.read_elsewhere.size(), 1U);
+  EXPECT_EQ(tasks.links[tasks.set.read_elsewhere[0]], topology.paths[1].in[0].link);
+}
+
+TEST(TopologyTest, AroundAFunctionAreTheCpusWithAnEndOfItsLinks) {
+  const Topology apart = Resolved(TwoCores());
+  EXPECT_EQ(apart.CpusAround({"a"}), (std::set<unsigned>{1}));
+  EXPECT_EQ(apart.CpusAround({"b", "d"}), (std::set<unsigned>{1, 2}));
+  EXPECT_TRUE(apart.CpusAround({"none"}).empty());
+  auto request = RingChain({"a", "b", "c"});
+  request.mutable_functions(1)->set_cpu(2);
+  EXPECT_EQ(Resolved(request).CpusAround({"c"}), (std::set<unsigned>{1, 2}));
 }
 
 TEST(TopologyTest, CoresAreTheCpusOfFunctions) {
@@ -214,11 +268,11 @@ TEST(TopologyTest, ADiamondIsOnePathAFunctionAndASplitForEachLinkThatTheEngineEm
   EXPECT_FALSE(chain.edges[1].last_shared);
   EXPECT_FALSE(chain.edges[3].first_shared);
   EXPECT_TRUE(chain.edges[3].last_shared) << "nat and dpi merge before monitor";
-  const auto tasks = topology.TasksOf({1, 1, 1, 1, 1});
-  EXPECT_EQ(tasks.function_of, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  const auto tasks = topology.TasksOf(0, {1, 1, 1, 1, 1});
+  EXPECT_EQ(FunctionsOf(tasks), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
   const auto& monitor = tasks.set.tasks[3];
   ASSERT_EQ(monitor.ingress.size, 1U);
-  EXPECT_EQ(monitor.ingress.Of(tasks.set.ingresses)[0].link, link("monitor.in"));
+  EXPECT_EQ(tasks.links[monitor.ingress.Of(tasks.set.ingresses)[0].link], link("monitor.in"));
 }
 
 TEST(TopologyTest, APacketOfAFunctionThatChoosesAPortMayLeaveByAll) {
@@ -227,7 +281,7 @@ TEST(TopologyTest, APacketOfAFunctionThatChoosesAPortMayLeaveByAll) {
   ASSERT_EQ(topology.paths.size(), 4U);
   EXPECT_EQ(topology.paths[0].out.size(), 2U);
   EXPECT_EQ(topology.paths[3].in.size(), 2U);
-  const auto tasks = topology.TasksOf({1, 1, 1, 1});
+  const auto tasks = topology.TasksOf(0, {1, 1, 1, 1});
   const auto& fw = tasks.set.tasks[0];
   ASSERT_EQ(fw.ingress.size, 1U);
   EXPECT_EQ(fw.egress.size, 2U);

@@ -31,6 +31,10 @@ bool CoreSet::Start() {
   return std::ranges::all_of(schedulers_, [](const auto& scheduler) { return scheduler->Start(); });
 }
 
+void CoreSet::Remove(const CoreScheduler& scheduler) {
+  std::erase_if(schedulers_, [&](const auto& each) { return each.get() == &scheduler; });
+}
+
 std::uint32_t CoreSet::Tick() noexcept {
   Nanoseconds now = timer_.Now();
   std::uint32_t switched = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduler/core_scheduler.h"
@@ -27,6 +28,11 @@ class CoreSet {
 
   // False: a core could not be started; those before it run.
   bool Start();
+  // Of a core that was started.
+  void Add(std::unique_ptr<CoreScheduler> scheduler) {
+    schedulers_.push_back(std::move(scheduler));
+  }
+  void Remove(const CoreScheduler& scheduler);
   // Returns how many cores it switched.
   std::uint32_t Tick() noexcept;
 

@@ -65,6 +65,7 @@ void CoreTasks::Add(const TaskSet& set, TaskIndex index) {
 }
 
 bool CoreTasks::IsReadElsewhere(const TaskSet& set, LinkIndex link) const noexcept {
+  if (std::ranges::count(set.read_elsewhere, link) > 0) return true;
   return std::ranges::any_of(set.tasks, [&](const Task& task) {
     const auto in = task.ingress.Of(set.ingresses);
     return task.core != core_ && std::ranges::find(in, link, &Ingress::link) != in.end();

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduler/components.h"
@@ -31,6 +33,7 @@ struct Range {
   std::span<const Value> Of(const std::vector<Value>& values) const noexcept {
     return {values.data() + begin, size};
   }
+  bool operator==(const Range&) const = default;
 };
 
 // A link that a task polls. Bit i of `reaches`: its packets may leave by egress i of the task. A
@@ -38,6 +41,7 @@ struct Range {
 struct Ingress {
   LinkIndex link;
   std::uint64_t reaches;
+  bool operator==(const Ingress&) const = default;
 };
 inline constexpr std::uint32_t kMostEgresses = 64;  // of a task
 
@@ -47,6 +51,7 @@ struct Task {
   Range ingress;  // in TaskSet::ingresses; at least one
   Range egress;   // in TaskSet::egresses; at least one
   FunctionIndex function;
+  bool operator==(const Task&) const = default;
 };
 
 // Tasks in the order of the chains: wait queues keep it. Flat, so that a tick never allocates.
@@ -55,6 +60,9 @@ struct TaskSet {
   std::vector<Task> tasks;
   std::vector<Ingress> ingresses;
   std::vector<LinkIndex> egresses;
+  // Links that tasks take from which are not in this set, but on other cores.
+  std::vector<LinkIndex> read_elsewhere;
+  bool operator==(const TaskSet&) const = default;
 
   // `threads` tasks of a function, one behind the other. Returns the last one. A function with more
   // egresses than kMostEgresses is std::invalid_argument.
@@ -91,32 +99,47 @@ struct TaskSet {
 // while the function ran.
 enum class CostSource : std::uint8_t { kStated, kAssumed, kFollowed };
 
-// What a packet costs each function, in ns: written by whoever knows it, the scheduler of its core
-// among them, and read by the schedulers at any time, without a lock.
+// What a packet costs one function, in ns: written by whoever knows it, the scheduler of its core
+// among them, and read at any time, without a lock.
+class FunctionCost {
+ public:
+  explicit FunctionCost(double ns = 0, CostSource source = CostSource::kStated) noexcept
+      : ns_(ns), source_(source) {}
+
+  double Ns() const noexcept { return ns_.load(std::memory_order_relaxed); }
+  CostSource Source() const noexcept { return source_.load(std::memory_order_relaxed); }
+  // Takes effect at the next slice of a task.
+  void Set(double ns, CostSource source) noexcept {
+    ns_.store(ns, std::memory_order_relaxed);
+    source_.store(source, std::memory_order_relaxed);
+  }
+
+ private:
+  static_assert(std::atomic<double>::is_always_lock_free);
+  std::atomic<double> ns_;
+  std::atomic<CostSource> source_;
+};
+
+// Those of the functions of a TaskSet.
 class Costs {
  public:
-  explicit Costs(std::size_t functions) : ns_(functions), sources_(functions) {}
+  explicit Costs(std::vector<std::shared_ptr<FunctionCost>> of) : of_(std::move(of)) {}
+  explicit Costs(std::size_t functions) {
+    for (std::size_t i = 0; i < functions; ++i) of_.push_back(std::make_shared<FunctionCost>());
+  }
   explicit Costs(const std::vector<double>& ns) : Costs(ns.size()) {
     for (FunctionIndex function = 0; function < ns.size(); ++function) Set(function, ns[function]);
   }
 
-  double Ns(FunctionIndex function) const noexcept {
-    return ns_[function].load(std::memory_order_relaxed);
-  }
-  CostSource Source(FunctionIndex function) const noexcept {
-    return sources_[function].load(std::memory_order_relaxed);
-  }
-  // Takes effect at the next slice of a task.
+  double Ns(FunctionIndex function) const noexcept { return of_[function]->Ns(); }
+  CostSource Source(FunctionIndex function) const noexcept { return of_[function]->Source(); }
   void Set(FunctionIndex function, double ns, CostSource source = CostSource::kStated) noexcept {
-    ns_[function].store(ns, std::memory_order_relaxed);
-    sources_[function].store(source, std::memory_order_relaxed);
+    of_[function]->Set(ns, source);
   }
-  std::size_t size() const noexcept { return ns_.size(); }
+  std::size_t size() const noexcept { return of_.size(); }
 
  private:
-  static_assert(std::atomic<double>::is_always_lock_free);
-  std::vector<std::atomic<double>> ns_;
-  std::vector<std::atomic<CostSource>> sources_;
+  std::vector<std::shared_ptr<FunctionCost>> of_;
 };
 
 }  // namespace unis

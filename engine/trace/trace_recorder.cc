@@ -10,19 +10,18 @@ TraceRecorder::Room::Room() : switches_(kRoom), runs_(kRoom) {
   runs_.clear();
 }
 
-TraceRecorder::TraceRecorder(std::vector<Watched> watched, CoreIndex cores)
-    : watched_(std::move(watched)), seen_(watched_.size()), cores_(cores) {}
+TraceRecorder::TraceRecorder(std::vector<std::unique_ptr<Activity>> tasks)
+    : tasks_(std::move(tasks)), seen_(tasks_.size()) {}
 
 void TraceRecorder::Begin(Room& room) noexcept {
   switches_.swap(room.switches_);
   runs_.swap(room.runs_);
   switches_.clear();
   runs_.clear();
-  std::ranges::fill(cores_, CoreRun{});
+  last_ = {};
   lost_ = 0;
-  for (std::size_t i = 0; i < watched_.size(); ++i) {
-    seen_[i] = {.polls = watched_[i].activity->Polls(), .packets = watched_[i].activity->Packets()};
-  }
+  for (std::size_t task = 0; task < tasks_.size(); ++task)
+    seen_[task] = {.polls = tasks_[task]->Polls(), .packets = tasks_[task]->Packets()};
   recording_ = true;
 }
 
@@ -36,32 +35,31 @@ void TraceRecorder::OnSwitch(const SwitchRecord& record) noexcept {
 }
 
 void TraceRecorder::Sample(Nanoseconds now) noexcept {
-  for (std::size_t i = 0; i < watched_.size(); ++i) {
-    const std::uint64_t polls = watched_[i].activity->Polls();
-    if (polls == seen_[i].polls) continue;
-    const std::uint64_t packets = watched_[i].activity->Packets();
-    Extend(watched_[i], now, packets - seen_[i].packets);
-    seen_[i] = {.polls = polls, .packets = packets};
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    Seen& seen = seen_[task];
+    const std::uint64_t polls = tasks_[task]->Polls();
+    if (polls == seen.polls) continue;
+    const std::uint64_t packets = tasks_[task]->Packets();
+    Extend(task, now, packets - seen.packets);
+    seen = {.polls = polls, .packets = packets};
   }
 }
 
-void TraceRecorder::Extend(const Watched& watched, Nanoseconds now,
-                           std::uint64_t packets) noexcept {
-  CoreRun& core = cores_[watched.core];
-  if (core.any && core.task == watched.task) {
-    if (!core.kept) return;
-    runs_[core.run].end = now;
-    runs_[core.run].packets += packets;
+void TraceRecorder::Extend(TaskIndex task, Nanoseconds now, std::uint64_t packets) noexcept {
+  if (last_.any && last_.task == task) {
+    if (!last_.kept) return;
+    runs_[last_.run].end = now;
+    runs_[last_.run].packets += packets;
     return;
   }
   if (runs_.size() == kRoom) {
-    core = {.any = true, .kept = false, .task = watched.task, .run = 0};
+    last_ = {.any = true, .kept = false, .task = task, .run = 0};
     ++lost_;
     return;
   }
-  const Nanoseconds begin = core.any && core.kept ? runs_[core.run].end : now;
-  core = {.any = true, .kept = true, .task = watched.task, .run = runs_.size()};
-  runs_.push_back({.task = watched.task, .begin = begin, .end = now, .packets = packets});
+  const Nanoseconds begin = last_.any && last_.kept ? runs_[last_.run].end : now;
+  last_ = {.any = true, .kept = true, .task = task, .run = runs_.size()};
+  runs_.push_back({.task = task, .begin = begin, .end = now, .packets = packets});
 }
 
 }  // namespace unis

@@ -1,8 +1,9 @@
 // Remembers who ran when, and why each switch was made, in memory that somebody else has made and
-// touched beforehand. One recorder watches the cores of one scheduler component, on its thread.
+// touched beforehand. A recorder watches one core, on the thread of its scheduler.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/scheduler/components.h"
@@ -19,12 +20,6 @@ struct RunSeen {
 
 class TraceRecorder final : public SwitchObserver {
  public:
-  struct Watched {
-    const Activity* activity;  // outlives the recorder
-    TaskIndex task;
-    CoreIndex core;
-  };
-
   // Memory for a trace, 12 MB of it. Making it and giving it back take long, and the first touch of
   // each page too: not on a recorder's thread.
   class Room {
@@ -37,8 +32,8 @@ class TraceRecorder final : public SwitchObserver {
     std::vector<RunSeen> runs_;
   };
 
-  // Of cores [0, `cores`), those that `watched` names.
-  TraceRecorder(std::vector<Watched> watched, CoreIndex cores);
+  // What shows of each task that it runs, in the order of the tasks.
+  explicit TraceRecorder(std::vector<std::unique_ptr<Activity>> tasks);
 
   // Forgets the trace before, whose memory goes into `room`.
   void Begin(Room& room) noexcept;
@@ -61,18 +56,18 @@ class TraceRecorder final : public SwitchObserver {
     std::uint64_t polls = 0;
     std::uint64_t packets = 0;
   };
-  struct CoreRun {
+  struct LastRun {
     bool any = false;
-    bool kept = false;    // else there was no room for the core's last run
-    TaskIndex task = 0;   // of that run
+    bool kept = false;    // else there was no room for it
+    TaskIndex task = 0;   // that ran
     std::size_t run = 0;  // its position
   };
 
-  void Extend(const Watched& watched, Nanoseconds now, std::uint64_t packets) noexcept;
+  void Extend(TaskIndex task, Nanoseconds now, std::uint64_t packets) noexcept;
 
-  std::vector<Watched> watched_;
+  std::vector<std::unique_ptr<Activity>> tasks_;
   std::vector<Seen> seen_;
-  std::vector<CoreRun> cores_;
+  LastRun last_;
   std::vector<SwitchRecord> switches_;
   std::vector<RunSeen> runs_;
   std::uint64_t lost_ = 0;

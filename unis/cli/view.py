@@ -188,7 +188,7 @@ def _platform(rates: Rates) -> Table:
     earlier = {part.name: part for part in rates.before.components}
     for now in rates.now.components:
         before = earlier.get(now.name, pb.ComponentStats())
-        unit = "switches" if now.name == "scheduler" else "packets"
+        unit = "switches" if now.name.startswith("scheduler") else "packets"
         table.add_row(
             now.name,
             str(now.cpu),

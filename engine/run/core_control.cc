@@ -1,0 +1,175 @@
+#include "engine/run/core_control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/run/convert.h"
+
+namespace unis {
+
+CoreControl::CoreControl(CorePlan plan, std::vector<std::unique_ptr<Activity>> activities,
+                         SchedulerComponent& component, const TscTimer& timer)
+    : plan_(std::move(plan)),
+      costs_(plan_.costs),
+      monitor_(plan_.links),
+      trace_(std::move(activities)),
+      component_(component),
+      timer_(timer) {}
+
+absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wanted) {
+  const auto traits = TraitsOf(wanted.policy);
+  if (!traits.ok()) return traits.status();
+  std::vector<ControlledTask> tasks;
+  for (const CorePlan::Task& task : plan_.tasks) {
+    if (!task.thread->alive())
+      return absl::FailedPreconditionError(
+          fmt::format("function {} has ended", task.thread->name()));
+    if (traits->functions_yield && task.yield_every == 0)
+      return absl::InvalidArgumentError(
+          fmt::format("function {} does not co-operate: policy cooperative needs yield_every for "
+                      "every function",
+                      task.thread->name()));
+    tasks.push_back({.thread = task.thread, .core = 0});
+  }
+  const auto kind = FromProto(wanted.controller);
+  if (!kind.ok()) return kind.status();
+  Prepared prepared{.decision = wanted,
+                    .traits = *traits,
+                    .controller = nullptr,
+                    .scheduler = nullptr,
+                    .no_handover = {}};
+  if (!traits->engine_decides()) return prepared;
+  auto controller = MakeController(*kind, tasks, plan_.group);
+  if (!controller.ok() && *kind == ControllerKind::kHandover) {
+    prepared.no_handover = controller.status();
+    controller = MakeController(ControllerKind::kPriority, std::move(tasks), plan_.group);
+  }
+  if (!controller.ok()) return controller.status();
+  prepared.controller = *std::move(controller);
+  prepared.scheduler = traits->make_scheduler({.settings = wanted.settings.value_or(plan_.settings),
+                                               .tasks = plan_.set,
+                                               .core = 0,
+                                               .costs = costs_,
+                                               .monitor = monitor_,
+                                               .timer = timer_,
+                                               .controller = *prepared.controller,
+                                               .observer = &trace_});
+  return prepared;
+}
+
+// On a service lcore, before which threads that answer calls have to wait: quick, and in one go.
+absl::Status CoreControl::Commit(Prepared prepared) {
+  absl::Status status;
+  decision_.reset();
+  RetireScheduler();
+  if (prepared.decision.settings) KeepCosts();
+  component_.Do([&] {
+    if (controller_) status.Update(controller_->Release());
+    controller_.reset();
+    if (status.ok()) status = SetClasses(prepared.traits, prepared.decision.yield_every);
+    if (!status.ok() || !prepared.controller) return;
+    status = prepared.controller->Acquire();
+    controller_ = std::move(prepared.controller);
+    if (!status.ok()) return;
+    if (!prepared.scheduler->Start()) {
+      status = absl::UnavailableError("the kernel did not let the first function run");
+      return;
+    }
+    scheduler_ = prepared.scheduler.get();
+    component_.cores().Add(std::move(prepared.scheduler));
+  });
+  if (status.ok()) decision_ = std::move(prepared.decision);
+  return status;
+}
+
+absl::Status CoreControl::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
+  const auto [policy, priority] = KernelPolicyOf(traits.kernel);
+  // Those of an engine that decides are a means of its controller's alone.
+  const bool fair = !traits.engine_decides() && (policy == SCHED_OTHER || policy == SCHED_BATCH);
+  const auto slice = fair ? plan_.fair_slice : std::chrono::nanoseconds();
+  absl::Status status;
+  for (const CorePlan::Task& task : plan_.tasks) {
+    if (task.yield_every > 0) {
+      const std::uint32_t every = yield_every > 0 ? yield_every : task.yield_every;
+      status.Update(task.thread->SetYielding(traits.functions_yield ? every : 0));
+    }
+    status.Update(task.thread->SetClass(policy, priority, slice));
+  }
+  return status;
+}
+
+void CoreControl::LeaveToKernel(std::optional<v1::ControllerKind> controller) {
+  decision_.reset();
+  if (controller) decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = *controller};
+  RetireScheduler();
+  component_.Do([&] {
+    controller_.reset();  // releases
+    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER), 0);
+  });
+}
+
+absl::Status CoreControl::Release() {
+  RetireScheduler();
+  absl::Status status;
+  if (controller_) status = controller_->Release();
+  controller_.reset();
+  decision_.reset();
+  return status;
+}
+
+void CoreControl::RetireScheduler() {
+  component_.Do([&] {
+    component_.Unwatch(trace_);
+    if (scheduler_ == nullptr) return;
+    Count(retired_);
+    component_.cores().Remove(*std::exchange(scheduler_, nullptr));
+  });
+  retired_.Retire();
+  PutCostsBack();
+}
+
+void CoreControl::KeepCosts() {
+  for (const auto& cost : plan_.costs) costs_before_.emplace_back(cost->Ns(), cost->Source());
+}
+
+void CoreControl::PutCostsBack() {
+  for (std::size_t i = 0; i < costs_before_.size(); ++i)
+    plan_.costs[i]->Set(costs_before_[i].first, costs_before_[i].second);
+  costs_before_.clear();
+}
+
+void CoreControl::Count(ScheduleCounts& counts) const {
+  if (scheduler_ == nullptr) return;
+  ScheduleCounts now;
+  ScheduleCounts::Core& core = now.cores[plan_.cpu];
+  core.statistics = scheduler_->statistics();
+  if (const auto task = core.statistics.current) core.current = plan_.FunctionOf(*task);
+  if (const auto task = core.statistics.cannot_park) core.cannot_park = plan_.FunctionOf(*task);
+  for (TaskIndex task = 0; task < plan_.tasks.size(); ++task)
+    now.switched_in[plan_.FunctionOf(task)] += scheduler_->SwitchedIn(task);
+  counts.GoOnWith(now);
+}
+
+void CoreControl::AddTo(ScheduleCounts& counts) {
+  counts.GoOnWith(retired_);
+  component_.Do([&] { Count(counts); });
+}
+
+void CoreControl::BeginTrace(TraceRecorder::Room& room) {
+  component_.Do([&] {
+    trace_.Begin(room);
+    component_.Watch(trace_);
+  });
+}
+
+const TraceRecorder& CoreControl::EndTrace() {
+  component_.Do([&] {
+    trace_.End();
+    component_.Unwatch(trace_);
+  });
+  return trace_;
+}
+
+}  // namespace unis
