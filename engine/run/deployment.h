@@ -112,7 +112,9 @@ class Deployment {
 
   // What a net_unis port has counted; null for ports outside the engine's group.
   const PortShm* port(std::size_t function, std::size_t port) const;
-  // The thread that polls a port of the function, as that port tells, if it still runs; 0: none.
+  // The thread that polls a port of the function, as that port tells; 0: none. PolledBy(): if it
+  // still runs.
+  pid_t PollerOf(const std::string& function) const;
   pid_t PolledBy(const std::string& function) const;
   Link& link(LinkIndex direction) const;  // that a direction belongs to
   Occupancy occupancy(LinkIndex direction) const;
@@ -120,7 +122,7 @@ class Deployment {
   const LinkProgress* progress(LinkIndex link) const;
   // Finds a function's links in its process: until then nobody knows how full they are. To be
   // called again and again while it connects; NotFound: which is not there yet.
-  absl::Status FindLinks(std::size_t function, pid_t pid);
+  absl::Status FindLinks(const std::string& function, pid_t pid);
   // monitor() reads the links that were found since. No scheduler may read it meanwhile.
   void ReadLinksAnew();
 
@@ -204,6 +206,8 @@ class Deployment {
   void WatchReadable(const Topology::Link& where);
   void ReclaimPort(const Topology::Port& at, PortShm& shm);
   std::uint32_t ForgetCache(unsigned lcore);
+  template <typename Wanted>
+  pid_t FirstPoller(const std::string& function, Wanted wanted) const;
   template <typename Count>
   std::uint64_t SumOutside(Count count) const;
   absl::Status RunComponentsFor(const Topology& topology);

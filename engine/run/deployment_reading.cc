@@ -19,14 +19,23 @@ const PortShm* Deployment::port(std::size_t function, std::size_t port) const {
   return found == ports_.end() ? nullptr : found->second.get();
 }
 
-pid_t Deployment::PolledBy(const std::string& name) const {
+template <typename Wanted>
+pid_t Deployment::FirstPoller(const std::string& name, Wanted wanted) const {
   const auto function = topology_.FindFunction(name);
   for (std::size_t i = 0; function && i < topology_.functions[*function].ports.size(); ++i) {
     const PortShm* shm = port(*function, i);
     if (shm == nullptr) continue;
-    if (const pid_t tid = shm->Read().polling_tid; tid > 0 && ProcessRuns(tid)) return tid;
+    if (const pid_t tid = shm->Read().polling_tid; tid > 0 && wanted(tid)) return tid;
   }
   return 0;
+}
+
+pid_t Deployment::PollerOf(const std::string& name) const {
+  return FirstPoller(name, [](pid_t) { return true; });
+}
+
+pid_t Deployment::PolledBy(const std::string& name) const {
+  return FirstPoller(name, [](pid_t tid) { return ProcessRuns(tid); });
 }
 
 Link& Deployment::link(LinkIndex direction) const {
@@ -41,9 +50,9 @@ const LinkProgress* Deployment::progress(LinkIndex link) const {
   return sampler_ ? sampler_->progress(link) : nullptr;
 }
 
-absl::Status Deployment::FindLinks(std::size_t function, pid_t pid) {
+absl::Status Deployment::FindLinks(const std::string& function, pid_t pid) {
   absl::Status all;
-  for (const auto& port : topology_.functions[function].ports) {
+  for (const auto& port : topology_.functions[*topology_.FindFunction(function)].ports) {
     const LinkIndex at = port.rx ? *port.rx : *port.tx;
     const Topology::Link& where = topology_.link_of(at);
     auto found = link(at).Find(pid, port.rx ? *port.rx - where.first : 0);

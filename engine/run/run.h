@@ -1,38 +1,30 @@
-// The life of one run as a state machine: empty → deployed → running → released. Operations that
-// change, measure or estimate go one at a time (Turnstile); looking is always possible. Messages
-// come with their limits checked; calls may come from any thread.
+// The operations on a run, as others call them, from any thread. Messages come with their limits
+// checked.
 //
-// A running run changes by being arranged anew: its schedulers go, links, threads or settings
-// change, and schedulers for what there is then take over, with the policy of before. It takes
-// milliseconds, in which nothing is lost that the source could have kept back. A chain is up while
-// all of its functions are there.
+// Each operation is a sequence of steps on the run's state (run_state.h), which has the state for
+// itself; what takes time, above all waiting, is done between two steps. Operations that change,
+// measure or estimate go one at a time (Turnstile); a look, and whoever asks for statistics, comes
+// in between their steps.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/base/exclusive.h"
 #include "engine/base/interrupt.h"
 #include "engine/controller/kernel_setting.h"
 #include "engine/controller/switch_cost.h"
-#include "engine/run/control.h"
-#include "engine/run/deployment.h"
-#include "engine/run/held_file.h"
-#include "engine/run/schedule_counts.h"
-#include "engine/run/scheduler_component.h"
-#include "engine/run/thread_registry.h"
+#include "engine/run/run_state.h"
 #include "engine/run/turnstile.h"
-#include "engine/run/work_counter.h"
-#include "engine/timer/tsc_timer.h"
 #include "unis/v1/costs.pb.h"
 #include "unis/v1/engine.pb.h"
 
@@ -73,10 +65,10 @@ class Run {
   absl::StatusOr<v1::TraceReply> Trace(const v1::TraceRequest& request, const Wanted& wanted = {});
   absl::StatusOr<v1::Account> Stop(const v1::SettleRequest& request);
 
-  // To be called every few milliseconds. Where the guard has put all threads back, because the
-  // engine stood still, takes them again. Where a function has died, its chains go down and the
-  // others go on. Threads that have begun to poll since become tasks.
-  void Look();
+  // To be called every few milliseconds, see RunState.
+  void Look() {
+    state_.Do([](RunState& state) { state.Look(); });
+  }
   // Whatever the run is doing: breaks that off, stops the traffic and puts every thread and setting
   // back to how it was found. Any number of times.
   void Release();
@@ -84,79 +76,36 @@ class Run {
   bool SleepFor(std::chrono::nanoseconds time) { return ending_.SleepFor(time); }
 
  private:
-  absl::Status RequireDeployed() const;
-  absl::Status RequireNotRunning() const;
-  absl::Status RequireRunning() const;
-  absl::Status MayBecome(const v1::DeployRequest& config) const;
-  absl::Status MayGo(const v1::FunctionConfig& function) const;
   void LetRunEmpty(const v1::DeployRequest& config);
-  absl::Status Reconfigure(Deployment::Prepared prepared);
-  void TakeCosts(const std::map<std::string, double>& stated_before);  // ns, by function
+  absl::StatusOr<std::vector<pid_t>> WaitForPolling(const v1::AttachRequest& request);
+  absl::Status WaitForLinks(const v1::AttachRequest& request);
+  // Looks again and again till `look` answers something else than NotFound. An error: the process
+  // has `ended`, or it is too `late`: with the last answer, after so many seconds.
+  absl::Status WaitFor(const v1::AttachRequest& request, const std::string& ended,
+                       const std::function<std::string(const absl::Status&, double)>& late,
+                       const std::function<absl::Status()>& look);
+  absl::Status Recount();
   absl::Status TakeLeases();
   absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
-  absl::Status MeasureLead();
-  // From here on state_ is held.
-  absl::Status MakeSchedulerComponents();
-  std::vector<Control::Wanted> PlanCores();
-  absl::Status TakeCores();  // as they are planned now
-  SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
-  bool Ready(const std::string& function) const;  // it is deployed, and lives
-  void RaiseChains();
-  // `change` concerns the cores with these CPUs, which nothing schedules meanwhile.
-  absl::Status Rearrange(const std::set<unsigned>& cpus,
-                         const std::function<absl::Status()>& change);
+  void ReleaseLeases();
+  absl::StatusOr<SwitchCost> SwitchCostOn(std::optional<unsigned> cpu, unsigned rounds);
   absl::Status ChangeTo(const Decision& wanted);
-  void ReacquireThreads();
-  void RemoveEnded();
-  void TakeLate();
-  std::set<unsigned> CpusThatRested();
-  ScheduleCounts Counts() const;
-  // To here.
-  absl::StatusOr<SwitchCost> SwitchCostOn(unsigned cpu, unsigned rounds) const;
-  absl::Status Change(const Decision& wanted);
-  // The last decision; not between two.
-  std::optional<Decision> Decided() const;
-  Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
   // OK: slept the whole time.
   absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);
-  // Pauses the source and lets the kernel run the functions until no packet is under way; then
-  // `work`, told whether that was so; then as it was before, whatever happened.
-  absl::Status WhilePaused(std::chrono::nanoseconds timeout, Interrupt& interrupt,
-                           const std::function<void(bool)>& work);
+  // Lets the kernel run the functions until no packet is under way; the source rests.
   bool Drain(std::chrono::nanoseconds timeout, Interrupt& interrupt);
   void PutBack();
-  void ReleaseLeases();
 
-  Options options_;
-  TscTimer timer_;
+  const std::set<unsigned> function_cpus_;
+  const std::vector<unsigned> service_lcores_;
+  const std::function<void()> end_;
+  Exclusive<RunState> state_;
   Turnstile turnstile_;
   Interrupt ending_;    // raised by Stop() and Release()
   Interrupt released_;  // raised by Release()
-  // Held by whoever counts on links and threads to stay as they are for longer than state_ is held.
-  // Before state_.
-  std::mutex arrangement_;
-  // Guards what follows against those that look; whoever changes it has passed the turnstile too,
-  // or holds arrangement_.
-  mutable std::mutex state_;
-  v1::RunPhase phase_ = v1::RUN_PHASE_EMPTY;
-  std::unique_ptr<Deployment> deployment_;
-  std::unique_ptr<ThreadRegistry> threads_;
-  std::map<std::string, std::shared_ptr<FunctionCost>> costs_;
-  WorkCounter work_;
-  std::vector<std::unique_ptr<SchedulerComponent>> schedulers_;
-  std::unique_ptr<Control> control_;  // null: before the start
-  std::optional<Decision> wanted_;
-  std::uint64_t arranged_ = 0;  // times
-  bool whole_ = true;           // the last arrangement did not fail
-  bool estimated_ = false;      // costs, so the chains do not start in this run
-  bool deaths_ = false;         // since all packets were last accounted for
-  std::chrono::steady_clock::time_point looked_for_late_;
-  std::map<unsigned, std::uint64_t> rests_;  // by CPU, when it looked last
-  std::set<std::string> absent_;             // they died, and what waits for them is dropped
-  std::optional<SwitchCost> switch_cost_;
-  Nanoseconds lead_ = 0;
+  // By whoever has passed the turnstile.
   std::optional<Lease> timeslice_;
-  std::vector<Lease> leases_;  // these by whoever has passed the turnstile; nobody looks at them
+  std::vector<Lease> leases_;
 };
 
 }  // namespace unis

@@ -1,66 +1,27 @@
-// What changes while a run lives: what is deployed, who is there, who has died.
+// Operations that change what runs: what is deployed, who is attached.
 #include <fmt/format.h>
-#include <google/protobuf/util/message_differencer.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "engine/base/proc.h"
-#include "engine/controller/fair_slice.h"
-#include "engine/run/account.h"
+#include "engine/controller/turns.h"
+#include "engine/run/pollers.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
 
 namespace unis {
 namespace {
 
-using google::protobuf::util::MessageDifferencer;
 using std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
 
-constexpr nanoseconds kEmptyLookEvery = std::chrono::milliseconds(2);
+constexpr nanoseconds kLookEvery = std::chrono::milliseconds(2);
 constexpr nanoseconds kEmptyTimeout = std::chrono::seconds(1);  // for chains that go
-constexpr nanoseconds kLateLookEvery = std::chrono::milliseconds(200);
-constexpr int kEmptyFor = 5, kStillFor = 20;  // looks
+constexpr int kEmptyFor = 5, kStillFor = 20;                    // looks
+constexpr nanoseconds kAttachTimeout = std::chrono::seconds(20);
 
-template <typename Items>
-auto Named(const Items& items, const std::string& name) {
-  return std::ranges::find_if(items, [&name](const auto& item) { return item.name() == name; });
-}
-
-absl::Status Refused(const std::string& sentence) {
-  return absl::FailedPreconditionError(sentence);
-}
-
-absl::Status Wrong(const std::string& sentence) { return absl::InvalidArgumentError(sentence); }
-
-// Costs apart, which may change, and the CPU: whether a process that plays the one plays the other.
-bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
-  for (auto* config : {&one, &other}) {
-    config->set_cost_ns(0);
-    config->set_cpu(0);
-  }
-  return MessageDifferencer::Equals(one, other);
-}
-
-// The functions that `to` no longer has, has elsewhere or has with other ports.
-std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployRequest& to) {
-  std::set<std::string> changed;
-  for (const auto& function : from.functions()) {
-    const auto same = Named(to.functions(), function.name());
-    if (same == to.functions().end() || same->cpu() != function.cpu() ||
-        !SameProcess(*same, function))
-      changed.insert(function.name());
-  }
-  return changed;
-}
-
-// Frames and rate apart, which may change.
-bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
-  return one.source_case() == other.source_case() &&
-         MessageDifferencer::Equals(one.port(), other.port()) &&
-         one.sink_device() == other.sink_device() &&
-         one.has_sink_descriptors() == other.has_sink_descriptors() &&
-         one.sink_descriptors() == other.sink_descriptors();
+nanoseconds TimeoutOf(const v1::AttachRequest& request) {
+  return request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
 }
 
 }  // namespace
@@ -70,105 +31,66 @@ bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
 absl::Status Run::Apply(const v1::DeployRequest& request) {
   const auto pass = turnstile_.Enter("changing what runs");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireDeployed(); !status.ok()) return status;
-  const std::lock_guard arrangement(arrangement_);
-  if (whole_ && MessageDifferencer::Equals(request, deployment_->config())) return absl::OkStatus();
-  if (auto status = MayBecome(request); !status.ok()) return status;
-  auto prepared = deployment_->Prepare(request);
+  struct Now {
+    bool is_it = false, running = false;
+    unsigned slice = 0;
+    std::vector<unsigned> cpus = {};
+    const Deployment* deployment = nullptr;
+  };
+  const auto now = state_.Do([&](RunState& state) -> absl::StatusOr<Now> {
+    if (auto status = state.RequireDeployed(); !status.ok()) return status;
+    if (state.Is(request)) return Now{.is_it = true};
+    if (auto status = state.MayBecome(request); !status.ok()) return status;
+    return Now{.running = state.running(),
+               .slice = state.deployment().config().rr_timeslice_ms(),
+               .cpus = state.deployment().topology().cpus,
+               .deployment = &state.deployment()};
+  });
+  if (!now.ok()) return now.status();
+  if (now->is_it) return absl::OkStatus();
+  auto prepared = now->deployment->Prepare(request);
   if (!prepared.ok()) return prepared.status();
-  if (phase_ != v1::RUN_PHASE_RUNNING) {
-    const std::lock_guard lock(state_);
-    return Reconfigure(*std::move(prepared));
-  }
-  const unsigned slice = deployment_->config().rr_timeslice_ms();
-  if (slice != request.rr_timeslice_ms()) {
+  const bool slices = now->running && now->slice != request.rr_timeslice_ms();
+  if (slices) {
     if (auto status = TakeTimeslice(request.rr_timeslice_ms()); !status.ok()) {
-      (void)TakeTimeslice(slice);
+      (void)TakeTimeslice(now->slice);
       return status;
     }
   }
-  LetRunEmpty(request);
-  const std::vector<unsigned> before = deployment_->topology().cpus;
-  {
-    const std::lock_guard lock(state_);
-    const auto cpus = deployment_->topology().CpusAround(Changed(deployment_->config(), request));
-    if (auto status = Rearrange(cpus, [&] { return Reconfigure(*std::move(prepared)); });
-        !status.ok()) {
-      if (slice != request.rr_timeslice_ms()) (void)TakeTimeslice(slice);
-      return status;
-    }
+  if (now->running) LetRunEmpty(request);
+  std::vector<unsigned> more;
+  const auto status = state_.Do([&](RunState& state) {
+    auto applied = state.Apply(*std::move(prepared));
+    more = state.deployment().topology().cpus;
+    return applied;
+  });
+  if (!status.ok()) {
+    if (slices) (void)TakeTimeslice(now->slice);
+    return status;
   }
-  std::vector<unsigned> more = deployment_->topology().cpus;
-  std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(before, cpu) > 0; });
-  for (Lease& lease : SuspendFairServers(more)) leases_.push_back(std::move(lease));
-  return absl::OkStatus();
-}
-
-// What no run can take on while it lives.
-absl::Status Run::MayBecome(const v1::DeployRequest& config) const {
-  const v1::DeployRequest& now = deployment_->config();
-  if (config.run() != now.run() || config.run_id() != now.run_id())
-    return Wrong(fmt::format("this engine runs {}, not {}", now.run(), config.run()));
-  if (!config.has_scheduler()) return Wrong("the deployment has no settings of the scheduler");
-  if (config.has_fair_slice_ns())
-    if (auto status = KnowsFairSlices(); !status.ok()) return status;
-  if (config.foreign() != now.foreign())
-    return Wrong("a run has functions of its own or somebody else's for as long as it lives");
-  if (!SameTraffic(config.traffic(), now.traffic()))
-    return Wrong("source and sink stay what they are while a run lives: end it to change them");
-  for (const auto& link : now.links()) {
-    const auto wanted = Named(config.links(), link.name());
-    if (wanted != config.links().end() && !MessageDifferencer::Equals(*wanted, link))
-      return Wrong(
-          fmt::format("link {} stays what it is while it is there: give one that differs another "
-                      "name",
-                      link.name()));
-  }
-  for (const auto& function : now.functions()) {
-    const auto wanted = Named(config.functions(), function.name());
-    if (wanted != config.functions().end() && SameProcess(*wanted, function)) continue;
-    if (auto status = MayGo(function); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-// Its memory must not go under it.
-absl::Status Run::MayGo(const v1::FunctionConfig& function) const {
-  using Presence = ThreadRegistry::Presence;
-  const Presence presence = threads_->PresenceOf(function.name());
-  if (presence == Presence::kPolling || presence == Presence::kNotPolling)
-    return Refused(fmt::format("function {} runs and polls its links: end process {} first",
-                               function.name(), threads_->ProcessOf(function.name())));
-  // Also where it is not attached, or no more.
-  if (const pid_t tid = deployment_->PolledBy(function.name()); tid != 0)
-    return Refused(
-        fmt::format("thread {} still polls the ports of function {}: end its process "
-                    "first",
-                    tid, function.name()));
-  return absl::OkStatus();
+  std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(now->cpus, cpu) > 0; });
+  if (now->running)
+    for (Lease& lease : SuspendFairServers(more)) leases_.push_back(std::move(lease));
+  return status;
 }
 
 // The chains that `config` no longer has get no more packets, and pass on those that they have:
 // all, or, where the policy lets a few wait for more, all but those.
 void Run::LetRunEmpty(const v1::DeployRequest& config) {
   if (config.foreign()) return;  // who takes of its packets goes on
-  const Topology& topology = deployment_->topology();
-  std::vector<const Topology::Chain*> going;
-  for (std::size_t i = 0; i < topology.chains.size(); ++i) {
-    if (Named(config.chains(), topology.chains[i].config.name()) != config.chains().end()) continue;
-    deployment_->chains()[i]->up = false;
-    going.push_back(&topology.chains[i]);
-  }
+  const std::vector<LinkIndex> going =
+      state_.Do([&](RunState& state) { return state.Close(config); });
   const auto waiting = [&] {
-    std::uint64_t packets = 0;
-    for (const Topology::Chain* chain : going)
-      for (const LinkIndex link : chain->links) packets += deployment_->monitor().NumPkts(link);
-    return packets;
+    return state_.Do([&](RunState& state) {
+      std::uint64_t packets = 0;
+      for (const LinkIndex link : going) packets += state.deployment().monitor().NumPkts(link);
+      return packets;
+    });
   };
-  const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;
+  const auto deadline = Clock::now() + kEmptyTimeout;
   std::uint64_t last = waiting();
-  for (int still = 0; !going.empty() && std::chrono::steady_clock::now() < deadline;) {
-    if (!ending_.SleepFor(kEmptyLookEvery)) return;
+  for (int still = 0; !going.empty() && Clock::now() < deadline;) {
+    if (!ending_.SleepFor(kLookEvery)) return;
     const std::uint64_t now = waiting();
     still = now == last ? still + 1 : 0;
     if (still >= (now == 0 ? kEmptyFor : kStillFor)) return;
@@ -176,231 +98,139 @@ void Run::LetRunEmpty(const v1::DeployRequest& config) {
   }
 }
 
-absl::Status Run::Reconfigure(Deployment::Prepared prepared) {
-  std::map<std::string, double> stated;  // costs, ns
-  std::map<std::string, unsigned> cpus;
-  for (const auto& function : deployment_->topology().functions) {
-    stated[function.config.name()] = function.config.cost_ns();
-    cpus[function.config.name()] = function.config.cpu();
-  }
-  auto status = deployment_->Apply(std::move(prepared));
-  TakeCosts(stated);
-  for (const auto& function : deployment_->config().functions()) {
-    const auto cpu = cpus.find(function.name());
-    if (cpu != cpus.end() && cpu->second != function.cpu())
-      status.Update(threads_->Pin(function.name()));
-  }
-  threads_->ForgetOthers();
-  std::erase_if(absent_, [this](const std::string& function) {
-    return !deployment_->topology().FindFunction(function);
-  });
-  return status;
-}
-
-// ------------------------------------------------------------------ who is there
-
-bool Run::Ready(const std::string& function) const {
-  return deployment_->topology().FindFunction(function) && !threads_->Living(function).empty();
-}
-
-void Run::RaiseChains() {
-  for (std::size_t i = 0; i < deployment_->chains().size(); ++i) {
-    const Topology& topology = deployment_->topology();
-    deployment_->chains()[i]->up =
-        std::ranges::all_of(topology.chains[i].paths, [&](std::size_t path) {
-          return Ready(topology.functions[topology.paths[path].function].config.name());
-        });
-  }
-}
-
-absl::Status Run::Rearrange(const std::set<unsigned>& cpus,
-                            const std::function<absl::Status()>& change) {
-  const HeldFile::Changing changing(options_.held);
-  ++arranged_;
-  control_->LetGo(cpus);
-  auto status = change();
-  RaiseChains();
-  status.Update(TakeCores());
-  const auto changed = ChangeTo(*wanted_);
-  // Of who has died meanwhile the next look will know; else the kernel decides from now on.
-  if (!changed.ok() && threads_->Ended().empty())
-    (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = wanted_->controller});
-  status.Update(changed);
-  whole_ = status.ok();
-  return status;
-}
-
-ScheduleCounts Run::Counts() const {
-  ScheduleCounts counts = control_ ? control_->counts() : ScheduleCounts();
-  for (const unsigned cpu : deployment_->topology().cpus) (void)counts.cores[cpu];
-  return counts;
-}
+// ------------------------------------------------------------------ who is attached
 
 absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
   const auto pass = turnstile_.Enter("attaching a function");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireDeployed(); !status.ok()) return status;
-  {
-    const std::lock_guard arrangement(arrangement_);
-    const std::lock_guard lock(state_);
-    RemoveEnded();
-    if (absent_.contains(request.function()))
-      return Refused(fmt::format("function {} has died: detach it first", request.function()));
-  }
-  const auto tid = threads_->Attach(request, ending_, state_);
-  if (!tid.ok()) return tid.status();
-  const std::lock_guard arrangement(arrangement_);
-  const std::lock_guard lock(state_);
-  const auto there = [&] {
-    deployment_->ReadLinksAnew();
-    deployment_->NotePositions(*deployment_->topology().FindFunction(request.function()));
-    return absl::OkStatus();
-  };
-  const auto cpus = deployment_->topology().CpusAround({request.function()});
-  if (auto status = phase_ == v1::RUN_PHASE_RUNNING ? Rearrange(cpus, there) : there();
-      !status.ok())
-    return status;
+  auto status = state_.Do([&](RunState& state) {
+    auto deployed = state.RequireDeployed();
+    return deployed.ok() ? state.MayAttach(request.function()) : deployed;
+  });
+  if (!status.ok()) return status;
+  auto process = Pidfd::OfProcess(request.pid());
+  if (!process.ok()) return process.status();
+  const auto tids = WaitForPolling(request);
+  if (!tids.ok()) return tids.status();
+  // An engine before this one may have left it handing the CPU over.
+  if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetBudget(0);
+  status = state_.Do([&](RunState& state) {
+    return state.Attach(request.function(), request.pid(), *std::move(process), *tids);
+  });
+  if (!status.ok()) return status;
   v1::AttachReply reply;
-  reply.set_tid(*tid);
+  reply.set_tid(tids->front());
   return reply;
+}
+
+absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& request) {
+  const std::string& name = request.function();
+  const pid_t pid = request.pid();
+  const bool by_ports = state_.Do([&](RunState& state) {
+    const Topology& topology = state.deployment().topology();
+    return topology.functions[*topology.FindFunction(name)].counts();
+  });
+  if (by_ports) {
+    pid_t tid = 0;
+    const auto status = WaitFor(
+        request, fmt::format("function {} ended before it polled its port", name),
+        [&](const absl::Status&, double seconds) {
+          return fmt::format(
+              "function {} has not polled its port for {:.0f} s; does it use the port it is given?",
+              name, seconds);
+        },
+        [&]() -> absl::Status {
+          tid = state_.Do([&](RunState& state) { return state.deployment().PollerOf(name); });
+          if (tid == 0) return absl::NotFoundError("");
+          if (ThreadExists(pid, tid)) return absl::OkStatus();
+          return absl::InvalidArgumentError(
+              fmt::format("thread {} that polls for {} is not of process {}", tid, name, pid));
+        });
+    if (!status.ok()) return status;
+    return std::vector{tid};
+  }
+  if (auto status = WaitForLinks(request); !status.ok()) return status;
+  const auto tids = FindPollers(name, pid, TimeoutOf(request), ending_);
+  if (!tids.ok()) return tids;
+  // Once more: a client that was turned away at first has made itself new memory since.
+  if (auto status = WaitForLinks(request); !status.ok()) return status;
+  return tids;
+}
+
+absl::Status Run::WaitForLinks(const v1::AttachRequest& request) {
+  const std::string& name = request.function();
+  return WaitFor(
+      request, fmt::format("function {} ended before its links were connected", name),
+      [&](const absl::Status& missing, double seconds) {
+        return fmt::format(
+            "the links of function {} are not connected after {:.0f} s; does it use the ports that "
+            "it is given, with as many queues as are said? {}",
+            name, seconds, std::string(missing.message()));
+      },
+      [&]() -> absl::Status {
+        const auto found = state_.Do(
+            [&](RunState& state) { return state.deployment().FindLinks(name, request.pid()); });
+        return found.ok() ? found : absl::NotFoundError(found.message());
+      });
+}
+
+absl::Status Run::WaitFor(const v1::AttachRequest& request, const std::string& ended,
+                          const std::function<std::string(const absl::Status&, double)>& late,
+                          const std::function<absl::Status()>& look) {
+  const nanoseconds timeout = TimeoutOf(request);
+  const auto deadline = Clock::now() + timeout;
+  for (;;) {
+    const absl::Status status = look();
+    if (!absl::IsNotFound(status)) return status;
+    if (!ProcessRuns(request.pid())) return absl::FailedPreconditionError(ended);
+    if (Clock::now() > deadline)
+      return absl::DeadlineExceededError(
+          late(status, std::chrono::duration<double>(timeout).count()));
+    if (!ending_.SleepFor(kLookEvery)) return Ending();
+  }
 }
 
 absl::Status Run::Detach(const v1::DetachRequest& request) {
   const auto pass = turnstile_.Enter("letting a function go");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireDeployed(); !status.ok()) return status;
   const std::string& name = request.function();
-  const auto function = deployment_->topology().FindFunction(name);
-  if (!function) return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
-  const std::lock_guard arrangement(arrangement_);
-  const bool running = phase_ == v1::RUN_PHASE_RUNNING;
+  auto status = state_.Do([&](RunState& state) {
+    auto deployed = state.RequireDeployed();
+    if (!deployed.ok() || state.deployment().topology().FindFunction(name)) return deployed;
+    return absl::InvalidArgumentError(fmt::format("there is no function {}", name));
+  });
+  if (!status.ok()) return status;
   const bool gone = request.pid() > 0 && request.start_time() > 0 &&
                     !ProcessRuns(request.pid(), request.start_time());
   // The first thread of a process ends before the pidfd says that all of them have.
-  for (const auto until = std::chrono::steady_clock::now() + kEmptyTimeout;
-       gone && std::chrono::steady_clock::now() < until;) {
-    {
-      const std::lock_guard lock(state_);
-      RemoveEnded();
-      if (!threads_->Remembers(name)) break;
-    }
-    if (!ending_.SleepFor(kEmptyLookEvery)) return Ending();
-  }
-  {
-    const std::lock_guard lock(state_);
-    RemoveEnded();
-    const auto presence = threads_->PresenceOf(name);
-    if (presence == ThreadRegistry::Presence::kPolling ||
-        presence == ThreadRegistry::Presence::kNotPolling) {
-      const auto let_go = [&] { return threads_->LetGo(name); };
-      return running ? Rearrange(deployment_->topology().CpusAround({name}), let_go) : let_go();
-    }
-    if (presence == ThreadRegistry::Presence::kAbsent && !absent_.contains(name)) {
-      if (deployment_->PolledBy(name) != 0)
-        return Refused(fmt::format("function {} is not attached", name));
-      if (gone) deployment_->FreeDevices(*function);
-      return absl::OkStatus();
-    }
-  }
-  // What is still under way to it, from those before it.
-  const auto deadline = std::chrono::steady_clock::now() + kEmptyTimeout;
-  std::uint64_t last = 0;
-  for (int still = 0;
-       running && still < kEmptyFor && std::chrono::steady_clock::now() < deadline;) {
-    deployment_->EmptyBefore(*function);
-    const auto& paths = deployment_->topology().functions[*function].paths;
-    std::uint64_t moved = 0;
-    for (const std::size_t path : paths)
-      moved +=
-          deployment_->chains()[deployment_->topology().paths[path].chain]->dropped_waiting.value();
-    still = moved == last ? still + 1 : 0;
-    last = moved;
-    if (!ending_.SleepFor(kEmptyLookEvery)) return Ending();
-  }
-  const std::lock_guard lock(state_);
-  absent_.erase(name);
-  return absl::OkStatus();
-}
-
-// ------------------------------------------------------------------ who has died
-
-void Run::Look() {
-  // Whoever holds it looks by himself, or is soon done.
-  const std::unique_lock arrangement(arrangement_, std::try_to_lock);
-  const std::lock_guard lock(state_);
-  ReacquireThreads();
-  if (threads_) threads_->BoostExiting();
-  if (!arrangement.owns_lock() || phase_ != v1::RUN_PHASE_RUNNING) return;
-  RemoveEnded();
-  TakeLate();
-  for (const std::string& name : absent_)
-    deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
-}
-
-// Whoever is inside the turnstile, measuring say, wants the same decision; so this passes none.
-void Run::ReacquireThreads() {
-  if (!options_.held.TakeReturned()) return;
-  if (!control_ || !control_->decision()) return;
-  const HeldFile::Changing changing(options_.held);
-  const auto status = control_->Repeat();
-  if (status.ok()) {
-    spdlog::warn(
-        "the scheduler stood still, and the guard had put every function back into its old "
-        "scheduling class: took them again");
-  } else {
-    spdlog::error("cannot take the functions again that the guard has put back: {}",
-                  std::string(status.message()));
-  }
-}
-
-void Run::RemoveEnded() {
-  const auto functions = threads_ ? threads_->Ended() : std::set<std::string>();
-  if (functions.empty()) return;
-  const auto remove = [&] {
-    for (const std::string& name : threads_->TakeEnded(functions)) {
-      const auto function = deployment_->topology().FindFunction(name);
-      if (!function) continue;
-      spdlog::warn("function {} has ended", name);
-      deployment_->ReclaimPorts(*function);
-      deaths_ = true;
-      if (threads_->PresenceOf(name) == ThreadRegistry::Presence::kEnded ||
-          threads_->PresenceOf(name) == ThreadRegistry::Presence::kAbsent)
-        absent_.insert(name);
-    }
-    return absl::OkStatus();
+  const auto known = [&] {
+    return state_.Do([&](RunState& state) {
+      state.RemoveEnded();
+      return state.threads().Remembers(name);
+    });
   };
-  const auto cpus = deployment_->topology().CpusAround(functions);
-  const auto status = phase_ == v1::RUN_PHASE_RUNNING ? Rearrange(cpus, remove) : remove();
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
-}
-
-// Since the last call, or do now.
-std::set<unsigned> Run::CpusThatRested() {
-  std::set<unsigned> cpus;
-  for (const auto& [cpu, core] : Counts().cores) {
-    const CoreStatistics& now = core.statistics;
-    const std::uint64_t before = std::exchange(rests_[cpu], now.parks);
-    if (now.parked || now.parks != before) cpus.insert(cpu);
+  for (const auto until = Clock::now() + kEmptyTimeout; gone && known() && Clock::now() < until;)
+    if (!ending_.SleepFor(kLookEvery)) return Ending();
+  const auto died = state_.Do([&](RunState& state) { return state.Detach(name, gone); });
+  if (!died.ok() || !*died) return died.status();
+  // What is still under way to it, from those before it.
+  const auto drop = [&]() -> std::optional<std::uint64_t> {
+    return state_.Do([&](RunState& state) -> std::optional<std::uint64_t> {
+      if (!state.running()) return std::nullopt;
+      return state.DropFor(name);
+    });
+  };
+  const auto deadline = Clock::now() + kEmptyTimeout;
+  std::uint64_t last = 0;
+  for (int still = 0; still < kEmptyFor && Clock::now() < deadline;) {
+    const auto dropped = drop();
+    if (!dropped) break;
+    still = *dropped == last ? still + 1 : 0;
+    last = *dropped;
+    if (!ending_.SleepFor(kLookEvery)) return Ending();
   }
-  return cpus;
-}
-
-void Run::TakeLate() {
-  const auto now = std::chrono::steady_clock::now();
-  if (now - looked_for_late_ < kLateLookEvery) return;
-  looked_for_late_ = now;
-  // These hold whole processes, and so one task of each.
-  const auto decision = control_ ? control_->decision() : std::nullopt;
-  if (decision && (decision->controller == v1::CONTROLLER_SIGNAL ||
-                   decision->controller == v1::CONTROLLER_CGROUP))
-    return;
-  const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
-  const auto functions = threads_->LookForLate(elsewhere, CpusThatRested());
-  if (functions.empty()) return;
-  spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
-  const auto status = Rearrange(deployment_->topology().CpusAround(functions),
-                                [&] { return threads_->TakeLate(functions); });
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+  state_.Do([&](RunState& state) { state.Forget(name); });
+  return absl::OkStatus();
 }
 
 }  // namespace unis

@@ -9,7 +9,6 @@
 #include "engine/run/packet_work.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
-#include "engine/run/stats.h"
 
 namespace unis {
 namespace {
@@ -40,12 +39,19 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
                                                 const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring costs");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireNotRunning(); !status.ok()) return status;
-  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
-  if (deployment_->foreign())
-    return absl::FailedPreconditionError(
-        "nothing is sent through the functions of others: the scheduler measures what a packet "
-        "costs them while they run");
+  RunState* before_start = nullptr;
+  const auto status = state_.Do([&](RunState& state) -> absl::Status {
+    if (auto not_running = state.RequireNotRunning(); !not_running.ok()) return not_running;
+    if (state.deployment().chains().empty())
+      return absl::FailedPreconditionError("no chain is deployed");
+    if (state.deployment().foreign())
+      return absl::FailedPreconditionError(
+          "nothing is sent through the functions of others: the scheduler measures what a packet "
+          "costs them while they run");
+    before_start = &state;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
   const auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
   const auto go_on = [&]() -> absl::Status {
@@ -53,18 +59,29 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
     if (wanted && !wanted()) return CallerGone();
     return absl::OkStatus();
   };
-  auto reply = Estimation(*deployment_, *threads_, timer_, go_on).Run(request);
+  // Not in a step, for it takes seconds: before the start nothing but an operation changes what it
+  // works with.
+  auto reply =
+      Estimation(before_start->deployment(), before_start->threads(), before_start->timer(), go_on)
+          .Run(request);
   // Else nothing was sent: the request names what there is not.
-  estimated_ |= reply.ok() || !absl::IsInvalidArgument(reply.status());
+  if (reply.ok() || !absl::IsInvalidArgument(reply.status()))
+    state_.Do([](RunState& state) { state.set_estimated(); });
   return reply;
 }
 
-absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) const {
+// None: the first CPU of functions.
+absl::StatusOr<SwitchCost> Run::SwitchCostOn(std::optional<unsigned> cpu, unsigned rounds) {
   constexpr unsigned kRounds = 200;
+  const auto [cpus, memory] = state_.Do([](RunState& state) {
+    const Deployment& deployment = state.deployment();
+    return std::pair(deployment.topology().cpus,
+                     deployment.foreign() ? nullptr : &deployment.memory());
+  });
   std::optional<PacketWork> work;
-  if (!deployment_->foreign()) work.emplace(deployment_->memory());
+  if (memory != nullptr) work.emplace(*memory);
   auto cost = unis::MeasureSwitchCost(
-      cpu, deployment_->topology().cpus, rounds > 0 ? rounds : kRounds,
+      cpu.value_or(cpus.front()), cpus, rounds > 0 ? rounds : kRounds,
       [&work] {
         if (work) work->Burst();
       },
@@ -76,7 +93,8 @@ absl::StatusOr<SwitchCost> Run::SwitchCostOn(unsigned cpu, unsigned rounds) cons
 absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostRequest& request) {
   const auto pass = turnstile_.Enter("measuring a switch");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  auto status = state_.Do([](RunState& state) { return state.RequireNotRunning(); });
+  if (!status.ok()) return status;
   const auto throttle = Lease::Take(RtRuntime(), -1);
   if (!throttle.ok()) return throttle.status();
   const auto cost = SwitchCostOn(request.cpu(), request.rounds());
@@ -94,28 +112,7 @@ absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostR
 // ------------------------------------------------------------------ looking
 
 absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
-  const std::lock_guard lock(state_);
-  v1::Stats stats;
-  stats.set_phase(phase_);
-  stats.set_time_ns(static_cast<std::uint64_t>(timer_.Now()));
-  if (!deployment_) return stats;
-  stats.set_run(deployment_->config().run());
-  stats.set_run_id(deployment_->config().run_id());
-  stats.set_lead_ns(static_cast<std::uint64_t>(lead_));
-  if (switch_cost_) {
-    stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
-    stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
-  }
-  FillStats({.deployment = *deployment_,
-             .threads = *threads_,
-             .decision = control_ ? control_->decision() : std::nullopt,
-             .counts = Counts(),
-             .work = work_,
-             .costs = costs_,
-             .schedulers = schedulers_,
-             .timer = timer_},
-            request.latency(), stats);
-  return stats;
+  return state_.Do([&](RunState& state) { return state.Stats(request.latency()); });
 }
 
 absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
@@ -129,116 +126,96 @@ absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
   return absl::OkStatus();
 }
 
+absl::Status Run::ChangeTo(const Decision& wanted) {
+  return state_.Do([&](RunState& state) { return state.ChangeTo(wanted); });
+}
+
 absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
                                               const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireRunning(); !status.ok()) return status;
   const absl::Cleanup as_before = [this, &request] {
-    if (ChangesRate(request)) (void)deployment_->ChangeRate(deployment_->config().traffic());
+    state_.Do([&](RunState& state) {
+      if (ChangesRate(request) && state.running())
+        (void)state.deployment().ChangeRate(state.deployment().config().traffic());
+    });
   };
-  if (ChangesRate(request)) {
-    if (auto status = deployment_->ChangeRate(TrafficOf(request, deployment_->config().traffic()));
-        !status.ok())
-      return status;
-  }
-  auto wanted_decision = DecisionFor(request.policy(), request.controller());
-  wanted_decision.yield_every = request.yield_every();
-  if (request.has_scheduler()) wanted_decision.settings = Settings(request.scheduler());
-  if (auto status = Change(wanted_decision); !status.ok()) return status;
-  if (auto status = Sleep(nanoseconds(request.settle_ns()), wanted); !status.ok()) return status;
-  const auto snapshot = [this] {
-    const std::lock_guard lock(state_);
-    return TakeSnapshot(*deployment_, *threads_, Counts(), timer_);
-  };
-  const Snapshot begin = snapshot();
-  if (auto status = Sleep(nanoseconds(request.window_ns()), wanted); !status.ok()) return status;
-  v1::MeasureReply reply = Difference(begin, snapshot());
-  const auto decision = Decided();
-  reply.set_policy(decision->policy);
-  reply.set_controller(decision->controller);
-  reply.set_yield_every(decision->yield_every);
-  if (decision->settings) *reply.mutable_scheduler() = request.scheduler();
-  return reply;
+  auto status = state_.Do([&](RunState& state) -> absl::Status {
+    if (auto running = state.RequireRunning(); !running.ok()) return running;
+    Deployment& deployment = state.deployment();
+    if (ChangesRate(request)) {
+      const auto traffic = TrafficOf(request, deployment.config().traffic());
+      if (auto changed = deployment.ChangeRate(traffic); !changed.ok()) return changed;
+    }
+    Decision decision = state.DecisionFor(request.policy(), request.controller());
+    decision.yield_every = request.yield_every();
+    if (request.has_scheduler()) decision.settings = state.Settings(request.scheduler());
+    return state.ChangeTo(decision);
+  });
+  if (!status.ok()) return status;
+  status = Sleep(nanoseconds(request.settle_ns()), wanted);
+  if (!status.ok()) return status;
+  const Snapshot begin = state_.Do([](RunState& state) { return state.TakeSnapshot(); });
+  status = Sleep(nanoseconds(request.window_ns()), wanted);
+  if (!status.ok()) return status;
+  return state_.Do([&](RunState& state) {
+    v1::MeasureReply reply = Difference(begin, state.TakeSnapshot());
+    const auto decision = state.decided();
+    reply.set_policy(decision->policy);
+    reply.set_controller(decision->controller);
+    reply.set_yield_every(decision->yield_every);
+    if (decision->settings) *reply.mutable_scheduler() = request.scheduler();
+    return reply;
+  });
 }
 
 absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const Wanted& wanted) {
   const auto pass = turnstile_.Enter("taking a trace");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireRunning(); !status.ok()) return status;
   v1::TraceReply reply;
-  reply.set_policy(Decided()->policy);
-  std::uint64_t arranged = 0;
-  {
-    const std::lock_guard lock(state_);
-    arranged = arranged_;
-    for (CoreControl* const core : control_->cores()) {
-      TraceRecorder::Room room;
-      core->BeginTrace(room);
-    }
-  }
-  reply.set_begin_ns(static_cast<std::uint64_t>(timer_.Now()));
+  auto status = state_.Do([&](RunState& state) {
+    auto running = state.RequireRunning();
+    if (!running.ok()) return running;
+    reply.set_policy(state.decided()->policy);
+    state.BeginTrace();
+    reply.set_begin_ns(static_cast<std::uint64_t>(state.timer().Now()));
+    return running;
+  });
+  if (!status.ok()) return status;
   const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
-  reply.set_end_ns(static_cast<std::uint64_t>(timer_.Now()));
-  const std::lock_guard lock(state_);
-  std::vector<CoreTrace> traces;
-  for (CoreControl* const core : control_->cores())
-    traces.push_back({.plan = &core->plan(), .trace = &core->EndTrace()});
+  status = state_.Do([&](RunState& state) {
+    reply.set_end_ns(static_cast<std::uint64_t>(state.timer().Now()));
+    return state.EndTrace(reply);
+  });
   if (!slept.ok()) return slept;
-  if (arranged != arranged_)
-    return absl::AbortedError("a function came or went while the trace was taken: take another");
-  FillTrace(traces, reply);
+  if (!status.ok()) return status;
   return reply;
 }
 
 // ------------------------------------------------------------------ standing still
-
-absl::Status Run::WhilePaused(nanoseconds timeout, Interrupt& interrupt,
-                              const std::function<void(bool)>& work) {
-  {
-    const std::lock_guard lock(state_);
-    RemoveEnded();
-  }
-  const Decision before =
-      Decided().value_or(DecisionFor(v1::POLICY_UNSPECIFIED, v1::CONTROLLER_UNSPECIFIED));
-  deployment_->Pause(true);
-  const absl::Cleanup go_on = [this, &interrupt] {
-    if (!interrupt.raised()) deployment_->Pause(false);
-  };
-  // The kernel runs the functions meanwhile: Algorithm 1 has no reason to run one whose ingress is
-  // empty, even if it was preempted between sending a packet and counting it.
-  const auto kernel = Change({.policy = v1::POLICY_OTHER, .controller = before.controller});
-  if (!kernel.ok()) return kernel;
-  work(Drain(timeout, interrupt));
-  if (interrupt.raised()) return Ending();
-  const std::lock_guard lock(state_);
-  wanted_ = before;  // also if somebody has died meanwhile
-  RemoveEnded();
-  return ChangeTo(before);
-}
 
 // Waits until no packet is under way, or until nothing has moved for so long that what is left will
 // stay, say with a function that collects packets, or was dropped by a program over memif: what it
 // has in hand looks the same. True if so: an account taken then is exact.
 bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   constexpr int kEmptyFor = 2, kStillFor = 250;  // looks
+  const auto look = [](RunState& state) {
+    const Deployment& deployment = state.deployment();
+    (void)deployment.FreeSent();
+    state.RemoveEnded();
+    state.DropForAbsent();
+    return std::pair(Movement(deployment), Drained(deployment) && InForeignHands(deployment) == 0);
+  };
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::uint64_t last = 0;
-  int still = 0;
-  while (std::chrono::steady_clock::now() < deadline) {
-    (void)deployment_->FreeSent();
-    {
-      const std::lock_guard lock(state_);
-      RemoveEnded();
-    }
-    for (const std::string& name : absent_)
-      deployment_->EmptyBefore(*deployment_->topology().FindFunction(name));
-    const std::uint64_t moved = Movement(*deployment_);
+  for (int still = 0; std::chrono::steady_clock::now() < deadline;) {
+    const auto [moved, empty] = state_.Do(look);
     still = moved == last ? still + 1 : 0;
     last = moved;
-    const bool empty = Drained(*deployment_) && InForeignHands(*deployment_) == 0;
     if (still >= (empty ? kEmptyFor : kStillFor)) {
-      if (std::exchange(deaths_, false)) deployment_->WriteOff();
+      state_.Do([](RunState& state) {
+        if (state.TakeDeaths()) state.deployment().WriteOff();
+      });
       return true;
     }
     if (!interrupt.SleepFor(kDrainLookEvery)) return false;
@@ -246,17 +223,37 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
   return false;
 }
 
+// The kernel runs the functions meanwhile: Algorithm 1 has no reason to run one whose ingress is
+// empty, even if it was preempted between sending a packet and counting it.
 absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   const auto pass = turnstile_.Enter("counting every packet");
   if (!pass.ok()) return pass.status();
-  if (auto status = RequireRunning(); !status.ok()) return status;
-  if (deployment_->foreign())
-    return absl::FailedPreconditionError(
-        "somebody else's traffic runs through these functions, and he alone can account for it");
+  std::optional<Decision> before;
+  const absl::Cleanup go_on = [&] {
+    state_.Do([&](RunState& state) {
+      if (!before) return;
+      state.set_still(false);
+      if (!ending_.raised()) state.deployment().Pause(false);
+    });
+  };
+  auto status = state_.Do([&](RunState& state) {
+    auto running = state.RequireRunning();
+    if (!running.ok()) return running;
+    if (state.deployment().foreign())
+      return absl::FailedPreconditionError(
+          "somebody else's traffic runs through these functions, and he alone can account for it");
+    state.RemoveEnded();
+    before = state.decided();
+    state.set_still(true);
+    state.deployment().Pause(true);
+    return state.ChangeTo({.policy = v1::POLICY_OTHER, .controller = before->controller});
+  });
+  if (!status.ok()) return status;
+  const bool drained = Drain(nanoseconds(request.timeout_ns()), ending_);
   v1::Account account;
-  const std::lock_guard arrangement(arrangement_);
-  const auto status = WhilePaused(nanoseconds(request.timeout_ns()), ending_, [&](bool drained) {
-    account = TakeAccountAtRest(*deployment_, drained);
+  status = state_.Do([&](RunState& state) {
+    account = TakeAccountAtRest(state.deployment(), drained);
+    return ending_.raised() ? Ending() : state.ReturnTo(*before);
   });
   if (!status.ok()) return status;
   return account;

@@ -4,22 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/base/proc.h"
-#include "engine/controller/turns.h"
 #include "engine/run/account.h"
-#include "engine/run/pollers.h"
-#include "engine/run/services.h"
 
 namespace unis {
 namespace {
-
-using std::chrono::nanoseconds;
-using Clock = std::chrono::steady_clock;
-
-constexpr nanoseconds kAttachTimeout = std::chrono::seconds(20);
-constexpr auto kLookEvery = std::chrono::milliseconds(2);
 
 // By the counters of its net_unis ports.
 class PortActivity final : public Activity {
@@ -72,37 +62,26 @@ std::unique_ptr<Activity> ActivityOf(const Deployment& deployment, std::size_t i
   return std::make_unique<LinkActivity>(std::move(links));
 }
 
-absl::StatusOr<pid_t> ThreadRegistry::Attach(const v1::AttachRequest& request, Interrupt& interrupt,
-                                             std::mutex& state) {
-  const auto index = deployment_.topology().FindFunction(request.function());
-  if (!index)
-    return absl::InvalidArgumentError(fmt::format("there is no function {}", request.function()));
-  const auto presence = [&] {
-    const std::lock_guard lock(state);
-    return PresenceOf(request.function());
-  }();
-  if (presence == Presence::kPolling || presence == Presence::kNotPolling)
-    return absl::FailedPreconditionError(
-        fmt::format("function {} is attached already", request.function()));
-  auto process = Pidfd::OfProcess(request.pid());
-  if (!process.ok()) return process.status();
-  const nanoseconds timeout =
-      request.timeout_ns() > 0 ? nanoseconds(request.timeout_ns()) : kAttachTimeout;
-  const auto tids = WaitForPolling(*index, request.pid(), timeout, interrupt, state);
-  if (!tids.ok()) return tids.status();
-  // An engine before this one may have left it handing the CPU over.
-  if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetBudget(0);
-  Attached attached(request.function(), request.pid(), *std::move(process));
-  for (const pid_t tid : *tids) {
+absl::Status ThreadRegistry::MayAttach(const std::string& function) const {
+  if (!deployment_.topology().FindFunction(function))
+    return absl::InvalidArgumentError(fmt::format("there is no function {}", function));
+  const Presence presence = PresenceOf(function);
+  if (presence != Presence::kPolling && presence != Presence::kNotPolling) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format("function {} is attached already", function));
+}
+
+absl::Status ThreadRegistry::Attach(const std::string& function, pid_t pid, Pidfd process,
+                                    const std::vector<pid_t>& tids) {
+  Attached attached(function, pid, std::move(process));
+  for (const pid_t tid : tids) {
     auto held = Hold(attached, tid);
     if (!held.ok()) return held.status();
     attached.threads.push_back(*std::move(held));
   }
-  const std::lock_guard lock(state);
   std::erase_if(attached_,
                 [&](const Attached& dead) { return dead.name == attached.name && !dead.let_go; });
   attached_.push_back(std::move(attached));
-  return tids->front();
+  return absl::OkStatus();
 }
 
 // Held, and nothing changed yet.
@@ -132,104 +111,47 @@ absl::Status ThreadRegistry::LetWait(HeldThread& thread) {
   return deployment_.foreign() ? absl::OkStatus() : thread.SetClass(SCHED_IDLE, 0);
 }
 
-absl::Status ThreadRegistry::Recount(Interrupt& interrupt, std::mutex& state) {
-  std::vector<std::pair<Attached*, PollerCensus>> censuses;
-  for (Attached& attached : attached_) {
+std::vector<std::pair<std::string, PollerCensus>> ThreadRegistry::Censuses() const {
+  std::vector<std::pair<std::string, PollerCensus>> censuses;
+  for (const Attached& attached : attached_) {
     const auto function = deployment_.topology().FindFunction(attached.name);
     if (!attached.let_go && function && !deployment_.topology().functions[*function].counts())
-      censuses.emplace_back(&attached, PollerCensus(attached.pid));
+      censuses.emplace_back(attached.name, PollerCensus(attached.pid));
   }
-  if (censuses.empty()) return absl::OkStatus();
-  for (int look = 0; look < PollerCensus::kLooks; ++look) {
-    for (auto& [attached, census] : censuses) census.Look();
-    if (!interrupt.SleepFor(PollerCensus::kEvery)) return Ending();
-  }
-  for (auto& [attached, census] : censuses) {
+  return censuses;
+}
+
+absl::Status ThreadRegistry::Recount(
+    const std::vector<std::pair<std::string, PollerCensus>>& censuses) {
+  for (const auto& [name, census] : censuses) {
     const std::vector<pid_t> pollers = census.Pollers();
-    if (pollers.empty()) continue;  // stopped, or gone: somebody else will tell
-    const auto polls = [&pollers](const auto& member) {
-      return std::find(pollers.begin(), pollers.end(), member->thread.tid()) != pollers.end();
-    };
-    std::vector<std::unique_ptr<Member>> late;
+    Attached* const attached = Find(name);
+    if (pollers.empty() || attached == nullptr) continue;  // stopped, or gone: others will tell
+    auto& threads = attached->threads;
     for (const pid_t tid : pollers) {
       const auto is_it = [tid](const auto& member) { return member->thread.tid() == tid; };
-      if (std::any_of(attached->threads.begin(), attached->threads.end(), is_it)) continue;
+      if (std::ranges::any_of(threads, is_it)) continue;
       auto member = Hold(*attached, tid);
       if (!member.ok()) return member.status();
-      late.push_back(*std::move(member));
+      threads.push_back(*std::move(member));
     }
-    const std::lock_guard lock(state);
-    std::erase_if(attached->threads, [&](const auto& member) { return !polls(member); });
-    std::move(late.begin(), late.end(), std::back_inserter(attached->threads));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<pid_t>> ThreadRegistry::WaitForPolling(std::size_t index, pid_t pid,
-                                                                  nanoseconds timeout,
-                                                                  Interrupt& interrupt,
-                                                                  std::mutex& state) {
-  const auto& function = deployment_.topology().functions[index];
-  const std::string& name = function.config.name();
-  if (!function.counts()) {
-    if (auto status = WaitForLinks(index, pid, timeout, interrupt, state); !status.ok())
-      return status;
-    const auto tids = FindPollers(name, pid, timeout, interrupt);
-    if (!tids.ok()) return tids;
-    // Once more: a client that was turned away at first has made itself new memory since.
-    if (auto status = WaitForLinks(index, pid, timeout, interrupt, state); !status.ok())
-      return status;
-    return tids;
-  }
-  const auto deadline = Clock::now() + timeout;
-  for (;;) {
-    for (std::size_t port = 0; port < function.ports.size(); ++port) {
-      const pid_t tid = deployment_.port(index, port)->Read().polling_tid;
-      if (tid == 0) continue;
-      if (ThreadExists(pid, tid)) return std::vector{tid};
-      return absl::InvalidArgumentError(
-          fmt::format("thread {} that polls for {} is not of process {}", tid, name, pid));
-    }
-    if (!ProcessRuns(pid))
-      return absl::FailedPreconditionError(
-          fmt::format("function {} ended before it polled its port", name));
-    if (Clock::now() > deadline)
-      return absl::DeadlineExceededError(
-          fmt::format("function {} has not polled its port for {:.0f} s; does it use the port it "
-                      "is given?",
-                      name, std::chrono::duration<double>(timeout).count()));
-    if (!interrupt.SleepFor(kLookEvery)) return Ending();
-  }
-}
-
-absl::Status ThreadRegistry::WaitForLinks(std::size_t index, pid_t pid, nanoseconds timeout,
-                                          Interrupt& interrupt, std::mutex& state) {
-  const auto& name = deployment_.topology().functions[index].config.name();
-  const auto deadline = Clock::now() + timeout;
-  const auto found = [&] {
-    const std::lock_guard lock(state);
-    return deployment_.FindLinks(index, pid);
-  };
-  for (absl::Status status = found(); !status.ok(); status = found()) {
-    if (!ProcessRuns(pid))
-      return absl::FailedPreconditionError(
-          fmt::format("function {} ended before its links were connected", name));
-    if (Clock::now() > deadline)
-      return absl::DeadlineExceededError(fmt::format(
-          "the links of function {} are not connected after {:.0f} s; does it use "
-          "the ports that it is given, with as many queues as are said? {}",
-          name, std::chrono::duration<double>(timeout).count(), std::string(status.message())));
-    if (!interrupt.SleepFor(kLookEvery)) return Ending();
+    std::erase_if(threads, [&](const auto& member) {
+      return std::ranges::count(pollers, member->thread.tid()) == 0;
+    });
   }
   return absl::OkStatus();
 }
 
 // The one that was attached last.
-const ThreadRegistry::Attached* ThreadRegistry::Find(const std::string& function) const {
+ThreadRegistry::Attached* ThreadRegistry::Find(const std::string& function) {
   const auto found = std::find_if(attached_.rbegin(), attached_.rend(), [&](const auto& attached) {
     return attached.name == function && !attached.let_go;
   });
   return found == attached_.rend() ? nullptr : &*found;
+}
+
+const ThreadRegistry::Attached* ThreadRegistry::Find(const std::string& function) const {
+  return const_cast<ThreadRegistry*>(this)->Find(function);
 }
 
 ThreadRegistry::Presence ThreadRegistry::PresenceOf(const std::string& function) const {

@@ -9,12 +9,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/base/interrupt.h"
 #include "engine/base/pidfd.h"
 #include "engine/controller/held_thread.h"
 #include "engine/run/deployment.h"
@@ -30,17 +29,18 @@ class ThreadRegistry {
   // In the order of the topology's functions. The guard learns from `held` who is taken hold of.
   ThreadRegistry(Deployment& deployment, HeldFile& held) : deployment_(deployment), held_(held) {}
 
-  // Waits until the function polls, pins each thread that does to its CPU and lets it wait in
-  // SCHED_IDLE, so that those that come after it on this CPU go first. The first of them; a second
-  // time, while it lives: an error, and nothing changes. `state` guards the list of threads against
-  // those that look.
-  absl::StatusOr<pid_t> Attach(const v1::AttachRequest& request, Interrupt& interrupt,
-                               std::mutex& state);
-  // Programs may start to poll late, or from other threads than at first: looks again which do,
-  // over some looks, and takes hold of those alone. Functions on net_unis name theirs.
-  absl::Status Recount(Interrupt& interrupt, std::mutex& state);
-  // The calls from here on change the list: whoever makes them guards it.
-  //
+  // An error: there is no such function, or a process of it lives and is attached.
+  absl::Status MayAttach(const std::string& function) const;
+  // Pins these threads of the process, which poll, to the function's CPU and lets them wait in
+  // SCHED_IDLE, so that those that come after them on this CPU go first. An error: nothing is held.
+  absl::Status Attach(const std::string& function, pid_t pid, Pidfd process,
+                      const std::vector<pid_t>& tids);
+  // Programs may start to poll late, or from other threads than at first. A census for each living
+  // function of a DPDK group of its own, by name; those on net_unis name their threads.
+  std::vector<std::pair<std::string, PollerCensus>> Censuses() const;
+  // Takes hold of those alone that the censuses found.
+  absl::Status Recount(const std::vector<std::pair<std::string, PollerCensus>>& censuses);
+
   // One look at the threads of living functions. Those functions of which some thread that nobody
   // took hold of is now known to poll, or some that was taken sleeps for long beside one that does
   // not. One that wants the CPU and gets nothing of it, as beside real-time functions, is given a
@@ -111,17 +111,13 @@ class ThreadRegistry {
     absl::Status GiveBackSleepers();
   };
 
+  Attached* Find(const std::string& function);  // null: none
   const Attached* Find(const std::string& function) const;
-  absl::StatusOr<std::vector<pid_t>> WaitForPolling(std::size_t function, pid_t pid,
-                                                    std::chrono::nanoseconds timeout,
-                                                    Interrupt& interrupt, std::mutex& state);
   absl::StatusOr<std::unique_ptr<Member>> Note(const Attached& attached, pid_t tid);
   absl::StatusOr<std::unique_ptr<Member>> Try(const Attached& attached, pid_t tid,
                                               unsigned elsewhere);
   absl::StatusOr<std::unique_ptr<Member>> Hold(Attached& attached, pid_t tid);
   absl::Status LetWait(HeldThread& thread);
-  absl::Status WaitForLinks(std::size_t function, pid_t pid, std::chrono::nanoseconds timeout,
-                            Interrupt& interrupt, std::mutex& state);
 
   Deployment& deployment_;
   HeldFile& held_;

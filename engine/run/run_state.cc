@@ -1,0 +1,281 @@
+#include "engine/run/run_state.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/contract/from_proto.h"
+#include "engine/run/convert.h"
+#include "engine/run/placement.h"
+#include "engine/run/services.h"
+#include "engine/run/stats.h"
+
+namespace unis {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Until the scheduler has seen the function at work: a light function's cost, so that a heavy one's
+// first turns are short.
+constexpr double kAssumedCostNs = 100;
+
+void Log(const absl::Status& status) {
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ what may be done when
+
+absl::Status RunState::RequireEmpty() const {
+  if (released()) return Ending();
+  if (!deployment_) return absl::OkStatus();
+  return absl::FailedPreconditionError("chains are deployed already; one engine, one run");
+}
+
+absl::Status RunState::RequireDeployed() const {
+  if (released()) return Ending();
+  if (deployment_) return absl::OkStatus();
+  return absl::FailedPreconditionError("nothing is deployed yet");
+}
+
+absl::Status RunState::RequireNotRunning() const {
+  if (auto status = RequireDeployed(); !status.ok()) return status;
+  if (!running()) return absl::OkStatus();
+  return absl::FailedPreconditionError("the chains run already");
+}
+
+absl::Status RunState::RequireRunning() const {
+  if (released()) return Ending();
+  if (running()) return absl::OkStatus();
+  return absl::FailedPreconditionError("the chains are not running");
+}
+
+absl::Status RunState::MayStart() const {
+  if (auto status = RequireNotRunning(); !status.ok()) return status;
+  if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
+  if (const auto threads = threads_->All(); !threads.ok()) return threads.status();
+  if (!estimated_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "costs were measured in this run, and functions may still hold packets of the measurement: "
+      "end this run and start the chains in the next");
+}
+
+// ------------------------------------------------------------------ from one phase to the next
+
+void RunState::TakeDeployment(std::unique_ptr<Deployment> deployment) {
+  deployment_ = std::move(deployment);
+  threads_ = std::make_unique<ThreadRegistry>(*deployment_, options_.held);
+  phase_ = v1::RUN_PHASE_DEPLOYED;
+  TakeCosts({});
+}
+
+absl::Status RunState::Start(const v1::PolicyRequest& request, const SwitchCost& cost) {
+  switch_cost_ = cost;
+  for (std::size_t i = 0; i < deployment_->topology().functions.size(); ++i)
+    deployment_->NotePositions(i);
+  control_ = std::make_unique<Control>(timer_);
+  auto status = TakeCores();
+  if (status.ok()) status = ChangeTo(DecisionFor(request.policy(), request.controller()));
+  if (!status.ok()) {
+    options_.held.Watch(0);
+    control_.reset();
+    schedulers_.clear();
+    if (Heartbeat* const heartbeat = deployment_->heartbeat()) heartbeat->Reset();
+    return status;
+  }
+  RaiseChains();
+  deployment_->Pause(false);
+  phase_ = v1::RUN_PHASE_RUNNING;
+  return status;
+}
+
+void RunState::PutBack() {
+  const HeldFile::Changing changing(options_.held);
+  if (deployment_) deployment_->Pause(true);
+  if (control_) Log(control_->Release());
+  if (threads_) Log(threads_->Release());
+  phase_ = v1::RUN_PHASE_RELEASED;
+}
+
+// ------------------------------------------------------------------ costs
+
+// A function that was there before goes on with the cost that is known of it, till the deployment
+// states another one.
+void RunState::TakeCosts(const std::map<std::string, double>& stated_before) {
+  const Topology& topology = deployment_->topology();
+  const bool follows = deployment_->config().scheduler().online_cost();
+  std::erase_if(costs_, [&](const auto& cost) {
+    if (topology.FindFunction(cost.first)) return false;
+    work_.Forget(cost.first);
+    return true;
+  });
+  for (const auto& function : topology.functions) {
+    const double stated = function.config.cost_ns();
+    auto& cost = costs_[function.config.name()];
+    if (!cost) {
+      cost = stated > 0 ? std::make_shared<FunctionCost>(stated, CostSource::kStated)
+                        : std::make_shared<FunctionCost>(kAssumedCostNs, CostSource::kAssumed);
+    } else if (stated == 0) {
+      if (cost->Source() == CostSource::kStated) cost->Set(cost->Ns(), CostSource::kAssumed);
+    } else if (!follows || stated != stated_before.at(function.config.name())) {
+      cost->Set(stated, CostSource::kStated);
+    }
+  }
+}
+
+// ------------------------------------------------------------------ cores and policies
+
+SchedulerSettings RunState::Settings(const v1::SchedulerSettings& wanted) const {
+  SchedulerSettings settings = FromProto(wanted);
+  settings.lazy = true;
+  CompensateBy({.until_stopped = switch_cost_->until_preempted_ns,
+                .until_running = switch_cost_->until_running_ns},
+               wanted, settings);
+  return settings;
+}
+
+absl::Status RunState::TakeCores() {
+  if (auto status = MakeSchedulerComponents(); !status.ok()) return status;
+  std::vector<SchedulerComponent*> components;
+  for (const auto& component : schedulers_) components.push_back(component.get());
+  control_->Take(PlanCores(), components);
+  return absl::OkStatus();
+}
+
+std::vector<Control::Wanted> RunState::PlanCores() {
+  const Topology& topology = deployment_->topology();
+  const SchedulerSettings settings = Settings(deployment_->config().scheduler());
+  lead_ = settings.latency_compensation;
+  std::vector<std::vector<HeldThread*>> threads;
+  std::vector<std::size_t> counts;
+  for (const auto& function : topology.functions) {
+    threads.push_back(threads_->Living(function.config.name()));
+    counts.push_back(threads.back().size());
+  }
+  std::vector<Control::Wanted> cores;
+  for (CoreIndex core = 0; core < topology.cpus.size(); ++core) {
+    const Topology::Tasks tasks = topology.TasksOf(core, counts);
+    if (tasks.set.tasks.empty()) continue;
+    Control::Wanted& wanted = cores.emplace_back();
+    CorePlan& plan = wanted.plan;
+    plan.cpu = topology.cpus[core];
+    plan.set = tasks.set;
+    plan.settings = settings;
+    plan.fair_slice = nanoseconds(deployment_->config().fair_slice_ns());
+    plan.group = options_.group;
+    for (const LinkIndex link : tasks.links) plan.links.push_back(deployment_->occupancy(link));
+    for (const std::size_t function : tasks.functions) {
+      plan.functions.push_back(topology.functions[function].config.name());
+      plan.costs.push_back(costs_.at(plan.functions.back()));
+    }
+    for (std::size_t task = 0; task < tasks.thread_of.size(); ++task) {
+      const std::size_t function = tasks.functions[tasks.set.tasks[task].function];
+      plan.tasks.push_back({threads[function][tasks.thread_of[task]],
+                            topology.functions[function].config.yield_every()});
+      wanted.activities.push_back(ActivityOf(*deployment_, function));
+    }
+  }
+  return cores;
+}
+
+// As many as the cores need; those that are there stay.
+absl::Status RunState::MakeSchedulerComponents() {
+  const std::size_t cores = deployment_->topology().cpus.size();
+  const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;
+  const std::size_t count = std::min(lcores.size(), HeldLayout::kBeats);
+  for (std::size_t i = schedulers_.size(); i < count; ++i) {
+    const std::string name = i == 0 ? "unis_scheduler" : fmt::format("unis_scheduler{}", i + 1);
+    auto made = std::make_unique<SchedulerComponent>(name, timer_, options_.held.beat(i),
+                                                     i == 0 ? deployment_->heartbeat() : nullptr);
+    if (auto status = RunFavoured(*made, lcores[i]); !status.ok()) return status;
+    schedulers_.push_back(std::move(made));
+  }
+  options_.held.Watch(schedulers_.size());
+  return absl::OkStatus();
+}
+
+Decision RunState::DecisionFor(v1::Policy policy, v1::ControllerKind controller) const {
+  const auto now = decided();
+  return {.policy = policy != v1::POLICY_UNSPECIFIED ? policy
+                    : now                            ? now->policy
+                                                     : v1::POLICY_UNIS,
+          .controller = controller != v1::CONTROLLER_UNSPECIFIED ? controller
+                        : now                                    ? now->controller
+                                                                 : v1::CONTROLLER_PRIORITY};
+}
+
+absl::Status RunState::ChangeTo(const Decision& wanted) {
+  if (deployment_->foreign() && wanted.controller == v1::CONTROLLER_CGROUP)
+    return absl::InvalidArgumentError(
+        "controller cgroup moves processes, and those that somebody else started stay in their "
+        "control group: take priority or signal");
+  const HeldFile::Changing changing(options_.held);
+  auto status = control_->Change(wanted);
+  if (status.ok()) wanted_ = wanted;
+  return status;
+}
+
+absl::Status RunState::ReturnTo(const Decision& before) {
+  wanted_ = before;
+  RemoveEnded();
+  return ChangeTo(before);
+}
+
+// ------------------------------------------------------------------ what it tells
+
+ScheduleCounts RunState::Counts() const {
+  ScheduleCounts counts = control_ ? control_->counts() : ScheduleCounts();
+  for (const unsigned cpu : deployment_->topology().cpus) (void)counts.cores[cpu];
+  return counts;
+}
+
+v1::Stats RunState::Stats(bool latency) {
+  v1::Stats stats;
+  stats.set_phase(phase_);
+  stats.set_time_ns(static_cast<std::uint64_t>(timer_.Now()));
+  if (!deployment_) return stats;
+  stats.set_run(deployment_->config().run());
+  stats.set_run_id(deployment_->config().run_id());
+  stats.set_lead_ns(static_cast<std::uint64_t>(lead_));
+  if (switch_cost_) {
+    stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
+    stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
+  }
+  FillStats({.deployment = *deployment_,
+             .threads = *threads_,
+             .decision = decided(),
+             .counts = Counts(),
+             .work = work_,
+             .costs = costs_,
+             .schedulers = schedulers_,
+             .timer = timer_},
+            latency, stats);
+  return stats;
+}
+
+Snapshot RunState::TakeSnapshot() const {
+  return unis::TakeSnapshot(*deployment_, *threads_, Counts(), timer_);
+}
+
+void RunState::BeginTrace() {
+  traced_ = arranged_;
+  for (CoreControl* const core : control_->cores()) {
+    TraceRecorder::Room room;
+    core->BeginTrace(room);
+  }
+}
+
+absl::Status RunState::EndTrace(v1::TraceReply& reply) {
+  std::vector<CoreTrace> traces;
+  for (CoreControl* const core : control_->cores())
+    traces.push_back({.plan = &core->plan(), .trace = &core->EndTrace()});
+  if (traced_ != arranged_)
+    return absl::AbortedError("a function came or went while the trace was taken: take another");
+  FillTrace(traces, reply);
+  return absl::OkStatus();
+}
+
+}  // namespace unis

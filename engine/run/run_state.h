@@ -1,0 +1,163 @@
+// All there is of a run, and what becomes of it in one step: empty → deployed → running → released.
+// For one thread at a time; nothing here waits. Operations that take time are sequences of such
+// steps (run.h).
+//
+// A running run changes by being arranged anew: the cores that the change concerns are let go,
+// links, threads or settings change, and cores for what there is then are made, with the policy of
+// before; other cores go on. It takes milliseconds, in which nothing is lost that the source could
+// have kept back. A chain is up while all of its functions are there.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/pidfd.h"
+#include "engine/controller/switch_cost.h"
+#include "engine/run/control.h"
+#include "engine/run/deployment.h"
+#include "engine/run/held_file.h"
+#include "engine/run/measurement.h"
+#include "engine/run/scheduler_component.h"
+#include "engine/run/thread_registry.h"
+#include "engine/run/work_counter.h"
+#include "engine/timer/tsc_timer.h"
+#include "unis/v1/engine.pb.h"
+
+namespace unis {
+
+class RunState {
+ public:
+  struct Options {
+    std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
+    std::string group;                     // name of the cgroup for functions, should one be made
+    HeldFile held;                         // tells the guard who is held
+  };
+
+  explicit RunState(Options options) : options_(std::move(options)) {}
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+
+  // ---- what may be done when
+  absl::Status RequireEmpty() const;
+  absl::Status RequireDeployed() const;
+  absl::Status RequireNotRunning() const;
+  absl::Status RequireRunning() const;
+  absl::Status MayStart() const;
+  bool running() const { return phase_ == v1::RUN_PHASE_RUNNING; }
+  bool released() const { return phase_ == v1::RUN_PHASE_RELEASED; }
+
+  // ---- from one phase to the next
+  void TakeDeployment(std::unique_ptr<Deployment> deployment);
+  // An error leaves it deployed.
+  absl::Status Start(const v1::PolicyRequest& request, const SwitchCost& cost);
+  // Stops the traffic and puts every thread back to how it was found. Any number of times.
+  void PutBack();
+
+  // ---- policies
+  // Where something is unspecified, as it is now.
+  Decision DecisionFor(v1::Policy policy, v1::ControllerKind controller) const;
+  std::optional<Decision> decided() const { return control_ ? control_->decision() : std::nullopt; }
+  SchedulerSettings Settings(const v1::SchedulerSettings& wanted) const;
+  absl::Status ChangeTo(const Decision& wanted);
+  // The same after a time under another one, also if somebody has died in it.
+  absl::Status ReturnTo(const Decision& before);
+
+  // ---- what is deployed
+  bool Is(const v1::DeployRequest& config) const;
+  // What no run can take on while it lives.
+  absl::Status MayBecome(const v1::DeployRequest& config) const;
+  // The chains that `config` no longer has get no more packets. Their links.
+  std::vector<LinkIndex> Close(const v1::DeployRequest& config);
+  absl::Status Apply(Deployment::Prepared prepared);
+
+  // ---- who is there
+  absl::Status MayAttach(const std::string& function);
+  // Takes hold of these threads of the process.
+  absl::Status Attach(const std::string& function, pid_t pid, Pidfd process,
+                      const std::vector<pid_t>& tids);
+  // True: it has died, and what is under way to it is to be dropped before it is forgotten.
+  // `gone`: its process has ended, whoever it was.
+  absl::StatusOr<bool> Detach(const std::string& function, bool gone);
+  void Forget(const std::string& function) { absent_.erase(function); }
+  // Drops what waits for functions that died. Of `function` alone: how much so far.
+  void DropForAbsent();
+  std::uint64_t DropFor(const std::string& function);
+  // Functions that have died go: their chains are down, and the others go on.
+  void RemoveEnded();
+  // True as long as nothing but deaths may change which threads there are.
+  void set_still(bool still) { still_ = still; }
+  // Where the guard has put all threads back, because the engine stood still, takes them again.
+  // Removes who has ended. Threads that have begun to poll since become tasks.
+  void Look();
+
+  // ---- what it tells
+  v1::Stats Stats(bool latency);
+  Snapshot TakeSnapshot() const;
+  void BeginTrace();
+  // Aborted: cores have changed meanwhile.
+  absl::Status EndTrace(v1::TraceReply& reply);
+
+  // Once there is one; it stays till the end.
+  Deployment& deployment() { return *deployment_; }
+  const Deployment& deployment() const { return *deployment_; }
+  bool deployed() const { return deployment_ != nullptr; }
+  ThreadRegistry& threads() { return *threads_; }
+  const TscTimer& timer() const { return timer_; }
+  // Costs were measured in this run, so that its chains do not start.
+  void set_estimated() { estimated_ = true; }
+  // Whether somebody has died since the last call.
+  bool TakeDeaths() { return std::exchange(deaths_, false); }
+
+ private:
+  absl::Status MayGo(const v1::FunctionConfig& function) const;
+  absl::Status Reconfigure(Deployment::Prepared prepared);
+  void TakeCosts(const std::map<std::string, double>& stated_before);  // ns, by function
+  absl::Status MakeSchedulerComponents();
+  std::vector<Control::Wanted> PlanCores();
+  absl::Status TakeCores();                       // as they are planned now
+  bool Ready(const std::string& function) const;  // it is deployed, and lives
+  void RaiseChains();
+  // `change` concerns these functions: the cores around them schedule nothing meanwhile. Before the
+  // start there is nothing to let go.
+  absl::Status Rearrange(const std::set<std::string>& functions,
+                         const std::function<absl::Status()>& change);
+  void ReacquireThreads();
+  void TakeLate();
+  std::set<unsigned> CpusThatRested();
+  ScheduleCounts Counts() const;
+
+  Options options_;
+  TscTimer timer_;
+  v1::RunPhase phase_ = v1::RUN_PHASE_EMPTY;
+  std::unique_ptr<Deployment> deployment_;
+  std::unique_ptr<ThreadRegistry> threads_;
+  std::map<std::string, std::shared_ptr<FunctionCost>> costs_;
+  WorkCounter work_;
+  std::vector<std::unique_ptr<SchedulerComponent>> schedulers_;
+  std::unique_ptr<Control> control_;  // null: before the start
+  std::optional<Decision> wanted_;
+  std::uint64_t arranged_ = 0;  // times
+  std::uint64_t traced_ = 0;    // `arranged_` when the trace began
+  bool whole_ = true;           // the last arrangement did not fail
+  bool estimated_ = false;
+  bool deaths_ = false;
+  bool still_ = false;
+  std::chrono::steady_clock::time_point looked_for_late_;
+  std::map<unsigned, std::uint64_t> rests_;  // by CPU, when it looked last
+  std::set<std::string> absent_;             // they died, and what waits for them is dropped
+  std::optional<SwitchCost> switch_cost_;
+  Nanoseconds lead_ = 0;
+};
+
+}  // namespace unis
