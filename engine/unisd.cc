@@ -42,8 +42,7 @@ constexpr const char* kHelp =
 The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
 
   --socket PATH        Unix socket for the gRPC service
-  --file-prefix NAME   name of the DPDK multi-process group, and of the cgroup below which controller
-                       cgroup freezes functions (default unis)
+  --file-prefix NAME   name of the DPDK multi-process group (default unis)
   --cpus LIST          CPUs for source, sink and scheduler, comma-separated (default 0); with one CPU
                        they take turns on it
   --memory MB          hugepages to take at the start and keep (default: each when it is needed, to
@@ -335,7 +334,6 @@ int Serve(const Options& options, const sigset_t& signals, const cpu_set_t& allo
   }
   Run run({.service_lcores = lcores,
            .function_cpus = FunctionCpus(options.cpus, allowed),
-           .group = options.file_prefix,
            .end = [] { kill(getpid(), SIGTERM); },
            .held = *std::move(held)});
   EngineService service(run);

@@ -207,36 +207,6 @@ absl::Status HeldThread::Pin(unsigned cpu) {
   return ErrnoStatus(Cannot(fmt::format("pin to CPU {}", cpu)));
 }
 
-// The process is asked for by its descriptor after its number was looked up: so the number was its.
-bool HeldThread::process_runs() const { return ProcessRuns(pid_) && process_.Signal(0); }
-
-absl::Status HeldThread::MoveTo(const fs::path& procs) const {
-  const std::string number = std::to_string(pid_);
-  const UniqueFd file(open(procs.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file.valid()) {
-    errno = ESRCH;
-    if (process_runs() &&
-        write(file.get(), number.data(), number.size()) == static_cast<ssize_t>(number.size()))
-      return absl::OkStatus();
-  }
-  return ErrnoStatus(Cannot(fmt::format("move to group {}", procs.parent_path().string())));
-}
-
-absl::Status HeldThread::Move(const fs::path& procs, const fs::path& origin) {
-  auto status = MoveTo(procs);
-  if (status.ok()) origins_.push_back(origin);
-  return status;
-}
-
-absl::Status HeldThread::MoveBack() {
-  for (; !origins_.empty(); origins_.pop_back()) {
-    if (!process_runs()) continue;
-    auto status = MoveTo(origins_.back());
-    if (!status.ok() && process_runs()) return status;
-  }
-  return absl::OkStatus();
-}
-
 bool HeldThread::Signal(int signal) noexcept {
   const bool sent = process_.Signal(signal);
   if (sent && signal == SIGSTOP) stopped_by_us_ = true;
@@ -269,8 +239,7 @@ absl::Status HeldThread::PutScheduling() {
 
 absl::Status HeldThread::Restore() {
   if (!task_.valid()) return absl::OkStatus();
-  absl::Status first = MoveBack();
-  first.Update(PutScheduling());
+  absl::Status first = PutScheduling();
   if (first.ok()) class_changed_ = affinity_changed_ = false;
   if (stopped_by_us_) (void)Signal(SIGCONT);
   return first;

@@ -77,11 +77,6 @@ class HeldThread {
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
   bool SetPriority(int priority) noexcept;
   absl::Status Pin(unsigned cpu);
-  // Moves the process to another control group: writes its number to `procs`, and to `origin` when
-  // it is put back. Both are files cgroup.procs of one hierarchy.
-  absl::Status Move(const std::filesystem::path& procs, const std::filesystem::path& origin);
-  // Undoes all moves, the last first; one that fails, and those before it, stay for the next call.
-  absl::Status MoveBack();
 
   // To the whole process. False: it has ended. A process stopped so goes on when it is put back.
   // One system call, no allocation.
@@ -106,8 +101,6 @@ class HeldThread {
   absl::Status PutClass(const SchedulingClass& wanted);
   absl::Status PutSlice(std::chrono::nanoseconds slice);
   absl::Status PutScheduling();
-  bool process_runs() const;
-  absl::Status MoveTo(const std::filesystem::path& procs) const;
 
   std::string name_;
   pid_t pid_;
@@ -121,8 +114,7 @@ class HeldThread {
   bool slice_changed_ = false;
   bool affinity_changed_ = false;
   bool stopped_by_us_ = false;
-  std::vector<std::filesystem::path> origins_;  // in the order of the moves
-  mutable bool found_dead_ = false;             // by std::atomic_ref
+  mutable bool found_dead_ = false;  // by std::atomic_ref
 };
 
 }  // namespace unis

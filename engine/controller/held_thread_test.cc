@@ -141,56 +141,13 @@ TEST_F(HeldThreadTest, AProcessThatWasStoppedGoesOn) {
   EXPECT_TRUE(Eventually([&] { return StateOf(child.pid()) == 'S'; }));
 }
 
-TEST_F(HeldThreadTest, MovesTheProcessAndMovesItBack) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / fmt::format("unis-move-{}", getpid());
-  std::filesystem::create_directory(folder);
-  const auto one = folder / "one", two = folder / "two", home = folder / "home";
-  for (const auto& file : {one, two, home}) std::ofstream(file) << std::flush;
-  const auto content = [](const std::filesystem::path& path) {
-    std::string text;
-    std::ifstream(path) >> text;
-    return text;
-  };
-  {
-    HeldThread held = Take();
-    ASSERT_TRUE(held.Move(one, home).ok());
-    EXPECT_EQ(content(one), std::to_string(getpid()));
-    EXPECT_EQ(content(home), "");
-    std::filesystem::remove(two);
-    EXPECT_FALSE(held.Move(two, one).ok());
-    EXPECT_FALSE(std::filesystem::exists(two)) << "a group that is not there was made";
-  }
-  EXPECT_EQ(content(home), std::to_string(getpid()));
-  std::filesystem::remove_all(folder);
-}
-
-TEST_F(HeldThreadTest, AMoveBackThatFailsIsTriedAgain) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / fmt::format("unis-move-{}", getpid());
-  std::filesystem::create_directory(folder);
-  const auto group = folder / "group", home = folder / "home";
-  std::ofstream(group) << std::flush;
-  HeldThread held = Take();
-  ASSERT_TRUE(held.Move(group, home).ok());
-  EXPECT_FALSE(held.MoveBack().ok());
-  EXPECT_FALSE(held.Restore().ok());
-  std::ofstream(home) << std::flush;
-  EXPECT_TRUE(held.Restore().ok());
-  std::string content;
-  std::ifstream(home) >> content;
-  EXPECT_EQ(content, std::to_string(getpid()));
-  std::filesystem::remove_all(folder);
-}
-
 TEST_F(HeldThreadTest, AnErrorNamesTheFunctionAndTheThread) {
   HeldThread dead = DeadThread();
   EXPECT_FALSE(dead.alive());
   EXPECT_EQ(dead.DescribeClass(), "gone");
   for (const absl::Status& status :
        {dead.SetClass(SCHED_FIFO, 1), dead.Pin(LastCpu()), dead.SetYielding(8),
-        dead.Class().status(), dead.Move("/dev/null", "/dev/null"),
-        HeldThread::Take("dead", dead.pid(), dead.tid()).status()}) {
+        dead.Class().status(), HeldThread::Take("dead", dead.pid(), dead.tid()).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     EXPECT_NE(status.message().find("dead"), std::string::npos) << status;
     EXPECT_NE(status.message().find(std::to_string(dead.tid())), std::string::npos) << status;
@@ -235,7 +192,6 @@ TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
   EXPECT_FALSE(held.Pin(LastCpu()).ok());
   EXPECT_FALSE(held.SetYielding(8).ok());
   EXPECT_FALSE(held.Signal(SIGSTOP));
-  EXPECT_FALSE(held.Move("/dev/null", "/dev/null").ok());
   EXPECT_EQ(held.CpuTimeNs(), 0U);
   EXPECT_TRUE(held.Restore().ok());
   EXPECT_EQ(SchedulingOf(number), before);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/controller/cgroup_controller.h"
 #include "engine/controller/handover_controller.h"
 #include "engine/controller/priority_controller.h"
 #include "engine/controller/signal_controller.h"
@@ -10,15 +9,12 @@
 namespace unis {
 
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
-                                                               std::vector<ControlledTask> tasks,
-                                                               const std::string& group) {
+                                                               std::vector<ControlledTask> tasks) {
   switch (kind) {
     case ControllerKind::kPriority:
       return std::make_unique<PriorityController>(std::move(tasks));
     case ControllerKind::kSignal:
       return SignalController::Create(std::move(tasks));
-    case ControllerKind::kCgroup:
-      return CgroupController::Create(std::move(tasks), group);
     case ControllerKind::kHandover:
       return HandoverController::Create(std::move(tasks));
   }

@@ -10,7 +10,6 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/controller/controlled_task.h"
@@ -19,7 +18,7 @@
 
 namespace unis {
 
-enum class ControllerKind { kPriority, kSignal, kCgroup, kHandover };
+enum class ControllerKind { kPriority, kSignal, kHandover };
 
 // Different cores may be started and switched from different threads at once; Acquire() and
 // Release() come before and after all of that. The destructor releases.
@@ -29,7 +28,7 @@ class TaskController : public ProcessController {
   // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
   // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
-  // No task is held back any longer; scheduling classes and cgroups are those of before Acquire().
+  // No task is held back any longer; scheduling classes are those of before Acquire().
   // Any number of times; what an error names is tried again.
   virtual absl::Status Release() = 0;
 
@@ -41,12 +40,10 @@ class TaskController : public ProcessController {
   Parker parker_;  // all unparked by Release()
 };
 
-// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. `group` names the
-// cgroup of this run of UNiS, should one be made. An error where the machine lacks the mechanism,
-// or where it stops whole processes and two tasks are of one.
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error where the
+// mechanism is not to be had, or where it stops whole processes and two tasks are of one.
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
-                                                               std::vector<ControlledTask> tasks,
-                                                               const std::string& group);
+                                                               std::vector<ControlledTask> tasks);
 
 // For those who implement one.
 absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,

@@ -11,6 +11,7 @@
 
 #include "engine/base/counter.h"
 #include "engine/base/eal_for_test.h"
+#include "engine/controller/fair_slice.h"
 #include "engine/controller/scheduling_for_test.h"
 #include "engine/controller/spinners_for_test.h"
 
@@ -139,6 +140,26 @@ TEST_F(ControlTest, ARefusedChangeTouchesNoCore) {
       control_.Change({.policy = v1::POLICY_COOPERATIVE, .controller = v1::CONTROLLER_PRIORITY})
           .ok());
   EXPECT_EQ(ClassOf(0), SCHED_RR);
+}
+
+// The second core cannot have the policy, for its functions cannot have so short a slice; the first
+// one had it already.
+TEST_F(ControlTest, AChangeThatFailsHalfWayIsTakenBack) {
+  if (!KnowsFairSlices().ok()) GTEST_SKIP() << KnowsFairSlices();
+  CorePlan refused = PlanOf(1);
+  refused.fair_slice = std::chrono::nanoseconds(1);
+  Take({PlanOf(0), refused});
+  ASSERT_TRUE(control_.Change(kUnis).ok());
+  const auto status =
+      control_.Change({.policy = v1::POLICY_OTHER, .controller = v1::CONTROLLER_PRIORITY});
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(status.message().find("nor could"), std::string::npos) << status;
+  EXPECT_EQ(control_.decision(), kUnis);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(control_.cores()[i]->decision(), kUnis);
+    EXPECT_EQ(ClassOf(i), SCHED_RR);
+  }
+  EXPECT_EQ(component_.cores().size(), 2U);
 }
 
 TEST_F(ControlTest, ARepeatTakesThreadsThatSomebodyPutBack) {

@@ -68,13 +68,11 @@ absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind) {
       return ControllerKind::kPriority;
     case v1::CONTROLLER_SIGNAL:
       return ControllerKind::kSignal;
-    case v1::CONTROLLER_CGROUP:
-      return ControllerKind::kCgroup;
     case v1::CONTROLLER_HANDOVER:
       return ControllerKind::kHandover;
     default:
       return absl::InvalidArgumentError(
-          "unknown process controller; choose handover, priority, signal or cgroup");
+          "unknown process controller; choose handover, priority or signal");
   }
 }
 

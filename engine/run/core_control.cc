@@ -41,10 +41,10 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
                     .scheduler = nullptr,
                     .no_handover = {}};
   if (!traits->engine_decides()) return prepared;
-  auto controller = MakeController(*kind, tasks, plan_.group);
+  auto controller = MakeController(*kind, tasks);
   if (!controller.ok() && *kind == ControllerKind::kHandover) {
     prepared.no_handover = controller.status();
-    controller = MakeController(ControllerKind::kPriority, std::move(tasks), plan_.group);
+    controller = MakeController(ControllerKind::kPriority, std::move(tasks));
   }
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);

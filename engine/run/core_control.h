@@ -39,7 +39,6 @@ struct CorePlan {
   std::vector<std::shared_ptr<FunctionCost>> costs;  // and costs
   SchedulerSettings settings;
   std::chrono::nanoseconds fair_slice{};  // of tasks under other and batch; 0: the kernel's
-  std::string group;                      // name of the run's cgroup
   bool operator==(const CorePlan&) const = default;
 
   const std::string& FunctionOf(TaskIndex task) const {

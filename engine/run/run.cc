@@ -25,7 +25,6 @@ Run::Run(Options options)
       service_lcores_(options.service_lcores),
       end_(std::move(options.end)),
       state_(RunState::Options{.service_lcores = std::move(options.service_lcores),
-                               .group = std::move(options.group),
                                .held = std::move(options.held)}) {}
 
 Run::~Run() { Release(); }

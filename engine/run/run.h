@@ -35,7 +35,6 @@ class Run {
   struct Options {
     std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
     std::set<unsigned> function_cpus;      // those that functions may be put on
-    std::string group;                     // name of the cgroup for functions, should one be made
     std::function<void()> end;             // asks the process to end, once Stop() has answered
     HeldFile held = {};                    // tells the guard who is held
   };

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "engine/controller/freezer_for_test.h"
 #include "engine/run/run_for_test.h"
 
 namespace unis {
@@ -146,41 +145,6 @@ TEST_F(RunTest, ControllersChangeInOneRun) {
     EXPECT_GT(2 * trace->runs_size(), trace->switches_size())
         << v1::ControllerKind_Name(controller);
   }
-}
-
-// Whoever cleans up after an engine that was killed looks for them there.
-TEST_F(RunTest, FunctionsAreFrozenInTheCgroupThatTheRunWasGiven) {
-  UNIS_NEED_FREEZER();
-  BringUp();
-  ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_CGROUP).ok());
-  const auto freezer = FreezerOfMachine();
-  EXPECT_EQ(CgroupOf(functions_[0].pid(), *freezer).value(), std::filesystem::path(group_) / "a");
-  ASSERT_TRUE(SetPolicy(v1::POLICY_RR).ok());
-  EXPECT_FALSE(std::filesystem::exists(freezer->mount / group_));
-}
-
-// A function named like a control file: the cgroup of its name cannot be made, half way through.
-TEST_F(RunTest, AChangeThatFailsHalfWayIsTakenBack) {
-  UNIS_NEED_FREEZER();
-  const std::string control_file = "cgroup.procs";  // in both versions of cgroups
-  ASSERT_TRUE(run_->Deploy(Chain({"a", control_file})).ok());
-  ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
-  ASSERT_TRUE(Attach(control_file, Spawn(control_file, 1)).ok());
-  ASSERT_TRUE(Start().ok());
-  const auto before = Stats();
-  const auto status = SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_CGROUP);
-  EXPECT_TRUE(Says(status, "cannot make cgroup")) << status;
-  EXPECT_FALSE(Says(status, "nor could the policy before be put back")) << status;
-  EXPECT_EQ(Stats().policy(), v1::POLICY_UNIS);
-  EXPECT_EQ(Stats().controller(), v1::CONTROLLER_PRIORITY);
-  EXPECT_GE(Stats().cores(0).switches(), before.cores(0).switches());
-  const auto freezer = FreezerOfMachine();
-  EXPECT_FALSE(std::filesystem::exists(freezer->mount / group_));
-  EXPECT_EQ(CgroupOf(functions_[0].pid(), *freezer).value(), CgroupOf(getpid(), *freezer).value());
-  const auto window = Measure(200);
-  ASSERT_TRUE(window.ok());
-  EXPECT_GT(window->switches(), 0U);
-  EXPECT_GT(window->delivered(), 0U);
 }
 
 TEST_F(RunTest, ACallerThatHasGoneKeepsNobodyWaiting) {

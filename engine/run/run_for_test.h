@@ -73,7 +73,6 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(held.ok()) << held.status();
     run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = service_lcores_,
                                                           .function_cpus = function_cpus_,
-                                                          .group = group_,
                                                           .end = {},
                                                           .held = *std::move(held)});
   }
@@ -204,7 +203,6 @@ class RunTest : public testing::Test {
 
   const std::filesystem::path held_ =
       std::filesystem::temp_directory_path() / ("held" + std::to_string(getpid()));
-  const std::string group_ = "unis-run-test-" + std::to_string(getpid());
   std::vector<unsigned> service_lcores_{kPlatformLcore};
   std::set<unsigned> function_cpus_{LastCpu()};
   std::vector<ChildProcess> functions_;

@@ -165,7 +165,6 @@ std::vector<Control::Wanted> RunState::PlanCores() {
     plan.set = tasks.set;
     plan.settings = settings;
     plan.fair_slice = nanoseconds(deployment_->config().fair_slice_ns());
-    plan.group = options_.group;
     for (const LinkIndex link : tasks.links) plan.links.push_back(deployment_->occupancy(link));
     for (const std::size_t function : tasks.functions) {
       plan.functions.push_back(topology.functions[function].config.name());
@@ -208,10 +207,6 @@ Decision RunState::DecisionFor(v1::Policy policy, v1::ControllerKind controller)
 }
 
 absl::Status RunState::ChangeTo(const Decision& wanted) {
-  if (deployment_->foreign() && wanted.controller == v1::CONTROLLER_CGROUP)
-    return absl::InvalidArgumentError(
-        "controller cgroup moves processes, and those that somebody else started stay in their "
-        "control group: take priority or signal");
   const HeldFile::Changing changing(options_.held);
   auto status = control_->Change(wanted);
   if (status.ok()) wanted_ = wanted;

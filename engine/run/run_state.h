@@ -40,7 +40,6 @@ class RunState {
  public:
   struct Options {
     std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
-    std::string group;                     // name of the cgroup for functions, should one be made
     HeldFile held;                         // tells the guard who is held
   };
 

@@ -294,11 +294,9 @@ void RunState::TakeLate() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_late_ < kLateLookEvery) return;
   looked_for_late_ = now;
-  // These hold whole processes, and so one task of each.
   const auto decision = decided();
-  if (decision && (decision->controller == v1::CONTROLLER_SIGNAL ||
-                   decision->controller == v1::CONTROLLER_CGROUP))
-    return;
+  if (decision && decision->controller == v1::CONTROLLER_SIGNAL)
+    return;  // it has one task a process
   const unsigned elsewhere = CpuOfLcore(options_.service_lcores.front());
   const auto functions = threads_->LookForLate(elsewhere, CpusThatRested());
   if (functions.empty()) return;

@@ -16,7 +16,7 @@ class ServiceTest : public testing::Test {
   static void SetUpTestSuite() { ASSERT_TRUE(StartTestEal()); }  // for the clock
   void SetUp() override {
     run_ = std::make_unique<unis::Run>(unis::Run::Options{
-        .service_lcores = {1}, .function_cpus = {1}, .group = "unis-test", .end = {}});
+        .service_lcores = {1}, .function_cpus = {1}, .end = {}});
     service_ = std::make_unique<EngineService>(*run_);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());

@@ -158,7 +158,6 @@ class Machine:
         prefix = f"unis-{self.name}"
         folder = run_directory(self.name).path
         left = [*Path("/dev/hugepages").glob(f"{prefix}map_*"), *folder.glob("*.sock")]
-        left += [*Path("/sys/fs/cgroup").glob(f"*/{prefix}"), *Path("/sys/fs/cgroup").glob(prefix)]
         left += [leaf for leaf in leaves() if leaf not in self._before]
         left += Path("/var/run/dpdk").glob(f"{prefix}*")
         left += ports_directory().glob(self.name)

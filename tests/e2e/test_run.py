@@ -55,7 +55,7 @@ def test_every_policy_carries_packets_and_accounts_for_them(machine: Machine) ->
     assert account["in_flight"] == 0
 
 
-@pytest.mark.parametrize("controller", ["priority", "signal", "cgroup", "handover"])
+@pytest.mark.parametrize("controller", ["priority", "signal", "handover"])
 def test_every_controller_switches(machine: Machine, controller: str) -> None:
     file = machine.chain_file(
         {"a": macswap(), "b": macswap()}, scheduler={"controller": controller}

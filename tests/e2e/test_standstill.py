@@ -33,7 +33,7 @@ class Threads:
         return self.classes() == {os.SCHED_OTHER} and self.all_run()
 
 
-@pytest.mark.parametrize("controller", ["priority", "signal", "cgroup"])
+@pytest.mark.parametrize("controller", ["priority", "signal"])
 def test_an_engine_that_stands_still_lets_go_and_takes_again(
     machine: Machine, controller: str
 ) -> None:

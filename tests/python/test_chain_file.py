@@ -75,6 +75,18 @@ def test_valid_files_load_and_survive_a_round_trip(tmp_path: Path, data: Data) -
     assert ChainFile.model_validate_json(loaded.model_dump_json(by_alias=True)).name == loaded.name
 
 
+def test_a_file_that_names_the_controller_of_before_loads(tmp_path: Path) -> None:
+    text = (
+        "apiVersion: unis/v1\nname: x\nscheduler: {controller: CONTROLLER}\n"
+        "functions: {a: {program: macswap, cpu: 1}}\nchains: {one: {path: [a]}}\n"
+    )
+    loaded = [
+        load(write(tmp_path, text.replace("CONTROLLER", name))).file
+        for name in ("cgroup", "signal")
+    ]
+    assert loaded[0] == loaded[1]
+
+
 @CHECKS
 @given(chain_files(), st.data())
 def test_an_unknown_key_anywhere_is_told_with_its_line(

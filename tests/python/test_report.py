@@ -184,7 +184,7 @@ def test_no_two_functions_have_one_colour() -> None:
         shades = colours.of_functions(names)
         assert list(shades) == names
         assert len(set(shades.values())) == count
-    arms = ["unis", "unis/signal", "unis/cgroup", "rr", "rr/signal"]
+    arms = ["unis", "unis/signal", "unis/handover", "rr", "rr/signal"]
     assert len({colours.of_arm(arm) for arm in arms}) == len(arms)
 
 

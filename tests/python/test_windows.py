@@ -102,7 +102,7 @@ def test_two_controllers_take_turns() -> None:
     def on_window(done: Rounds, arm: Arm) -> None:
         seen.append((len(done), str(arm)))
 
-    done = alternate(engine, order.rounds(arms, 2), spans, "cgroup", on_window)
+    done = alternate(engine, order.rounds(arms, 2), spans, "signal", on_window)
     assert [set(windows) for windows in done] == [{"unis/priority", "unis/signal"}] * 2
     assert engine.controllers == [
         pb.CONTROLLER_PRIORITY, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_SIGNAL, pb.CONTROLLER_PRIORITY,

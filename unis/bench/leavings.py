@@ -18,8 +18,7 @@ def leavings(state: RunState, settings_before: str) -> list[str]:
     left = [f"process {process.pid}" for process in processes if process and process.alive()]
     for group in state.groups:
         files = [file for mount in hugepages.mounts() for file in mount.path.glob(f"{group}map_*")]
-        groups = [mount / group for mount in cgroup.freezers() if (mount / group).exists()]
-        left += [str(file) for file in [*files, *groups, *DPDK_RUNTIME.glob(group)]]
+        left += [str(file) for file in [*files, *DPDK_RUNTIME.glob(group)]]
     folder = run_directory(state.name).path
     left += [str(file) for file in folder.glob("*.sock")]
     root = cgroup.mount()

@@ -44,7 +44,6 @@ POLICIES = {
     "priority": Arm("unis", "priority"),
     "handover": Arm("unis", "handover"),
     "signal": Arm("unis", "signal"),
-    "cgroup": Arm("unis", "cgroup"),
     COOPERATIVE: Arm("cooperative"),
     "rr": Arm("rr"),
     "other": Arm("other"),

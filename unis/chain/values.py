@@ -214,6 +214,8 @@ PolicyName = Annotated[
 ControllerName = Annotated[
     str,
     _one_of(names.controllers(), "controller"),
+    # There was one by the cgroup freezer. It stopped whole processes, as signals do.
+    BeforeValidator(lambda value: "signal" if value == "cgroup" else value),
     WithJsonSchema({"type": "string", "enum": names.controllers()}),
 ]
 _COST_SOURCES = ["online", "static"]

@@ -29,7 +29,7 @@ def fairness(
     policies: Annotated[
         str,
         typer.Option(
-            help="priority, handover, signal, cgroup (unis with that controller), cooperative, "
+            help="priority, handover, signal (unis with that controller), cooperative, "
             "rr, other; with commas."
         ),
     ] = "handover,priority",

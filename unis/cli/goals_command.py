@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unis.bench.goals import Row
     from unis.chain.values import ControllerName
 
-_CONTROLLERS: tuple[ControllerName, ...] = ("handover", "priority", "signal", "cgroup")
+_CONTROLLERS: tuple[ControllerName, ...] = ("handover", "priority", "signal")
 
 
 def goals(

@@ -31,7 +31,7 @@ def latency(
         str, typer.Option(help="Slots of the rings while the load varies; auto: as `unis up`.")
     ] = "auto",
     policies: Annotated[
-        str, typer.Option(help="priority, handover, signal, cgroup, cooperative; with commas.")
+        str, typer.Option(help="priority, handover, signal, cooperative; with commas.")
     ] = "priority,handover,cooperative",
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer loads, rings and rounds: four minutes.")

@@ -35,7 +35,7 @@ def throughput(
     policies: Annotated[
         str,
         typer.Option(
-            help="priority, handover, signal, cgroup (unis with that controller), cooperative, "
+            help="priority, handover, signal (unis with that controller), cooperative, "
             "fused, rr, other; with commas."
         ),
     ] = "priority,handover,cooperative,fused",

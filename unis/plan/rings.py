@@ -35,7 +35,7 @@ _LEAST, _MOST = 1024, 16384  # slots
 _MOST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
 _ASSUMED_NS = 50.0  # a packet, of a function that nobody has measured: short ones want long rings
 # A switch as it was measured on virtual machines, where that of this one is not known.
-_SWITCH_NS = {"priority": 10e3, "signal": 40e3, "cgroup": 100e3, "handover": 2e3}
+_SWITCH_NS = {"priority": 10e3, "signal": 40e3, "handover": 2e3}
 _CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 _LINES = 128  # bytes of a packet that a function touches: its mbuf's first cache line, its headers
 _UNKNOWN_CACHE = 8 << 20  # bytes

@@ -19,7 +19,7 @@ _POLICIES = {
 }
 _OTHER_POLICY = "#A0527A"
 # How much paler than the same policy by priority; below 0: darker.
-_CONTROLLERS = {"signal": 0.35, "cgroup": 0.6, "handover": -0.35}
+_CONTROLLERS = {"signal": 0.35, "handover": -0.35}
 _FUNCTIONS = ["#7FB2E5", "#F6B26B", "#93C47D", "#C9A0DC", "#E6B8AF", "#B7B7B7", "#A2C4C9"]
 _LIGHTNESS = (0.72, 0.52, 0.84)
 

@@ -18,25 +18,12 @@ _OWN = Path("/proc/self/cgroup")
 
 def mount() -> Path | None:
     """Where cgroup v2 is mounted."""
-    return next(iter(_mounts("cgroup2")), None)
-
-
-def freezers() -> list[Path]:
-    """Where freezers are mounted, of cgroup version 1 and 2.
-
-    The engine's controller freezes functions in one of them, below a group named as its DPDK group.
-    """
-    return [*_mounts("cgroup2"), *_mounts("cgroup", "freezer")]
-
-
-def _mounts(kind: str, option: str | None = None) -> list[Path]:
-    found: list[Path] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/mounts").read_text().splitlines():
-            _, place, this, options, *_ = line.split()
-            if this == kind and (option is None or option in options.split(",")):
-                found.append(Path(place))
-    return found
+            _, place, kind, *_ = line.split()
+            if kind == "cgroup2":
+                return Path(place)
+    return None
 
 
 def leaf_name(run_id: str) -> str | None:
@@ -111,18 +98,11 @@ class Leaf:
 
     def remove(self) -> list[str]:
         """Once it is empty."""
-        return remove_groups(self.path)
-
-
-def remove_groups(*paths: Path) -> list[str]:
-    """Removes cgroups, those below them first; what could not be, as sentences.
-
-    Waits till they are empty: a process that was killed is in its group for a moment yet.
-    """
-    end = time.monotonic() + _EMPTY_SECONDS
-    while (problems := _remove(*paths)) and time.monotonic() < end:
-        time.sleep(0.01)
-    return problems
+        end = time.monotonic() + _EMPTY_SECONDS
+        # A process that was killed is in its group for a moment yet.
+        while (problems := _remove(self.path)) and time.monotonic() < end:
+            time.sleep(0.01)
+        return problems
 
 
 def _remove(*paths: Path) -> list[str]:
@@ -136,16 +116,4 @@ def _remove(*paths: Path) -> list[str]:
             path.rmdir()
         except OSError as error:
             problems.append(f"cannot remove cgroup {path}: {error.strerror}")
-    return problems
-
-
-def thaw(group: Path) -> list[str]:
-    """Lets the frozen processes of a group, and of those right below it, go on."""
-    problems: list[str] = []
-    for control, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-        for file in [*group.glob(f"*/{control}"), *group.glob(control)]:
-            try:
-                file.write_text(value)
-            except OSError as error:
-                problems.append(f"cannot thaw {file.parent}: {error.strerror}")
     return problems

@@ -21,7 +21,6 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from unis.runtime import cgroup
 from unis.runtime.clean_up import clean_up
 from unis.runtime.directory import RunDirectory, keep_off_functions
 from unis.runtime.held import HeldFile, Stillness
@@ -32,7 +31,7 @@ _LAUNCHER_SECONDS = 5.0
 
 _LOOK_EVERY_MS = 20
 _PATIENCE = 3  # looks; with what passes before the first of them, at most 80 ms
-_PATIENCE_WHILE_CHANGING = 75  # the kernel may take long to move processes between cgroups
+_PATIENCE_WHILE_CHANGING = 75
 
 
 class _Guard:
@@ -116,10 +115,6 @@ class _Guard:
         held = self._open()
         threads = held.threads() if held else []
         problems = [problem for it in threads if (problem := it.put_back(cpus=dead))]
-        state = self.state()
-        for mount in cgroup.freezers():
-            for prefix in state.groups if state else []:
-                problems += cgroup.thaw(mount / prefix)
         if threads:
             _note(f"{reason}: the functions have their old scheduling classes again")
         for problem in problems:

@@ -146,9 +146,6 @@ class Functions:
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
         """Ends every process of the run, also those that its functions have started."""
         problems: list[str] = []
-        for mount in cgroup.freezers():
-            for prefix in state.groups:
-                problems += cgroup.thaw(mount / prefix)
         if state.attached:  # those of others are given back: unisd has done so if it could
             problems += put_back(run_directory(state.name).held)
         recorded = [] if state.attached else [function.process for function in state.functions]
@@ -156,14 +153,12 @@ class Functions:
         # before the search, which waits for what a starved process has locked.
         problems += calm(recorded)
         leaf = leaf_of(state)
-        # The engine's controller moves functions out of the leaf; what shook off its mark is in it.
+        # What shook off its mark is in the leaf.
         found = [*(leaf.members() if leaf else []), *marked(RUN_MARK, state.run_id)]
         others = [process for process in dict.fromkeys(found) if process not in recorded]
         problems += calm(others)
         everything = leaf.kill if leaf else list
-        problems += end([*recorded, *others], "function", hurry=hurry, also=everything)
-        groups = [mount / prefix for mount in cgroup.freezers() for prefix in state.groups]
-        return problems + cgroup.remove_groups(*groups)
+        return problems + end([*recorded, *others], "function", hurry=hurry, also=everything)
 
 
 class Traffic:
