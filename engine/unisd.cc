@@ -25,7 +25,6 @@
 
 #include "engine/base/capabilities.h"
 #include "engine/base/favour.h"
-#include "engine/base/line_transfer.h"
 #include "engine/run/run.h"
 #include "engine/server/service.h"
 
@@ -54,7 +53,6 @@ The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end
   --keep CAPABILITY    keep this one of those for ports, which a link needs (net_raw for a packet
                        socket)
   --capabilities       print those it keeps: name, number, why, and whether for ports only
-  --line-transfer A,B  print the ns that a cache line takes from one of these CPUs to the other
   --foreign            only schedule what others started: no packet memory, no hugepages
   --join GROUP         with --foreign: join this DPDK group, for the rings that are in it
   --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
@@ -118,17 +116,6 @@ void PrintCapabilities() {
     fmt::print("{}\t{}\t{}\tports\n", one.name, one.number, one.why);
 }
 
-void PrintLineTransfer(const std::vector<unsigned>& cpus) {
-  if (cpus.size() != 2) Refuse("--line-transfer needs two CPU numbers");
-  const auto found = LineTransfer(cpus[0], cpus[1]);
-  if (absl::IsInvalidArgument(found.status())) Refuse(std::string(found.status().message()));
-  if (!found.ok()) {
-    fmt::print(stderr, "unisd: {}\n", std::string(found.status().message()));
-    std::exit(1);
-  }
-  fmt::print("{:.0f}\n", *found);
-}
-
 Options ParseOptions(int argc, char** argv) {
   static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
                                  {"file-prefix", required_argument, nullptr, 'f'},
@@ -139,7 +126,6 @@ Options ParseOptions(int argc, char** argv) {
                                  {"keep", required_argument, nullptr, 'k'},
                                  {"ports", no_argument, nullptr, 'P'},
                                  {"capabilities", no_argument, nullptr, 'C'},
-                                 {"line-transfer", required_argument, nullptr, 'l'},
                                  {"held", required_argument, nullptr, 'g'},
                                  {"foreign", no_argument, nullptr, 'o'},
                                  {"join", required_argument, nullptr, 'j'},
@@ -174,9 +160,6 @@ Options ParseOptions(int argc, char** argv) {
         break;
       case 'C':
         PrintCapabilities();
-        std::exit(0);
-      case 'l':
-        PrintLineTransfer(ParseCpus("--line-transfer", optarg));
         std::exit(0);
       case 'g':
         options.held = optarg;

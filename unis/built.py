@@ -80,6 +80,11 @@ def cache_simulator() -> Path:
     return _built("models", "cache", "unis-cache")
 
 
+def lines() -> Path:
+    """What measures how far apart two CPUs are."""
+    return _built("models", "machine", "unis-lines")
+
+
 def recorder() -> Path:
     """The Valgrind tool that records references."""
     return _built("models", "recorder", "unis-refs")

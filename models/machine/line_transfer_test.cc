@@ -1,4 +1,4 @@
-#include "engine/base/line_transfer.h"
+#include "models/machine/line_transfer.h"
 
 #include <gtest/gtest.h>
 
