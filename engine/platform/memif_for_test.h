@@ -2,8 +2,10 @@
 // the test.
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <bit>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -62,8 +64,11 @@ class MemifTest : public MemoryTest {
   }
   // What a program has: DPDK's own driver.
   absl::StatusOr<EthPort> OpenProgram(const MemifConfig& config) const {
-    return EthPort::Open(config.Device("net_memif_program_" + config.name, MemifRole::kClient),
-                         memory_->pool(),
+    const std::string device = fmt::format(
+        "net_memif_program_{},role=client,id={},socket={},socket-abstract=no,rsize={},bsize={}",
+        config.name, config.id, config.socket, std::countr_zero(config.shape.slots),
+        config.shape.buffer_bytes);
+    return EthPort::Open(device, memory_->pool(),
                          {.pairs = static_cast<std::uint16_t>(config.shape.queues)});
   }
   static bool Locate(Memif& memif, pid_t pid = getpid()) {

@@ -32,12 +32,6 @@ absl::Status CheckShape(const MemifConfig& config) {
 
 }  // namespace
 
-std::string MemifConfig::Device(const std::string& device_name, MemifRole role) const {
-  return fmt::format("{},role={},id={},socket={},socket-abstract=no,rsize={},bsize={}", device_name,
-                     role == MemifRole::kServer ? "server" : "client", id, socket,
-                     std::countr_zero(shape.slots), shape.buffer_bytes);
-}
-
 absl::StatusOr<Memif> Memif::Create(MemifConfig config, bool served, rte_mempool* pool) {
   if (auto status = CheckShape(config); !status.ok()) return status;
   Memif memif(std::move(config));

@@ -20,17 +20,12 @@
 
 namespace unis {
 
-enum class MemifRole : std::uint8_t { kServer, kClient };
-
 struct MemifConfig {
   std::string name;
   std::string socket;  // path; the server's program makes it, the client's needs it to start
   std::uint32_t id = 0;
   MemifShape shape;
   ino_t inode = 0;  // of its memory, where others made it; 0: its shape tells it from others
-
-  // For --vdev of the program that has that end, or for EthPort.
-  std::string Device(const std::string& device_name, MemifRole role) const;
 };
 
 class Memif {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "engine/base/unique_fd.h"
 
 namespace unis {
 namespace {
@@ -23,22 +24,6 @@ constexpr std::uint32_t kCookie = 0x3E31F20;
 
 // What is mapped: all rings, both ways, and no buffer.
 std::size_t MappedBytes(const MemifShape& shape) { return 2 * shape.queues * shape.RingBytes(); }
-
-class File {
- public:
-  // Whoever's file it is may put another in its place: it is not waited for.
-  explicit File(const fs::path& path)
-      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Calls visit(path, status) for each open file of a process, until it returns false.
 template <typename Visit>
@@ -99,17 +84,17 @@ absl::StatusOr<MemifRegion> MemifRegion::Find(pid_t pid, const MemifShape& shape
     }
     if (inode != 0 && status.st_ino != inode) return true;
     if (found && found->device_ == status.st_dev && found->inode_ == status.st_ino) return true;
-    const File file(path);
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     // A file that may shrink would take our mapping, and with the next look us, along. Asked
     // before its size: it could shrink and be sealed in between.
-    const int seals = fcntl(file.fd(), F_GET_SEALS);
+    const int seals = fcntl(file.get(), F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return true;
     // What was opened need not be what was looked at: the number may be another file's by now.
     struct stat opened {};
-    if (fstat(file.fd(), &opened) != 0 || opened.st_dev != status.st_dev ||
+    if (fstat(file.get(), &opened) != 0 || opened.st_dev != status.st_dev ||
         opened.st_ino != status.st_ino || opened.st_size != status.st_size)
       return true;
-    void* const memory = mmap(nullptr, MappedBytes(shape), PROT_READ, MAP_SHARED, file.fd(), 0);
+    void* const memory = mmap(nullptr, MappedBytes(shape), PROT_READ, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) return true;
     MemifRegion region(static_cast<const std::byte*>(memory), shape, status.st_dev, status.st_ino);
     if (HasRings(region.memory_, shape)) {
