@@ -33,7 +33,7 @@ std::uint32_t Bridges::Iterate() noexcept {
 std::uint32_t Bridges::Carry(const Bridge& bridge) noexcept {
   std::uint32_t room = kBurst;
   for (std::size_t i = 0; i < bridge.ways && room > 0; ++i)
-    room = std::min(room, bridge.branches[i].to->Room());
+    if (LinkEnd& to = *bridge.branches[i].to; !to.closed) room = std::min(room, to.Room());
   if (room == 0) return 0;
   std::array<rte_mbuf*, kBurst> burst;
   const std::uint16_t count = bridge.from->Receive(burst.data(), static_cast<std::uint16_t>(room));
@@ -74,19 +74,20 @@ void Bridges::Divide(const Bridge& bridge, std::span<rte_mbuf* const> packets) n
 
 void Bridges::Send(const Branch& branch, std::span<rte_mbuf*> packets) noexcept {
   const auto count = static_cast<std::uint16_t>(packets.size());
-  const std::uint16_t sent = branch.to->Send(packets.data(), count);
+  const std::uint16_t sent = branch.to->closed ? 0 : branch.to->Send(packets.data(), count);
   branch.to->sent.Add(sent);
   branch.carried->packets.Add(sent);
   if (sent < count) [[unlikely]] {
     rte_pktmbuf_free_bulk(packets.data() + sent, count - sent);
     branch.carried->dropped.Add(count - sent);
-    lost_.Add(count - sent);
+    branch.lost->Add(count - sent);
   }
 }
 
 void Bridges::Copy(const Branch& branch, std::span<rte_mbuf* const> packets) noexcept {
   std::array<rte_mbuf*, kBurst> copies;
-  const std::size_t room = std::min<std::size_t>(packets.size(), branch.to->Room());
+  const std::size_t room =
+      branch.to->closed ? 0 : std::min<std::size_t>(packets.size(), branch.to->Room());
   std::uint16_t made = 0;
   while (made < room &&
          (copies[made] = rte_pktmbuf_copy(packets[made], memory_.pool(), 0, UINT32_MAX)) != nullptr)

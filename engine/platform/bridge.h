@@ -2,8 +2,8 @@
 // and where a chain branches or merges.
 //
 // It takes from a link no more than each of the others has room for: what must wait, waits where
-// the scheduler sees it. Only what a peer leaves behind that goes in that moment is lost, and
-// counted. Copies wait for nothing: what finds no room is not copied, and counted.
+// the scheduler sees it. What is for a closed link, or for a peer that goes in that moment, is lost
+// and counted. Copies wait for nothing: what finds no room is not copied, and counted.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace unis {
 // What went from one link into another.
 struct Carried {
   Counter packets;
-  Counter dropped;  // there was no room, or no buffer for a copy
+  Counter dropped;  // there was no room, the link was closed, or there was no buffer for a copy
 };
 
 // All bridges, as one component: DPDK has room for 64 services, and each lcore looks at all of
@@ -30,6 +30,7 @@ class Bridges final : public Component {
   struct Branch {
     LinkEnd* to;
     Carried* carried;
+    Counter* lost;  // of the chain, beside `carried`; not for copies
     std::uint32_t weight = 0;
     bool copy = false;
   };
@@ -43,7 +44,6 @@ class Bridges final : public Component {
   // hash of its flow chooses, else `classifier`, which has a branch for every packet.
   void Add(LinkEnd& from, std::vector<Branch> branches, Classifier classifier);
 
-  std::uint64_t lost() const noexcept { return lost_.value(); }
   std::uint64_t copied() const noexcept { return copied_.value(); }
   std::uint64_t copies_dropped() const noexcept { return copies_dropped_.value(); }
 
@@ -65,7 +65,7 @@ class Bridges final : public Component {
   const PacketMemory& memory_;
   std::vector<Bridge> bridges_;
   std::size_t first_ = 0;  // of an iteration
-  Counter lost_, copied_, copies_dropped_;
+  Counter copied_, copies_dropped_;
 };
 
 }  // namespace unis

@@ -25,11 +25,12 @@ class BridgeTest : public MemifTest {
     }
   }
   void Add(Bridges& bridges, LinkEnd& from, LinkEnd& to) {
-    bridges.Add(from, {{.to = &to, .carried = &carried_.emplace_back()}},
+    bridges.Add(from, {{.to = &to, .carried = &carried_.emplace_back(), .lost = &lost_}},
                 *Classifier::Create({{}}));
   }
 
   std::deque<Carried> carried_;
+  Counter lost_;
 };
 
 TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomFor) {
@@ -153,6 +154,7 @@ class SplitTest : public BridgeTest {
                          bool copy = false) {
     return {.to = &ends_.emplace_back(MakeRing(name, slots)),
             .carried = &carried_.emplace_back(),
+            .lost = &lost_,
             .weight = weight,
             .copy = copy};
   }
@@ -244,7 +246,7 @@ TEST_F(SplitTest, WhatMustWaitWaitsBeforeTheSplitAndNothingIsLost) {
   Rest();
   EXPECT_EQ(taken + In(small), 100U);
   EXPECT_EQ(In(large), 100U);
-  EXPECT_EQ(bridges_->lost(), 0U);
+  EXPECT_EQ(lost_.value(), 0U);
 }
 
 TEST_F(SplitTest, ACopyIsOfEveryPacketAndDroppedWhereThereIsNoRoomButThePacketNever) {
@@ -262,7 +264,7 @@ TEST_F(SplitTest, ACopyIsOfEveryPacketAndDroppedWhereThereIsNoRoomButThePacketNe
   EXPECT_EQ(bridges_->copied(), 63U);
   EXPECT_EQ(bridges_->copies_dropped(), 487U);
   EXPECT_EQ(tap.carried->dropped.value(), 487U);
-  EXPECT_EQ(bridges_->lost(), 0U);
+  EXPECT_EQ(lost_.value(), 0U);
   // Of its own buffers: what becomes of a copy is nothing to the packet.
   EXPECT_EQ(memory_->InUse(), 613U);
   EXPECT_EQ(FlowsIn(tap), [&] {
@@ -270,6 +272,27 @@ TEST_F(SplitTest, ACopyIsOfEveryPacketAndDroppedWhereThereIsNoRoomButThePacketNe
     flows.resize(63);
     return flows;
   }());
+}
+
+// A function behind it is dead: the others go on.
+TEST_F(SplitTest, WhatIsForAClosedBranchIsDroppedAndCountedAndTheOthersGoOn) {
+  const auto dead = Branch("dead", 64, 1), way = Branch("way", 1024, 1);
+  const auto tap = Branch("tap", 1024, 0, true);
+  dead.to->closed = tap.to->closed = true;
+  Split({dead, way, tap}, {{}, {}});
+  Send(400, 80, 200);
+  ASSERT_TRUE(Eventually([&] { return rte_ring_count(from_) == 0; }));
+  Rest();
+  EXPECT_EQ(In(dead), 0U);
+  EXPECT_GT(In(way), 100U);
+  EXPECT_EQ(dead.carried->dropped.value(), 400 - In(way));
+  EXPECT_EQ(lost_.value(), 400 - In(way)) << "no copies";
+  EXPECT_EQ(bridges_->copied(), 0U);
+  EXPECT_EQ(bridges_->copies_dropped(), 400U);
+  dead.to->closed = tap.to->closed = false;
+  Send(100, 80);
+  ASSERT_TRUE(Eventually([&] { return In(tap) == 100; }));
+  EXPECT_GT(In(dead), 0U);
 }
 
 // Two rings into one, which neither must overfill.
@@ -291,7 +314,7 @@ TEST_F(SplitTest, ManyMergeIntoOne) {
   }));
   EXPECT_EQ(to.carried->packets.value(), 200U);
   EXPECT_EQ(again.carried->packets.value(), 200U);
-  EXPECT_EQ(bridges_->lost(), 0U);
+  EXPECT_EQ(lost_.value(), 0U);
 }
 
 }  // namespace

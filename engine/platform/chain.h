@@ -31,15 +31,21 @@ class Chain {
   const std::string& name() const { return name_; }
   const Ends& ends() const { return ends_; }
   LinkEnd* ingress() const { return ends_.ingress; }
+  // Packets that were lost because a function was not there.
+  std::uint64_t Down() const {
+    return dropped_down.value() + dropped_waiting.value() + dropped_in_bridges.value();
+  }
 
-  // False: a function of it is not there, and what comes is dropped.
+  // False: no packet comes through, for functions are not there, and what comes is dropped.
   std::atomic<bool> up{true};
   // Written by the traffic source.
   Counter offered;
   Counter dropped_ingress_full;
   Counter dropped_down;
   // Written by whoever takes what waits for a function that is not there.
-  Counter dropped_waiting;
+  Counter dropped_waiting, copies_dropped;
+  // Written by the bridges.
+  Counter dropped_in_bridges;
   // Written by the sink.
   Counter delivered;
   Counter delivered_bytes;

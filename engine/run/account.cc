@@ -52,23 +52,10 @@ std::vector<FunctionCounts> CountFunctions(const Deployment& deployment) {
 }
 
 v1::Account Take(const Deployment& deployment, bool exact) {
-  const Deployment::Gone& gone = deployment.gone();
-  v1::Account account;
+  v1::Account account = deployment.gone().chains;
   account.set_unclassified(deployment.unclassified());
-  account.set_offered(account.unclassified() + gone.offered);
-  account.set_delivered(gone.delivered);
-  account.set_dropped_ingress_full(gone.dropped_ingress_full);
-  account.set_dropped_sink(gone.dropped_sink);
-  account.set_dropped_down(gone.dropped_down + deployment.lost_in_bridges());
-  for (const auto& chain : deployment.chains()) {
-    account.set_offered(account.offered() + chain->offered.value());
-    account.set_dropped_ingress_full(account.dropped_ingress_full() +
-                                     chain->dropped_ingress_full.value());
-    account.set_delivered(account.delivered() + chain->delivered.value());
-    account.set_dropped_sink(account.dropped_sink() + chain->dropped_sink.value());
-    account.set_dropped_down(account.dropped_down() + chain->dropped_down.value() +
-                             chain->dropped_waiting.value());
-  }
+  account.set_offered(account.offered() + account.unclassified());
+  for (const auto& chain : deployment.chains()) AddChain(*chain, account);
   std::uint64_t refused = 0, taken = 0;
   for (const FunctionCounts& counts : CountFunctions(deployment)) {
     refused += counts.refused;
@@ -99,12 +86,22 @@ v1::Account Take(const Deployment& deployment, bool exact) {
       (account.delivered() + account.copies_ended() + account.unclassified() +
        account.dropped_ingress_full() + account.dropped_egress_full() +
        account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
-       account.dropped_down() + account.in_flight())));
+       account.dropped_down() + account.copies_dropped_down() + account.in_flight())));
   account.set_exact(exact);
   return account;
 }
 
 }  // namespace
+
+void AddChain(const Chain& chain, v1::Account& account) {
+  account.set_offered(account.offered() + chain.offered.value());
+  account.set_dropped_ingress_full(account.dropped_ingress_full() +
+                                   chain.dropped_ingress_full.value());
+  account.set_delivered(account.delivered() + chain.delivered.value());
+  account.set_dropped_sink(account.dropped_sink() + chain.dropped_sink.value());
+  account.set_dropped_down(account.dropped_down() + chain.Down());
+  account.set_copies_dropped_down(account.copies_dropped_down() + chain.copies_dropped.value());
+}
 
 PathCounts CountPath(const Deployment& deployment, const Topology::Path& path) {
   if (!deployment.topology().functions[path.function].counts()) return CountLinks(deployment, path);
@@ -158,8 +155,8 @@ std::uint64_t Movement(const Deployment& deployment) {
   moved += deployment.SentOutside() + deployment.ReceivedFromOutside() +
            deployment.CarriedByEngine() + deployment.copies_ended();
   for (const auto& chain : deployment.chains())
-    moved +=
-        chain->delivered.value() + chain->dropped_sink.value() + chain->dropped_waiting.value();
+    moved += chain->delivered.value() + chain->dropped_sink.value() +
+             chain->dropped_waiting.value() + chain->copies_dropped.value();
   return moved;
 }
 

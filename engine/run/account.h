@@ -16,6 +16,9 @@ v1::Account TakeAccount(const Deployment& deployment);
 // it then names.
 v1::Account TakeAccountAtRest(const Deployment& deployment, bool drained);
 
+// What became of the packets of a chain, beside what `account` has.
+void AddChain(const Chain& chain, v1::Account& account);
+
 // Grows whenever a packet is taken or passed on anywhere: while it stands still, nothing moves.
 std::uint64_t Movement(const Deployment& deployment);
 

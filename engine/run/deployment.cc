@@ -9,6 +9,7 @@
 
 #include "engine/base/proc.h"
 #include "engine/platform/own_ports.h"
+#include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/placement.h"
 #include "engine/run/services.h"
@@ -201,17 +202,17 @@ absl::StatusOr<Deployment::Additions> Deployment::Make(const Topology& topology)
 }
 
 void Deployment::Take(Additions additions, Topology topology) {
-  CountGone(topology);
+  std::set<std::string> links, ports;
+  for (const auto& link : topology.links) links.insert(link.config.name());
+  for (const auto& function : topology.functions)
+    for (const auto& port : function.ports) ports.insert(port.name);
+  CountGone(topology, ports);
   if (bridges_) bridges_->Clear();
   std::swap(topology_, topology);
-  std::set<std::string> links, ports;
-  for (const auto& link : topology_.links) links.insert(link.config.name());
-  for (const auto& function : topology_.functions)
-    for (const auto& port : function.ports) ports.insert(port.name);
   for (const auto& link : topology.links) {
     if (links.contains(link.config.name())) continue;
     Link& removed = *links_.at(link.config.name());
-    gone_.dropped_down += removed.Empty();
+    gone_.chains.set_dropped_down(gone_.chains.dropped_down() + removed.Empty());
     for (unsigned direction = 0; direction < link.directions(); ++direction)
       gone_.dropped_on_links += removed.Dropped(direction);
     if (link.kind->in_group() || removed.end() == nullptr) continue;
@@ -226,8 +227,8 @@ void Deployment::Take(Additions additions, Topology topology) {
   ReadLinksAnew();
 }
 
-// Before what `topology` has no longer goes. A chain stays where its ends do.
-void Deployment::CountGone(const Topology& topology) {
+// Before what `topology` has no longer goes; it has these ports. A chain stays where its ends do.
+void Deployment::CountGone(const Topology& topology, const std::set<std::string>& ports) {
   const auto ends = [](const Topology& of, const Topology::Chain& chain) {
     std::vector<std::string> names{chain.config.name(), of.link_of(chain.ingress).config.name()};
     for (const auto& last : {chain.egresses, chain.drains}) {
@@ -241,18 +242,8 @@ void Deployment::CountGone(const Topology& topology) {
       return ends(topology, chain) == ends(topology_, was);
     });
   };
-  for (std::size_t i = 0; i < chains_.size(); ++i) {
-    const auto& chain = chains_[i];
-    if (stays(topology_.chains[i])) continue;
-    gone_.offered += chain->offered.value();
-    gone_.delivered += chain->delivered.value();
-    gone_.dropped_ingress_full += chain->dropped_ingress_full.value();
-    gone_.dropped_sink += chain->dropped_sink.value();
-    gone_.dropped_down += chain->dropped_down.value() + chain->dropped_waiting.value();
-  }
-  std::set<std::string> ports;
-  for (const auto& function : topology.functions)
-    for (const auto& port : function.ports) ports.insert(port.name);
+  for (std::size_t i = 0; i < chains_.size(); ++i)
+    if (!stays(topology_.chains[i])) AddChain(*chains_[i], gone_.chains);
   for (const auto& function : topology_.functions) {
     for (const auto& port : function.ports) {
       const auto shm = ports_.find(port.name);
@@ -361,6 +352,7 @@ void Deployment::LayBridges(std::vector<Classifier> classifiers) {
     for (const auto& branch : split.branches)
       branches.push_back({.to = link(branch.to).end(),
                           .carried = &carried_[NamesOf(split.from, branch.to)],
+                          .lost = &chains_[split.chain]->dropped_in_bridges,
                           .weight = branch.config.weight(),
                           .copy = branch.config.copy()});
     bridges_->Add(*link(split.from).end(), std::move(branches), std::move(classifiers[i]));

@@ -61,13 +61,8 @@ class Deployment {
                                                             Options options);
   ~Deployment();
 
-  // Packets of chains that were removed.
   struct Gone {
-    std::uint64_t offered = 0;
-    std::uint64_t delivered = 0;
-    std::uint64_t dropped_ingress_full = 0;
-    std::uint64_t dropped_sink = 0;
-    std::uint64_t dropped_down = 0;
+    v1::Account chains;  // packets of chains that were removed
     // By the engine's ends of links outside its memory that were removed.
     std::uint64_t sent_outside = 0, received_from_outside = 0;
     std::uint64_t dropped_on_links = 0;
@@ -135,8 +130,11 @@ class Deployment {
   void ReclaimPorts(std::size_t function);
   // Only that room: for a process that nobody took hold of.
   void FreeDevices(std::size_t function);
-  // Drops what waits for a function that is not there: counted.
+  // Drops what waits in the engine's memory for a function that is not there: counted.
   void EmptyBefore(std::size_t function);
+  // While only these functions run: raises the chains that packets come through, and has the engine
+  // drop, and count, the packets of branches that they do not.
+  void Open(const std::function<bool(std::size_t)>& runs);
   // Nothing moves: buffers that are neither free nor in a ring went with processes that died, as
   // far as those may have had them.
   void WriteOff();
@@ -151,12 +149,13 @@ class Deployment {
   std::uint64_t WaitingInside() const;
   std::uint64_t WaitingOutside() const;
   // What the engine has sent into links outside, and received from them.
-  std::uint64_t SentOutside() const;
-  std::uint64_t ReceivedFromOutside() const;
+  std::uint64_t SentOutside() const { return gone_.sent_outside + SumOutside(&LinkEnd::sent); }
+  std::uint64_t ReceivedFromOutside() const {
+    return gone_.received_from_outside + SumOutside(&LinkEnd::received);
+  }
   // What links themselves have dropped: system calls.
   std::uint64_t Dropped(LinkIndex direction) const;
   std::uint64_t DroppedOnLinks() const;
-  std::uint64_t lost_in_bridges() const { return bridges_ ? bridges_->lost() : 0; }
   std::uint64_t copied() const { return bridges_ ? bridges_->copied() : 0; }
   std::uint64_t copies_dropped() const { return bridges_ ? bridges_->copies_dropped() : 0; }
   std::uint64_t copies_ended() const { return sink_ ? sink_->copies_ended() : 0; }
@@ -190,7 +189,7 @@ class Deployment {
 
   absl::StatusOr<Additions> Make(const Topology& topology) const;
   void Take(Additions additions, Topology topology);
-  void CountGone(const Topology& topology);
+  void CountGone(const Topology& topology, const std::set<std::string>& ports);
   void Renumber(const Topology& before);
   void TakeChains();
   void TakeTraffic(Traffic traffic);
@@ -200,7 +199,6 @@ class Deployment {
   void LayBridges(std::vector<Classifier> classifiers);
   std::pair<std::string, std::string> NamesOf(LinkIndex from, LinkIndex to) const;
   Chain::Ends EndsOf(const Topology::Chain& chain) const;
-  void EmptyBefore(Chain& chain, LinkIndex at);
   void WatchLinks();
   void Watch(const Topology::Link& link);
   void WatchReadable(const Topology::Link& where);
@@ -208,8 +206,7 @@ class Deployment {
   std::uint32_t ForgetCache(unsigned lcore);
   template <typename Wanted>
   pid_t FirstPoller(const std::string& function, Wanted wanted) const;
-  template <typename Count>
-  std::uint64_t SumOutside(Count count) const;
+  std::uint64_t SumOutside(Counter LinkEnd::*count) const;
   absl::Status RunComponentsFor(const Topology& topology);
 
   std::optional<PacketMemory> memory_;  // goes last: links and ports hold its packets

@@ -90,20 +90,18 @@ void Deployment::EmptyBefore(std::size_t function) {
   for (const std::size_t index : topology_.functions[function].paths) {
     const auto& path = topology_.paths[index];
     Chain& chain = *chains_[path.chain];
-    for (const auto& end : path.in) EmptyBefore(chain, end.link);
+    for (const auto& end : path.in)
+      (path.copies ? chain.copies_dropped : chain.dropped_waiting).Add(link(end.link).Empty());
   }
 }
 
-void Deployment::EmptyBefore(Chain& chain, LinkIndex at) {
-  if (topology_.link_of(at).kind->in_group()) {
-    chain.dropped_waiting.Add(link(at).Empty());
-    return;
-  }
-  for (const auto& split : topology_.splits) {
-    const auto waits = [&](const auto& branch) { return branch.to == at && !branch.config.copy(); };
-    if (std::ranges::any_of(split.branches, waits))
-      bridges_->Do([&] { chain.dropped_waiting.Add(link(split.from).Empty()); });
-  }
+void Deployment::Open(const std::function<bool(std::size_t)>& runs) {
+  const std::set<LinkIndex> open = topology_.OpenLinks(runs);
+  for (std::size_t i = 0; i < chains_.size(); ++i)
+    chains_[i]->up = open.contains(topology_.chains[i].ingress);
+  for (const auto& split : topology_.splits)
+    for (const auto& branch : split.branches)
+      link(branch.to).end()->closed = !open.contains(branch.to);
 }
 
 // Called once no packet has moved for a while, after a death. Living functions over rings may hold

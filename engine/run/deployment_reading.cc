@@ -104,22 +104,12 @@ std::uint64_t Deployment::WaitingOutside() const {
   return packets;
 }
 
-template <typename Count>
-std::uint64_t Deployment::SumOutside(Count count) const {
+std::uint64_t Deployment::SumOutside(Counter LinkEnd::*count) const {
   std::uint64_t packets = 0;
   for (const auto& link : topology_.links)
     if (LinkEnd* end = links_.at(link.config.name())->end(); end && !link.kind->in_group())
-      packets += count(*end).value();
+      packets += (end->*count).value();
   return packets;
-}
-
-std::uint64_t Deployment::SentOutside() const {
-  return gone_.sent_outside + SumOutside([](LinkEnd& end) -> const Counter& { return end.sent; });
-}
-
-std::uint64_t Deployment::ReceivedFromOutside() const {
-  return gone_.received_from_outside +
-         SumOutside([](LinkEnd& end) -> const Counter& { return end.received; });
 }
 
 std::uint64_t Deployment::Dropped(LinkIndex direction) const {

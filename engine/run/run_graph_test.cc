@@ -100,15 +100,19 @@ class RunGraphTest : public RunTest {
   v1::DeployRequest request_;
 };
 
-TEST_F(RunGraphTest, WhatTheEngineSplitsMergesAndCopiesIsAccountedFor) {
+// All flows are to one port: by weight both branches get some.
+v1::DeployRequest Weighed() {
   auto request = Diamond();
-  // All flows are to one port: by weight both branches get some.
   auto* branch = request.mutable_chains(0)->mutable_splits(0);
   for (int i = 0; i < 2; ++i) {
     branch->mutable_branches(i)->clear_match();
     branch->mutable_branches(i)->set_weight(1);
   }
-  BringUp(request);
+  return request;
+}
+
+TEST_F(RunGraphTest, WhatTheEngineSplitsMergesAndCopiesIsAccountedFor) {
+  BringUp(Weighed());
   ASSERT_TRUE(DeliversMore());
   Quieten();
   const v1::Account account = Settled();
@@ -152,19 +156,58 @@ TEST_F(RunGraphTest, AFunctionThatChoosesAPortNeedsNoSplitOfTheEngine) {
   }
 }
 
-TEST_F(RunGraphTest, AFunctionOfABranchMayDieAndComeBack) {
-  BringUp(Diamond());
+TEST_F(RunGraphTest, WhileAFunctionOfABranchIsDeadTheOtherBranchGoesOn) {
+  BringUp(Weighed());
   ASSERT_TRUE(DeliversMore());
-  functions_[2].End();  // dpi, which gets all that is not for port 443
+  functions_[2].End();  // dpi
   run_->Look();
-  EXPECT_EQ(Stats().chains(0).down(), "dpi");
-  ASSERT_TRUE(Detach("dpi").ok());
-  Settled();
-  Add("dpi");
-  EXPECT_EQ(Stats().chains(0).down(), "");
   EXPECT_TRUE(DeliversMore());
+  EXPECT_EQ(Stats().chains(0).down(), "");
+  ASSERT_TRUE(Detach("dpi").ok());
+  EXPECT_TRUE(DeliversMore());
+  const auto before = Edges()[{"fw", "dpi"}];
+  EXPECT_GT(before.dropped(), 0U);
   const v1::Account account = Settled();
-  EXPECT_GT(account.dropped_down(), 0U);
+  EXPECT_GT(account.dropped_down(), before.dropped() / 2) << "among others those of the edge";
+  EXPECT_EQ(Stats().chains(0).dropped_down(), account.dropped_down());
+  Add("dpi");
+  EXPECT_TRUE(DeliversMore());
+  EXPECT_GT((Edges()[{"fw", "dpi"}].taken()), before.taken() + 1000);
+  functions_[0].End();  // fw, whom all packets pass
+  run_->Look();
+  EXPECT_EQ(Stats().chains(0).down(), "fw");
+  Settled();
+}
+
+TEST_F(RunGraphTest, ADeadTapTakesNoPacketOfItsChain) {
+  BringUp(Weighed());
+  ASSERT_TRUE(DeliversMore());
+  functions_[4].End();  // watch
+  run_->Look();
+  EXPECT_EQ(Stats().chains(0).down(), "");
+  const v1::Account before = Settled();
+  EXPECT_TRUE(DeliversMore());
+  ASSERT_TRUE(Detach("watch").ok());
+  const v1::Account dead = Settled();
+  EXPECT_EQ(dead.copied(), before.copied());
+  EXPECT_EQ(dead.copied() + dead.copies_dropped(), dead.delivered());
+  EXPECT_EQ(dead.dropped_down(), 0U);
+  EXPECT_EQ(dead.delivered(), dead.offered());
+  Add("watch");
+  EXPECT_TRUE(DeliversMore());
+  EXPECT_GT(Settled().copies_ended(), dead.copies_ended());
+}
+
+TEST_F(RunGraphTest, AFunctionThatChoosesADeadPortGoesOnWithTheOthers) {
+  BringUp(PortDiamond());
+  ASSERT_TRUE(DeliversMore());
+  functions_[2].End();  // dpi
+  run_->Look();
+  const auto taken = Edges()[{"fw", "nat"}].taken();
+  EXPECT_TRUE(DeliversMore());
+  EXPECT_GT((Edges()[{"fw", "nat"}].taken()), taken);
+  EXPECT_EQ(Stats().chains(0).down(), "");
+  EXPECT_GT(Settled().dropped_down(), 0U);
 }
 
 TEST_F(RunGraphTest, CountersOfEdgesGoOnWhenTheGraphChanges) {

@@ -5,7 +5,7 @@
 // A running run changes by being arranged anew: the cores that the change concerns are let go,
 // links, threads or settings change, and cores for what there is then are made, with the policy of
 // before; other cores go on. It takes milliseconds, in which nothing is lost that the source could
-// have kept back. A chain is up while all of its functions are there.
+// have kept back. A chain is up while functions are there by which packets come through it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -89,10 +89,11 @@ class RunState {
   // `gone`: its process has ended, whoever it was.
   absl::StatusOr<bool> Detach(const std::string& function, bool gone);
   void Forget(const std::string& function) { absent_.erase(function); }
-  // Drops what waits for functions that died. Of `function` alone: how much so far.
+  // Drops what waits for functions that died. Of `function` alone: how much so far, of chains that
+  // are down.
   void DropForAbsent();
   std::uint64_t DropFor(const std::string& function);
-  // Functions that have died go: their chains are down, and the others go on.
+  // Functions that have died go: their branches are down, or chains, and the others go on.
   void RemoveEnded();
   // True as long as nothing but deaths may change which threads there are.
   void set_still(bool still) { still_ = still; }

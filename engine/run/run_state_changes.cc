@@ -158,13 +158,9 @@ bool RunState::Ready(const std::string& function) const {
 }
 
 void RunState::RaiseChains() {
-  for (std::size_t i = 0; i < deployment_->chains().size(); ++i) {
-    const Topology& topology = deployment_->topology();
-    deployment_->chains()[i]->up =
-        std::ranges::all_of(topology.chains[i].paths, [&](std::size_t path) {
-          return Ready(topology.functions[topology.paths[path].function].config.name());
-        });
-  }
+  deployment_->Open([this](std::size_t function) {
+    return Ready(deployment_->topology().functions[function].config.name());
+  });
 }
 
 absl::Status RunState::Rearrange(const std::set<std::string>& functions,
@@ -228,7 +224,8 @@ std::uint64_t RunState::DropFor(const std::string& name) {
   deployment_->EmptyBefore(*function);
   std::uint64_t dropped = 0;
   for (const std::size_t path : topology.functions[*function].paths)
-    dropped += deployment_->chains()[topology.paths[path].chain]->dropped_waiting.value();
+    if (const Chain& chain = *deployment_->chains()[topology.paths[path].chain]; !chain.up)
+      dropped += chain.dropped_waiting.value();
   return dropped;
 }
 

@@ -78,17 +78,19 @@ void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
     auto& out = *stats.add_chains();
     out.set_name(chain.name());
     const Topology& topology = deployment.topology();
-    for (const std::size_t path : topology.chains[i].paths)
-      out.add_functions(topology.functions[topology.paths[path].function].config.name());
+    for (const std::size_t index : topology.chains[i].paths) {
+      const Topology::Path& path = topology.paths[index];
+      const std::string& name = topology.functions[path.function].config.name();
+      out.add_functions(name);
+      const bool missed = run.decision && !path.copies && run.threads.Living(name).empty();
+      if (missed && !chain.up && out.down().empty()) out.set_down(name);
+    }
     FillEdges(deployment, i, out);
     out.set_offered(chain.offered.value());
     out.set_delivered(chain.delivered.value());
     out.set_delivered_bytes(chain.delivered_bytes.value());
     out.set_dropped_ingress_full(chain.dropped_ingress_full.value());
-    out.set_dropped_down(chain.dropped_down.value() + chain.dropped_waiting.value());
-    for (const std::string& name : out.functions())
-      if (run.decision && out.down().empty() && run.threads.Living(name).empty())
-        out.set_down(name);
+    out.set_dropped_down(chain.Down());
     if (latency) *out.mutable_latency() = ToProto(histograms[i]);
   }
 }

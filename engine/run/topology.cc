@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 namespace unis {
 namespace {
@@ -294,7 +295,7 @@ class Resolver {
           fmt::format("{} goes from link {} to link {}, which the engine cannot carry across: it "
                       "needs an end of both, and one of them outside its DPDK group",
                       whose, left.config.name(), right.config.name()));
-    result_.splits.push_back({.from = from, .branches = {{.config = {}, .to = to}}});
+    result_.splits.push_back({result_.chains.size(), from, {{.config = {}, .to = to}}});
     return absl::OkStatus();
   }
 
@@ -325,7 +326,7 @@ class Resolver {
   absl::Status AddSplit(const v1::Split& config, const std::string& whose) {
     const auto from = EngineLink(config.from(), whose);
     if (!from.ok()) return from.status();
-    Topology::Split split{.from = (*from)->rx(0), .branches = {}};
+    Topology::Split split{.chain = result_.chains.size(), .from = (*from)->rx(0), .branches = {}};
     std::size_t matching = 0, weighed = 0, others = 0;
     for (const auto& branch : config.branches()) {
       const auto to = EngineLink(branch.to(), whose);
@@ -375,17 +376,23 @@ class Resolver {
     for (const auto& other : chain.edges)
       if (other.first == *first && other.last == *last)
         return Wrong(fmt::format("{} is there twice, from link {} to link {}", edge, begin, end));
-    if (*first != *last && !IsCarried(*first, *last))
+    const Topology::Branch* const branch = BranchOf(*first, *last);
+    if (*first != *last && branch == nullptr)
       return Wrong(fmt::format("{} needs a split from link {} to link {}", edge, begin, end));
+    const auto from = result_.FindFunction(config.from()), to = result_.FindFunction(config.to());
+    if (to)
+      PathOf(chain, *to)->copies &=
+          (branch != nullptr && branch->config.copy()) || (from && PathOf(chain, *from)->copies);
     chain.edges.push_back({.config = config, .first = *first, .last = *last});
     return absl::OkStatus();
   }
 
-  bool IsCarried(LinkIndex from, LinkIndex to) const {
-    return std::ranges::any_of(result_.splits, [&](const Topology::Split& split) {
-      return split.from == from &&
-             std::ranges::find(split.branches, to, &Topology::Branch::to) != split.branches.end();
-    });
+  // Null: nothing is carried there.
+  const Topology::Branch* BranchOf(LinkIndex from, LinkIndex to) const {
+    for (const auto& split : result_.splits)
+      for (const auto& branch : split.branches)
+        if (split.from == from && branch.to == to) return &branch;
+    return nullptr;
   }
 
   // The chain's path through a function; null: none yet.
@@ -428,7 +435,10 @@ class Resolver {
     const auto end = EndOf(*function, edge.in_port(), true, whose);
     if (!end.ok()) return end.status();
     Topology::Path* path = PathOf(chain, *function);
-    if (path == nullptr) path = &AddPath(chain, *function);
+    if (path == nullptr) {
+      path = &AddPath(chain, *function);
+      path->copies = true;  // until an edge brings packets
+    }
     if (!path->out.empty())
       return Wrong(
           fmt::format("{} stands behind one that leaves {}: an edge stands behind all "
@@ -491,6 +501,29 @@ std::optional<std::size_t> Topology::FindFunction(const std::string& name) const
   return std::nullopt;
 }
 
+std::set<LinkIndex> Topology::OpenLinks(const std::function<bool(std::size_t)>& runs) const {
+  std::set<LinkIndex> open;
+  const auto leads_on = [&](LinkIndex link) {
+    for (const Split& split : splits)
+      for (const Branch& branch : split.branches)
+        if (split.from == link && !branch.config.copy() && open.contains(branch.to))
+          open.insert(link);
+    return open.contains(link);
+  };
+  for (const Chain& chain : chains) {
+    open.insert(chain.egresses.begin(), chain.egresses.end());
+    open.insert(chain.drains.begin(), chain.drains.end());
+    for (const std::size_t index : chain.paths | std::views::reverse) {
+      const Path& path = paths[index];
+      if (std::ranges::count_if(path.out, leads_on, &End::link) == 0 || !runs(path.function))
+        continue;
+      for (const End& end : path.in) open.insert(end.link);
+    }
+    leads_on(chain.ingress);
+  }
+  return open;
+}
+
 Topology::Tasks Topology::TasksOf(CoreIndex core, const std::vector<std::size_t>& threads) const {
   Tasks tasks;
   const auto local = [&tasks](LinkIndex link) {
@@ -500,6 +533,8 @@ Topology::Tasks Topology::TasksOf(CoreIndex core, const std::vector<std::size_t>
     return static_cast<LinkIndex>(tasks.links.size() - 1);
   };
   std::set<LinkIndex> elsewhere;
+  const auto open = OpenLinks([&](std::size_t function) { return threads[function] > 0; });
+  const auto is_open = [&open](const End& end) { return open.contains(end.link); };
   for (const Path& of_chain : paths) {
     const std::size_t index = of_chain.function;
     if (functions[index].core != core) {
@@ -511,9 +546,10 @@ Topology::Tasks Topology::TasksOf(CoreIndex core, const std::vector<std::size_t>
     for (const std::size_t path : functions[index].paths)
       for (const End& in : paths[path].in)
         for (const End& out : paths[path].out)
-          of_function.push_back({.in = local(in.link),
-                                 .out = local(out.link),
-                                 .function = static_cast<FunctionIndex>(tasks.functions.size())});
+          if (is_open(out) || std::ranges::none_of(paths[path].out, is_open))
+            of_function.push_back({.in = local(in.link),
+                                   .out = local(out.link),
+                                   .function = static_cast<FunctionIndex>(tasks.functions.size())});
     tasks.functions.push_back(index);
     tasks.set.Add(0, of_function, threads[index]);
     for (std::size_t thread = 0; thread < threads[index]; ++thread)

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,6 +54,7 @@ struct Topology {
     std::size_t chain;
     std::size_t function;
     std::vector<End> in, out;
+    bool copies = false;  // nothing but copies come in
   };
   // Where the engine carries packets from one link into others; of one branch it is a bridge.
   struct Branch {
@@ -60,6 +62,7 @@ struct Topology {
     LinkIndex to;
   };
   struct Split {
+    std::size_t chain;
     LinkIndex from;
     std::vector<Branch> branches;  // those with a match, then the others, then the copies
   };
@@ -91,10 +94,14 @@ struct Topology {
   LinkIndex directions() const;                    // of all links
   const Link& link_of(LinkIndex direction) const;  // the link that a direction belongs to
   std::optional<std::size_t> FindFunction(const std::string& name) const;
+  // The links whose packets still come out of their chain, copies where they are drained, while
+  // only those positions in `functions` run of which `runs` says so.
+  std::set<LinkIndex> OpenLinks(const std::function<bool(std::size_t)>& runs) const;
 
   // What the scheduler of a core sees. Each polling thread is a task, those of one function one
   // behind the other; which of them takes and which passes on the scheduler finds out, so they
-  // share its paths. Functions that no chain passes through have none.
+  // share its paths. Functions that no chain passes through have none. Where one of a function's
+  // egresses is open, the others are not among them.
   //
   // Links and functions have numbers of this core alone, so that what changes on others does not
   // change them: `links[LinkIndex]` is the direction here, `functions[FunctionIndex]` the position

@@ -291,6 +291,41 @@ TEST(TopologyTest, APacketOfAFunctionThatChoosesAPortMayLeaveByAll) {
   EXPECT_EQ(monitor.egress.size, 1U);
 }
 
+TEST(TopologyTest, LinksAreOpenAsLongAsAWayOutOfTheChainIs) {
+  const Topology topology = Resolved(Diamond());
+  const auto open = [&](const std::set<std::string>& dead, const std::string& link) {
+    const auto found = std::ranges::find_if(
+        topology.links, [&](const auto& each) { return each.config.name() == link; });
+    return topology
+        .OpenLinks([&](std::size_t function) {
+          return !dead.contains(topology.functions[function].config.name());
+        })
+        .contains(found->first);
+  };
+  for (const auto& link : topology.links) EXPECT_TRUE(open({}, link.config.name()));
+  EXPECT_TRUE(open({"dpi"}, "fw.in")) << "by nat";
+  EXPECT_TRUE(open({"dpi"}, "fw.out"));
+  EXPECT_FALSE(open({"dpi"}, "dpi.in"));
+  EXPECT_TRUE(open({"watch"}, "fw.in"));
+  EXPECT_FALSE(open({"watch"}, "watch.in"));
+  EXPECT_FALSE(open({"nat", "dpi"}, "fw.in"));
+  EXPECT_FALSE(open({"monitor"}, "nat.in")) << "nothing comes out behind it";
+  EXPECT_FALSE(open({"monitor"}, "fw.in"));
+  EXPECT_TRUE(open({"monitor"}, "watch.in"));
+  for (const auto& path : topology.paths)
+    EXPECT_EQ(path.copies, topology.functions[path.function].config.name() == "watch");
+}
+
+TEST(TopologyTest, AnEgressToADeadFunctionBlocksNobodyWhereAnotherLeadsOn) {
+  const Topology topology = Resolved(PortDiamond());
+  const auto egresses = [&](const std::vector<std::size_t>& threads) {
+    return topology.TasksOf(0, threads).set.tasks[0].egress.size;
+  };
+  EXPECT_EQ(egresses({1, 1, 1, 1}), 2U);
+  EXPECT_EQ(egresses({1, 1, 0, 1}), 1U);
+  EXPECT_EQ(egresses({1, 0, 0, 1}), 2U) << "none leads on";
+}
+
 TEST(TopologyTest, SaysWhatIsWrongWithBranches) {
   const auto edge = [](auto& r, int i) { return r.mutable_chains(0)->mutable_edges(i); };
   const auto branch = [](auto& r, int split, int i) {

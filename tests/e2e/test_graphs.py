@@ -1,5 +1,7 @@
 """Chains that branch, with real packets: each arrives or is counted, and nothing stands still."""
 
+import pytest
+
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.strangers import a_testpmd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
@@ -75,6 +77,78 @@ def test_a_copy_is_watched_and_told_apart(machine: Machine) -> None:
     assert account["copied"] + account["copies_dropped"] == account["delivered"]
     assert account["copies_ended"] == account["copied"]
     assert edges_of(machine)["fw", "watch"]["taken"] >= account["copied"]
+
+
+def functions_of(machine: Machine) -> dict[str, Json]:
+    return {one["name"]: one for one in machine.ps()["stats"]["functions"]}
+
+
+def kill(machine: Machine, function: str) -> None:
+    """Until the engine knows of it."""
+    machine.kill(machine.pid_of(function))
+    machine.wait_for(
+        lambda: functions_of(machine)[function]["state"] == "FUNCTION_STATE_EXITED", "it is seen"
+    )
+
+
+def test_a_dead_tap_leaves_its_chain_alone(machine: Machine) -> None:
+    """It is the only chain: without it the run would end."""
+    chain = graph(
+        "ingress > fw", "fw > watch", "fw > monitor", "monitor > egress",
+        watch={"mode": "tap"},
+    )  # fmt: skip
+    functions = {name: macswap() for name in ("fw", "watch", "monitor")}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
+    file = machine.chain_file(functions, chains={"web": chain}, traffic=traffic)
+    machine.up(file)
+    assert_delivers_more_than(machine, 1000)
+    kill(machine, "watch")
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 1000)
+    said = machine.unis("ps", machine.name)
+    assert "watch (pid" in said
+    assert "is down" not in said
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["copied"] + account["copies_dropped"] == account["delivered"]
+    assert account["copies_dropped"] > 500, "none are made for it"
+    (web,) = machine.ps()["stats"]["chains"]
+    assert (web["down"], web["dropped_down"]) == ("", 0)
+    machine.unis("apply", str(file))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 1000)
+    assert machine.exact_account()["copies_ended"] > account["copies_ended"]
+
+
+@pytest.mark.parametrize("kind", ["ring", "memif", "veth"])
+def test_while_a_branch_is_dead_the_other_goes_on(machine: Machine, kind: str) -> None:
+    half = {"weight": 1}
+    ends = ("ingress > fw", "fw > nat", "fw > dpi", "nat > egress", "dpi > egress")
+    functions = {name: macswap() for name in ("fw", "nat", "dpi")}
+    functions["dpi"]["restart"] = "on-failure"
+    links = [{"from": "fw", "to": "dpi", "kind": kind}]
+    traffic = {"source": {"kind": "synthetic", "size": 64, "flows": 64}, "rate": "100kpps"}
+    machine.up(
+        machine.chain_file(
+            functions,
+            chains={"web": graph(*ends, nat=half, dpi=half)},
+            links=links,
+            traffic=traffic,
+        )
+    )
+    assert_delivers_more_than(machine, 5000)
+    machine.kill(dpi := machine.pid_of("dpi"))
+    before = edges_of(machine)
+    machine.wait_for(lambda: machine.ps()["functions"].get("dpi", dpi) != dpi, "dpi is not back")
+    after = edges_of(machine)
+    assert after["fw", "nat"]["taken"] > before["fw", "nat"]["taken"] + 2000
+    assert after["fw", "dpi"]["dropped"] > 1000
+    machine.wait_for(
+        lambda: edges_of(machine)["fw", "dpi"]["taken"] > after["fw", "dpi"]["taken"] + 1000,
+        "packets come to dpi again",
+    )
+    account = machine.exact_account()
+    assert_whole(account)
+    (web,) = machine.ps()["stats"]["chains"]
+    assert web["dropped_down"] == account["dropped_down"] >= after["fw", "dpi"]["dropped"]
 
 
 def test_a_graph_is_changed_while_it_runs(machine: Machine) -> None:

@@ -33,8 +33,10 @@ def assert_whole(account: Json) -> None:
             "dropped_ingress_full",
             "dropped_egress_full",
             "dropped_by_function",
+            "dropped_on_links",
             "dropped_sink",
             "dropped_down",
+            "copies_dropped_down",
             "in_flight",
         )
     )

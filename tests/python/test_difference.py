@@ -462,9 +462,12 @@ def test_each_field_of_chains_and_links_is_seen(part: type[BaseModel], field: st
     assert difference(old, next_plan(after, old))
 
 
-def test_a_chain_with_branches_is_down_while_a_function_of_it_starts() -> None:
+@pytest.mark.parametrize(("function", "down"), [("dpi", ()), ("ids", ("c",))])
+def test_a_chain_with_branches_is_down_while_no_way_through_it_is_left(
+    function: str, down: tuple[str, ...]
+) -> None:
     before = with_edges(ONE, TWO, {}, {})
-    functions = {**before["functions"], "dpi": {"program": "sh", "args": ["-c"]}}
+    functions = {**before["functions"], function: {"program": "sh", "args": ["-c"]}}
     old = planned(before)
     steps = difference(old, next_plan({**before, "functions": functions}, old))
-    assert (steps.started, steps.down) == (("dpi",), ("c",))
+    assert (steps.started, steps.down) == ((function,), down)

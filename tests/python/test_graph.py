@@ -238,6 +238,21 @@ def test_a_diamond_has_a_link_an_edge_and_one_for_the_merge() -> None:
     assert len(chain.drains) == 1
 
 
+def test_a_chain_is_up_while_a_way_through_it_is_left() -> None:
+    copies: Edges = [
+        {"from": "ids", "to": "watch", "mode": "tap"},
+        {"from": "watch", "to": "log"},
+    ]
+    (chain,) = planned(with_graph([*DIAMOND, *copies])).chains
+    down = [("fw",), ("ids",), ("nat", "dpi"), ("watch", "fw")]
+    assert all(chain.is_down_without(missing) for missing in down)
+    assert not any(chain.is_down_without(missing) for missing in [(), ("nat",), ("watch", "log")])
+    line: Edges = [{"from": "ingress", "to": "a"}, {"from": "a", "to": "egress"}]
+    (path,) = planned(with_graph(line)).chains
+    assert path.is_down_without(["a"])
+    assert not path.is_down_without([])
+
+
 def problems(tmp_path: Path, *edges: str) -> list[str]:
     file = tmp_path / "chain.yaml"
     file.write_text(HEAD + "".join(f"      - {{{edge}}}\n" for edge in edges))

@@ -76,8 +76,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
         down=tuple(
             chain.name
             for chain in new.chains
-            if chain.name in {one.name for one in old.chains}
-            and not chain.functions.isdisjoint(started)
+            if chain.name in {one.name for one in old.chains} and chain.is_down_without(started)
         ),
         policy=(old.policy, old.controller) != (new.policy, new.controller),
     )

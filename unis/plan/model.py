@@ -209,6 +209,25 @@ class ChainPlan:
         ends = {end for edge in self.edges for end in (edge.origin, edge.to)}
         return frozenset({hop.function for hop in self.hops} | ends - {""})
 
+    def is_down_without(self, functions: Collection[str]) -> bool:
+        """Whether no packet comes through while these do not run."""
+        if not self.edges:
+            return not self.functions.isdisjoint(functions)
+        copied = {
+            (split.link, branch.to)
+            for split in self.splits
+            for branch in split.branches
+            if branch.copy
+        }
+        reached = {""}  # the source
+        for edge in self.edges:  # each behind those that lead to it
+            passes = edge.origin in reached and edge.links not in copied
+            if passes and not edge.to:
+                return False
+            if passes and edge.to not in functions:
+                reached.add(edge.to)
+        return True
+
     def message(self) -> pb.ChainConfig:
         """As the engine wants it."""
         return pb.ChainConfig(

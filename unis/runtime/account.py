@@ -10,7 +10,8 @@ def account_line(account: pb.Account) -> str:
         "a link full": account.dropped_egress_full,
         "by functions": account.dropped_by_function,
         "by the kernel, on links": account.dropped_on_links,
-        "a chain down": account.dropped_down,
+        "a function down": account.dropped_down,
+        "copies to a function down": account.copies_dropped_down,
         "unclassified": account.unclassified,
         "at the sink": account.dropped_sink,
     }

@@ -172,7 +172,7 @@ class Keeper:
             run.tell(f"{_listed(unit)} will be started again in {wait:g} s")
             self._due.update(dict.fromkeys(unit, time.monotonic() + wait))
             return
-        down = self._down_for_good(name, child.last_words())
+        down = self._down_for_good(name, child.last_words()) or [name]
         run.tell(
             f"{_listed(down)} {'is' if len(down) == 1 else 'are'} down: restart of {name} is "
             f"{function.restart}; `unis apply {run.plan.chain_file}` brings it back"
@@ -181,7 +181,7 @@ class Keeper:
     def _down_for_good(self, name: str, words: str) -> list[str]:
         """Notes it; the chains that are down. RunFailedError with `words` if no other is left."""
         self._ended.add(name)
-        down = self._chains_of(self._ended)
+        down = self._chains_without(self._ended)
         if len(down) == len(self.run.plan.chains):
             raise RunFailedError(words)
         return down
@@ -200,12 +200,8 @@ class Keeper:
                 self.run.forget(name)
             self._ending.remove(name)
 
-    def _chains_of(self, functions: Collection[str]) -> list[str]:
-        return [
-            chain.name
-            for chain in self.run.plan.chains
-            if not chain.functions.isdisjoint(functions)
-        ]
+    def _chains_without(self, functions: Collection[str]) -> list[str]:
+        return [chain.name for chain in self.run.plan.chains if chain.is_down_without(functions)]
 
     def _note_end(self, name: str, how: str) -> None:
         if process := self.run.state.function(name):

@@ -11,6 +11,7 @@
 #include <rte_mempool.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +36,8 @@ class LinkEnd {
   virtual bool carries_mbufs() const noexcept = 0;
 
   Counter sent, received;  // counted by whoever sends and receives
+  // Of the packets that go there none comes out of its chain, because a function does not run.
+  std::atomic<bool> closed = false;
 };
 
 class Link {
