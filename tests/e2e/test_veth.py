@@ -1,10 +1,12 @@
-"""A chain on kernel devices: what they drop is told, and none of them is left."""
+"""Chains on kernel devices: what they drop is told, and none of them is left."""
 
+import itertools
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Machine
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
 from unis.runtime.directory import run_directory
 
@@ -33,3 +35,45 @@ def test_packets_pass_are_accounted_for_and_no_device_stays(machine: Machine, en
         machine.wait_for(lambda: not machine.processes(), "processes are left")
     machine.wait_for(lambda: not any(device.exists() for device in devices), "devices are left")
     machine.assert_clean()
+
+
+def on_veths(*names: str) -> list[Json]:
+    """The links of a chain, all of them veths."""
+    ends = ("ingress", *names, "egress")
+    return [{"from": one, "to": other, "kind": "veth"} for one, other in itertools.pairwise(ends)]
+
+
+def devices_of(machine: Machine) -> list[Path]:
+    state = run_directory(machine.name).read()
+    assert state
+    return [Path("/sys/class/net") / name for kind, name in state.made if kind == "veth"]
+
+
+def kill_and_await(machine: Machine, function: str) -> None:
+    """Until another process plays it."""
+    before = machine.pid_of(function)
+    machine.kill(before)
+    machine.wait_for(
+        lambda: bool(machine.ps()["functions"].get(function, before) != before), "it is not back"
+    )
+
+
+@pytest.mark.parametrize("victim", ["a", "b", "c"])
+def test_a_function_that_dies_comes_back_on_the_same_devices(machine: Machine, victim: str) -> None:
+    """The engine has the other end of its first link, of its last, or of none."""
+    functions = {name: macswap(restart="on-failure") for name in "abc"}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
+    machine.up(machine.chain_file(functions, links=on_veths("a", "b", "c"), traffic=traffic))
+    devices = devices_of(machine)
+    assert len(devices) == 4
+    assert_delivers_more_than(machine, 1000)
+    for _ in range(2):
+        kill_and_await(machine, victim)
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_down"] > 0
+    assert account["in_flight"] == 0
+    assert devices_of(machine) == devices
+    machine.down()
+    assert not any(device.exists() for device in devices)
