@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.strangers import a_testpmd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
 from unis.runtime.directory import run_directory
@@ -77,3 +78,17 @@ def test_a_function_that_dies_comes_back_on_the_same_devices(machine: Machine, v
     assert devices_of(machine) == devices
     machine.down()
     assert not any(device.exists() for device in devices)
+
+
+def test_a_veth_of_several_queues_loses_nothing_before_a_slow_program(machine: Machine) -> None:
+    """The kernel chooses a queue by the flow."""
+    pmd = a_testpmd("macswap", "--rxq=2", "--txq=2", queues=2)
+    traffic = {"source": {"kind": "synthetic", "size": 64, "flows": 64}}  # as much as it takes
+    machine.up(machine.chain_file({"pmd": pmd}, links=on_veths("pmd"), traffic=traffic))
+    assert_delivers_more_than(machine, 100_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    lost = account["offered"] - account["delivered"]
+    assert account["dropped_on_links"] == lost, "at the sink alone"
+    (function,) = machine.ps()["stats"]["functions"]
+    assert int(function["paths"][0]["dropped_egress_full"]) == lost

@@ -228,7 +228,8 @@ class Function(Part):
     """How many lcores EAL gives it. With more than one the first, on which many programs only serve
     a console, is on a CPU of the platform until it polls too."""
     queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
-    """How many queues, each way, it has on each of its memifs; a neighbour on memif has as many."""
+    """How many queues, each way, it has on each of its memifs and veths; a neighbour on one has as
+    many."""
     stdin: Said | None = None
     """What a command reads from its standard input, which then stays open; at most 65536 bytes as
     UTF-8 (the schema's maxLength counts characters, of up to four bytes)."""

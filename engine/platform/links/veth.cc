@@ -47,9 +47,7 @@ std::uint64_t UnsentBy(const std::string& device) {
 // ------------------------------------------------------------------ the engine's end
 
 std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
-  if (rte_spinlock_trylock(&sending_) == 0) return 0;
   const std::uint32_t room = RoomOfReceiver(count);
-  rte_spinlock_unlock(&sending_);
   std::uint16_t sent = 0;
   std::uint32_t handed = handed_;
   for (; sent < room; ++sent) {
@@ -116,12 +114,7 @@ rte_mbuf* VethEnd::Take(const tpacket2_hdr& slot) const noexcept {
   return packet;
 }
 
-std::uint32_t VethEnd::Room() noexcept {
-  if (rte_spinlock_trylock(&sending_) == 0) return 0;
-  const std::uint32_t room = RoomOfReceiver(kBurst);
-  rte_spinlock_unlock(&sending_);
-  return FreeToSend(room);
-}
+std::uint32_t VethEnd::Room() noexcept { return FreeToSend(RoomOfReceiver(kBurst)); }
 
 // Of `most` slots of our own ring, in front of the kernel.
 std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
@@ -131,14 +124,17 @@ std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
   return InRow(most, [&](std::uint32_t i) { return Free(*rings_.sending(handed_ + i)); });
 }
 
-// Of several rings the kernel chooses one by the flow: there it may drop.
-std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) const noexcept {
-  if (receiver_ == nullptr || count == 0) return 0;
-  if (receiver_->rings().size() > 1) return count;
-  const PacketRings& ring = receiver_->rings().front();
-  const std::uint32_t most = std::min(count, ring.slots());
-  const std::uint32_t head = receiver_->Head(handed_);
-  return InRow(most, [&](std::uint32_t i) { return !Waits(*ring.received(head + i)); });
+// Of several rings the kernel chooses one by the flow. Any of them may get all, and have got all.
+std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) noexcept {
+  if (rte_spinlock_trylock(&sending_) == 0) return 0;
+  std::uint32_t room = receiver_ == nullptr ? 0 : std::min(count, rings_.slots());
+  for (std::size_t i = 0; room > 0 && i < receiver_->rings().size(); ++i) {
+    const PacketRings& ring = receiver_->rings()[i];
+    const std::uint32_t head = receiver_->Head(i, handed_);
+    room = InRow(room, [&](std::uint32_t at) { return !Waits(*ring.received(head + at)); });
+  }
+  rte_spinlock_unlock(&sending_);
+  return room;
 }
 
 void VethEnd::SendInto(FollowedRings* receiver) noexcept {

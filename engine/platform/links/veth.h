@@ -42,7 +42,7 @@ class VethEnd final : public LinkEnd {
   std::uint64_t too_long() const noexcept { return too_long_.value(); }
 
  private:
-  std::uint32_t RoomOfReceiver(std::uint32_t count) const noexcept;
+  std::uint32_t RoomOfReceiver(std::uint32_t count) noexcept;
   std::uint32_t FreeToSend(std::uint32_t most) const noexcept;
   void Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept;
   rte_mbuf* Take(const tpacket2_hdr& slot) const noexcept;

@@ -198,9 +198,11 @@ void FollowedRings::Begin(std::size_t ring) noexcept {
 
 void FollowedRings::Look() noexcept {
   const std::uint32_t sent = sent_ == nullptr ? 0 : __atomic_load_n(sent_, __ATOMIC_ACQUIRE);
-  for (std::size_t ring = 0; ring < rings_.size(); ++ring) Follow(ring);
-  const std::uint32_t head = positions_[0].first + counters_[0].put;
-  __atomic_store_n(&seen_, std::uint64_t{head} << 32 | sent, __ATOMIC_RELEASE);
+  for (std::size_t ring = 0; ring < rings_.size(); ++ring) {
+    Follow(ring);
+    const std::uint32_t head = positions_[ring].first + counters_[ring].put;
+    __atomic_store_n(&positions_[ring].head, std::uint64_t{head} << 32 | sent, __ATOMIC_RELEASE);
+  }
 }
 
 void FollowedRings::Follow(std::size_t ring) noexcept {

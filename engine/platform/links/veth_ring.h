@@ -81,10 +81,10 @@ class FollowedRings {
 
   void Look() noexcept;
   Occupancy occupancy() const;
-  // Of the first ring: the next slot that the kernel fills, if since the last look only those
-  // packets came that `sent` says. Any thread.
-  std::uint32_t Head(std::uint32_t sent) const noexcept {
-    const std::uint64_t seen = __atomic_load_n(&seen_, __ATOMIC_ACQUIRE);
+  // The next slot of a ring that the kernel fills, if since the last look those packets came there
+  // that `sent` says, and no others. Any thread.
+  std::uint32_t Head(std::size_t ring, std::uint32_t sent) const noexcept {
+    const std::uint64_t seen = __atomic_load_n(&positions_[ring].head, __ATOMIC_ACQUIRE);
     return static_cast<std::uint32_t>(seen >> 32) + (sent - static_cast<std::uint32_t>(seen));
   }
   // Read at the beginning of each look: what was handed to the kernel by then, all of it is in the
@@ -102,6 +102,7 @@ class FollowedRings {
     std::uint32_t first = 0;   // slot of packet 0
     std::uint32_t seen = 0;    // `put` at the look before
     std::uint64_t newest = 0;  // when the last packet that was counted came, ns
+    std::uint64_t head = 0;    // above; below *sent_ before it was read
   };
 
   void Begin(std::size_t ring) noexcept;
@@ -111,7 +112,6 @@ class FollowedRings {
   std::vector<Counters> counters_;
   std::vector<Position> positions_;
   const std::uint32_t* sent_ = nullptr;  // null: nobody tells
-  std::uint64_t seen_ = 0;               // of the first ring: its head, and *sent_ before
 };
 
 }  // namespace unis

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "engine/base/machine_for_test.h"
 #include "engine/monitor/link_progress.h"
 #include "engine/platform/eth_port.h"
+#include "engine/platform/frames.h"
 #include "engine/platform/memory_for_test.h"
 
 namespace unis {
@@ -179,6 +181,44 @@ TEST_F(VethTest, TheEngineSendsNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(Send(*link->end(), 1000), 10U);
   EXPECT_EQ(link->Dropped(1), 0U);
   EXPECT_EQ(Receive(program, 1000), kSlots);
+}
+
+// The kernel chooses a socket by the flow: what fits into the fuller one fits.
+TEST_F(VethTest, OfSeveralSocketsNoneIsOverrun) {
+  v1::LinkConfig config = Config(true);
+  config.mutable_veth()->set_queues(2);
+  const auto made = VethLink::Create(config, memory_->pool());
+  ASSERT_TRUE(made.ok()) << made.status();
+  VethLink& link = **made;
+  std::vector<PacketRings> program;
+  const int group = PACKET_FANOUT_HASH << 16 | (getpid() & 0xffff);
+  for (int i = 0; i < 2; ++i) {
+    auto rings = PacketRings::Open(far_, kSlots);
+    ASSERT_TRUE(rings.ok()) << rings.status();
+    program.push_back(*std::move(rings));
+    ASSERT_EQ(setsockopt(program[i].socket(), SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)), 0);
+  }
+  Find(link, 1);
+  const auto send = [&](std::uint32_t flows) {  // till there is no room
+    const Frames frames = MakeFrames({.flows = flows}, {});
+    std::uint32_t sent = 0;
+    for (std::size_t i = 0; link.end()->Room() > 0 && sent < 4 * kSlots;
+         i = (i + 1) % frames.size()) {
+      const auto bytes = frames.Bytes(frames[i]);
+      rte_mbuf* packet =
+          Packet({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+      if (link.end()->Send(&packet, 1) == 1) ++sent;
+      link.Look(1);
+    }
+    return sent;
+  };
+  EXPECT_EQ(send(1), kSlots) << "all go to one socket";
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot)
+    for (const PacketRings& rings : program)
+      __atomic_store_n(&rings.received(slot)->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+  EXPECT_EQ(Waiting(link, 1), 0U);
+  EXPECT_GT(send(64), kSlots) << "both get some";
+  EXPECT_EQ(link.Dropped(1), 0U);
 }
 
 // Neither is lost what could wait, nor does what waits stay behind.
