@@ -26,3 +26,11 @@ def a_testpmd(mode: str = "macswap", *words: str, **more: object) -> Json:
 def a_skeleton(**more: object) -> Json:
     """Another: DPDK's basicfwd, of one lcore."""
     return {"command": [str(stranger("skeleton"))], "cpu": 1, "cost_ns": 60, **more}
+
+
+def an_l3fwd(ports: int = 2, **more: object) -> Json:
+    """DPDK's router, by its built-in routes: what is for 198.18.N.0/24 leaves by port N."""
+    polled = ",".join(f"({port},0,{{lcore0}})" for port in range(ports))
+    command = [str(stranger("l3fwd")), "{eal}", "--", "-p", f"{(1 << ports) - 1:x}", "-P",
+               "--parse-ptype", f"--config={polled}"]  # fmt: skip
+    return {"command": command, "cpu": 1, "cost_ns": 60, **more}

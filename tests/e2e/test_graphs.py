@@ -1,10 +1,14 @@
 """Chains that branch, with real packets: each arrives or is counted, and nothing stands still."""
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_testpmd
+from tests.e2e.strangers import a_testpmd, an_l3fwd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.functions.function_run import write_pcap
+from unis.runtime.directory import run_directory
 
 # Under which all functions get their turn.
 FAIR = (("unis", "priority"), ("rr", ""), ("other", ""), ("batch", ""), ("unis", "handover"))
@@ -167,3 +171,51 @@ def test_a_graph_is_changed_while_it_runs(machine: Machine) -> None:
     nat, dpi = (after["fw", end]["taken"] - before["fw", end]["taken"] for end in ("nat", "dpi"))
     assert nat > 3 * dpi
     assert_whole(machine.exact_account())
+
+
+def test_a_split_and_a_merge_between_kernel_devices(machine: Machine) -> None:
+    """Their shared links too: where the engine splits a veth, it has an end of each."""
+    half = {"weight": 1}
+    ends = ("ingress > fw", "fw > nat", "fw > dpi", "nat > mon", "dpi > mon", "mon > egress")
+    links = [{**edge, "kind": "veth"} for edge in graph(*ends)["graph"]]
+    functions = {name: macswap() for name in ("fw", "nat", "dpi", "mon")}
+    traffic = {"source": {"kind": "synthetic", "size": 64, "flows": 64}, "rate": "50kpps"}
+    chains = {"web": graph(*ends, nat=half, dpi=half)}
+    machine.up(machine.chain_file(functions, chains=chains, links=links, traffic=traffic))
+    assert_delivers_more_than(machine, 10_000)
+    state = run_directory(machine.name).read()
+    assert state
+    assert [kind for kind, _ in state.made] == ["veth"] * 8
+    assert_nothing_waits(machine)
+    edges = edges_of(machine)
+    for branch in ("nat", "dpi"):
+        assert edges["fw", branch]["taken"] > 1000
+        assert edges[branch, "mon"]["taken"] > 1000
+
+
+def routed(*prefixes: str) -> list[bytes]:
+    """A packet to each."""
+    ends = [IP(src="10.0.0.1", dst=f"{prefix}.7") / UDP(sport=7, dport=9) for prefix in prefixes]
+    return [bytes(Ether() / end / (b"\0" * 18)) for end in ends]
+
+
+def test_a_router_that_nobody_changed_chooses_the_branch(machine: Machine) -> None:
+    """DPDK's l3fwd: what is for 198.18.N.0/24 leaves by its port N."""
+    router = an_l3fwd(ports=3, offloads=["rx-checksum"])
+    chain = graph(
+        "ingress > router", "router > nat", "router > pmd", "nat > egress", "pmd > egress",
+        router={"in_port": 2}, nat={"port": 0}, pmd={"port": 1},
+    )  # fmt: skip
+    capture = machine.directory / "routed.pcap"
+    write_pcap(capture, routed("198.18.0", "198.18.1", "198.18.1"))
+    traffic = {"source": {"kind": "pcap", "file": str(capture)}, "rate": "50kpps"}
+    functions = {"router": router, "nat": macswap(), "pmd": a_testpmd()}
+    machine.up(machine.chain_file(functions, chains={"web": chain}, traffic=traffic))
+    assert_delivers_more_than(machine, 10_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["delivered"] == account["offered"] - account["dropped_ingress_full"]
+    edges = edges_of(machine)
+    by_nat, by_pmd = (edges["router", name]["taken"] for name in ("nat", "pmd"))
+    assert by_nat > 1000
+    assert abs(by_pmd - 2 * by_nat) < 200, "the source goes on"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_skeleton, a_testpmd, stranger
+from tests.e2e.strangers import a_skeleton, a_testpmd, an_l3fwd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
 from unis.runtime.directory import run_directory
@@ -90,13 +90,6 @@ def test_what_a_program_has_in_hand_is_not_taken_for_dropped(machine: Machine) -
     account = machine.exact_account()
     assert_whole(account)
     assert account["dropped_by_function"] == account["in_flight"] == 0
-
-
-def an_l3fwd(**more: object) -> Json:
-    """DPDK's router, by its built-in routes: what is for 198.18.1.0/24 leaves by port 1."""
-    command = [str(stranger("l3fwd")), "{eal}", "--", "-p", "3", "-P", "--parse-ptype",
-               "--config=(0,0,{lcore0}),(1,0,{lcore0})"]  # fmt: skip
-    return {"command": command, "cpu": 1, "cost_ns": 60, **more}
 
 
 ROUTED = {"chain": {"path": ["pmd", "router"], "match": [{"dst": "198.18.1.0/24"}]}}

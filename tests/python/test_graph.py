@@ -238,6 +238,22 @@ def test_a_diamond_has_a_link_an_edge_and_one_for_the_merge() -> None:
     assert len(chain.drains) == 1
 
 
+def test_links_that_edges_share_are_of_the_kind_that_edges_state() -> None:
+    edges: Edges = [
+        {"from": "ingress", "to": "fw"},
+        {"from": "fw", "to": "nat", "weight": 1},
+        {"from": "fw", "to": "dpi", "weight": 1},
+        {"from": "nat", "to": "ids"},
+        {"from": "dpi", "to": "ids"},
+        {"from": "ids", "to": "egress"},
+    ]
+    links = [{"from": edge["from"], "to": edge["to"], "kind": "veth"} for edge in edges]
+    plan = planned({**with_graph(edges), "links": links})
+    assert [link.kind for link in plan.links] == ["veth"] * 8
+    plan = planned({**with_graph(edges), "links": links[1:2]})  # only nat is not on rings
+    assert Counter(link.kind for link in plan.links) == {"ring": 6, "veth": 1, "memif": 1}
+
+
 def test_a_chain_is_up_while_a_way_through_it_is_left() -> None:
     copies: Edges = [
         {"from": "ids", "to": "watch", "mode": "tap"},

@@ -3,7 +3,7 @@
 Needs no machine, and knows neither lengths nor names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unis import links, workload
@@ -183,10 +183,11 @@ class _Weaver:
             if edge.to != EGRESS:
                 merged.setdefault((edge.to, edge.in_port), []).append(edge)
         firsts = {
-            edge: self._new(chain, Edge(origin, ""), self._opened(origin, None), origin, None)
+            edges[0]: self._new(
+                chain, Edge(origin, ""), self._beside(chain, origin, edges), origin, None
+            )
             for (origin, _), edges in split.items()
             if len(edges) > 1
-            for edge in edges[:1]
         }
         passed = self.passed[chain.name] = {}
         lasts: dict[tuple[str, int | None], Place] = {}
@@ -194,7 +195,7 @@ class _Weaver:
             first = firsts.get(split[edge.origin, edge.out_port][0])
             into = (edge.to, edge.in_port)
             if len(merged.get(into, ())) > 1 and into not in lasts:
-                kind = self._opened(edge.to, None)
+                kind = self._beside(chain, edge.to, merged[into])
                 lasts[into] = self._new(chain, Edge("", edge.to), kind, None, edge.to)
             passed[edge] = self._branch(chain, edge, first, lasts.get(into))
             self._attach(chain.name, edge, passed[edge][0], passed[edge][-1])
@@ -202,17 +203,21 @@ class _Weaver:
             self._drain(chain, name) for name in chain.functions if not chain.out_of(name)
         )
 
+    def _beside(self, chain: ChainGraph, end: str, edges: Sequence[Edge]) -> str:
+        """The kind of a link between this end of the edges and the engine."""
+        stated = (link.kind for edge in edges if (link := self._stated(chain, edge)))
+        return self._opened(end, next(stated, None))
+
     def _branch(
         self, chain: ChainGraph, edge: Edge, first: Place | None, last: Place | None
     ) -> tuple[Place, ...]:
         if first is None and last is None:
             return self._edge(chain, edge)
         if first is None:
-            first = self._new(chain, edge, self._opened(edge.origin, None), edge.origin, None)
+            kind = self._beside(chain, edge.origin, [edge])
+            first = self._new(chain, edge, kind, edge.origin, None)
         if last is None:
-            stated = self._stated(chain, edge)
-            kind = self._opened(edge.to, stated.kind if stated else None)
-            last = self._new(chain, edge, kind, None, edge.to)
+            last = self._new(chain, edge, self._beside(chain, edge.to, [edge]), None, edge.to)
         return first, last
 
     def _drain(self, chain: ChainGraph, function: str) -> Place:
