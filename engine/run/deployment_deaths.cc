@@ -90,8 +90,12 @@ void Deployment::EmptyBefore(std::size_t function) {
   for (const std::size_t index : topology_.functions[function].paths) {
     const auto& path = topology_.paths[index];
     Chain& chain = *chains_[path.chain];
-    for (const auto& end : path.in)
-      (path.copies ? chain.copies_dropped : chain.dropped_waiting).Add(link(end.link).Empty());
+    for (const auto& end : path.in) {
+      const std::uint32_t dropped = link(end.link).Empty();
+      if (dropped == 0) continue;  // also where others receive there
+      link(end.link).end()->received.Add(dropped);
+      (path.copies ? chain.copies_dropped : chain.dropped_waiting).Add(dropped);
+    }
   }
 }
 

@@ -170,6 +170,8 @@ TEST_F(RunGraphTest, WhileAFunctionOfABranchIsDeadTheOtherBranchGoesOn) {
   const v1::Account account = Settled();
   EXPECT_GT(account.dropped_down(), before.dropped() / 2) << "among others those of the edge";
   EXPECT_EQ(Stats().chains(0).dropped_down(), account.dropped_down());
+  EXPECT_EQ((Edges()[{"fw", "dpi"}].taken()), Stats().functions(2).paths(0).rx_packets())
+      << "what waited for it was not taken";
   Add("dpi");
   EXPECT_TRUE(DeliversMore());
   EXPECT_GT((Edges()[{"fw", "dpi"}].taken()), before.taken() + 1000);

@@ -28,8 +28,8 @@ void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats
   stats.set_capacity(deployment.monitor().PktCap(link));
 }
 
-// What came to the edge and what of it found no room. A link that the edge has for itself tells;
-// else the split does that carries the packets to it.
+// What came to the edge and what of it was dropped. A link that the edge has for itself tells; else
+// the split does that carries the packets to it.
 std::pair<std::uint64_t, std::uint64_t> CountEdge(const Deployment& deployment, const Chain& chain,
                                                   const Topology::Edge& edge) {
   if (edge.first_shared) {
@@ -58,7 +58,11 @@ void FillEdges(const Deployment& deployment, std::size_t chain, v1::ChainStats& 
     out.set_from(edge.config.from());
     out.set_to(edge.config.to());
     out.set_port(edge.config.out_port());
-    const auto [offered, dropped] = CountEdge(deployment, *deployment.chains()[chain], edge);
+    auto [offered, dropped] = CountEdge(deployment, *deployment.chains()[chain], edge);
+    // The engine receives on a link between functions only what waits for one that is dead.
+    if (!edge.config.to().empty() && !edge.last_shared &&
+        deployment.topology().link_of(edge.last).kind->in_group())
+      dropped += deployment.link(edge.last).end()->received.value();
     std::uint64_t waiting = edge.first_shared ? 0 : deployment.monitor().NumPkts(edge.first);
     if (edge.first != edge.last && !edge.last_shared)
       waiting += deployment.monitor().NumPkts(edge.last);
