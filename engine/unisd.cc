@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <getopt.h>
 #include <grpcpp/grpcpp.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -14,12 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,31 +31,6 @@ namespace {
 
 constexpr int kBadUsage = 2;
 constexpr int kLargestMessage = 4 << 20;  // bytes; the fields of one have bounds of their own
-
-constexpr const char* kHelp =
-    R"(usage: unisd --socket PATH [--file-prefix NAME] [--cpus LIST] [--memory MB] [--hugepage-dir DIR]
-             [--pci ADDRESS]... [--ports] [--keep CAPABILITY]... [--held FILE] [--foreign [--join GROUP]]
-
-The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with SIGTERM.
-
-  --socket PATH        Unix socket for the gRPC service
-  --file-prefix NAME   name of the DPDK multi-process group (default unis)
-  --cpus LIST          CPUs for source, sink and scheduler, comma-separated (default 0); with one CPU
-                       they take turns on it
-  --memory MB          hugepages to take at the start and keep (default: each when it is needed, to
-                       which all functions must agree: one that is stopped makes others wait 5 s)
-  --hugepage-dir DIR   mounted hugetlbfs to use (default: as DPDK finds it)
-  --pci ADDRESS        let DPDK probe this PCI device, for a NIC as source or sink (default: none)
-  --ports              packets come from or go to a DPDK port: keep the capabilities for it (with
-                       --pci they are kept anyway)
-  --keep CAPABILITY    keep this one of those for ports, which a link needs (net_raw for a packet
-                       socket)
-  --capabilities       print those it keeps: name, number, why, and whether for ports only
-  --foreign            only schedule what others started: no packet memory, no hugepages
-  --join GROUP         with --foreign: join this DPDK group, for the rings that are in it
-  --held FILE          where to note, for a guard, which threads are held and that the scheduler goes on
-  --help               this text
-)";
 
 struct Options {
   std::string socket;
@@ -73,42 +46,6 @@ struct Options {
   std::string join;  // empty: no group of others
 };
 
-[[noreturn]] void Refuse(const std::string& why) {
-  fmt::print(stderr, "unisd: {}\n", why);
-  std::exit(kBadUsage);
-}
-
-std::optional<unsigned> ParseNumber(const std::string& word, std::size_t digits) {
-  if (word.empty() || word.size() > digits ||
-      word.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  return static_cast<unsigned>(std::stoul(word));
-}
-
-std::vector<unsigned> ParseCpus(const std::string& option, const std::string& list) {
-  std::vector<unsigned> cpus;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) {
-    const auto cpu = ParseNumber(word, 4);
-    if (!cpu) Refuse(fmt::format("{} {}: give CPU numbers, separated by commas", option, list));
-    cpus.push_back(*cpu);
-  }
-  if (cpus.empty()) Refuse(fmt::format("{} needs at least one CPU number", option));
-  return cpus;
-}
-
-unsigned ParseMemory(const std::string& word) {
-  const auto mb = ParseNumber(word, 7);
-  if (!mb || *mb == 0) Refuse(fmt::format("--memory {}: give a number of megabytes", word));
-  return *mb;
-}
-
-std::string ParseCapability(const std::string& name) {
-  for (const Capability& one : kPortCapabilities)
-    if (name == one.name) return name;
-  Refuse(fmt::format("--keep {}: none of the capabilities for ports; see --capabilities", name));
-}
-
 void PrintCapabilities() {
   for (const Capability& one : kUnisdCapabilities)
     fmt::print("{}\t{}\t{}\t\n", one.name, one.number, one.why);
@@ -117,69 +54,56 @@ void PrintCapabilities() {
 }
 
 Options ParseOptions(int argc, char** argv) {
-  static const option kLong[] = {{"socket", required_argument, nullptr, 's'},
-                                 {"file-prefix", required_argument, nullptr, 'f'},
-                                 {"cpus", required_argument, nullptr, 'c'},
-                                 {"memory", required_argument, nullptr, 'm'},
-                                 {"hugepage-dir", required_argument, nullptr, 'd'},
-                                 {"pci", required_argument, nullptr, 'p'},
-                                 {"keep", required_argument, nullptr, 'k'},
-                                 {"ports", no_argument, nullptr, 'P'},
-                                 {"capabilities", no_argument, nullptr, 'C'},
-                                 {"held", required_argument, nullptr, 'g'},
-                                 {"foreign", no_argument, nullptr, 'o'},
-                                 {"join", required_argument, nullptr, 'j'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {}};
   Options options;
-  for (int c = 0; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
-    switch (c) {
-      case 's':
-        options.socket = optarg;
-        break;
-      case 'f':
-        options.file_prefix = optarg;
-        break;
-      case 'c':
-        options.cpus = ParseCpus("--cpus", optarg);
-        break;
-      case 'm':
-        options.memory_mb = ParseMemory(optarg);
-        break;
-      case 'd':
-        options.hugepage_dir = optarg;
-        break;
-      case 'p':
-        options.pci.emplace_back(optarg);
-        break;
-      case 'P':
-        options.ports = true;
-        break;
-      case 'k':
-        options.keep.insert(ParseCapability(optarg));
-        break;
-      case 'C':
+  CLI::App app(
+      "The engine of UNiS: packet memory, traffic, scheduler. Started by `unis up`; end it with "
+      "SIGTERM.",
+      "unisd");
+  app.add_option("--socket", options.socket, "Unix socket for the gRPC service")->required();
+  app.add_option("--file-prefix", options.file_prefix, "name of the DPDK multi-process group")
+      ->capture_default_str();
+  app.add_option("--cpus", options.cpus,
+                 "CPUs for source, sink and scheduler; with one CPU they take turns on it")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(CLI::Range(0, CPU_SETSIZE - 1));
+  app.add_option("--memory", options.memory_mb,
+                 "MB of hugepages to take at the start and keep; else each when it is needed, to "
+                 "which all functions must agree: one that is stopped makes others wait 5 s")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--hugepage-dir", options.hugepage_dir,
+                 "mounted hugetlbfs to use; else as DPDK finds it");
+  app.add_option("--pci", options.pci,
+                 "let DPDK probe this PCI device, for a NIC as source or sink");
+  app.add_flag("--ports", options.ports,
+               "packets come from or go to a DPDK port: keep the capabilities for it (with --pci "
+               "they are kept anyway)");
+  std::vector<std::string> names;
+  for (const Capability& one : kPortCapabilities) names.emplace_back(one.name);
+  app.add_option(
+         "--keep", options.keep,
+         "keep this one of those for ports, which a link needs (net_raw for a packet socket)")
+      ->check(CLI::IsMember(names));
+  app.add_flag_callback(
+      "--capabilities",
+      [] {
         PrintCapabilities();
         std::exit(0);
-      case 'g':
-        options.held = optarg;
-        break;
-      case 'o':
-        options.foreign = true;
-        break;
-      case 'j':
-        options.join = optarg;
-        break;
-      case 'h':
-        fmt::print("{}", kHelp);
-        std::exit(0);
-      default:
-        std::exit(kBadUsage);
-    }
+      },
+      "print those it keeps: name, number, why, and whether for ports only");
+  auto* const foreign =
+      app.add_flag("--foreign", options.foreign,
+                   "only schedule what others started: no packet memory, no hugepages");
+  app.add_option("--join", options.join, "join this DPDK group, for the rings that are in it")
+      ->needs(foreign);
+  app.add_option(
+      "--held", options.held,
+      "where to note, for a guard, which threads are held and that the scheduler goes on");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : kBadUsage);
   }
-  if (optind < argc) Refuse(fmt::format("unexpected argument {}", argv[optind]));
-  if (options.socket.empty()) Refuse("--socket PATH is missing; see --help");
-  if (!options.join.empty() && !options.foreign) Refuse("--join needs --foreign");
   return options;
 }
 
