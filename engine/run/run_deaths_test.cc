@@ -54,6 +54,17 @@ TEST_F(RunDeathsTest, WhileEveryPacketIsCounted) {
   ComesAgain("b", 1);
 }
 
+// Nobody dies: a function is kept from its CPU between passing packets on and counting them.
+TEST_F(RunDeathsTest, PacketsThatWerePassedOnAndNotCountedYetAreWaitedFor) {
+  BringUp(std::chrono::milliseconds(10));
+  ASSERT_TRUE(Eventually([&] { return Stats().account().delivered() > 0; }));
+  const auto account = Settle();
+  ASSERT_TRUE(account.ok()) << account.status();
+  EXPECT_TRUE(account->exact()) << account->doubt();
+  EXPECT_EQ(account->unaccounted(), 0) << account->ShortDebugString();
+  EXPECT_EQ(account->dropped_by_function(), 0U);
+}
+
 // It passes them on after all: they were never the dead one's.
 TEST_F(RunDeathsTest, WhatALivingFunctionHoldsIsNotWrittenOffWithTheDead) {
   constexpr unsigned kHeld = 40;

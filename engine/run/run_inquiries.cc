@@ -204,7 +204,10 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     (void)deployment.FreeSent();
     state.RemoveEnded();
     state.DropForAbsent();
-    return std::pair(Movement(deployment), Drained(deployment) && InForeignHands(deployment) == 0);
+    // Else a function has passed packets on and was kept from its CPU before it counted them.
+    const bool adds_up = TakeAccount(deployment).unaccounted() == 0;
+    return std::pair(Movement(deployment),
+                     adds_up && Drained(deployment) && InForeignHands(deployment) == 0);
   };
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::uint64_t last = 0;
