@@ -173,6 +173,20 @@ TEST_F(ControlTest, ARepeatTakesThreadsThatSomebodyPutBack) {
   EXPECT_EQ(ClassOf(0), SCHED_RR);
 }
 
+TEST_F(ControlTest, WhatADecisionWithItsOwnSettingsLearnsOfCostsGoesWithIt) {
+  Take({PlanOf(0)});
+  Decision other = kUnis;
+  other.settings = SchedulerSettings{};
+  ASSERT_TRUE(control_.Change(other).ok());
+  costs_[0]->Set(500, CostSource::kFollowed);
+  ASSERT_TRUE(control_.Change(kUnis).ok());
+  EXPECT_EQ(costs_[0]->Ns(), 100);
+  EXPECT_EQ(costs_[0]->Source(), CostSource::kStated);
+  costs_[0]->Set(500, CostSource::kFollowed);
+  ASSERT_TRUE(control_.Change(kFifo).ok());
+  EXPECT_EQ(costs_[0]->Ns(), 500);
+}
+
 // Under hand-over a core whose functions have no plug-in is switched by priority beside one whose
 // functions pass the CPU on; nowhere is an error.
 TEST_F(ControlTest, HandOverNeedsAFunctionThatPassesTheCpuOn) {

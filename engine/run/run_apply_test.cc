@@ -378,6 +378,24 @@ TEST_F(RunApplyTest, AComponentThatCannotRunChangesNothing) {
   EXPECT_TRUE(run_->Apply(memif).ok()) << run_->Apply(memif);
 }
 
+TEST_F(RunApplyTest, ACostThatIsStatedNoMoreIsWhatItWasAndAssumed) {
+  auto request = Chain({"a"});
+  const auto apply = [&](double cost_ns) {
+    request.mutable_functions(0)->set_cost_ns(cost_ns);
+    EXPECT_TRUE(run_->Apply(request).ok());
+    return Stats().functions(0);
+  };
+  request.mutable_functions(0)->set_cost_ns(70);
+  ASSERT_TRUE(run_->Deploy(request).ok());
+  EXPECT_EQ(Stats().functions(0).cost_source(), v1::COST_SOURCE_STATED);
+  const auto assumed = apply(0);
+  EXPECT_EQ(assumed.cost_ns(), 70);
+  EXPECT_EQ(assumed.cost_source(), v1::COST_SOURCE_ASSUMED);
+  const auto stated = apply(90);
+  EXPECT_EQ(stated.cost_ns(), 90);
+  EXPECT_EQ(stated.cost_source(), v1::COST_SOURCE_STATED);
+}
+
 // It is started anew with one port, and what it had kept of the other chain stays counted.
 TEST_F(RunApplyTest, TheAccountIsExactAfterOneOfTwoChainsThroughAFunctionIsRemoved) {
   constexpr unsigned kKept = 40;
