@@ -24,8 +24,7 @@ inline constexpr std::array kUnisdCapabilities = {
     Capability{CAP_SYS_NICE, "sys_nice", "scheduling classes and CPUs of functions"},
     Capability{CAP_KILL, "kill", "signals to functions of other users"},
     Capability{CAP_SYS_PTRACE, "sys_ptrace", "links among the open files of functions"},
-    Capability{CAP_DAC_OVERRIDE, "dac_override",
-               "captures in other people's folders"},
+    Capability{CAP_DAC_OVERRIDE, "dac_override", "captures in other people's folders"},
 };
 
 // In addition, where packets come from or go to a DPDK port.

@@ -201,7 +201,8 @@ TEST_F(RunEndTest, TheNumberOfADeadFunctionIsAskedForNoMore) {
 
 // Whoever looks meanwhile is answered, and the functions are free.
 TEST_F(RunEndTest, TheEndWaitsForNobodyWhoHoldsTheLedger) {
-  const auto folder = std::filesystem::temp_directory_path() / ("unis-end-" + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("unis-end-" + std::to_string(getpid()));
   setenv("UNIS_MACHINE_DIR", (folder / "machine").c_str(), 1);
   BringUp();
   const ChildProcess other([&] {

@@ -15,8 +15,8 @@ class ServiceTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_TRUE(StartTestEal()); }  // for the clock
   void SetUp() override {
-    run_ = std::make_unique<unis::Run>(unis::Run::Options{
-        .service_lcores = {1}, .function_cpus = {1}, .end = {}});
+    run_ = std::make_unique<unis::Run>(
+        unis::Run::Options{.service_lcores = {1}, .function_cpus = {1}, .end = {}});
     service_ = std::make_unique<EngineService>(*run_);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
