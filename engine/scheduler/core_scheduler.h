@@ -50,6 +50,7 @@ class alignas(64) CoreScheduler {
   virtual bool Start() = 0;
   // Does nothing until T has passed since the last decision. True: it switched.
   bool Tick(Nanoseconds now) noexcept { return now >= next_decision_ && Decide(now); }
+  Nanoseconds next_decision() const noexcept { return next_decision_; }
   // The current task has yielded the CPU to `now_runs`, another task of the core, by itself.
   virtual void OnSelfSwitch(TaskIndex now_runs) noexcept = 0;
 

@@ -1,6 +1,7 @@
 #include "engine/scheduler/core_set.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 namespace unis {
@@ -37,11 +38,15 @@ void CoreSet::Remove(const CoreScheduler& scheduler) {
 
 std::uint32_t CoreSet::Tick() noexcept {
   Nanoseconds now = timer_.Now();
+  if (now < next_decision_) return 0;
   std::uint32_t switched = 0;
+  next_decision_ = std::numeric_limits<Nanoseconds>::max();
   for (const auto& scheduler : schedulers_) {
-    if (!scheduler->Tick(now)) continue;
-    ++switched;
-    now = timer_.Now();  // a switch takes its time
+    if (scheduler->Tick(now)) {
+      ++switched;
+      now = timer_.Now();  // a switch takes its time
+    }
+    next_decision_ = std::min(next_decision_, scheduler->next_decision());
   }
   return switched;
 }

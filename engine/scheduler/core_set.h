@@ -31,6 +31,7 @@ class CoreSet {
   // Of a core that was started.
   void Add(std::unique_ptr<CoreScheduler> scheduler) {
     schedulers_.push_back(std::move(scheduler));
+    next_decision_ = 0;
   }
   void Remove(const CoreScheduler& scheduler);
   // Returns how many cores it switched.
@@ -46,6 +47,7 @@ class CoreSet {
  private:
   std::vector<std::unique_ptr<CoreScheduler>> schedulers_;
   const TimerSubsystem& timer_;
+  Nanoseconds next_decision_ = 0;  // the earliest of them all
 };
 
 }  // namespace unis

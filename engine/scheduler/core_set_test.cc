@@ -80,6 +80,36 @@ TEST(CoreSetTest, TheNextDecisionIsTAfterTheSwitch) {
   EXPECT_EQ(rig.cores.Sum(&CoreStatistics::decisions), 2u);
 }
 
+// Each core is due at a time of its own, and one that comes is due at once.
+TEST(CoreSetTest, ACoreThatComesOrGoesMakesNoOtherLate) {
+  SlowRig rig(2);
+  CoreSet cores({}, rig.timer);
+  const auto made = [&](CoreIndex core) {
+    auto scheduler = std::make_unique<AlgorithmOne>(
+        SchedulerSettings{}, rig.tasks.set, core, rig.costs, rig.links, rig.timer, rig.controller);
+    EXPECT_TRUE(scheduler->Start());
+    return scheduler;
+  };
+  const auto decisions = [&](std::size_t i) { return cores[i].statistics().decisions; };
+  EXPECT_EQ(cores.Tick(), 0U) << "without a core";
+  cores.Add(made(0));
+  rig.timer.now += 100 * kT;
+  cores.Tick();
+  EXPECT_EQ(decisions(0), 1U);
+  cores.Add(made(1));
+  rig.timer.now += kT - 1;
+  cores.Tick();
+  EXPECT_EQ(decisions(1), 0U) << "it began just now";
+  rig.timer.now += 1;
+  cores.Tick();
+  EXPECT_EQ(decisions(0), 2U);
+  EXPECT_EQ(decisions(1), 1U);
+  cores.Remove(cores[0]);
+  rig.timer.now += 100 * kT;
+  cores.Tick();
+  EXPECT_EQ(decisions(0), 2U) << "of the one that is left";
+}
+
 TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {
   CostedTasks tasks = TwoTasksEach(3);
   for (Task& task : tasks.set.tasks)
