@@ -36,15 +36,17 @@ absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* p
                     device, way, descriptors, std::strerror(-code)));
   };
   const rte_eth_conf conf{};
-  if (int code = rte_eth_dev_configure(port, queues.pairs, queues.pairs, &conf))
+  if (int code = rte_eth_dev_configure(port, queues.rx_count, queues.tx_count, &conf))
     return fail("configure", code);
   if (int code = rte_eth_dev_adjust_nb_rx_tx_desc(port, &queues.rx, &queues.tx))
     return fail("size the queues of", code);
   const int socket = rte_eth_dev_socket_id(port);
   const auto node = static_cast<unsigned>(socket < 0 ? 0 : socket);
-  for (std::uint16_t queue = 0; queue < queues.pairs; ++queue) {
+  for (std::uint16_t queue = 0; queue < queues.rx_count; ++queue) {
     if (int code = rte_eth_rx_queue_setup(port, queue, queues.rx, node, nullptr, pool))
       return refused("receive", queues.rx, code);
+  }
+  for (std::uint16_t queue = 0; queue < queues.tx_count; ++queue) {
     if (int code = rte_eth_tx_queue_setup(port, queue, queues.tx, node, nullptr))
       return refused("send", queues.tx, code);
   }
@@ -140,16 +142,16 @@ bool EthPort::LinkUp() const {
 }
 
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
-  if (queues_.pairs == 1) return rte_eth_rx_burst(port_, 0, packets, count);
+  if (queues_.rx_count == 1) return rte_eth_rx_burst(port_, 0, packets, count);
   std::uint16_t received = 0;
-  for (std::uint16_t turn = 0; turn < queues_.pairs; ++turn) {
-    const auto queue = static_cast<std::uint16_t>((next_ + turn) % queues_.pairs);
+  for (std::uint16_t turn = 0; turn < queues_.rx_count; ++turn) {
+    const auto queue = static_cast<std::uint16_t>((next_ + turn) % queues_.rx_count);
     const auto left = static_cast<std::uint16_t>(count - received);
     received = static_cast<std::uint16_t>(received +
                                           rte_eth_rx_burst(port_, queue, packets + received, left));
   }
-  next_ = static_cast<std::uint16_t>((next_ + 1) %
-                                     queues_.pairs);  // else the others might wait for ever
+  // Else the others might wait for ever.
+  next_ = static_cast<std::uint16_t>((next_ + 1) % queues_.rx_count);
   return received;
 }
 

@@ -19,7 +19,7 @@ struct PortQueues {
   static constexpr std::uint16_t kLeast = 64;      // descriptors; with fewer some drivers refuse
   static constexpr std::uint16_t kDefault = 1024;  // their own thresholds of freeing
 
-  std::uint16_t pairs = 1;
+  std::uint16_t rx_count = 1, tx_count = 1;
   // Descriptors of each: packet buffers that wait for the device to fill them, and packets that
   // wait to be sent or, sent, to be freed. That is all that the device may read or write.
   std::uint16_t rx = kDefault, tx = kDefault;

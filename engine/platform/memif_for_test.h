@@ -36,6 +36,14 @@ class SocketFolder {
   std::filesystem::path path_;
 };
 
+// For --vdev of the program that has that end, or for EthPort.
+inline std::string DeviceOf(const MemifConfig& config, const std::string& device,
+                            const char* role = "client") {
+  return fmt::format("{},role={},id={},socket={},socket-abstract=no,rsize={},bsize={}", device,
+                     role, config.id, config.socket, std::countr_zero(config.shape.slots),
+                     config.shape.buffer_bytes);
+}
+
 class MemifTest : public MemoryTest {
  protected:
   MemifConfig Config(const std::string& name, std::uint32_t buffer_bytes) const {
@@ -64,12 +72,9 @@ class MemifTest : public MemoryTest {
   }
   // What a program has: DPDK's own driver.
   absl::StatusOr<EthPort> OpenProgram(const MemifConfig& config) const {
-    const std::string device = fmt::format(
-        "net_memif_program_{},role=client,id={},socket={},socket-abstract=no,rsize={},bsize={}",
-        config.name, config.id, config.socket, std::countr_zero(config.shape.slots),
-        config.shape.buffer_bytes);
-    return EthPort::Open(device, memory_->pool(),
-                         {.pairs = static_cast<std::uint16_t>(config.shape.queues)});
+    return EthPort::Open(DeviceOf(config, "net_memif_program_" + config.name), memory_->pool(),
+                         {.rx_count = static_cast<std::uint16_t>(config.shape.to_client),
+                          .tx_count = static_cast<std::uint16_t>(config.shape.to_server)});
   }
   static bool Locate(Memif& memif, pid_t pid = getpid()) {
     auto region = memif.Find(pid);

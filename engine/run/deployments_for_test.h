@@ -24,7 +24,8 @@ inline void AddMemif(v1::DeployRequest& request, const std::string& name, std::u
   link->set_slots(1024);
   link->mutable_memif()->set_socket("/tmp/" + name + ".sock");
   link->mutable_memif()->set_buffer_bytes(bytes);
-  link->mutable_memif()->set_queues(1);
+  link->mutable_memif()->set_queues_to_server(1);
+  link->mutable_memif()->set_queues_to_client(1);
   link->mutable_memif()->set_engine_end(v1::MEMIF_END_SERVER);
 }
 
@@ -86,7 +87,8 @@ inline v1::DeployRequest ForeignChain() {
     link->set_slots(1024);
     link->mutable_memif()->set_buffer_bytes(2048);
     link->mutable_memif()->set_inode(inode);
-    link->mutable_memif()->set_queues(1);
+    link->mutable_memif()->set_queues_to_server(1);
+    link->mutable_memif()->set_queues_to_client(1);
   }
   auto* ring = request.add_links();
   ring->set_name("out");

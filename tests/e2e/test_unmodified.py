@@ -106,6 +106,17 @@ def test_a_router_that_insists_on_checksum_offloads(machine: Machine) -> None:
     assert account["dropped_by_function"] == 0
 
 
+def test_a_router_with_a_send_queue_for_each_lcore(machine: Machine) -> None:
+    """It receives by one queue a port. What is for port 1 leaves by the second queue there."""
+    router = an_l3fwd(offloads=["rx-checksum"], lcores=2, queues={"rx": 1, "tx": 2})
+    router["command"][-1] = "--config=(0,0,{lcore1}),(1,0,{lcore0})"
+    pmd = a_testpmd("macswap", "--rxq=2", "--txq=1", queues={"rx": 2, "tx": 1})
+    functions = {"pmd": pmd, "router": router}
+    machine.up(machine.chain_file(functions, chains=ROUTED, traffic={"rate": "0.1Mpps"}))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+
+
 def test_one_that_does_not_get_them_is_told_of_the_key(machine: Machine) -> None:
     file = machine.chain_file({"pmd": a_testpmd(), "router": an_l3fwd()}, chains=ROUTED)
     said = machine.unis("up", str(file), "--detach", code=1)

@@ -44,9 +44,10 @@ void CleanUp() {
 bool StartSharedEal() {
   static const bool started = [] {
     std::vector<std::string> words{
-        "test",           "-m",          "128",   "--no-pci",      "--lcores",  "0@0",
-        "--no-telemetry", "--log-level", "error", "--file-prefix", FilePrefix(),
-        "--base-virtaddr=0x200000000000"};
+        "test",           "-m",          "128",
+        "--no-pci",       "--lcores",    "0@0",
+        "--no-telemetry", "--log-level", "error",
+        "--file-prefix",  FilePrefix(),  "--base-virtaddr=0x200000000000"};
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -223,12 +224,10 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
   Memif between = MakeMemif("between", 2112, false);
   Memif last = MakeMemif("last", 2176, true);
   // The client is started before its server: it waits.
-  const auto monitor =
-      Primary("monitor", {between.config().Device("net_memif0", MemifRole::kClient),
-                          last.config().Device("net_memif1", MemifRole::kClient)});
-  const auto macswap =
-      Primary("macswap", {first.config().Device("net_memif0", MemifRole::kClient),
-                          between.config().Device("net_memif1", MemifRole::kServer)});
+  const auto monitor = Primary(
+      "monitor", {DeviceOf(between.config(), "net_memif0"), DeviceOf(last.config(), "net_memif1")});
+  const auto macswap = Primary("macswap", {DeviceOf(first.config(), "net_memif0"),
+                                           DeviceOf(between.config(), "net_memif1", "server")});
   ASSERT_TRUE(Eventually([&] { return macswap->Polls() && monitor->Polls(); }));
   ASSERT_TRUE(Eventually([&] { return first.port()->LinkUp() && last.port()->LinkUp(); }));
   ASSERT_TRUE(Eventually([&] { return Locate(between, macswap->pid()); }));
@@ -286,8 +285,7 @@ TEST_F(LinksTest, OccupancyOfMemifsBetweenProgramsIsReadFromOutside) {
 TEST_F(LinksTest, ACostIsEstimatedOverMemifsAlsoOfWhatDrops) {
   const auto cost = [this](const std::string& name, const std::vector<std::string>& options) {
     Memif memif = MakeMemif("both", 2048, true);
-    const auto nf =
-        Primary(name, {memif.config().Device("net_memif0", MemifRole::kClient)}, options);
+    const auto nf = Primary(name, {DeviceOf(memif.config(), "net_memif0")}, options);
     EXPECT_TRUE(Eventually([&] { return nf->Polls() && memif.port()->LinkUp(); }));
     EXPECT_TRUE(Locate(memif, nf->pid()));
     const sched_param alone{.sched_priority = 1};

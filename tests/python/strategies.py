@@ -94,6 +94,8 @@ _PROGRAMS = merged(
     ),
     maybe(cost_ns=st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1))),
 )
+# Neighbours have as many, so that any may stand beside any.
+_ONE_QUEUE = st.one_of(st.just(1), maybe(rx=st.just(1), tx=st.just(1)))
 _COMMANDS = merged(
     st.builds(
         lambda words: {"command": ["sh", *words]},
@@ -105,6 +107,7 @@ _COMMANDS = merged(
     maybe(
         cpu=st.integers(1, 6),
         lcores=st.integers(1, 4),
+        queues=_ONE_QUEUE,
         stdin=st.just("start\n"),
         cost_ns=COSTS,
     ),

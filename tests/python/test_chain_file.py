@@ -113,7 +113,8 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("apiVersion", "unis/v9"), ("match", {}), ("flows", 0), ("size", 63), ("path", []),
     ("path", ["no-such"]), ("reverse_of", "no-such"), ("slots", 100), ("from", "no-such"),
     ("restart", "always"), ("env", {"1A": "x"}), ("defaults", []), ("links", {}),
-    ("fair_slice_ms", 0.05), ("fair_slice_ms", 101),
+    ("fair_slice_ms", 0.05), ("fair_slice_ms", 101), ("queues", 0), ("queues", True),
+    ("queues", 17), ("queues", [1, 2]),
 ]  # fmt: skip
 
 
@@ -170,6 +171,13 @@ def test_a_wrong_value_is_told_with_its_line(
          "kind: port, device: net_tap0}\n  arrivals: poisson",
          "5: traffic.arrivals: packets of a port come when they come; leave the arrivals out, or "
          "make packets with kind: synthetic"),
+        ("    cost_ns: 50", "    queues: two", "14: functions.b.queues: `two` is no number of "
+         "queues; give 1 to 16, or {rx: 1, tx: 2} where the program receives by another number "
+         "than it sends by"),
+        ("    cost_ns: 50", "    queues: {tx: 17}",
+         "14: functions.b.queues.tx: is `17`; must be at most 16"),
+        ("    cost_ns: 50", "    queues: {txx: 2}",
+         "14: functions.b.queues.txx: is an unknown key; did you mean `tx`?"),
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
         ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: `1.5` is no share of the egress; "

@@ -21,7 +21,7 @@ from unis.workload.kind import Start, Workload
 
 
 def a_link(kind: LinkKind, slots: int) -> LinkPlan:
-    wanted = Wanted("x", "c.1", slots, engine=True, folder=Path("/run/unis/x"), queues=1)
+    wanted = Wanted("x", "c.1", slots, engine=True, folder=Path("/run/unis/x"))
     link = LinkPlan("c.1", kind.name, slots, kind.details(wanted, 3))
     assert kind.stays(link, wanted)
     return link

@@ -1,9 +1,14 @@
 """Links, ports and thresholds of a plan."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
+from unis.v1 import engine_pb2 as pb
 
 
 def test_a_chain_on_rings_is_a_line_of_ports() -> None:
@@ -79,11 +84,66 @@ def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
     plan = planned(small(functions=functions, chains={"c": {"path": ["two", "also"]}}))
     requests = [plan.deploy({}, ""), plan.alone["also"].deploy({}, "")]
     for request in requests:
-        queues = [link.memif.queues for link in request.links if link.HasField("memif")]
-        assert queues == [2] * len(queues)
+        queues = queues_of(request)
+        assert queues == [(2, 2)] * len(queues)
         assert len(queues) > 1
     other = planned(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}]))
-    assert {memif.queues for memif in memifs_of(other).values()} == {1}
+    assert {memif.queues_to_client for memif in memifs_of(other).values()} == {1}
+
+
+def queues_of(request: pb.DeployRequest) -> list[tuple[int, int]]:
+    """Of each memif: by how many the client sends, and by how many the server."""
+    memifs = [link.memif for link in request.links if link.HasField("memif")]
+    return [(memif.queues_to_server, memif.queues_to_client) for memif in memifs]
+
+
+def test_a_program_may_receive_by_other_queues_than_it_sends_by() -> None:
+    functions = {
+        "one": {"command": ["sh"], "cpu": 1, "queues": {"rx": 1, "tx": 2}},
+        "other": {"command": ["sh"], "cpu": 1, "queues": {"rx": 2, "tx": 1}},
+    }
+    chains = {"c": {"path": ["one", "other"]}}
+    plan = planned(small(functions=functions, chains=chains))
+    # The engine serves both; of the two the one that is started later is the client.
+    assert queues_of(plan.deploy({}, "")) == [(2, 1), (1, 2), (1, 2)]
+    turned = planned(small(functions=dict(reversed(functions.items())), chains=chains))
+    assert queues_of(turned.deploy({}, "")) == [(2, 1), (2, 1), (1, 2)]
+
+
+def test_over_a_veth_queues_do_not_differ() -> None:
+    functions = {"fw": {"command": ["sh"], "cpu": 1, "queues": {"rx": 1, "tx": 2}}}
+    links = [{"from": "ingress", "to": "fw", "kind": "veth"}]
+    said = told(small(functions=functions, chains={"c": {"path": ["fw"]}}, links=links))
+    assert said == [
+        "('functions', 'fw', 'queues') differ for receiving and sending, and `fw` is on a veth, "
+        "which has as many of both: give one number, or make its links kind: memif"
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 16), st.integers(1, 16)), min_size=2, max_size=4))
+def test_each_receives_by_as_many_queues_as_its_neighbour_sends_by(
+    stated: list[tuple[int, int]],
+) -> None:
+    functions = {
+        f"f{at}": {"command": ["sh"], "cpu": 1, "queues": {"rx": rx, "tx": tx}}
+        for at, (rx, tx) in enumerate(stated)
+    }
+    data = small(functions=functions, chains={"c": {"path": list(functions)}})
+    wrong = [
+        f"f{at + 1}"
+        for at, ((rx, tx), (next_rx, next_tx)) in enumerate(pairwise(stated))
+        if (rx, tx) != (next_tx, next_rx)
+    ]
+    if wrong:
+        said = told(data)
+        assert len(said) == len(wrong)
+        assert all(
+            f"('functions', '{name}', 'queues')" in row
+            for name, row in zip(wrong, said, strict=True)
+        )
+    else:
+        memifs = queues_of(planned(data).deploy({}, ""))
+        assert sorted(memifs[1]) == sorted(stated[0])
 
 
 def test_neighbours_on_memif_have_as_many_queues() -> None:
@@ -95,9 +155,9 @@ def test_neighbours_on_memif_have_as_many_queues() -> None:
     said = told(small(functions=functions, chains={"c": {"path": ["two", "one", "ours"]}}))
     assert said == [
         "('functions', 'ours', 'queues') applies to functions in a DPDK group of their own; one on "
-        "rings has one queue",
-        "('functions', 'one', 'queues') `two` has 2 queues and `one` 1; both ends of a memif have "
-        "as many, or nothing passes",
+        "rings has one queue each way: leave it out, or let the link to `ours` state kind: memif",
+        "('functions', 'one', 'queues') `two` has queues: 2 and `one` queues: 1; over a memif each "
+        "receives by as many as the other sends by, so give `one` queues: 2",
     ]
 
 

@@ -19,7 +19,7 @@ SETTINGS = Path("/proc/sys/net")
 
 
 def a_veth(folder: Path, *, engine: bool = True) -> LinkPlan:
-    wanted = Wanted("r" * 64, "c" * 24, 256, engine=engine, folder=folder, queues=1)
+    wanted = Wanted("r" * 64, "c" * 24, 256, engine=engine, folder=folder)
     return LinkPlan("c.1", "veth", 256, Veth().details(wanted, 0))
 
 
@@ -57,10 +57,10 @@ def test_each_end_has_its_device(tmp_path: Path) -> None:
 
 
 def test_a_link_is_another_one_where_the_engine_has_an_end(tmp_path: Path) -> None:
-    wanted = Wanted("x", "c.1", 256, engine=True, folder=tmp_path, queues=1)
+    wanted = Wanted("x", "c.1", 256, engine=True, folder=tmp_path)
     assert Veth().stays(a_veth(tmp_path), wanted)
     assert not Veth().stays(a_veth(tmp_path, engine=False), wanted)
-    assert not Veth().stays(a_veth(tmp_path), replace(wanted, queues=2))
+    assert not Veth().stays(a_veth(tmp_path), replace(wanted, queues_to_server=2))
 
 
 def test_a_chain_may_begin_and_end_on_them() -> None:

@@ -12,6 +12,7 @@ from unis.chain.goals import Goals
 from unis.chain.lengths import Descriptors, Ring
 from unis.chain.link import Link
 from unis.chain.part import Part
+from unis.chain.queues import Queues, QueuesOrCount
 from unis.chain.values import (
     Argument,
     ArrivalsName,
@@ -227,9 +228,9 @@ class Function(Part):
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
     """How many lcores EAL gives it. With more than one the first, on which many programs only serve
     a console, is on a CPU of the platform until it polls too."""
-    queues: Annotated[int, Field(**bounds("Memif.queues"))] = 1
-    """How many queues, each way, it has on each of its memifs and veths; a neighbour on one has as
-    many."""
+    queues: QueuesOrCount = Queues()
+    """How many queues it has on each of its memifs and veths: a number, each way, or `rx` and `tx`.
+    A neighbour on one receives by as many as it sends by, and the other way round."""
     stdin: Said | None = None
     """What a command reads from its standard input, which then stays open; at most 65536 bytes as
     UTF-8 (the schema's maxLength counts characters, of up to four bytes)."""

@@ -43,7 +43,8 @@ class Wanted:
     slots: int
     engine: bool  # whether the engine has one of the ends; else two functions have them
     folder: Path  # where its files may be
-    queues: int  # each way
+    queues_to_server: int = 1  # by which the client sends, the end that is there later
+    queues_to_client: int = 1  # as many where queues may not differ
     keys: Mapping[str, int] = field(default_factory=dict)  # of the kind, as the file states them
 
 
@@ -110,6 +111,7 @@ class LinkKind(Protocol):
     of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
     for_traffic: bool  # source and sink can have an end; else the engine carries packets to a ring
     one_user: bool  # functions at both ends run as the same user, whose file the link is
+    queues_may_differ: bool  # a port on it may receive by others than it sends by
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
     default_slots: int | None  # None: as many as the rings of the chain

@@ -32,7 +32,8 @@ class MemifPlan(LinkDetails):
 
     buffer_bytes: int  # distinct for each memif of a run
     engine_end: Literal["none", "server"]
-    queues: int = 1  # each way
+    queues_to_server: int = 1  # by which the client sends
+    queues_to_client: int = 1
 
     def fill(self, config: pb.LinkConfig) -> None:
         """Adds it to what the engine is told."""
@@ -40,7 +41,8 @@ class MemifPlan(LinkDetails):
         config.memif.id = self.id
         config.memif.buffer_bytes = self.buffer_bytes
         config.memif.engine_end = _ENDS[self.engine_end]
-        config.memif.queues = self.queues
+        config.memif.queues_to_server = self.queues_to_server
+        config.memif.queues_to_client = self.queues_to_client
 
 
 class Memif(Copying, NothingMade):
@@ -53,6 +55,7 @@ class Memif(Copying, NothingMade):
     of_group = False
     for_traffic = True
     one_user = True
+    queues_may_differ = True
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024
@@ -70,16 +73,19 @@ class Memif(Copying, NothingMade):
             socket=wanted.folder / f"{wanted.name}.sock",
             buffer_bytes=_LEAST_BUFFER + _BUFFER_STEP * number,
             engine_end="server" if wanted.engine else "none",
-            queues=wanted.queues,
+            queues_to_server=wanted.queues_to_server,
+            queues_to_client=wanted.queues_to_client,
         )
 
     def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
         """The socket's folder is that of a user, and the ends have agreed on the queues."""
         memif = _details(there)
-        return (memif.engine_end == "server", _folder(memif), memif.queues) == (
+        queues = memif.queues_to_server, memif.queues_to_client
+        return (memif.engine_end == "server", _folder(memif), *queues) == (
             wanted.engine,
             wanted.folder,
-            wanted.queues,
+            wanted.queues_to_server,
+            wanted.queues_to_client,
         )
 
     def device(self, port: PortEnds) -> EalDevice:

@@ -16,6 +16,7 @@ class Ring(NothingMade):
     of_group = True
     for_traffic = True
     one_user = False  # programs on rings share all memory of the group
+    queues_may_differ = False
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
     default_slots: int | None = None

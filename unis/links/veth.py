@@ -59,6 +59,7 @@ class Veth(Copying):
     of_group = False
     for_traffic = True
     one_user = False
+    queues_may_differ = False
     duplex = True
     most_slots = 1 << 14
     default_slots: int | None = 1024
@@ -78,13 +79,13 @@ class Veth(Copying):
             socket=None,
             devices=(f"{base}a", f"{base}b"),
             engine_end=wanted.engine,
-            queues=wanted.queues,
+            queues=wanted.queues_to_server,
         )
 
     def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
         """Whoever has the ends, they have as many sockets."""
         veth = _details(there)
-        return (veth.engine_end, veth.queues) == (wanted.engine, wanted.queues)
+        return (veth.engine_end, veth.queues) == (wanted.engine, wanted.queues_to_server)
 
     def device(self, port: PortEnds) -> EalDevice:
         """`net_af_packet0,iface=…,framecnt=…`."""

@@ -51,7 +51,12 @@ class MemifEnd:
 
     def message(self) -> pb.LinkConfig:
         """The link, as the engine wants it."""
-        memif = pb.Memif(inode=self.inode, buffer_bytes=self.buffer_bytes, queues=self.queues)
+        memif = pb.Memif(
+            inode=self.inode,
+            buffer_bytes=self.buffer_bytes,
+            queues_to_server=self.queues,
+            queues_to_client=self.queues,
+        )
         return pb.LinkConfig(name=self.link, kind=LINK_MEMIF, slots=self.slots, memif=memif)
 
     def direction(self, *, receives: bool) -> str:

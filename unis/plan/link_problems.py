@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from unis import links, workload
 from unis.chain.model import ChainFile
 from unis.chain.problem import Problem
+from unis.chain.queues import Queues
 from unis.chain.values import EGRESS
 from unis.engine.limits import limit
 from unis.plan.wiring import Wiring
@@ -61,19 +62,29 @@ def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
 def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
     functions = wiring.graph.functions
     for name, function in functions.items():
-        if function.queues != 1 and wiring.shares_memory(name):
+        if function.queues != Queues() and wiring.shares_memory(name):
             yield Problem(
                 ("functions", name, "queues"),
-                "applies to functions in a DPDK group of their own; one on rings has one queue",
+                "applies to functions in a DPDK group of their own; one on rings has one queue "
+                f"each way: leave it out, or let the link to `{name}` state kind: memif",
+            )
+        kinds = {port.kind for port in wiring.ports.get(name, ())}
+        alike = sorted(kind for kind in kinds if not links.KINDS[kind].queues_may_differ)
+        if alike and function.queues.rx != function.queues.tx and not wiring.shares_memory(name):
+            yield Problem(
+                ("functions", name, "queues"),
+                f"differ for receiving and sending, and `{name}` is on a {alike[0]}, which has as "
+                "many of both: give one number, or make its links kind: memif",
             )
     direct = {(place.origin or "", place.to or ""): place.kind for place in wiring.direct()}
     for (before, behind), kind in sorted(direct.items()):
-        counts = functions[before].queues, functions[behind].queues
-        if counts[0] != counts[1]:
+        has, wanted = functions[behind].queues, functions[before].queues.opposite
+        if has != wanted:
             yield Problem(
                 ("functions", behind, "queues"),
-                f"`{before}` has {counts[0]} queues and `{behind}` {counts[1]}; both ends of a "
-                f"{kind} have as many, or nothing passes",
+                f"`{before}` has queues: {functions[before].queues} and `{behind}` queues: {has}; "
+                f"over a {kind} each receives by as many as the other sends by, so give `{behind}` "
+                f"queues: {wanted}",
             )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unis import links
+from unis.chain.queues import Queues
 from unis.links.kind import LinkPlan, PortEnds, Wanted
 from unis.plan.wiring import Place, PortPlace, Wiring
 
@@ -55,23 +56,27 @@ def name_links(
     Of the links that are `there` already, those that stay what they are keep their names.
     """
     names = _Names(wiring, there)
+    functions = wiring.graph.functions
+    later = {place: _later(place, list(functions)) for place in wiring.places}
     found: dict[Place, LinkPlan] = {}
     made: dict[str, Iterator[int]] = {}
     for place in wiring.places:
         ends = [end for end in (place.to, place.origin) if end]
+        client = later[place]
+        queues = functions[client].queues if client else Queues()
         wanted = Wanted(
             run=run,
             name="",
             slots=place.slots(rings),
             engine=not place.direct,
             folder=next((folders[end] for end in ends if end in folders), directory),
-            queues=next((wiring.graph.functions[end].queues for end in ends), 1),
+            queues_to_server=queues.tx,
+            queues_to_client=queues.rx,
             keys=place.stated.own_keys if place.stated and place.stated.kind == place.kind else {},
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, wanted, at)
-    order = list(wiring.graph.functions)
-    return Links(found, {place: _later(place, order) for place in wiring.places})
+    return Links(found, later)
 
 
 def _later(place: Place, order: list[str]) -> str | None:

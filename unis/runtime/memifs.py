@@ -33,7 +33,7 @@ class Memory:
     inode: int
     slots: int
     buffer_bytes: int
-    queues: int  # each way
+    rings: int  # both ways together
 
 
 def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
@@ -49,13 +49,20 @@ def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
             "is none of them: they are counted from 0, in the order of its open files"
         )
     memory = memories[position]
+    queues, odd = divmod(memory.rings, 2)
+    if odd:
+        raise LaunchError(
+            f"memif:{position} of process {pid} has {memory.rings} queues; those of each way "
+            "cannot be told from outside unless they are as many: start the program with as many "
+            "receive queues as send queues, or let UNiS start it, with `queues` in the chain file"
+        )
     role = role or _role(pid, memory)
     if role is None:
         raise LaunchError(
             f"whether process {pid} is the server or the client of memif:{position} cannot be "
             f"told from outside: say memif:{position}:server or memif:{position}:client"
         )
-    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT, memory.queues)
+    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT, queues)
 
 
 def _memories(pid: int) -> Iterator[Memory]:
@@ -83,7 +90,7 @@ def _memory(path: Path) -> Memory | None:
             rings = sum(_is_ring(descriptor, at * ring) for at in range(_MOST_RINGS))
             buffers, rest = divmod(of.st_size - rings * ring, rings * slots)
             if rest == 0 and buffers > 0:
-                return Memory(of.st_ino, slots, buffers, rings // 2)
+                return Memory(of.st_ino, slots, buffers, rings)
         return None
     finally:
         os.close(descriptor)

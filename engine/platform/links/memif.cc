@@ -22,10 +22,11 @@ absl::Status CheckShape(const MemifConfig& config) {
         fmt::format("link {}: a memif has buffers of at most {} bytes, not {}", config.name,
                     MemifShape::kMaxBufferBytes, config.shape.buffer_bytes));
   }
-  if (config.shape.queues == 0 || config.shape.queues > MemifShape::kMaxQueues) {
+  for (const std::uint32_t queues : {config.shape.to_server, config.shape.to_client}) {
+    if (queues > 0 && queues <= MemifShape::kMaxQueues) continue;
     return absl::InvalidArgumentError(
         fmt::format("link {}: a memif has 1 to {} queues each way here, not {}", config.name,
-                    MemifShape::kMaxQueues, config.shape.queues));
+                    MemifShape::kMaxQueues, queues));
   }
   return absl::OkStatus();
 }
@@ -110,7 +111,8 @@ class Kind final : public LinkKind {
             .id = link.memif().id(),
             .shape = {.slots = link.slots(),
                       .buffer_bytes = link.memif().buffer_bytes(),
-                      .queues = link.memif().queues()},
+                      .to_server = link.memif().queues_to_server(),
+                      .to_client = link.memif().queues_to_client()},
             .inode = link.memif().inode()};
   }
 };

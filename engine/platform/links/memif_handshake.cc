@@ -29,8 +29,8 @@ MemifMessage MemifHandshake::Hello() const {
   MemifMessage message = Of(Type::kHello);
   Write(message.hello.name, "unisd");
   message.hello.min_version = message.hello.max_version = kMemifVersion;
-  message.hello.max_to_client_ring = message.hello.max_to_server_ring =
-      static_cast<std::uint16_t>(shape_.queues - 1);
+  message.hello.max_to_server_ring = static_cast<std::uint16_t>(shape_.to_server - 1);
+  message.hello.max_to_client_ring = static_cast<std::uint16_t>(shape_.to_client - 1);
   message.hello.max_log2_slots = static_cast<std::uint8_t>(std::countr_zero(shape_.slots));
   return message;
 }
@@ -45,7 +45,7 @@ std::optional<MemifMessage> MemifHandshake::Answer(const MemifMessage& message,
     Write(away.disconnect.reason, wrong);
     return away;
   }
-  if (message.type != Type::kAddRing || ++rings_ == 2 * shape_.queues)
+  if (message.type != Type::kAddRing || ++rings_ == shape_.Rings())
     expects_ = static_cast<Expects>(static_cast<std::uint8_t>(expects_) + 1);
   if (message.type != Type::kConnect) return Of(Type::kAck);
   MemifMessage connected = Of(Type::kConnected);
@@ -100,8 +100,8 @@ std::string MemifHandshake::CheckRegion(const MemifMessage::Region& region, cons
 
 // Where DPDK puts them, and where the monitor looks.
 std::string MemifHandshake::CheckRing(const MemifMessage::Ring& ring) const {
-  const bool to_server = rings_ < shape_.queues;
-  const bool place = ring.index == (to_server ? rings_ : rings_ - shape_.queues) &&
+  const bool to_server = rings_ < shape_.to_server;
+  const bool place = ring.index == (to_server ? rings_ : rings_ - shape_.to_server) &&
                      ring.region == 0 && ring.offset == rings_ * shape_.RingBytes() &&
                      ring.log2_slots == std::countr_zero(shape_.slots);
   const bool direction = ((ring.flags & kMemifToServer) != 0) == to_server;

@@ -18,7 +18,7 @@
 namespace unis {
 namespace {
 
-constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176, .queues = 2};
+constexpr MemifShape kRight{.slots = 256, .buffer_bytes = 2176, .to_server = 2, .to_client = 1};
 constexpr std::uint32_t kRingCookie = 0x3E31F20;
 
 // One open file that is sometimes a memif's region: of any size and seals, its head overwritten.
@@ -41,7 +41,7 @@ class Hostile {
   }
 
  private:
-  static constexpr std::uint32_t kRings = 2 * kRight.queues;
+  static constexpr std::uint32_t kRings = kRight.Rings();
   static constexpr std::size_t kRingBytes = 128 + 16 * kRight.slots;
 
   std::size_t Size() {
@@ -94,7 +94,7 @@ TEST(HostileRegionTest, EveryReadingIsANumberWithinItsBounds) {
         ASSERT_LE(kept->occupancy(direction).Packets(), kRight.slots);
     const std::uint64_t before = progress->sent();
     progress->Sample();
-    ASSERT_LE(progress->sent() - before, kRight.queues * 0xffffU);
+    ASSERT_LE(progress->sent() - before, kRight.to_server * 0xffffU);
     (void)kept->HeldBy(getpid());
   } while (std::chrono::steady_clock::now() < end);
   EXPECT_GT(found, 0U) << "nothing was read";

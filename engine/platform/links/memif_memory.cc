@@ -45,7 +45,7 @@ absl::StatusOr<MemifMemory> MemifMemory::Map(const UniqueFd& file, const MemifSh
 }
 
 MemifMemory::MemifMemory(std::byte* memory, const MemifShape& shape)
-    : memory_(memory), shape_(shape), to_client_(memory + shape.queues * shape.RingBytes()) {}
+    : memory_(memory), shape_(shape), to_client_(memory + shape.to_server * shape.RingBytes()) {}
 
 MemifMemory::~MemifMemory() {
   if (memory_ != nullptr) munmap(memory_, shape_.RegionBytes());
@@ -83,9 +83,9 @@ bool MemifMemory::Holds(const Descriptor& at, std::uint32_t bytes) const noexcep
 std::uint16_t MemifMemory::Receive(rte_mbuf** packets, std::uint16_t count,
                                    rte_mempool* pool) noexcept {
   std::uint16_t taken = 0;
-  for (std::uint32_t i = 0; i < shape_.queues && taken < count; ++i) {
+  for (std::uint32_t i = 0; i < shape_.to_server && taken < count; ++i) {
     const std::uint32_t queue = next_;
-    next_ = next_ + 1 == shape_.queues ? 0 : next_ + 1;
+    next_ = next_ + 1 == shape_.to_server ? 0 : next_ + 1;
     taken = static_cast<std::uint16_t>(
         taken +
         ReceiveFrom(queue, packets + taken, static_cast<std::uint16_t>(count - taken), pool));

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kCookie = 0x3E31F20;
 
 // What is mapped: all rings, both ways, and no buffer.
-std::size_t MappedBytes(const MemifShape& shape) { return 2 * shape.queues * shape.RingBytes(); }
+std::size_t MappedBytes(const MemifShape& shape) { return shape.Rings() * shape.RingBytes(); }
 
 // Calls visit(path, status) for each open file of a process, until it returns false.
 template <typename Visit>
@@ -44,7 +44,7 @@ absl::Status ForEachFile(pid_t pid, Visit visit) {
 }
 
 bool HasRings(const std::byte* at, const MemifShape& shape) {
-  for (std::uint32_t ring = 0; ring < 2 * shape.queues; ++ring) {
+  for (std::uint32_t ring = 0; ring < shape.Rings(); ++ring) {
     std::uint32_t cookie = 0;
     std::memcpy(&cookie, at + ring * shape.RingBytes(), sizeof(cookie));
     if (cookie != kCookie) return false;
@@ -52,21 +52,22 @@ bool HasRings(const std::byte* at, const MemifShape& shape) {
   return true;
 }
 
-// How many queue pairs a memif of these slots and buffers has whose memory is so large; 0: none is.
-std::uint32_t QueuesOf(std::size_t bytes, MemifShape shape) {
-  shape.queues = 1;
-  const std::size_t queues = bytes / shape.RegionBytes();
-  return bytes % shape.RegionBytes() == 0 && queues <= MemifShape::kMaxQueues
+// How many queues, both ways together, a memif of these slots and buffers has whose memory is so
+// large; 0: none is.
+std::uint32_t QueuesOf(std::size_t bytes, const MemifShape& shape) {
+  const std::size_t each = shape.RegionBytes() / shape.Rings();
+  const std::size_t queues = bytes / each;
+  return bytes % each == 0 && queues >= 2 && queues <= std::size_t{2} * MemifShape::kMaxQueues
              ? static_cast<std::uint32_t>(queues)
              : 0;
 }
 
 absl::Status NotFound(pid_t pid, const MemifShape& shape, std::uint32_t other_queues) {
-  const auto said = [](std::uint32_t n) { return fmt::format("{} queue{}", n, n == 1 ? "" : "s"); };
   return absl::NotFoundError(fmt::format(
-      "process {} has no memif of {} slots with buffers of {} bytes and {} a direction, up{}", pid,
-      shape.slots, shape.buffer_bytes, said(shape.queues),
-      other_queues == 0 ? "" : "; it has one with " + said(other_queues)));
+      "process {} has no memif of {} slots with buffers of {} bytes and {} + {} queues (to the "
+      "server + to the client), up{}",
+      pid, shape.slots, shape.buffer_bytes, shape.to_server, shape.to_client,
+      other_queues == 0 ? "" : fmt::format("; it has one with {} queues in all", other_queues)));
 }
 
 }  // namespace
@@ -133,11 +134,11 @@ MemifRegion& MemifRegion::operator=(MemifRegion&& other) noexcept {
 
 Occupancy MemifRegion::occupancy(MemifDirection direction) const {
   const bool to_server = direction == MemifDirection::kToServer;
-  const std::byte* const ring = memory_ + (to_server ? 0 : shape_.queues * shape_.RingBytes());
+  const std::byte* const ring = memory_ + (to_server ? 0 : shape_.to_server * shape_.RingBytes());
   const Occupancy::Counters positions{.ahead = ring + MemifShape::kHeadAt,
                                       .behind = ring + MemifShape::kTailAt,
                                       .width = Occupancy::Width::k16,
-                                      .queues = shape_.queues,
+                                      .queues = to_server ? shape_.to_server : shape_.to_client,
                                       .stride = shape_.RingBytes()};
   // To the server: the client fills slots, the server empties them. To the client: the client
   // offers free slots, the server uses them.

@@ -27,13 +27,14 @@ struct MemifShape {
   static constexpr std::uint32_t kMaxBufferBytes = 0xffff;
   static constexpr std::uint32_t kMaxQueues = 16;
 
-  std::uint32_t slots;         // of each ring; a power of two
-  std::uint32_t buffer_bytes;  // of each packet buffer
-  std::uint32_t queues = 1;    // pairs: rings each way
+  std::uint32_t slots;                         // of each ring; a power of two
+  std::uint32_t buffer_bytes;                  // of each packet buffer
+  std::uint32_t to_server = 1, to_client = 1;  // queues, a ring each
 
+  constexpr std::uint32_t Rings() const { return to_server + to_client; }
   std::size_t RingBytes() const { return kDescriptorsAt + kDescriptorBytes * slots; }
   std::size_t RegionBytes() const {
-    return 2 * queues * (RingBytes() + std::size_t{slots} * buffer_bytes);
+    return Rings() * (RingBytes() + std::size_t{slots} * buffer_bytes);
   }
 };
 
@@ -42,7 +43,7 @@ struct MemifShape {
 class MemifRegion {
  public:
   // Looks through the open files of `pid`, which may be our own. NotFound: it has none of that
-  // shape (yet), perhaps one with more or fewer queues; FailedPrecondition: it has several. With an
+  // size (yet), perhaps one with more or fewer queues; FailedPrecondition: it has several. With an
   // `inode`: only the file of that one.
   static absl::StatusOr<MemifRegion> Find(pid_t pid, const MemifShape& shape, ino_t inode = 0);
   ~MemifRegion();

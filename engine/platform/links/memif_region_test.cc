@@ -26,7 +26,7 @@ class Region {
     EXPECT_EQ(fcntl(fd_, F_ADD_SEALS, seals), 0);
     memory_ =
         static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
-    for (std::size_t ring = 0; ring < std::size_t{2} * shape.queues; ++ring)
+    for (std::size_t ring = 0; ring < shape.Rings(); ++ring)
       Put<std::uint32_t>(ring * (128 + std::size_t{16} * shape.slots), 0x3E31F20);
   }
   ~Region() {
@@ -62,9 +62,9 @@ TEST(MemifRegionTest, ReadsBothDirections) {
 }
 
 TEST(MemifRegionTest, CountsTheRingsOfAllQueuesTogether) {
-  constexpr MemifShape kTwo{.slots = 256, .buffer_bytes = 2176, .queues = 2};
-  Region made(kTwo);  // rings: two to the server, then two to the client
-  const auto region = MemifRegion::Find(getpid(), kTwo);
+  constexpr MemifShape kSeveral{.slots = 256, .buffer_bytes = 2176, .to_server = 2, .to_client = 3};
+  Region made(kSeveral);  // rings: two to the server, then three to the client
+  const auto region = MemifRegion::Find(getpid(), kSeveral);
   ASSERT_TRUE(region.ok()) << region.status();
   LinkProgress up(region->occupancy(MemifDirection::kToServer)),
       down(region->occupancy(MemifDirection::kToClient));
@@ -76,7 +76,8 @@ TEST(MemifRegionTest, CountsTheRingsOfAllQueuesTogether) {
   made.Put<std::uint16_t>(kToClientAt + 64, 3);
   made.Put<std::uint16_t>(2 * kToClientAt + 6, 256);
   made.Put<std::uint16_t>(3 * kToClientAt + 6, 256);
-  made.Put<std::uint16_t>(3 * kToClientAt + 64, 20);
+  made.Put<std::uint16_t>(4 * kToClientAt + 6, 256);
+  made.Put<std::uint16_t>(4 * kToClientAt + 64, 20);
   EXPECT_EQ(to_server.Packets(), 14U);
   EXPECT_EQ(to_client.Packets(), 20U);
   up.Sample();
@@ -92,12 +93,14 @@ TEST(MemifRegionTest, CountsTheRingsOfAllQueuesTogether) {
 
 TEST(MemifRegionTest, SaysHowManyQueuesThereAreWhereOthersWereSaid) {
   const Region made(kShape);
-  constexpr MemifShape kThree{.slots = 256, .buffer_bytes = 2176, .queues = 3};
-  const auto status = MemifRegion::Find(getpid(), kThree).status();
+  constexpr MemifShape kMore{.slots = 256, .buffer_bytes = 2176, .to_server = 3, .to_client = 2};
+  const auto status = MemifRegion::Find(getpid(), kMore).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(status.message().find("3 queues a direction, up; it has one with 1 queue"),
-            std::string::npos)
-      << status;
+  const auto said = [&status](const char* words) {
+    return status.message().find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(said("and 3 + 2 queues (to the server + to the client), up")) << status;
+  EXPECT_TRUE(said("; it has one with 2 queues in all")) << status;
 }
 
 TEST(MemifRegionTest, StaysReadableWhenThePeersAreGone) {

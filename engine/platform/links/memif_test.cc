@@ -40,7 +40,8 @@ TEST_F(MemifTest, OccupancyIsWhatWasSentAndNotReceived) {
 
 TEST_F(MemifTest, OfSeveralQueuesAllAreReadAndReceivedFrom) {
   MemifConfig config = Config("queues", 2048);
-  config.shape.queues = 3;
+  config.shape.to_server = 3;
+  config.shape.to_client = 2;
   const auto ends = Connect(config);
   ASSERT_NE(ends, nullptr);
   MemifServer& engine = *ends->engine.port();
@@ -56,8 +57,11 @@ TEST_F(MemifTest, OfSeveralQueuesAllAreReadAndReceivedFrom) {
   EXPECT_EQ(to_engine.Packets(), 4U);
   EXPECT_EQ(Receive(engine), 4U);
   EXPECT_EQ(to_engine.Packets(), 0U);
+  const Occupancy to_program = ends->engine.occupancy(MemifDirection::kToClient);
   EXPECT_EQ(Send(engine, 5), 5U);
+  EXPECT_EQ(to_program.Packets(), 5U);
   EXPECT_EQ(Receive(program), 5U);
+  EXPECT_EQ(to_program.Packets(), 0U);
 }
 
 TEST_F(MemifTest, TwoOfARunAreToldApart) {
@@ -97,7 +101,7 @@ TEST_F(MemifTest, SaysWhatItCannotMake) {
   EXPECT_NE(slots.message().find("at most 16384, not 32768"), std::string::npos) << slots;
   config.shape = {.slots = 256, .buffer_bytes = 65536};
   const auto bytes = Memif::Create(config, false, nullptr).status();
-  config.shape = {.slots = 256, .buffer_bytes = 2048, .queues = 17};
+  config.shape = {.slots = 256, .buffer_bytes = 2048, .to_client = 17};
   const auto queues = Memif::Create(config, false, nullptr).status();
   EXPECT_NE(queues.message().find("1 to 16 queues each way here, not 17"), std::string::npos)
       << queues;
