@@ -32,14 +32,9 @@ class ChildProcess {
   explicit ChildProcess(
       const std::function<void()>& main = [] { pause(); }, pid_t number = 0) {
     const pid_t parent = getpid();
-    clone_args args{};
-    args.exit_signal = SIGCHLD;
-    if (number > 0) {
-      args.set_tid = reinterpret_cast<std::uint64_t>(&number);
-      args.set_tid_size = 1;
-    }
-    const auto pid = static_cast<pid_t>(syscall(SYS_clone3, &args, sizeof(args)));
-    if (pid < 0) throw std::system_error(errno, std::generic_category(), "clone3");
+    // The C library and the thread sanitizer see to their locks only in fork().
+    const pid_t pid = number > 0 ? Clone(number) : fork();
+    if (pid < 0) throw std::system_error(errno, std::generic_category(), "cannot make a process");
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) main();
@@ -63,6 +58,14 @@ class ChildProcess {
   }
 
  private:
+  static pid_t Clone(pid_t number) {
+    clone_args args{};
+    args.exit_signal = SIGCHLD;
+    args.set_tid = reinterpret_cast<std::uint64_t>(&number);
+    args.set_tid_size = 1;
+    return static_cast<pid_t>(syscall(SYS_clone3, &args, sizeof(args)));
+  }
+
   pid_t pid_ = 0;
 };
 

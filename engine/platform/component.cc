@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "engine/base/sanitizer.h"
+
 namespace unis {
 
 Component::Component(std::string name) : name_(std::move(name)) {}
@@ -34,6 +36,7 @@ absl::Status Component::RunOn(unsigned lcore) {
     return absl::InternalError(fmt::format("cannot register DPDK service {}", name_));
   }
   lcore_ = lcore;
+  Released(this);
   rte_service_lcore_add(lcore);  // refused only when it is one already
   rte_service_component_runstate_set(service_, 1);
   rte_service_runstate_set(service_, 1);
@@ -60,6 +63,7 @@ void Component::Halt() {
   if (!running_) return;
   rte_service_runstate_set(service_, 0);
   while (rte_service_may_be_active(service_) == 1) rte_delay_us_sleep(50);
+  Acquired(this);
   rte_service_map_lcore_set(service_, lcore_, 0);
   rte_service_component_runstate_set(service_, 0);
   rte_service_component_unregister(service_);
@@ -67,21 +71,25 @@ void Component::Halt() {
 }
 
 std::int32_t Component::Call(void* self) {
-  auto* component = static_cast<Component*>(self);
-  if (const auto* work = component->work_.load(std::memory_order_acquire); work != nullptr)
-      [[unlikely]] {
-    (*work)();
-    const std::lock_guard lock(component->done_mutex_);
-    component->work_.store(nullptr, std::memory_order_release);
-    component->done_.notify_all();
-  }
-  if (component->rests_) return 0;
-  const std::uint64_t begin = rte_rdtsc();
-  if (const std::uint32_t handled = component->Iterate(); handled > 0) {
-    component->handled_.Add(handled);
-    component->busy_cycles_.Add(rte_rdtsc() - begin);
-  }
+  Acquired(self);
+  static_cast<Component*>(self)->TakeTurn();
+  Released(self);
   return 0;
+}
+
+void Component::TakeTurn() noexcept {
+  if (const auto* work = work_.load(std::memory_order_acquire); work != nullptr) [[unlikely]] {
+    (*work)();
+    const std::lock_guard lock(done_mutex_);
+    work_.store(nullptr, std::memory_order_release);
+    done_.notify_all();
+  }
+  if (rests_) return;
+  const std::uint64_t begin = rte_rdtsc();
+  if (const std::uint32_t handled = Iterate(); handled > 0) {
+    handled_.Add(handled);
+    busy_cycles_.Add(rte_rdtsc() - begin);
+  }
 }
 
 }  // namespace unis

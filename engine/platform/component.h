@@ -51,7 +51,8 @@ class Component {
   virtual std::uint32_t Iterate() noexcept = 0;
 
  private:
-  static std::int32_t Call(void* self);
+  static std::int32_t Call(void* self);  // the service
+  void TakeTurn() noexcept;
 
   std::string name_;
   std::uint32_t service_ = 0;

@@ -27,8 +27,10 @@ absl::StatusOr<Ring> Ring::Lookup(const std::string& name) {
 
 std::uint32_t Ring::Empty() noexcept {
   std::uint32_t freed = 0;
-  for (void* packet = nullptr; rte_ring_sc_dequeue(ring_.get(), &packet) == 0; ++freed)
+  for (void* packet = nullptr; rte_ring_sc_dequeue(ring_.get(), &packet) == 0; ++freed) {
+    Acquired(&kOtherProcesses);
     rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+  }
   return freed;
 }
 

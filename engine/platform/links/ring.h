@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/sanitizer.h"
 #include "engine/monitor/occupancy.h"
 #include "engine/platform/links/link.h"
 
@@ -53,12 +54,15 @@ class RingEnd final : public LinkEnd {
   rte_ring* ring() const noexcept { return ring_; }
 
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override {
+    Released(&kOtherProcesses);
     return static_cast<std::uint16_t>(
         rte_ring_sp_enqueue_burst(ring_, reinterpret_cast<void**>(packets), count, nullptr));
   }
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override {
-    return static_cast<std::uint16_t>(
-        rte_ring_sc_dequeue_burst(ring_, reinterpret_cast<void**>(packets), count, nullptr));
+    const unsigned received =
+        rte_ring_sc_dequeue_burst(ring_, reinterpret_cast<void**>(packets), count, nullptr);
+    Acquired(&kOtherProcesses);
+    return static_cast<std::uint16_t>(received);
   }
   std::uint32_t Room() noexcept override { return rte_ring_free_count(ring_); }
   std::uint32_t capacity() const noexcept override { return capacity_; }
