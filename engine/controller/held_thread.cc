@@ -1,6 +1,5 @@
 #include "engine/controller/held_thread.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,7 +11,6 @@
 #include "engine/controller/fair_slice.h"
 
 namespace unis {
-namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 
 namespace {

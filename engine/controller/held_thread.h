@@ -18,10 +18,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "engine/base/pidfd.h"
 #include "engine/base/proc.h"

@@ -251,21 +251,4 @@ std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus, const f
   return leases;
 }
 
-absl::Status RestoreForDeadHolders() {
-  std::error_code error;
-  if (!fs::exists(Ledger::Folder(), error)) return absl::OkStatus();
-  const auto ledger = Ledger::Open();
-  if (!ledger.ok()) return ledger.status();
-  std::string failed;
-  for (const auto& file : fs::directory_iterator(Ledger::Folder(), error)) {
-    const std::string name = file.path().filename();
-    if (name.ends_with(kNew)) continue;
-    const auto entry = ledger->Read(name);
-    if (!entry || !entry->holders.empty()) continue;
-    if (const auto status = ledger->Settle(name, *entry); !status.ok())
-      failed += fmt::format("{}{}", failed.empty() ? "" : "; ", std::string(status.message()));
-  }
-  return failed.empty() ? absl::OkStatus() : absl::UnavailableError(failed);
-}
-
 }  // namespace unis

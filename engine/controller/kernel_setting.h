@@ -67,8 +67,4 @@ std::vector<Lease> SuspendFairServers(
     const std::vector<unsigned>& cpus,
     const std::filesystem::path& folder = "/sys/kernel/debug/sched/fair_server");
 
-// Puts back what only runs that were killed have changed. The error names each setting that could
-// not be put back.
-absl::Status RestoreForDeadHolders();
-
 }  // namespace unis

@@ -223,8 +223,6 @@ absl::StatusOr<SwitchCost> MeasureSwitchCost(unsigned cpu, const std::vector<uns
   return SwitchCost{.call_ns = Quantile(samples.call, 0.5),
                     .until_preempted_ns = Quantile(samples.preempted, 0.5),
                     .until_running_ns = Quantile(samples.until, 0.5),
-                    .until_running_ns_q1 = Quantile(samples.until, 0.25),
-                    .until_running_ns_q3 = Quantile(samples.until, 0.75),
                     .yield_ns = *yield};
 }
 

@@ -11,12 +11,10 @@
 namespace unis {
 
 struct SwitchCost {
-  double call_ns;              // the system call that raises a thread on another CPU; median
-  double until_preempted_ns;   // from before that call until the current thread stops; median
-  double until_running_ns;     // from before that call until the raised thread runs; median
-  double until_running_ns_q1;  // quartiles of the same
-  double until_running_ns_q3;
-  double yield_ns;  // sched_yield from one SCHED_FIFO thread to the other; median
+  double call_ns;             // the system call that raises a thread on another CPU; median
+  double until_preempted_ns;  // from before that call until the current thread stops; median
+  double until_running_ns;    // from before that call until the raised thread runs; median
+  double yield_ns;            // sched_yield from one SCHED_FIFO thread to the other; median
 };
 
 // Refuses a `cpu` that is not one of `allowed`, those of the functions: real-time threads that spin

@@ -18,7 +18,8 @@ absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind ki
     case ControllerKind::kHandover:
       return HandoverController::Create(std::move(tasks));
   }
-  return absl::InvalidArgumentError("unknown process controller");
+  return absl::InvalidArgumentError(
+      "unknown process controller; choose handover, priority or signal");
 }
 
 absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,

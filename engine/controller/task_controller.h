@@ -9,6 +9,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -18,7 +19,8 @@
 
 namespace unis {
 
-enum class ControllerKind { kPriority, kSignal, kHandover };
+// Numbered as v1::ControllerKind is.
+enum class ControllerKind : std::uint8_t { kPriority = 1, kSignal = 2, kHandover = 4 };
 
 // Different cores may be started and switched from different threads at once; Acquire() and
 // Release() come before and after all of that. The destructor releases.
@@ -40,8 +42,8 @@ class TaskController : public ProcessController {
   Parker parker_;  // all unparked by Release()
 };
 
-// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error where the
-// mechanism is not to be had, or where it stops whole processes and two tasks are of one.
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error where
+// there is no such mechanism, or where it stops whole processes and two tasks are of one.
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
                                                                std::vector<ControlledTask> tasks);
 

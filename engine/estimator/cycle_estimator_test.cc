@@ -4,17 +4,19 @@
 #include <rte_cycles.h>
 #include <rte_memzone.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "engine/base/quantile.h"
+#include "engine/base/eventually_for_test.h"
 #include "engine/platform/memory_for_test.h"
 
 namespace unis {
@@ -119,26 +121,20 @@ class CycleEstimatorTest : public MemoryTest {
   std::unique_ptr<Chain> chain_;
 };
 
-// In pairs, because the machine's speed drifts.
+// Whoever takes the CPU meanwhile makes an estimate dearer, never cheaper: the least of several
+// comes near the truth on a busy machine too.
 TEST_F(CycleEstimatorTest, ADearerNfCostsMore) {
-  std::vector<double> ratios;
-  for (int pair = 0; pair < 5; ++pair) ratios.push_back(Ns({.cycles = 2000}) / Ns({.cycles = 500}));
-  const double ratio = Quantile(ratios, 0.5);
-  EXPECT_GT(ratio, 3);
-  EXPECT_LT(ratio, 5);
-  EXPECT_EQ(memory_->InUse(), 0U);
-  EXPECT_EQ(InRings(*chain_), 0U);
-}
-
-TEST_F(CycleEstimatorTest, AnNfThatDropsEverythingHasACostToo) {
-  std::vector<double> ratios;
-  for (int pair = 0; pair < 5; ++pair) {
-    ratios.push_back(Ns({.cycles = 2000, .drops = true}) / Ns({.cycles = 500, .drops = true}));
+  for (const bool drops : {false, true}) {
+    double cheap = Ns({.cycles = 500, .drops = drops}), dear = Ns({.cycles = 2000, .drops = drops});
+    const bool told_apart = Eventually([&] {
+      cheap = std::min(cheap, Ns({.cycles = 500, .drops = drops}));
+      dear = std::min(dear, Ns({.cycles = 2000, .drops = drops}));
+      return dear > 3 * cheap && dear < 5 * cheap;
+    });
+    EXPECT_TRUE(told_apart) << dear << " and " << cheap << (drops ? " of what it drops" : "");
+    EXPECT_EQ(memory_->InUse(), 0U);
+    EXPECT_EQ(InRings(*chain_), 0U);
   }
-  const double ratio = Quantile(ratios, 0.5);
-  EXPECT_GT(ratio, 3);
-  EXPECT_LT(ratio, 5);
-  EXPECT_EQ(memory_->InUse(), 0U);
 }
 
 TEST_F(CycleEstimatorTest, QuartilesAreInOrderAndABurstCostsMoreThanAPacket) {
@@ -194,16 +190,16 @@ TEST_F(CycleEstimatorTest, FramesOfAnyNumberAreRepeated) {
 }
 
 TEST_F(CycleEstimatorTest, ShortRingsTakeShorterTrains) {
-  std::vector<double> ns;
-  for (const std::uint32_t size : {128U, 256U, 512U}) {  // 128 with shorter bursts
-    UseRings(size);
-    const PlayedNf nf(*chain_, {.cycles = 2000});
-    const auto estimate = Run(OfSize(64), 5);
-    ASSERT_TRUE(estimate.ok()) << estimate.status();
-    ns.push_back(estimate->ns);
-  }
-  EXPECT_GT(ns[0], ns[2] / 2);
-  EXPECT_LT(ns[0], ns[2] * 2);
+  const double unknown = std::numeric_limits<double>::max();
+  std::map<std::uint32_t, double> ns{{128, unknown}, {256, unknown}, {512, unknown}};
+  const bool alike = Eventually([&] {
+    for (auto& [slots, least] : ns) {  // 128 with shorter bursts
+      UseRings(slots);
+      least = std::min(least, Ns({.cycles = 2000}));
+    }
+    return ns[128] > ns[512] / 2 && ns[128] < ns[512] * 2;
+  });
+  EXPECT_TRUE(alike) << ns[128] << " and " << ns[512];
   for (const std::uint32_t size : {32U, 64U}) {
     UseRings(size);
     const auto status = Run(OfSize(64), 3).status();

@@ -6,37 +6,7 @@
 
 #include <string>
 
-#include "engine/base/sanitizer.h"
-
 namespace unis {
-
-#ifdef __SANITIZE_THREAD__
-namespace {
-
-// Buffers come from the thread that gave them back by a handler of DPDK's.
-rte_mempool_ops handler;
-
-int GiveBack(rte_mempool* pool, void* const* buffers, unsigned count) {
-  Released(&handler);
-  return handler.enqueue(pool, buffers, count);
-}
-
-int TakeOut(rte_mempool* pool, void** buffers, unsigned count) {
-  const int result = handler.dequeue(pool, buffers, count);
-  Acquired(&handler);
-  return result;
-}
-
-void LetSanitizerSee(const rte_mempool& pool) {
-  rte_mempool_ops& ops = *rte_mempool_get_ops(pool.ops_index);
-  if (ops.enqueue == GiveBack) return;
-  handler = ops;
-  ops.enqueue = GiveBack;
-  ops.dequeue = TakeOut;
-}
-
-}  // namespace
-#endif
 
 absl::StatusOr<PacketMemory> PacketMemory::Create(std::uint32_t packets) {
   static const rte_mbuf_dynfield kStampField = {.name = "unis_stamp",
@@ -56,9 +26,6 @@ absl::StatusOr<PacketMemory> PacketMemory::Create(std::uint32_t packets) {
         "(`unis doctor` tells how)",
         packets, (std::uint64_t{packets} * 2432) >> 20, kPoolHandler, rte_strerror(rte_errno)));
   }
-#ifdef __SANITIZE_THREAD__
-  LetSanitizerSee(*pool);
-#endif
   return PacketMemory(pool, offset);
 }
 

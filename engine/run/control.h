@@ -14,10 +14,6 @@
 #include <vector>
 
 #include "engine/run/core_control.h"
-#include "engine/run/decision.h"
-#include "engine/run/schedule_counts.h"
-#include "engine/run/scheduler_component.h"
-#include "engine/scheduler/core_scheduler.h"
 
 namespace unis {
 

@@ -62,20 +62,6 @@ SyntheticTraffic FromProto(const v1::SyntheticTraffic& traffic) {
   return result;
 }
 
-absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind) {
-  switch (kind) {
-    case v1::CONTROLLER_PRIORITY:
-      return ControllerKind::kPriority;
-    case v1::CONTROLLER_SIGNAL:
-      return ControllerKind::kSignal;
-    case v1::CONTROLLER_HANDOVER:
-      return ControllerKind::kHandover;
-    default:
-      return absl::InvalidArgumentError(
-          "unknown process controller; choose handover, priority or signal");
-  }
-}
-
 absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy) {
   const PolicyTraits* traits = TraitsOf(static_cast<Policy>(policy));
   if (traits != nullptr) return *traits;

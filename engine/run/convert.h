@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/contract/from_proto.h"
-#include "engine/controller/task_controller.h"
 #include "engine/platform/arrival_schedule.h"
 #include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
@@ -30,7 +29,6 @@ struct PlatformPort {
 };
 std::vector<PlatformPort> PortsOf(const v1::TrafficConfig& traffic);
 
-absl::StatusOr<ControllerKind> FromProto(v1::ControllerKind kind);
 absl::StatusOr<PolicyTraits> TraitsOf(v1::Policy policy);
 
 // The kernel's own words for a class: SCHED_FIFO and a priority of 1, say.

@@ -23,16 +23,18 @@ std::vector<int> NumbersOf(const google::protobuf::EnumDescriptor* descriptor) {
 
 // ------------------------------------------------------------------ values
 
-TEST(ConvertTest, EveryControllerOfTheContractIsOneOfOurs) {
-  std::set<ControllerKind> kinds;
-  for (const int number : NumbersOf(v1::ControllerKind_descriptor())) {
-    const auto kind = FromProto(static_cast<v1::ControllerKind>(number));
-    EXPECT_EQ(kind.ok(), number != v1::CONTROLLER_UNSPECIFIED) << number;
-    if (!kind.ok()) continue;
-    EXPECT_TRUE(kinds.insert(*kind).second) << number;
-  }
-  EXPECT_FALSE(FromProto(static_cast<v1::ControllerKind>(77)).ok());
-  EXPECT_EQ(FromProto(v1::CONTROLLER_PRIORITY).value(), ControllerKind::kPriority);
+TEST(ConvertTest, ControllersAndSourcesOfCostsAreNumberedAsInTheContract) {
+  EXPECT_EQ(NumbersOf(v1::ControllerKind_descriptor()),
+            (std::vector{0, static_cast<int>(ControllerKind::kPriority),
+                         static_cast<int>(ControllerKind::kSignal),
+                         static_cast<int>(ControllerKind::kHandover)}));
+  EXPECT_EQ(static_cast<int>(ControllerKind::kPriority), v1::CONTROLLER_PRIORITY);
+  EXPECT_EQ(static_cast<int>(ControllerKind::kSignal), v1::CONTROLLER_SIGNAL);
+  EXPECT_EQ(
+      NumbersOf(v1::CostSource_descriptor()),
+      (std::vector{0, static_cast<int>(CostSource::kStated), static_cast<int>(CostSource::kAssumed),
+                   static_cast<int>(CostSource::kFollowed)}));
+  EXPECT_EQ(static_cast<int>(CostSource::kAssumed), v1::COST_SOURCE_ASSUMED);
 }
 
 TEST(ConvertTest, EverySizeMixIsOneOfOurs) {

@@ -33,16 +33,11 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
                       task.thread->name()));
     tasks.push_back({.thread = task.thread, .core = 0});
   }
-  const auto kind = FromProto(wanted.controller);
-  if (!kind.ok()) return kind.status();
-  Prepared prepared{.decision = wanted,
-                    .traits = *traits,
-                    .controller = nullptr,
-                    .scheduler = nullptr,
-                    .no_handover = {}};
+  Prepared prepared{.decision = wanted, .traits = *traits};
   if (!traits->engine_decides()) return prepared;
-  auto controller = MakeController(*kind, tasks);
-  if (!controller.ok() && *kind == ControllerKind::kHandover) {
+  const auto kind = static_cast<ControllerKind>(wanted.controller);
+  auto controller = MakeController(kind, tasks);
+  if (!controller.ok() && kind == ControllerKind::kHandover) {
     prepared.no_handover = controller.status();
     controller = MakeController(ControllerKind::kPriority, std::move(tasks));
   }

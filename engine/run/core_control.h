@@ -16,12 +16,24 @@
 
 #include "engine/controller/task_controller.h"
 #include "engine/monitor/link_monitor.h"
-#include "engine/run/decision.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/scheduler/policy.h"
+#include "engine/scheduler/settings.h"
+#include "unis/v1/engine.pb.h"
 
 namespace unis {
+
+// Who decides which task runs.
+struct Decision {
+  v1::Policy policy;
+  v1::ControllerKind controller;  // where the engine decides
+  std::uint32_t yield_every = 0;  // bursts, for every function; 0: each has its own
+  // Absent: those of the run. With settings of its own what is learned of costs goes with it, when
+  // the next decision comes.
+  std::optional<SchedulerSettings> settings = {};
+  bool operator==(const Decision&) const = default;
+};
 
 // What there is to schedule on a core. A plain value: a core whose plan stays the same goes on.
 struct CorePlan {
@@ -58,9 +70,9 @@ class CoreControl {
   struct Prepared {
     Decision decision;
     PolicyTraits traits;
-    std::unique_ptr<TaskController> controller;  // null: the kernel decides
-    std::unique_ptr<CoreScheduler> scheduler;    // likewise
-    absl::Status no_handover;  // why `controller` switches by priority and does not hand over
+    std::unique_ptr<TaskController> controller = {};  // null: the kernel decides
+    std::unique_ptr<CoreScheduler> scheduler = {};    // likewise
+    absl::Status no_handover = {};  // why `controller` switches by priority and does not hand over
   };
   // Everything that can be refused without touching a thread.
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);

@@ -10,7 +10,6 @@
 #include "engine/base/stolen_time.h"
 #include "engine/run/core_control.h"
 #include "engine/run/deployment.h"
-#include "engine/run/schedule_counts.h"
 #include "engine/run/thread_registry.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"

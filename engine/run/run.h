@@ -13,7 +13,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -79,16 +78,14 @@ class Run {
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(const v1::AttachRequest& request);
   absl::Status WaitForLinks(const v1::AttachRequest& request);
   // Looks again and again till `look` answers something else than NotFound. An error: the process
-  // has `ended`, or it is too `late`: with the last answer, after so many seconds.
-  absl::Status WaitFor(const v1::AttachRequest& request, const std::string& ended,
-                       const std::function<std::string(const absl::Status&, double)>& late,
-                       const std::function<absl::Status()>& look);
+  // ended before `what`, or it took too long, and the last answer says what is not so yet.
+  absl::Status WaitFor(const v1::AttachRequest& request, const char* what,
+                       const std::function<absl::Status(RunState&)>& look);
   absl::Status Recount();
   absl::Status TakeLeases();
   absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
   void ReleaseLeases();
   absl::StatusOr<SwitchCost> SwitchCostOn(std::optional<unsigned> cpu, unsigned rounds);
-  absl::Status ChangeTo(const Decision& wanted);
   // OK: slept the whole time.
   absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);
   // Lets the kernel run the functions until no packet is under way; the source rests.

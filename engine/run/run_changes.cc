@@ -58,12 +58,8 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
     }
   }
   if (now->running) LetRunEmpty(request);
-  std::vector<unsigned> more;
-  const auto status = state_.Do([&](RunState& state) {
-    auto applied = state.Apply(*std::move(prepared));
-    more = state.deployment().topology().cpus;
-    return applied;
-  });
+  std::vector<unsigned> more = prepared->topology.cpus;
+  const auto status = state_.Do([&](RunState& state) { return state.Apply(*std::move(prepared)); });
   if (!status.ok()) {
     if (slices) (void)TakeTimeslice(now->slice);
     return status;
@@ -78,8 +74,7 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
 // all, or, where the policy lets a few wait for more, all but those.
 void Run::LetRunEmpty(const v1::DeployRequest& config) {
   if (config.foreign()) return;  // who takes of its packets goes on
-  const std::vector<LinkIndex> going =
-      state_.Do([&](RunState& state) { return state.Close(config); });
+  const auto going = state_.Do([&](RunState& state) { return state.Close(config); });
   const auto waiting = [&] {
     return state_.Do([&](RunState& state) {
       std::uint64_t packets = 0;
@@ -125,67 +120,56 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
 
 absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& request) {
   const std::string& name = request.function();
-  const pid_t pid = request.pid();
   const bool by_ports = state_.Do([&](RunState& state) {
     const Topology& topology = state.deployment().topology();
     return topology.functions[*topology.FindFunction(name)].counts();
   });
-  if (by_ports) {
-    pid_t tid = 0;
-    const auto status = WaitFor(
-        request, fmt::format("function {} ended before it polled its port", name),
-        [&](const absl::Status&, double seconds) {
-          return fmt::format(
-              "function {} has not polled its port for {:.0f} s; does it use the port it is given?",
-              name, seconds);
-        },
-        [&]() -> absl::Status {
-          tid = state_.Do([&](RunState& state) { return state.deployment().PollerOf(name); });
-          if (tid == 0) return absl::NotFoundError("");
-          if (ThreadExists(pid, tid)) return absl::OkStatus();
-          return absl::InvalidArgumentError(
-              fmt::format("thread {} that polls for {} is not of process {}", tid, name, pid));
-        });
-    if (!status.ok()) return status;
-    return std::vector{tid};
+  if (!by_ports) {
+    if (auto status = WaitForLinks(request); !status.ok()) return status;
+    const auto tids = FindPollers(name, request.pid(), TimeoutOf(request), ending_);
+    if (!tids.ok()) return tids;
+    // Once more: a client that was turned away at first has made itself new memory since.
+    if (auto status = WaitForLinks(request); !status.ok()) return status;
+    return tids;
   }
-  if (auto status = WaitForLinks(request); !status.ok()) return status;
-  const auto tids = FindPollers(name, pid, TimeoutOf(request), ending_);
-  if (!tids.ok()) return tids;
-  // Once more: a client that was turned away at first has made itself new memory since.
-  if (auto status = WaitForLinks(request); !status.ok()) return status;
-  return tids;
+  pid_t tid = 0;
+  const auto status = WaitFor(request, "it polled its port", [&](RunState& state) -> absl::Status {
+    tid = state.deployment().PollerOf(name);
+    if (tid == 0)
+      return absl::NotFoundError("has not polled its port; does it use the port it is given?");
+    if (ThreadExists(request.pid(), tid)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("thread {} that polls for {} is not of process {}", tid, name, request.pid()));
+  });
+  if (!status.ok()) return status;
+  return std::vector{tid};
 }
 
 absl::Status Run::WaitForLinks(const v1::AttachRequest& request) {
-  const std::string& name = request.function();
-  return WaitFor(
-      request, fmt::format("function {} ended before its links were connected", name),
-      [&](const absl::Status& missing, double seconds) {
-        return fmt::format(
-            "the links of function {} are not connected after {:.0f} s; does it use the ports that "
-            "it is given, with as many queues as are said? {}",
-            name, seconds, std::string(missing.message()));
-      },
-      [&]() -> absl::Status {
-        const auto found = state_.Do(
-            [&](RunState& state) { return state.deployment().FindLinks(name, request.pid()); });
-        return found.ok() ? found : absl::NotFoundError(found.message());
-      });
+  return WaitFor(request, "its links were connected", [&](RunState& state) -> absl::Status {
+    const auto found = state.deployment().FindLinks(request.function(), request.pid());
+    if (found.ok()) return found;
+    return absl::NotFoundError(fmt::format(
+        "has links that are not connected; does it use the ports that it is given, with as many "
+        "queues as are said? {}",
+        std::string(found.message())));
+  });
 }
 
-absl::Status Run::WaitFor(const v1::AttachRequest& request, const std::string& ended,
-                          const std::function<std::string(const absl::Status&, double)>& late,
-                          const std::function<absl::Status()>& look) {
+absl::Status Run::WaitFor(const v1::AttachRequest& request, const char* what,
+                          const std::function<absl::Status(RunState&)>& look) {
   const nanoseconds timeout = TimeoutOf(request);
   const auto deadline = Clock::now() + timeout;
   for (;;) {
-    const absl::Status status = look();
+    const absl::Status status = state_.Do(look);
     if (!absl::IsNotFound(status)) return status;
-    if (!ProcessRuns(request.pid())) return absl::FailedPreconditionError(ended);
+    if (!ProcessRuns(request.pid()))
+      return absl::FailedPreconditionError(
+          fmt::format("function {} ended before {}", request.function(), what));
     if (Clock::now() > deadline)
-      return absl::DeadlineExceededError(
-          late(status, std::chrono::duration<double>(timeout).count()));
+      return absl::DeadlineExceededError(fmt::format(
+          "after {:.0f} s function {} {}", std::chrono::duration<double>(timeout).count(),
+          request.function(), std::string(status.message())));
     if (!ending_.SleepFor(kLookEvery)) return Ending();
   }
 }
@@ -214,16 +198,13 @@ absl::Status Run::Detach(const v1::DetachRequest& request) {
   const auto died = state_.Do([&](RunState& state) { return state.Detach(name, gone); });
   if (!died.ok() || !*died) return died.status();
   // What is still under way to it, from those before it.
-  const auto drop = [&]() -> std::optional<std::uint64_t> {
-    return state_.Do([&](RunState& state) -> std::optional<std::uint64_t> {
-      if (!state.running()) return std::nullopt;
-      return state.DropFor(name);
-    });
+  const auto drop = [&](RunState& state) {
+    return state.running() ? std::optional(state.DropFor(name)) : std::nullopt;
   };
   const auto deadline = Clock::now() + kEmptyTimeout;
   std::uint64_t last = 0;
   for (int still = 0; still < kEmptyFor && Clock::now() < deadline;) {
-    const auto dropped = drop();
+    const auto dropped = state_.Do(drop);
     if (!dropped) break;
     still = *dropped == last ? still + 1 : 0;
     last = *dropped;

@@ -103,8 +103,6 @@ absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostR
   reply.set_call_ns(cost->call_ns);
   reply.set_until_preempted_ns(cost->until_preempted_ns);
   reply.set_until_running_ns(cost->until_running_ns);
-  reply.set_until_running_ns_q1(cost->until_running_ns_q1);
-  reply.set_until_running_ns_q3(cost->until_running_ns_q3);
   reply.set_yield_ns(cost->yield_ns);
   return reply;
 }
@@ -124,10 +122,6 @@ absl::Status Run::Sleep(nanoseconds time, const Wanted& wanted) {
     if (wanted && !wanted()) return CallerGone();
   }
   return absl::OkStatus();
-}
-
-absl::Status Run::ChangeTo(const Decision& wanted) {
-  return state_.Do([&](RunState& state) { return state.ChangeTo(wanted); });
 }
 
 absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,

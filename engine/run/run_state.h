@@ -28,7 +28,6 @@
 #include "engine/run/deployment.h"
 #include "engine/run/held_file.h"
 #include "engine/run/measurement.h"
-#include "engine/run/scheduler_component.h"
 #include "engine/run/thread_registry.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
@@ -44,8 +43,6 @@ class RunState {
   };
 
   explicit RunState(Options options) : options_(std::move(options)) {}
-  RunState(const RunState&) = delete;
-  RunState& operator=(const RunState&) = delete;
 
   // ---- what may be done when
   absl::Status RequireEmpty() const;

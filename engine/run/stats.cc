@@ -156,18 +156,6 @@ void FillThreads(const ThreadRegistry& registry, const std::string& function, bo
   }
 }
 
-v1::CostSource ToProto(CostSource source) {
-  switch (source) {
-    case CostSource::kStated:
-      return v1::COST_SOURCE_STATED;
-    case CostSource::kAssumed:
-      return v1::COST_SOURCE_ASSUMED;
-    case CostSource::kFollowed:
-      return v1::COST_SOURCE_FOLLOWED;
-  }
-  return v1::COST_SOURCE_UNSPECIFIED;
-}
-
 void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
   const Topology& topology = run.deployment.topology();
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
@@ -177,7 +165,7 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
     out.set_cpu(function.config.cpu());
     const FunctionCost& cost = *run.costs.at(function.config.name());
     out.set_cost_ns(cost.Ns());
-    out.set_cost_source(ToProto(cost.Source()));
+    out.set_cost_source(static_cast<v1::CostSource>(cost.Source()));
     FillThreads(run.threads, function.config.name(), engine_decides, out);
     for (std::size_t port = 0; port < function.ports.size(); ++port) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)

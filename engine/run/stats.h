@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/decision.h"
+#include "engine/run/core_control.h"
 #include "engine/run/deployment.h"
-#include "engine/run/schedule_counts.h"
-#include "engine/run/scheduler_component.h"
 #include "engine/run/thread_registry.h"
 #include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"

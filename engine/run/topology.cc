@@ -573,8 +573,7 @@ std::set<unsigned> Topology::CpusAround(const std::set<std::string>& names) cons
     if (names.contains(function.config.name())) around.merge(links_of(function));
   std::set<unsigned> found;
   for (const Function& function : functions)
-    if (names.contains(function.config.name()) ||
-        std::ranges::any_of(links_of(function), [&](LinkIndex at) { return around.contains(at); }))
+    if (std::ranges::any_of(links_of(function), [&](LinkIndex at) { return around.contains(at); }))
       found.insert(function.config.cpu());
   return found;
 }

@@ -97,7 +97,8 @@ struct TaskSet {
 
 // Where a cost comes from: the deployment states it, nobody knows it, or the scheduler measured it
 // while the function ran.
-enum class CostSource : std::uint8_t { kStated, kAssumed, kFollowed };
+// Numbered as v1::CostSource is.
+enum class CostSource : std::uint8_t { kStated = 1, kAssumed = 2, kFollowed = 3 };
 
 // What a packet costs one function, in ns: written by whoever knows it, the scheduler of its core
 // among them, and read at any time, without a lock.
