@@ -82,8 +82,7 @@ absl::Status Control::Change(const Decision& wanted) {
   }
   const auto back = GoBack(before);
   if (back.ok()) return status;
-  for (const auto& [cpu, core] : cores_) core->LeaveToKernel(wanted.controller);
-  decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = wanted.controller};
+  LeaveToKernel(wanted.controller);
   return absl::Status(status.code(),
                       fmt::format("{}; nor could the policy before be put back, so "
                                   "the kernel decides now (other): {}",
@@ -105,10 +104,18 @@ absl::Status Control::GoBack(const Before& before) {
 
 absl::Status Control::Repeat() {
   if (!decision_) return absl::OkStatus();
+  const Decision again = *decision_;
   absl::Status status;
   for (const auto& [cpu, core] : cores_) status.Update(core->Release());
-  status.Update(Change(*decision_));
+  const auto changed = Change(again);
+  if (!changed.ok()) LeaveToKernel(again.controller);
+  status.Update(changed);
   return status;
+}
+
+void Control::LeaveToKernel(v1::ControllerKind controller) {
+  for (const auto& [cpu, core] : cores_) core->LeaveToKernel(controller);
+  decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = controller};
 }
 
 absl::Status Control::Release() {

@@ -38,7 +38,8 @@ class Control {
   // or, where a function that died makes that impossible or the core is new, the kernel's policy
   // `other`; the sentence says so.
   absl::Status Change(const Decision& wanted);
-  // The last decision, anew: somebody else has changed the threads' scheduling.
+  // The last decision, anew: somebody else has changed the threads' scheduling. An error leaves
+  // `other`.
   absl::Status Repeat();
   // No task is held back any longer, and none is scheduled by the engine. An error says what of
   // that could not be undone.
@@ -56,6 +57,7 @@ class Control {
 
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
   absl::Status GoBack(const Before& before);
+  void LeaveToKernel(v1::ControllerKind controller);
   void Retire(unsigned cpu);
   SchedulerComponent& LeastUsed(const std::vector<SchedulerComponent*>& components) const;
 

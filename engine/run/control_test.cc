@@ -173,6 +173,16 @@ TEST_F(ControlTest, ARepeatTakesThreadsThatSomebodyPutBack) {
   EXPECT_EQ(ClassOf(0), SCHED_RR);
 }
 
+TEST_F(ControlTest, ARepeatThatFailsLeavesAllToTheKernel) {
+  Take({PlanOf(0), PlanOf(1)});
+  ASSERT_TRUE(control_.Change(kUnis).ok());
+  functions_.End(1);
+  EXPECT_EQ(control_.Repeat().message(), "function task1 has ended");
+  EXPECT_EQ(control_.decision()->policy, v1::POLICY_OTHER);
+  EXPECT_EQ(ClassOf(0), SCHED_OTHER);
+  EXPECT_EQ(component_.cores().size(), 0U);
+}
+
 TEST_F(ControlTest, WhatADecisionWithItsOwnSettingsLearnsOfCostsGoesWithIt) {
   Take({PlanOf(0)});
   Decision other = kUnis;
