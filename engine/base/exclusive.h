@@ -12,8 +12,8 @@ class Exclusive {
   template <typename... Arguments>
   explicit Exclusive(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
 
-  // What `step` returns of the value. It waits for nothing that takes long: who has to, makes two
-  // steps and waits in between.
+  // Runs `step` with the value locked, and returns its result. A step never waits; an operation
+  // that must wait uses two steps.
   template <typename Step>
   auto Do(Step step) {
     const std::lock_guard lock(mutex_);

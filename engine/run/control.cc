@@ -105,12 +105,10 @@ absl::Status Control::GoBack(const Before& before) {
 absl::Status Control::Repeat() {
   if (!decision_) return absl::OkStatus();
   const Decision again = *decision_;
-  absl::Status status;
-  for (const auto& [cpu, core] : cores_) status.Update(core->Release());
+  for (const auto& [cpu, core] : cores_) (void)core->Release();
   const auto changed = Change(again);
   if (!changed.ok()) LeaveToKernel(again.controller);
-  status.Update(changed);
-  return status;
+  return changed;
 }
 
 void Control::LeaveToKernel(v1::ControllerKind controller) {

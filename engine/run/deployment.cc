@@ -270,6 +270,10 @@ void Deployment::ReadLinksAnew() {
   for (LinkIndex direction = 0; direction < topology_.directions(); ++direction)
     links.push_back(occupancy(direction));
   monitor_ = LinkMonitor(std::move(links));
+}
+
+void Deployment::DropReplaced() {
+  ReadLinksAnew();
   for (const auto& [name, link] : links_) link->DropReplaced();
 }
 

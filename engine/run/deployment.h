@@ -118,8 +118,10 @@ class Deployment {
   // Finds a function's links in its process: until then nobody knows how full they are. To be
   // called again and again while it connects; NotFound: which is not there yet.
   absl::Status FindLinks(const std::string& function, pid_t pid);
-  // monitor() reads the links that were found since. No scheduler may read it meanwhile.
+  // monitor() reads the links that were found since.
   void ReadLinksAnew();
+  // The memory of links that were found elsewhere since goes: no scheduler reads it any more.
+  void DropReplaced();
 
   // A function over rings rests between two bursts: what it has counted and what its rings say is
   // the same from here on, until it dies.

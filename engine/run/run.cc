@@ -141,9 +141,8 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   if (then != Then::kNothing) {
     const bool drained =
         then == Then::kCount || Drain(nanoseconds(request.timeout_ns()), released_);
-    account = state_.Do([&](RunState& state) {
-      return TakeAccountAtRest(state.deployment(), drained && kernel.ok());
-    });
+    account =
+        state_.Do([&](RunState& state) { return state.AccountAtRest(drained && kernel.ok()); });
   }
   PutBack();
   if (end_) end_();

@@ -396,6 +396,23 @@ TEST_F(RunApplyTest, ACostThatIsStatedNoMoreIsWhatItWasAndAssumed) {
   EXPECT_EQ(stated.cost_source(), v1::COST_SOURCE_STATED);
 }
 
+// A window with settings of its own puts back what was known of costs before it, but not over what
+// was stated since.
+TEST_F(RunApplyTest, ACostThatIsStatedAfterAWindowStays) {
+  BringUp();
+  auto request = Chain({"a", "b"});
+  v1::MeasureRequest window;
+  window.set_window_ns(50'000'000);
+  *window.mutable_scheduler() = request.scheduler();
+  window.mutable_scheduler()->set_gamma(0.5);
+  ASSERT_TRUE(run_->Measure(window).ok());
+  request.mutable_functions(0)->set_cost_ns(500);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  EXPECT_EQ(Stats().functions(0).cost_ns(), 500);
+  EXPECT_EQ(Stats().functions(0).cost_source(), v1::COST_SOURCE_STATED);
+}
+
 // It is started anew with one port, and what it had kept of the other chain stays counted.
 TEST_F(RunApplyTest, TheAccountIsExactAfterOneOfTwoChainsThroughAFunctionIsRemoved) {
   constexpr unsigned kKept = 40;

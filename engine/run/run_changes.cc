@@ -26,8 +26,6 @@ nanoseconds TimeoutOf(const v1::AttachRequest& request) {
 
 }  // namespace
 
-// ------------------------------------------------------------------ what is deployed
-
 absl::Status Run::Apply(const v1::DeployRequest& request) {
   const auto pass = turnstile_.Enter("changing what runs");
   if (!pass.ok()) return pass.status();
@@ -74,26 +72,23 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
 // all, or, where the policy lets a few wait for more, all but those.
 void Run::LetRunEmpty(const v1::DeployRequest& config) {
   if (config.foreign()) return;  // who takes of its packets goes on
-  const auto going = state_.Do([&](RunState& state) { return state.Close(config); });
-  const auto waiting = [&] {
-    return state_.Do([&](RunState& state) {
-      std::uint64_t packets = 0;
-      for (const LinkIndex link : going) packets += state.deployment().monitor().NumPkts(link);
-      return packets;
-    });
+  // Each time anew: a look in between raises the chains whose functions are all there.
+  const auto waiting = [&](RunState& state) -> std::optional<std::uint64_t> {
+    const auto going = state.Close(config);
+    std::uint64_t packets = 0;
+    for (const LinkIndex link : going) packets += state.deployment().monitor().NumPkts(link);
+    return going.empty() ? std::nullopt : std::optional(packets);
   };
   const auto deadline = Clock::now() + kEmptyTimeout;
-  std::uint64_t last = waiting();
-  for (int still = 0; !going.empty() && Clock::now() < deadline;) {
+  auto last = state_.Do(waiting);
+  for (int still = 0; last && Clock::now() < deadline;) {
     if (!ending_.SleepFor(kLookEvery)) return;
-    const std::uint64_t now = waiting();
+    const auto now = state_.Do(waiting);
     still = now == last ? still + 1 : 0;
-    if (still >= (now == 0 ? kEmptyFor : kStillFor)) return;
+    if (still >= (now == 0U ? kEmptyFor : kStillFor)) return;
     last = now;
   }
 }
-
-// ------------------------------------------------------------------ who is attached
 
 absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
   const auto pass = turnstile_.Enter("attaching a function");

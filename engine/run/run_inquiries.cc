@@ -33,8 +33,6 @@ v1::TrafficConfig TrafficOf(const v1::MeasureRequest& request, v1::TrafficConfig
 
 }  // namespace
 
-// ------------------------------------------------------------------ costs
-
 absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& request,
                                                 const Wanted& wanted) {
   const auto pass = turnstile_.Enter("measuring costs");
@@ -106,8 +104,6 @@ absl::StatusOr<v1::SwitchCostReply> Run::MeasureSwitchCost(const v1::SwitchCostR
   reply.set_yield_ns(cost->yield_ns);
   return reply;
 }
-
-// ------------------------------------------------------------------ looking
 
 absl::StatusOr<v1::Stats> Run::GetStats(const v1::StatsRequest& request) {
   return state_.Do([&](RunState& state) { return state.Stats(request.latency()); });
@@ -186,8 +182,6 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
   return reply;
 }
 
-// ------------------------------------------------------------------ standing still
-
 // Waits until no packet is under way, or until nothing has moved for so long that what is left will
 // stay, say with a function that collects packets, or was dropped by a program over memif: what it
 // has in hand looks the same. True if so: an account taken then is exact.
@@ -209,12 +203,7 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     const auto [moved, empty] = state_.Do(look);
     still = moved == last ? still + 1 : 0;
     last = moved;
-    if (still >= (empty ? kEmptyFor : kStillFor)) {
-      state_.Do([](RunState& state) {
-        if (state.TakeDeaths()) state.deployment().WriteOff();
-      });
-      return true;
-    }
+    if (still >= (empty ? kEmptyFor : kStillFor)) return true;
     if (!interrupt.SleepFor(kDrainLookEvery)) return false;
   }
   return false;
@@ -249,7 +238,7 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
   const bool drained = Drain(nanoseconds(request.timeout_ns()), ending_);
   v1::Account account;
   status = state_.Do([&](RunState& state) {
-    account = TakeAccountAtRest(state.deployment(), drained);
+    account = state.AccountAtRest(drained);
     return ending_.raised() ? Ending() : state.ReturnTo(*before);
   });
   if (!status.ok()) return status;

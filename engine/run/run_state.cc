@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/contract/from_proto.h"
+#include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/placement.h"
 #include "engine/run/services.h"
@@ -26,8 +27,6 @@ void Log(const absl::Status& status) {
 }
 
 }  // namespace
-
-// ------------------------------------------------------------------ what may be done when
 
 absl::Status RunState::RequireEmpty() const {
   if (released()) return Ending();
@@ -62,8 +61,6 @@ absl::Status RunState::MayStart() const {
       "costs were measured in this run, and functions may still hold packets of the measurement: "
       "end this run and start the chains in the next");
 }
-
-// ------------------------------------------------------------------ from one phase to the next
 
 void RunState::TakeDeployment(std::unique_ptr<Deployment> deployment) {
   deployment_ = std::move(deployment);
@@ -100,8 +97,6 @@ void RunState::PutBack() {
   phase_ = v1::RUN_PHASE_RELEASED;
 }
 
-// ------------------------------------------------------------------ costs
-
 // A function that was there before goes on with the cost that is known of it, till the deployment
 // states another one.
 void RunState::TakeCosts(const std::map<std::string, double>& stated_before) {
@@ -126,8 +121,6 @@ void RunState::TakeCosts(const std::map<std::string, double>& stated_before) {
   }
 }
 
-// ------------------------------------------------------------------ cores and policies
-
 SchedulerSettings RunState::Settings(const v1::SchedulerSettings& wanted) const {
   SchedulerSettings settings = FromProto(wanted);
   settings.lazy = true;
@@ -138,11 +131,13 @@ SchedulerSettings RunState::Settings(const v1::SchedulerSettings& wanted) const 
 }
 
 absl::Status RunState::TakeCores() {
-  if (auto status = MakeSchedulerComponents(); !status.ok()) return status;
+  auto status = MakeSchedulerComponents();
+  if (schedulers_.empty()) return status;
   std::vector<SchedulerComponent*> components;
   for (const auto& component : schedulers_) components.push_back(component.get());
   control_->Take(PlanCores(), components);
-  return absl::OkStatus();
+  deployment_->DropReplaced();
+  return status;
 }
 
 std::vector<Control::Wanted> RunState::PlanCores() {
@@ -219,8 +214,6 @@ absl::Status RunState::ReturnTo(const Decision& before) {
   return ChangeTo(before);
 }
 
-// ------------------------------------------------------------------ what it tells
-
 ScheduleCounts RunState::Counts() const {
   ScheduleCounts counts = control_ ? control_->counts() : ScheduleCounts();
   for (const unsigned cpu : deployment_->topology().cpus) (void)counts.cores[cpu];
@@ -253,6 +246,11 @@ v1::Stats RunState::Stats(bool latency) {
 
 Snapshot RunState::TakeSnapshot() const {
   return unis::TakeSnapshot(*deployment_, *threads_, Counts(), timer_);
+}
+
+v1::Account RunState::AccountAtRest(bool drained) {
+  if (drained && std::exchange(deaths_, false)) deployment_->WriteOff();
+  return TakeAccountAtRest(*deployment_, drained);
 }
 
 void RunState::BeginTrace() {

@@ -101,6 +101,8 @@ class RunState {
   // ---- what it tells
   v1::Stats Stats(bool latency);
   Snapshot TakeSnapshot() const;
+  // The source rests. `drained`: nothing moves any more.
+  v1::Account AccountAtRest(bool drained);
   void BeginTrace();
   // Aborted: cores have changed meanwhile.
   absl::Status EndTrace(v1::TraceReply& reply);
@@ -113,8 +115,6 @@ class RunState {
   const TscTimer& timer() const { return timer_; }
   // Costs were measured in this run, so that its chains do not start.
   void set_estimated() { estimated_ = true; }
-  // Whether somebody has died since the last call.
-  bool TakeDeaths() { return std::exchange(deaths_, false); }
 
  private:
   absl::Status MayGo(const v1::FunctionConfig& function) const;

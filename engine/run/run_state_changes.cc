@@ -36,13 +36,16 @@ bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   return MessageDifferencer::Equals(one, other);
 }
 
-// The functions that `to` no longer has, has elsewhere or has with other ports.
+// The functions that `to` no longer has, or has elsewhere, with other ports or at another cost. All
+// where the scheduler has other settings: what it follows and puts back of costs ends first.
 std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployRequest& to) {
   std::set<std::string> changed;
+  const bool all = !MessageDifferencer::Equals(from.scheduler(), to.scheduler()) ||
+                   from.fair_slice_ns() != to.fair_slice_ns();
   for (const auto& function : from.functions()) {
     const auto same = Named(to.functions(), function.name());
-    if (same == to.functions().end() || same->cpu() != function.cpu() ||
-        !SameProcess(*same, function))
+    if (all || same == to.functions().end() || same->cpu() != function.cpu() ||
+        same->cost_ns() != function.cost_ns() || !SameProcess(*same, function))
       changed.insert(function.name());
   }
   return changed;
@@ -58,8 +61,6 @@ bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
 }
 
 }  // namespace
-
-// ------------------------------------------------------------------ what is deployed
 
 bool RunState::Is(const v1::DeployRequest& config) const {
   return whole_ && MessageDifferencer::Equals(config, deployment_->config());
@@ -151,8 +152,6 @@ absl::Status RunState::Reconfigure(Deployment::Prepared prepared) {
   return status;
 }
 
-// ------------------------------------------------------------------ who is there
-
 bool RunState::Ready(const std::string& function) const {
   return deployment_->topology().FindFunction(function) && !threads_->Living(function).empty();
 }
@@ -171,10 +170,11 @@ absl::Status RunState::Rearrange(const std::set<std::string>& functions,
   control_->LetGo(deployment_->topology().CpusAround(functions));
   auto status = change();
   RaiseChains();
-  status.Update(TakeCores());
-  const auto changed = ChangeTo(*wanted_);
+  const auto taken = TakeCores();
+  status.Update(taken);
+  const auto changed = taken.ok() ? ChangeTo(*wanted_) : taken;
   // Of who has died meanwhile the next look will know; else the kernel decides from now on.
-  if (!changed.ok() && threads_->Ended().empty())
+  if (!changed.ok() && (!taken.ok() || threads_->Ended().empty()))
     (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = wanted_->controller});
   status.Update(changed);
   whole_ = status.ok();
@@ -190,6 +190,7 @@ absl::Status RunState::MayAttach(const std::string& function) {
 
 absl::Status RunState::Attach(const std::string& function, pid_t pid, Pidfd process,
                               const std::vector<pid_t>& tids) {
+  if (auto status = MayAttach(function); !status.ok()) return status;  // since it was asked
   if (auto status = threads_->Attach(function, pid, std::move(process), tids); !status.ok())
     return status;
   return Rearrange({function}, [&] {
@@ -214,8 +215,6 @@ absl::StatusOr<bool> RunState::Detach(const std::string& name, bool gone) {
   if (gone) deployment_->FreeDevices(*deployment_->topology().FindFunction(name));
   return false;
 }
-
-// ------------------------------------------------------------------ who has died
 
 std::uint64_t RunState::DropFor(const std::string& name) {
   const Topology& topology = deployment_->topology();
@@ -246,6 +245,7 @@ void RunState::ReacquireThreads() {
   if (!options_.held.TakeReturned()) return;
   if (!control_ || !control_->decision()) return;
   const HeldFile::Changing changing(options_.held);
+  ++arranged_;  // a trace has missed something
   const auto status = control_->Repeat();
   if (status.ok()) {
     spdlog::warn(

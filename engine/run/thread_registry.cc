@@ -78,8 +78,9 @@ absl::Status ThreadRegistry::Attach(const std::string& function, pid_t pid, Pidf
     if (!held.ok()) return held.status();
     attached.threads.push_back(*std::move(held));
   }
-  std::erase_if(attached_,
-                [&](const Attached& dead) { return dead.name == attached.name && !dead.let_go; });
+  std::erase_if(attached_, [&](const Attached& dead) {
+    return dead.name == attached.name && !dead.let_go && dead.told_dead;
+  });
   attached_.push_back(std::move(attached));
   return absl::OkStatus();
 }
