@@ -145,7 +145,7 @@ TEST_F(ControlTest, ARefusedChangeTouchesNoCore) {
 // The second core cannot have the policy, for its functions cannot have so short a slice; the first
 // one had it already.
 TEST_F(ControlTest, AChangeThatFailsHalfWayIsTakenBack) {
-  if (!KnowsFairSlices().ok()) GTEST_SKIP() << KnowsFairSlices();
+  UNIS_NEED(KnowsFairSlices().ok(), KnowsFairSlices().message());
   CorePlan refused = PlanOf(1);
   refused.fair_slice = std::chrono::nanoseconds(1);
   Take({PlanOf(0), refused});

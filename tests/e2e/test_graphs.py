@@ -1,5 +1,7 @@
 """Chains that branch, with real packets: each arrives or is counted, and nothing stands still."""
 
+from pathlib import Path
+
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -66,14 +68,19 @@ def test_a_diamond_runs_under_every_policy_and_loses_nothing_uncounted(machine: 
     machine.assert_clean()
 
 
-def test_a_copy_is_watched_and_told_apart(machine: Machine) -> None:
+def tapped(machine: Machine) -> Path:
+    """A chain file: fw → monitor, and watch gets a copy of what comes to monitor."""
     chain = graph(
         "ingress > fw", "fw > watch", "fw > monitor", "monitor > egress",
         watch={"mode": "tap"},
     )  # fmt: skip
     functions = {name: macswap() for name in ("fw", "watch", "monitor")}
     traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
-    machine.up(machine.chain_file(functions, chains={"web": chain}, traffic=traffic))
+    return machine.chain_file(functions, chains={"web": chain}, traffic=traffic)
+
+
+def test_a_copy_is_watched_and_told_apart(machine: Machine) -> None:
+    machine.up(tapped(machine))
     assert_delivers_more_than(machine, 10_000)
     account = machine.exact_account()
     assert_whole(account)
@@ -97,13 +104,7 @@ def kill(machine: Machine, function: str) -> None:
 
 def test_a_dead_tap_leaves_its_chain_alone(machine: Machine) -> None:
     """It is the only chain: without it the run would end."""
-    chain = graph(
-        "ingress > fw", "fw > watch", "fw > monitor", "monitor > egress",
-        watch={"mode": "tap"},
-    )  # fmt: skip
-    functions = {name: macswap() for name in ("fw", "watch", "monitor")}
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
-    file = machine.chain_file(functions, chains={"web": chain}, traffic=traffic)
+    file = tapped(machine)
     machine.up(file)
     assert_delivers_more_than(machine, 1000)
     kill(machine, "watch")

@@ -240,12 +240,8 @@ def test_a_diamond_has_a_link_an_edge_and_one_for_the_merge() -> None:
 
 def test_links_that_edges_share_are_of_the_kind_that_edges_state() -> None:
     edges: Edges = [
-        {"from": "ingress", "to": "fw"},
-        {"from": "fw", "to": "nat", "weight": 1},
-        {"from": "fw", "to": "dpi", "weight": 1},
-        {"from": "nat", "to": "ids"},
-        {"from": "dpi", "to": "ids"},
-        {"from": "ids", "to": "egress"},
+        {"from": edge["from"], "to": edge["to"], **({"weight": 1} if "port" in edge else {})}
+        for edge in DIAMOND
     ]
     links = [{"from": edge["from"], "to": edge["to"], "kind": "veth"} for edge in edges]
     plan = planned({**with_graph(edges), "links": links})
