@@ -42,8 +42,8 @@ class TaskController : public ProcessController {
   Parker parker_;  // all unparked by Release()
 };
 
-// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error where
-// there is no such mechanism, or where it stops whole processes and two tasks are of one.
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error: there is
+// no such mechanism, or it stops whole processes and two tasks are threads of the same process.
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
                                                                std::vector<ControlledTask> tasks);
 

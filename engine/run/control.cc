@@ -1,10 +1,11 @@
 #include "engine/run/control.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "engine/run/services.h"
 
 namespace unis {
 
@@ -15,8 +16,7 @@ void Control::LetGo(const std::set<unsigned>& cpus) {
 void Control::Retire(unsigned cpu) {
   const auto found = cores_.find(cpu);
   if (found == cores_.end()) return;
-  if (const auto status = found->second->Release(); !status.ok())
-    spdlog::warn("{}", std::string(status.message()));
+  Warn(found->second->Release());
   found->second->AddTo(retired_);
   cores_.erase(found);
 }

@@ -31,15 +31,16 @@ class Control {
   // Lets the cores with these CPUs go: nothing reads the links of their tasks or touches their
   // threads.
   void LetGo(const std::set<unsigned>& cpus);
-  // These cores and no others. Those whose plan is what it was go on untouched; the others wait for
-  // the next Change(), each on one of `components`, which outlive the control.
+  // Makes these cores, and removes all others. A core whose plan did not change goes on untouched.
+  // A new core waits for the next Change(). It runs on one of `components`, which outlive the
+  // control.
   void Take(std::vector<Wanted> cores, const std::vector<SchedulerComponent*>& components);
   // Nothing is done where all cores have that decision. An error leaves to each core what it had,
   // or, where a function that died makes that impossible or the core is new, the kernel's policy
   // `other`; the sentence says so.
   absl::Status Change(const Decision& wanted);
-  // The last decision, anew: somebody else has changed the threads' scheduling. An error leaves
-  // `other`.
+  // Carries out the last decision again, after somebody else has changed the threads' scheduling.
+  // After an error the policy is `other`.
   absl::Status Repeat();
   // No task is held back any longer, and none is scheduled by the engine. An error says what of
   // that could not be undone.

@@ -78,8 +78,8 @@ class CoreControl {
   absl::StatusOr<Prepared> Prepare(const Decision& wanted);
   // An error leaves no decision.
   absl::Status Commit(Prepared prepared);
-  // The kernel decides from now on, by its policy `other`: a decision, where there is a controller
-  // for later, or none.
+  // The kernel decides from now on, by its policy `other`. Without `controller` no decision is
+  // left.
   void LeaveToKernel(std::optional<v1::ControllerKind> controller);
   // No task is held back any longer, and none is scheduled by the engine. An error says what of
   // that could not be undone.

@@ -6,19 +6,11 @@
 #include <utility>
 
 #include "engine/controller/fair_slice.h"
-#include "engine/run/account.h"
 #include "engine/run/services.h"
 
 namespace unis {
-namespace {
 
 using std::chrono::nanoseconds;
-
-void Log(const absl::Status& status) {
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
-}
-
-}  // namespace
 
 Run::Run(Options options)
     : function_cpus_(std::move(options.function_cpus)),
@@ -107,7 +99,7 @@ absl::Status Run::TakeTimeslice(unsigned ms) {
 void Run::ReleaseLeases() {
   if (auto timeslice = std::exchange(timeslice_, std::nullopt))
     leases_.push_back(*std::move(timeslice));
-  Log(Lease::Release(std::exchange(leases_, {})));
+  Warn(Lease::Release(std::exchange(leases_, {})));
 }
 
 absl::Status Run::SetPolicy(const v1::PolicyRequest& request) {
@@ -133,7 +125,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     state.set_still(true);
     state.RemoveEnded();
     kernel = state.ChangeTo(state.DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED));
-    Log(kernel);
+    Warn(kernel);
     return state.deployment().foreign() ? Then::kCount : Then::kDrain;
   });
   if (then == Then::kEnd) return Ending();
@@ -156,7 +148,7 @@ void Run::Release() {
   PutBack();
 }
 
-// The leases last: giving them back may wait for others, and nobody who looks shall wait with it.
+// The leases last, and not in a step: another process may hold their lock.
 void Run::PutBack() {
   state_.Do([](RunState& state) { state.PutBack(); });
   ReleaseLeases();

@@ -77,8 +77,8 @@ class Run {
   void LetRunEmpty(const v1::DeployRequest& config);
   absl::StatusOr<std::vector<pid_t>> WaitForPolling(const v1::AttachRequest& request);
   absl::Status WaitForLinks(const v1::AttachRequest& request);
-  // Looks again and again till `look` answers something else than NotFound. An error: the process
-  // ended before `what`, or it took too long, and the last answer says what is not so yet.
+  // Calls `look` until it answers something else than NotFound, and returns that. Other errors: the
+  // process ended before `what`, or the time is over; then the error ends with the last answer.
   absl::Status WaitFor(const v1::AttachRequest& request, const char* what,
                        const std::function<absl::Status(RunState&)>& look);
   absl::Status Recount();

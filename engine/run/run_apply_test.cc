@@ -396,8 +396,8 @@ TEST_F(RunApplyTest, ACostThatIsStatedNoMoreIsWhatItWasAndAssumed) {
   EXPECT_EQ(stated.cost_source(), v1::COST_SOURCE_STATED);
 }
 
-// A window with settings of its own puts back what was known of costs before it, but not over what
-// was stated since.
+// A window with its own settings puts the costs from before it back. A cost that was stated after
+// the window stays.
 TEST_F(RunApplyTest, ACostThatIsStatedAfterAWindowStays) {
   BringUp();
   auto request = Chain({"a", "b"});

@@ -1,4 +1,4 @@
-// Operations that change what runs: what is deployed, who is attached.
+// Operations that change what is deployed and which functions are attached.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "engine/run/run_state.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -21,10 +20,6 @@ using std::chrono::nanoseconds;
 // Until the scheduler has seen the function at work: a light function's cost, so that a heavy one's
 // first turns are short.
 constexpr double kAssumedCostNs = 100;
-
-void Log(const absl::Status& status) {
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
-}
 
 }  // namespace
 
@@ -55,7 +50,7 @@ absl::Status RunState::RequireRunning() const {
 absl::Status RunState::MayStart() const {
   if (auto status = RequireNotRunning(); !status.ok()) return status;
   if (deployment_->chains().empty()) return absl::FailedPreconditionError("no chain is deployed");
-  if (const auto threads = threads_->All(); !threads.ok()) return threads.status();
+  if (auto status = threads_->AllPoll(); !status.ok()) return status;
   if (!estimated_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "costs were measured in this run, and functions may still hold packets of the measurement: "
@@ -92,13 +87,12 @@ absl::Status RunState::Start(const v1::PolicyRequest& request, const SwitchCost&
 void RunState::PutBack() {
   const HeldFile::Changing changing(options_.held);
   if (deployment_) deployment_->Pause(true);
-  if (control_) Log(control_->Release());
-  if (threads_) Log(threads_->Release());
+  if (control_) Warn(control_->Release());
+  if (threads_) Warn(threads_->Release());
   phase_ = v1::RUN_PHASE_RELEASED;
 }
 
-// A function that was there before goes on with the cost that is known of it, till the deployment
-// states another one.
+// A function that was there before keeps its cost, until the deployment states another one.
 void RunState::TakeCosts(const std::map<std::string, double>& stated_before) {
   const Topology& topology = deployment_->topology();
   const bool follows = deployment_->config().scheduler().online_cost();
@@ -175,7 +169,7 @@ std::vector<Control::Wanted> RunState::PlanCores() {
   return cores;
 }
 
-// As many as the cores need; those that are there stay.
+// Adds what the cores need; none is removed.
 absl::Status RunState::MakeSchedulerComponents() {
   const std::size_t cores = deployment_->topology().cpus.size();
   const auto lcores = PlaceComponents(options_.service_lcores, cores).schedulers;

@@ -2,10 +2,10 @@
 // For one thread at a time; nothing here waits. Operations that take time are sequences of such
 // steps (run.h).
 //
-// A running run changes by being arranged anew: the cores that the change concerns are let go,
-// links, threads or settings change, and cores for what there is then are made, with the policy of
-// before; other cores go on. It takes milliseconds, in which nothing is lost that the source could
-// have kept back. A chain is up while functions are there by which packets come through it.
+// A running run changes in three parts. The cores that the change concerns are let go. Links,
+// threads or settings change. Cores for what there is then are made, with the policy of before.
+// Other cores go on. It takes milliseconds, in which nothing is lost that the source could have
+// kept back. A chain is up while functions are there by which packets come through it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -71,7 +71,7 @@ class RunState {
 
   // ---- what is deployed
   bool Is(const v1::DeployRequest& config) const;
-  // What no run can take on while it lives.
+  // An error: no run can take this on while it lives.
   absl::Status MayBecome(const v1::DeployRequest& config) const;
   // The chains that `config` no longer has get no more packets. Their links.
   std::vector<LinkIndex> Close(const v1::DeployRequest& config);
@@ -86,8 +86,8 @@ class RunState {
   // `gone`: its process has ended, whoever it was.
   absl::StatusOr<bool> Detach(const std::string& function, bool gone);
   void Forget(const std::string& function) { absent_.erase(function); }
-  // Drops what waits for functions that died. Of `function` alone: how much so far, of chains that
-  // are down.
+  // Drops what waits for functions that died. DropFor() returns the packets that were dropped so
+  // far in the chains of its function.
   void DropForAbsent();
   std::uint64_t DropFor(const std::string& function);
   // Functions that have died go: their branches are down, or chains, and the others go on.
@@ -146,7 +146,7 @@ class RunState {
   std::optional<Decision> wanted_;
   std::uint64_t arranged_ = 0;  // times
   std::uint64_t traced_ = 0;    // `arranged_` when the trace began
-  bool whole_ = true;           // the last arrangement did not fail
+  bool whole_ = true;           // false: the last arrangement failed, and is to be tried again
   bool estimated_ = false;
   bool deaths_ = false;
   bool still_ = false;

@@ -7,7 +7,6 @@
 
 #include "engine/base/proc.h"
 #include "engine/controller/fair_slice.h"
-#include "engine/run/account.h"
 #include "engine/run/run_state.h"
 #include "engine/run/services.h"
 
@@ -66,7 +65,6 @@ bool RunState::Is(const v1::DeployRequest& config) const {
   return whole_ && MessageDifferencer::Equals(config, deployment_->config());
 }
 
-// What no run can take on while it lives.
 absl::Status RunState::MayBecome(const v1::DeployRequest& config) const {
   const v1::DeployRequest& now = deployment_->config();
   if (config.run() != now.run() || config.run_id() != now.run_id())
@@ -273,7 +271,7 @@ void RunState::RemoveEnded() {
     }
     return absl::OkStatus();
   });
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+  Warn(status);
 }
 
 // Since the last call, or do now.
@@ -299,7 +297,7 @@ void RunState::TakeLate() {
   if (functions.empty()) return;
   spdlog::info("threads have begun to poll, or sleep for long: takes and gives them back");
   const auto status = Rearrange(functions, [&] { return threads_->TakeLate(functions); });
-  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+  Warn(status);
 }
 
 }  // namespace unis

@@ -30,7 +30,7 @@ struct ScheduleCounts {
     }
     for (const auto& [function, count] : later.switched_in) switched_in[function] += count;
   }
-  // They are gone: counters stay, and nothing is now.
+  // The schedulers are gone: counters stay, and what describes the present is cleared.
   void Retire() {
     for (auto& [cpu, core] : cores) {
       core.statistics.GoOnWith({});

@@ -4,6 +4,9 @@
 #include <absl/status/status.h>
 #include <rte_lcore.h>
 #include <sched.h>
+#include <spdlog/spdlog.h>
+
+#include <string>
 
 #include "engine/base/favour.h"
 #include "engine/platform/component.h"
@@ -13,6 +16,11 @@ namespace unis {
 // What a call that is broken off answers.
 inline absl::Status Ending() { return absl::UnavailableError("the run is ending"); }
 inline absl::Status CallerGone() { return absl::CancelledError("the caller has gone"); }
+
+// An error that nobody is answered.
+inline void Warn(const absl::Status& status) {
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
 
 // The CPU that an lcore of ours is pinned to.
 inline unsigned CpuOfLcore(unsigned lcore) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "engine/base/proc.h"
-#include "engine/run/account.h"
 
 namespace unis {
 namespace {
@@ -204,7 +203,7 @@ void ThreadRegistry::BoostExiting() {
   }
 }
 
-absl::StatusOr<std::vector<HeldThread*>> ThreadRegistry::All() const {
+absl::Status ThreadRegistry::AllPoll() const {
   for (const auto& function : deployment_.topology().functions) {
     const std::string& name = function.config.name();
     const Presence presence = PresenceOf(name);
@@ -215,7 +214,7 @@ absl::StatusOr<std::vector<HeldThread*>> ThreadRegistry::All() const {
                     : presence == Presence::kEnded ? "has ended"
                                                    : "has no thread that polls"));
   }
-  return AllLiving();
+  return absl::OkStatus();
 }
 
 absl::Status ThreadRegistry::Attached::PutBack() {

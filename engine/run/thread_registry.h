@@ -80,8 +80,8 @@ class ThreadRegistry {
   // Also of one that has died, until it is attached anew.
   std::vector<HeldThread*> threads(const std::string& function) const;
   std::vector<HeldThread*> Living(const std::string& function) const;
-  // All that live; or an error with the first function that has none.
-  absl::StatusOr<std::vector<HeldThread*>> All() const;
+  // An error with the first function that does not.
+  absl::Status AllPoll() const;
   std::vector<HeldThread*> AllLiving() const;
 
  private:

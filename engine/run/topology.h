@@ -113,7 +113,7 @@ struct Topology {
     std::vector<std::size_t> thread_of;
   };
   Tasks TasksOf(CoreIndex core, const std::vector<std::size_t>& threads) const;  // of each function
-  // Of those functions, and of others that have an end of the same links.
+  // The CPUs of these functions, and of all that share a link with one of them.
   std::set<unsigned> CpusAround(const std::set<std::string>& functions) const;
 
   // `cpus`: those that functions may be put on. The links, functions and chains of the request; an

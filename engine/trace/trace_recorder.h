@@ -20,8 +20,8 @@ struct RunSeen {
 
 class TraceRecorder final : public SwitchObserver {
  public:
-  // Memory for a trace, 12 MB of it. Making it and giving it back take long, and the first touch of
-  // each page too: not on a recorder's thread.
+  // Memory for a trace, 12 MB of it. To allocate, touch and free it takes milliseconds: not on a
+  // recorder's thread.
   class Room {
    public:
     Room();

@@ -21,8 +21,7 @@ inline bool Waits(const tpacket2_hdr& slot) noexcept {
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) != 0;
 }
 
-// The two rings of a packet socket, mapped: first the one that the kernel fills, then the one that
-// it empties.
+// The two rings of a packet socket, mapped. The kernel fills the first one and empties the second.
 class PacketRings {
  public:
   static constexpr std::uint32_t kFrameBytes = 2048;  // of a slot
