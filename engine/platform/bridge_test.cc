@@ -39,8 +39,8 @@ TEST_F(BridgeTest, CarriesPacketsInOrderAndLeavesInTheRingWhatTheMemifHasNoRoomF
   ASSERT_NE(ends, nullptr);
   Receive(ends->program);
   Fill(ring, 1000);
+  RingEnd from(ring);  // outlives what reads and writes it
   Bridges bridge(*memory_);
-  RingEnd from(ring);
   Add(bridge, from, *ends->engine.port());
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 1000 - 256; }));
@@ -65,8 +65,8 @@ TEST_F(BridgeTest, TakesFromAMemifWhatTheRingHasRoomFor) {
   rte_ring* const ring = MakeRing("to", 128);
   const auto ends = Connect(Config("in", 2048));
   ASSERT_NE(ends, nullptr);
+  RingEnd to(ring);  // outlives what reads and writes it
   Bridges bridge(*memory_);
-  RingEnd to(ring);
   Add(bridge, *ends->engine.port(), to);
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   std::uint32_t sent = 0;
@@ -114,8 +114,8 @@ TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsUnknown) {
   ASSERT_EQ(rte_pktmbuf_alloc_bulk(memory_->pool(), all.data(), memory_->size()), 0);
   for (rte_mbuf* packet : all) memory_->Stamp(packet) = 4711;
   rte_pktmbuf_free_bulk(all.data(), memory_->size());
+  RingEnd to(ring);  // outlives what reads and writes it
   Bridges bridge(*memory_);
-  RingEnd to(ring);
   Add(bridge, *ends->engine.port(), to);
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
   ASSERT_EQ(Send(ends->program, 20), 20U);
