@@ -218,9 +218,8 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 
 absl::Status Lease::Release() {
   if (name_.empty()) return absl::OkStatus();
-  std::vector<Lease> one;
-  one.push_back(std::move(*this));
-  return Release(std::move(one));
+  const auto ledger = Ledger::Open();
+  return ledger.ok() ? ledger->GiveUp(std::exchange(name_, {})) : ledger.status();
 }
 
 absl::Status Lease::Release(std::vector<Lease> leases) {
@@ -240,15 +239,10 @@ absl::Status Lease::Release(std::vector<Lease> leases) {
   return first;
 }
 
-std::vector<Lease> SuspendFairServers(const std::vector<unsigned>& cpus, const fs::path& folder) {
-  std::vector<Lease> leases;
-  for (const unsigned cpu : cpus) {
-    auto lease = Lease::Take({.name = fmt::format("fair_server_cpu{}", cpu),
-                              .path = folder / fmt::format("cpu{}", cpu) / "runtime"},
-                             0);
-    if (lease.ok()) leases.push_back(*std::move(lease));
-  }
-  return leases;
+absl::StatusOr<Lease> SuspendFairServer(unsigned cpu, const fs::path& folder) {
+  return Lease::Take({.name = fmt::format("fair_server_cpu{}", cpu),
+                      .path = folder / fmt::format("cpu{}", cpu) / "runtime"},
+                     0);
 }
 
 }  // namespace unis

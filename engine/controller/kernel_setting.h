@@ -51,8 +51,9 @@ class Lease {
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&& other) noexcept;
 
-  absl::Status Release();  // any number of times
-  // Several at once, under one lock.
+  // Any number of times: a lease that could not be given up is tried again.
+  absl::Status Release();
+  // Several at once, under one lock, and once.
   static absl::Status Release(std::vector<Lease> leases);
 
  private:
@@ -61,10 +62,9 @@ class Lease {
   std::string name_;  // empty: released
 };
 
-// No fair server on the CPUs of the functions, as far as this kernel has them and lets us. `folder`
-// has a cpuN/runtime each: ns of each second, 0: off.
-std::vector<Lease> SuspendFairServers(
-    const std::vector<unsigned>& cpus,
-    const std::filesystem::path& folder = "/sys/kernel/debug/sched/fair_server");
+// No fair server on a CPU of functions. An error: this kernel has none there, or does not let us.
+// `folder` has a cpuN/runtime each: ns of each second, 0: off.
+absl::StatusOr<Lease> SuspendFairServer(
+    unsigned cpu, const std::filesystem::path& folder = "/sys/kernel/debug/sched/fair_server");
 
 }  // namespace unis

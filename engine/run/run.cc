@@ -39,9 +39,9 @@ absl::Status Run::Start(const v1::PolicyRequest& request) {
   if (!pass.ok()) return pass.status();
   auto status = state_.Do([](RunState& state) { return state.MayStart(); });
   if (status.ok()) status = Recount();
-  if (status.ok()) status = TakeLeases();
   if (!status.ok()) return status;
-  const auto cost = SwitchCostOn(std::nullopt, 0);
+  status = TakeLeases();
+  const auto cost = status.ok() ? SwitchCostOn(std::nullopt, 0) : status;
   status = cost.status();
   if (status.ok()) {
     spdlog::info(
@@ -68,37 +68,43 @@ absl::Status Run::Recount() {
   return state_.Do([&](RunState& state) { return state.threads().Recount(censuses); });
 }
 
-// The machine's settings, for as long as the chains run.
+// The machine's settings, for as long as the chains run. Some may be missing after an error.
 absl::Status Run::TakeLeases() {
   const auto [slice, cpus] = state_.Do([](RunState& state) {
     return std::pair(state.deployment().config().rr_timeslice_ms(),
                      state.deployment().topology().cpus);
   });
-  std::vector<Lease> leases;
-  auto throttle = Lease::Take(RtRuntime(), -1);
-  if (!throttle.ok()) return throttle.status();
-  leases.push_back(*std::move(throttle));
-  if (auto status = TakeTimeslice(slice); !status.ok()) return status;
-  for (Lease& lease : SuspendFairServers(cpus)) leases.push_back(std::move(lease));
-  leases_ = std::move(leases);
-  return absl::OkStatus();
+  if (leases_.empty()) {
+    auto throttle = Lease::Take(RtRuntime(), -1);
+    if (!throttle.ok()) return throttle.status();
+    leases_.push_back(*std::move(throttle));
+  }
+  for (const unsigned cpu : cpus) {
+    if (suspended_.contains(cpu)) continue;
+    auto fair_server = SuspendFairServer(cpu);
+    if (!fair_server.ok()) continue;  // not of every kernel
+    leases_.push_back(*std::move(fair_server));
+    suspended_.insert(cpu);
+  }
+  return TakeTimeslice(slice);
 }
 
 absl::Status Run::TakeTimeslice(unsigned ms) {
+  if (ms == (timeslice_ ? timeslice_->ms : 0)) return absl::OkStatus();
   if (timeslice_) {  // nobody, not even we, may have it at two values
-    if (auto status = timeslice_->Release(); !status.ok()) return status;
+    if (auto status = timeslice_->lease.Release(); !status.ok()) return status;
     timeslice_.reset();
   }
   if (ms == 0) return absl::OkStatus();
-  auto timeslice = Lease::Take(RrTimeslice(), ms);
-  if (!timeslice.ok()) return timeslice.status();
-  timeslice_ = *std::move(timeslice);
-  return absl::OkStatus();
+  auto lease = Lease::Take(RrTimeslice(), ms);
+  if (lease.ok()) timeslice_ = Timeslice{.ms = ms, .lease = *std::move(lease)};
+  return lease.status();
 }
 
 void Run::ReleaseLeases() {
   if (auto timeslice = std::exchange(timeslice_, std::nullopt))
-    leases_.push_back(*std::move(timeslice));
+    leases_.push_back(std::move(timeslice->lease));
+  suspended_.clear();
   Warn(Lease::Release(std::exchange(leases_, {})));
 }
 

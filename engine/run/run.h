@@ -82,7 +82,7 @@ class Run {
   absl::Status WaitFor(const v1::AttachRequest& request, const char* what,
                        const std::function<absl::Status(RunState&)>& look);
   absl::Status Recount();
-  absl::Status TakeLeases();
+  absl::Status TakeLeases();                // those that what is deployed lacks
   absl::Status TakeTimeslice(unsigned ms);  // of SCHED_RR, instead of the one before; 0: none
   void ReleaseLeases();
   absl::StatusOr<SwitchCost> SwitchCostOn(std::optional<unsigned> cpu, unsigned rounds);
@@ -99,9 +99,14 @@ class Run {
   Turnstile turnstile_;
   Interrupt ending_;    // raised by Stop() and Release()
   Interrupt released_;  // raised by Release()
-  // By whoever has passed the turnstile.
-  std::optional<Lease> timeslice_;
-  std::vector<Lease> leases_;
+  // The machine's settings that are held, by whoever has passed the turnstile.
+  struct Timeslice {
+    unsigned ms;
+    Lease lease;
+  };
+  std::optional<Timeslice> timeslice_;
+  std::vector<Lease> leases_;     // throttle and fair servers
+  std::set<unsigned> suspended_;  // CPUs whose fair servers are among them
 };
 
 }  // namespace unis

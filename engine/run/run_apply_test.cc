@@ -11,6 +11,7 @@
 
 #include "engine/base/proc.h"
 #include "engine/base/random.h"
+#include "engine/controller/fair_slice.h"
 #include "engine/controller/kernel_setting.h"
 #include "engine/run/deployment.h"
 #include "engine/run/run_for_test.h"
@@ -108,6 +109,51 @@ TEST_F(RunApplyTest, TheTimeSliceOfTheKernelChangesWithTheRest) {
   request.clear_rr_timeslice_ms();
   ASSERT_TRUE(run_->Apply(request).ok());
   EXPECT_EQ(RrTimeslice().Read().value(), *found);
+}
+
+// No slice of a fair class is so short: that shows when what runs has changed already.
+TEST_F(RunApplyTest, TheTimeSliceOfTheKernelFollowsAChangeThatFailed) {
+  UNIS_NEED(KnowsFairSlices().ok(), KnowsFairSlices().message());
+  const long found = RrTimeslice().Read().value();
+  BringUp();
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  auto request = Chain({"a", "b"});
+  request.set_rr_timeslice_ms(static_cast<std::uint32_t>(found + 20));
+  request.set_fair_slice_ns(1);
+  EXPECT_FALSE(run_->Apply(request).ok());
+  request.clear_fair_slice_ns();
+  EXPECT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(RrTimeslice().Read().value(), found + 20);
+  run_->Release();
+  EXPECT_EQ(RrTimeslice().Read().value(), found);
+}
+
+// It takes it in the moment in which this run has given up its own.
+TEST_F(RunApplyTest, ATimeSliceThatAnotherRunTookIsTakenAgainOnceThatHasEnded) {
+  const auto ledger = std::filesystem::temp_directory_path() / fmt::format("slice{}", getpid());
+  setenv("UNIS_MACHINE_DIR", ledger.c_str(), 1);
+  const KernelSetting slice = RrTimeslice();
+  const long found = slice.Read().value();
+  BringUp();
+  auto before = Chain({"a", "b"});
+  before.set_rr_timeslice_ms(static_cast<std::uint32_t>(found + 20));
+  ASSERT_TRUE(run_->Apply(before).ok());
+  ChildProcess other;
+  std::ofstream(ledger / slice.name)
+      << fmt::format("path {}\nbefore {}\nvalue {}\nholder {} {}\n", slice.path.string(), found,
+                     found + 60, other.pid(), StatOfProcess(other.pid())->start_time);
+  std::ofstream(slice.path) << found + 60;
+  auto after = before;
+  after.set_rr_timeslice_ms(static_cast<std::uint32_t>(found + 40));
+  EXPECT_TRUE(Says(run_->Apply(after), "another run"));
+  EXPECT_TRUE(Says(run_->Apply(before), "another run")) << "it is not there";
+  other.End();
+  EXPECT_TRUE(run_->Apply(before).ok());
+  EXPECT_EQ(slice.Read().value(), found + 20);
+  run_->Release();
+  EXPECT_EQ(slice.Read().value(), found);
+  unsetenv("UNIS_MACHINE_DIR");
+  std::filesystem::remove_all(ledger);
 }
 
 TEST_F(RunApplyTest, FunctionsHaveTheirOwnTimeSliceUnderTheFairPoliciesAlone) {

@@ -30,41 +30,28 @@ absl::Status Run::Apply(const v1::DeployRequest& request) {
   const auto pass = turnstile_.Enter("changing what runs");
   if (!pass.ok()) return pass.status();
   struct Now {
-    bool is_it = false, running = false;
-    unsigned slice = 0;
-    std::vector<unsigned> cpus = {};
-    const Deployment* deployment = nullptr;
+    bool is_it, running;
+    const Deployment& deployment;
   };
   const auto now = state_.Do([&](RunState& state) -> absl::StatusOr<Now> {
     if (auto status = state.RequireDeployed(); !status.ok()) return status;
-    if (state.Is(request)) return Now{.is_it = true};
-    if (auto status = state.MayBecome(request); !status.ok()) return status;
-    return Now{.running = state.running(),
-               .slice = state.deployment().config().rr_timeslice_ms(),
-               .cpus = state.deployment().topology().cpus,
-               .deployment = &state.deployment()};
+    const bool is_it = state.Is(request);
+    if (auto status = is_it ? absl::OkStatus() : state.MayBecome(request); !status.ok())
+      return status;
+    return Now{.is_it = is_it, .running = state.running(), .deployment = state.deployment()};
   });
   if (!now.ok()) return now.status();
-  if (now->is_it) return absl::OkStatus();
-  auto prepared = now->deployment->Prepare(request);
-  if (!prepared.ok()) return prepared.status();
-  const bool slices = now->running && now->slice != request.rr_timeslice_ms();
-  if (slices) {
-    if (auto status = TakeTimeslice(request.rr_timeslice_ms()); !status.ok()) {
-      (void)TakeTimeslice(now->slice);
-      return status;
-    }
+  absl::Status status;
+  if (!now->is_it) {
+    auto prepared = now->deployment.Prepare(request);
+    if (!prepared.ok()) return prepared.status();
+    if (now->running) status = TakeTimeslice(request.rr_timeslice_ms());
+    if (status.ok() && now->running) LetRunEmpty(request);
+    if (status.ok())
+      status = state_.Do([&](RunState& state) { return state.Apply(*std::move(prepared)); });
   }
-  if (now->running) LetRunEmpty(request);
-  std::vector<unsigned> more = prepared->topology.cpus;
-  const auto status = state_.Do([&](RunState& state) { return state.Apply(*std::move(prepared)); });
-  if (!status.ok()) {
-    if (slices) (void)TakeTimeslice(now->slice);
-    return status;
-  }
-  std::erase_if(more, [&](unsigned cpu) { return std::ranges::count(now->cpus, cpu) > 0; });
-  if (now->running)
-    for (Lease& lease : SuspendFairServers(more)) leases_.push_back(std::move(lease));
+  // Of what is deployed now, whether that was an error or not.
+  if (now->running) status.Update(TakeLeases());
   return status;
 }
 
