@@ -11,7 +11,7 @@
 namespace unis {
 namespace {
 
-constexpr double kTimeoutNs = 500e6;  // a virtual machine's CPU may stand still for 0.1 s
+constexpr Nanoseconds kTimeout = 500'000'000;  // a virtual machine's CPU may stand still for 0.1 s
 
 }  // namespace
 
@@ -28,8 +28,9 @@ absl::StatusOr<CostEstimate> CostSamples::Estimate() {
                       .burst_ns = Quantile(burst_ns, 0.5)};
 }
 
-CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector)
-    : memory_(memory), injector_(injector), found_in_use_(memory.InUse()) {}
+CycleEstimator::CycleEstimator(const PacketMemory& memory, Injector& injector,
+                               const TimerSubsystem& timer)
+    : memory_(memory), injector_(injector), timer_(timer), found_in_use_(memory.InUse()) {}
 
 absl::Status CycleEstimator::CheckLinks() const {
   const std::uint32_t room = injector_.Room();
@@ -105,10 +106,9 @@ std::int64_t CycleEstimator::InHand() const {
 
 // What was taken for dropped may still come.
 void CycleEstimator::AwaitQuiet() {
-  const std::uint64_t begin = TscClock::Cycles();
-  const auto limit = static_cast<std::uint64_t>(clock_.ToCycles(kTimeoutNs));
+  const Nanoseconds begin = timer_.Now();
   while (Collect() > 0 || injector_.WaitingBefore() > 0) {
-    if (TscClock::Cycles() - begin > limit) return;  // the train will say so
+    if (timer_.Now() - begin > kTimeout) return;  // the train will say so
   }
 }
 
@@ -118,37 +118,36 @@ absl::StatusOr<double> CycleEstimator::TimeTrain(const Frames& frames, std::uint
   if (!Fill(frames, count)) return absl::ResourceExhaustedError("the packet memory is empty");
   const std::uint32_t sent = injector_.Send(packets_);
   // Rings and memifs show a train when it is whole: what copying it took is not the function's.
-  const std::uint64_t begin = TscClock::Cycles();
-  const auto limit = static_cast<std::uint64_t>(clock_.ToCycles(kTimeoutNs));
+  const Nanoseconds begin = timer_.Now();
   rested_.insert(rested_.begin(), packets_.begin() + sent, packets_.end());
   if (sent < count) {
     return absl::UnavailableError(
         fmt::format("the link to the function takes {} of {} packets; is it up?", sent, count));
   }
   std::uint32_t back = 0;
-  std::uint64_t end = begin;
+  Nanoseconds end = begin;
   while (back < count) {
     const std::uint32_t n = Collect();
-    const std::uint64_t now = TscClock::Cycles();
+    const Nanoseconds now = timer_.Now();
     back += n;
     if (n > 0) {
       end = now;
       continue;
     }
     // A function that drops packets has answered when it is done.
-    if (const std::uint64_t done = injector_.DoneAt(); done > 0) {
+    if (const Nanoseconds done = injector_.DoneAt(); done > 0) {
       end = std::max(end, done);
       while (const std::uint32_t rest = Collect()) back += rest;
       break;
     }
     KeepBusy(frames);
-    if (now - begin > limit) {
+    if (now - begin > kTimeout) {
       return absl::DeadlineExceededError(fmt::format(
           "{} of {} packets came back within 0.5 s; does the function forward what it receives?",
           back, count));
     }
   }
-  return static_cast<double>(clock_.ToNs(end - begin));
+  return static_cast<double>(end - begin);
 }
 
 // The packets that rested longest, filled anew.

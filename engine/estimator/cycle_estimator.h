@@ -15,7 +15,7 @@
 #include "engine/estimator/injector.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/packet_memory.h"
-#include "engine/timer/tsc_timer.h"
+#include "engine/scheduler/components.h"
 
 namespace unis {
 
@@ -43,7 +43,7 @@ class CycleEstimator {
 
   // The function behind `injector`. Nobody else may use its links meanwhile: their other users are
   // stopped.
-  CycleEstimator(const PacketMemory& memory, Injector& injector);
+  CycleEstimator(const PacketMemory& memory, Injector& injector, const TimerSubsystem& timer);
   ~CycleEstimator();
   CycleEstimator(const CycleEstimator&) = delete;
   CycleEstimator& operator=(const CycleEstimator&) = delete;
@@ -76,7 +76,7 @@ class CycleEstimator {
 
   const PacketMemory& memory_;
   Injector& injector_;
-  TscClock clock_;
+  const TimerSubsystem& timer_;
   std::vector<rte_mbuf*> packets_;  // of the train
   std::deque<rte_mbuf*> rested_;    // the next ones in front
   std::size_t written_ = 0;

@@ -1,15 +1,15 @@
 #include "engine/estimator/injector.h"
 
-#include <rte_cycles.h>
-
 #include <algorithm>
 
 namespace unis {
 
-RingInjector::RingInjector(rte_ring* ingress, rte_ring* egress, const PortShm& port)
+RingInjector::RingInjector(rte_ring* ingress, rte_ring* egress, const PortShm& port,
+                           const TimerSubsystem& timer)
     : ingress_(ingress),
       egress_(egress),
       port_(port),
+      timer_(timer),
       position_(egress->cons.head),
       expected_(port.Read().rx_packets) {}
 
@@ -32,14 +32,14 @@ std::uint32_t RingInjector::Receive(std::span<rte_mbuf*> packets) noexcept {
 }
 
 // A function is done when it has taken all and polls again.
-std::uint64_t RingInjector::DoneAt() noexcept {
+Nanoseconds RingInjector::DoneAt() noexcept {
   if (!taken_) {
     if (port_.Read().rx_packets < expected_) return 0;
     taken_ = true;
     polls_ = port_.Polls();  // read only now: an older one may be from before the last packets
     return 0;
   }
-  return port_.Polls() == polls_ ? 0 : rte_rdtsc();
+  return port_.Polls() == polls_ ? 0 : timer_.Now();
 }
 
 // The function behind the egress was stopped anywhere, maybe between two reads of the ring's
@@ -52,12 +52,12 @@ void RingInjector::Rewind() noexcept {
 }
 
 MemifInjector::MemifInjector(LinkEnd& ingress, Occupancy to_function, LinkEnd& egress,
-                             Occupancy from_function)
+                             Occupancy from_function, const TimerSubsystem& timer)
     : ingress_(ingress),
       egress_(egress),
       to_function_(to_function),
       from_function_(from_function),
-      quiet_(kQuietUs * rte_get_tsc_hz() / 1'000'000) {}
+      timer_(timer) {}
 
 std::uint32_t MemifInjector::Room() const {
   return std::min(to_function_.capacity(), from_function_.capacity());
@@ -65,24 +65,24 @@ std::uint32_t MemifInjector::Room() const {
 
 std::uint32_t MemifInjector::Send(std::span<rte_mbuf*> packets) noexcept {
   taken_at_ = 0;
-  moved_at_ = rte_rdtsc();
+  moved_at_ = timer_.Now();
   return ingress_.Send(packets.data(), static_cast<std::uint16_t>(packets.size()));
 }
 
 std::uint32_t MemifInjector::Receive(std::span<rte_mbuf*> packets) noexcept {
   const std::uint16_t count =
       egress_.Receive(packets.data(), static_cast<std::uint16_t>(packets.size()));
-  if (count > 0) moved_at_ = rte_rdtsc();
+  if (count > 0) moved_at_ = timer_.Now();
   return count;
 }
 
 // The last burst's work is not seen; in the difference of two trains it is not missing.
-std::uint64_t MemifInjector::DoneAt() noexcept {
+Nanoseconds MemifInjector::DoneAt() noexcept {
   if (to_function_.Packets() > 0) return 0;
-  const std::uint64_t now = rte_rdtsc();
+  const Nanoseconds now = timer_.Now();
   if (taken_at_ == 0) taken_at_ = now;
-  const std::uint64_t last = std::max(taken_at_, moved_at_);
-  return now - last > quiet_ ? last : 0;
+  const Nanoseconds last = std::max(taken_at_, moved_at_);
+  return now - last > kQuiet ? last : 0;
 }
 
 }  // namespace unis

@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
       return dynamic_cast<RingLink&>(deployment_.link(link)).ring();
     };
     return std::make_unique<RingInjector>(ring(path.in.front().link), ring(path.out.front().link),
-                                          *deployment_.port(index, path.in.front().port));
+                                          *deployment_.port(index, path.in.front().port), timer_);
   }
   const LinkIndex ingress = path.in.front().link, egress = path.out.front().link;
   LinkEnd* in = deployment_.link(ingress).end();
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Estimation::InjectorOf(std::size_t ind
         "measure between links of its own",
         name));
   return std::make_unique<MemifInjector>(*in, deployment_.occupancy(ingress), *out,
-                                         deployment_.occupancy(egress));
+                                         deployment_.occupancy(egress), timer_);
 }
 
 // The sink's thread does the measuring: source and sink rest.
@@ -181,7 +181,7 @@ absl::Status Estimation::Sample(Subject& subject, std::uint32_t size, std::uint6
   absl::StatusOr<std::unique_ptr<Injector>> injector = absl::UnknownError("");
   deployment_.sink().Do([&] { injector = InjectorOf(subject.function); });
   if (!injector.ok()) return injector.status();
-  CycleEstimator estimator(deployment_.memory(), **injector);
+  CycleEstimator estimator(deployment_.memory(), **injector, timer_);
   const auto before = thread.Class();
   if (!before.ok()) return before.status();
   (void)thread.Signal(SIGCONT);
