@@ -66,7 +66,12 @@ def attach(
     ] = None,
     cost_ns: Annotated[
         float | None,
-        between(0.1, 1e9, "What a packet costs it; else it is measured while it runs."),
+        between(
+            0.1,
+            1e9,
+            "What a packet costs it. Without it the scheduler assumes a cost, and follows the real "
+            "one; that of a program with several polling threads it does not follow: state it.",
+        ),
     ] = None,
     group: Annotated[
         str | None,
