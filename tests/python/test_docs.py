@@ -63,6 +63,26 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def anchors(text: str) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def test_anchors_are_those_of_headings_and_not_of_comments_in_code() -> None:
+    text = "# A `b`\n\n```\n# no heading\n```\n\n## It's one: two-fold\n"
+    assert anchors(text) == {"a-b", "its-one-two-fold"}
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_of_links_exist(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
+        if "://" not in target:
+            at = page.parent / target if target else page
+            assert anchor in anchors(at.read_text()), f"{target}#{anchor}"
+
+
 def test_the_chain_file_s_links_are_those_that_there_are() -> None:
     text = (ROOT / "docs" / "chain-file.md").read_text()
     for kind in links.KINDS.values():
