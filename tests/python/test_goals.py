@@ -230,3 +230,23 @@ def test_a_chain_without_a_goal_does_not_spoil_that_of_another_on_its_cpu() -> N
     rings = choices_of(both, known(), {})
     assert rings["d"].slots < 4096
     assert problems_of(both, rings, known()) == ([], [])
+
+
+def with_graph(*edges: Any, cpus: str) -> ChainFile:
+    graph = [
+        {"from": origin, "to": to, **(more[0] if more else {})} for origin, to, *more in edges
+    ]
+    return file("500us", cpus=cpus, path=None, graph=graph)
+
+
+HTTP = {"match": [{"dst_port": 80}]}
+
+
+def test_a_way_that_passes_no_function_delays_nothing() -> None:
+    of = with_graph(("ingress", "f0", HTTP), ("ingress", "egress"), ("f0", "egress"), cpus="1")
+    path = file("500us", cpus="1", ring=1024)
+    assert delay_ns([]) == 0
+    assert choice(of, known()).p95_us
+    delays = [Delays(one.scheduler, wired(one), known().costs, 1500) for one in (of, path)]
+    with_bridge, plain = (each.of("c", {"c": 1024}) for each in delays)
+    assert with_bridge > plain  # the way through f0 counts: there are two links in front of it

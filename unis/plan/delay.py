@@ -53,8 +53,8 @@ def round_ns(turns: Sequence[Turn], switch_ns: float) -> float:
 
 
 def delay_ns(segments: Sequence[Segment]) -> float:
-    """How long a packet is under way, at full load."""
-    slowest = max(segment.round_ns / segment.packets for segment in segments)
+    """How long a packet is under way, at full load; 0 on a way that passes no function."""
+    slowest = max((segment.round_ns / segment.packets for segment in segments), default=0.0)
     return sum(segment.slots * slowest + segment.round_ns for segment in segments)
 
 
