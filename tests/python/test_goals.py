@@ -250,3 +250,14 @@ def test_a_way_that_passes_no_function_delays_nothing() -> None:
     delays = [Delays(one.scheduler, wired(one), known().costs, 1500) for one in (of, path)]
     with_bridge, plain = (each.of("c", {"c": 1024}) for each in delays)
     assert with_bridge > plain  # the way through f0 counts: there are two links in front of it
+
+
+def test_what_becomes_of_copies_decides_about_no_goal() -> None:
+    """Whether a packet comes to egress in time does not depend on who watches on another CPU."""
+    line = (("ingress", "f0"), ("f0", "egress"))
+    taps = (("f0", "f1", {"mode": "tap"}), ("f1", "f2"))
+    watched, alone = with_graph(*line, *taps, cpus="123"), with_graph(*line, cpus="1")
+    slow = Known({"f0": 25.0, "f1": 1e6, "f2": 1e6}, 1500, 64 << 20)
+    rings = choices_of(watched, slow, {})
+    assert problems_of(watched, rings, slow) == ([], [])
+    assert rings["c"].slots == choice(alone, slow).slots

@@ -8,7 +8,7 @@ from unis.chain.model import EdgePart
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS
 
-MOST_WAYS = 64  # of a chain, from ingress on; the model of delays walks each
+MOST_WAYS = 64  # of a chain, from ingress to egress; the model of delays walks each
 
 
 def edge_problems(
@@ -200,12 +200,8 @@ def _splits(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
 
 
 def _ways(edges: Sequence[EdgePart]) -> int:
-    """How many there are from ingress on."""
+    """How many there are from ingress to egress; copies take none."""
     count: dict[str, int] = defaultdict(int, {INGRESS: 1})
-    origins = {edge.origin for edge in edges}
-    total = 0
     for edge in ordered(edges):
-        count[edge.to] += count[edge.origin]
-    for name, ways in count.items():
-        total += ways if name not in origins else 0
-    return total
+        count[edge.to] += count[edge.origin] if edge.mode is None else 0
+    return count[EGRESS]

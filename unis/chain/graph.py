@@ -63,15 +63,15 @@ class ChainGraph:
 
     @cached_property
     def ways(self) -> tuple[tuple[Edge, ...], ...]:
-        """Every way that a packet can take, from `ingress` on."""
+        """Every way that a packet can take to `egress`; copies, which end elsewhere, take none."""
         return tuple(self._ways_from(INGRESS))
 
     def _ways_from(self, origin: str) -> Iterator[tuple[Edge, ...]]:
-        edges = self.out_of(origin)
-        if not edges:
+        if origin == EGRESS:
             yield ()
-        for edge in edges:
-            yield from ((edge, *rest) for rest in self._ways_from(edge.to))
+        for edge in self.out_of(origin):
+            if not edge.tap:
+                yield from ((edge, *rest) for rest in self._ways_from(edge.to))
 
     @property
     def is_path(self) -> bool:
