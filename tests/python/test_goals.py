@@ -233,9 +233,7 @@ def test_a_chain_without_a_goal_does_not_spoil_that_of_another_on_its_cpu() -> N
 
 
 def with_graph(*edges: Any, cpus: str) -> ChainFile:
-    graph = [
-        {"from": origin, "to": to, **(more[0] if more else {})} for origin, to, *more in edges
-    ]
+    graph = [{"from": origin, "to": to, **(more[0] if more else {})} for origin, to, *more in edges]
     return file("500us", cpus=cpus, path=None, graph=graph)
 
 

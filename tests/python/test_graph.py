@@ -349,6 +349,16 @@ ALL = ["from: fw, to: nat", "from: nat, to: dpi", "from: dpi, to: ids", "from: i
             5,
             "copies would leave at egress beside their packets",
         ),
+        (
+            [IN, *ALL, "from: fw, to: web, mode: tap, match: [{dst_port: 80}]"],
+            5,
+            "graph[5].match: goes with no mode: tap, which copies every packet from `fw`",
+        ),
+        (
+            [IN, *ALL, "from: fw, to: web, mode: tap, weight: 2"],
+            5,
+            "graph[5].weight: goes with no mode: tap, which copies every packet from `fw`",
+        ),
         ([IN, *ALL, "from: fw, to: dpi, weight: 0"], 5, "graph[5].weight: is `0`; must be"),
         ([IN, *ALL, "from: fw, to: dpi, mode: copy"], 5, "graph[5].mode: is `copy`; must be"),
         ([IN, "from: fw, to: nat, port: 3", *ALL[1:]], None, "fw: port 0 is on no edge"),

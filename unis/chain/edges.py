@@ -22,6 +22,7 @@ def edge_problems(
         found = [*_unreached(edges, where), *_dead_ends(edges, where)]
     yield from found
     yield from _ports(edges, where)
+    yield from _taps(edges, where)
     yield from _splits(edges, where)
     if not found and (count := _ways(edges)) > MOST_WAYS:
         yield Problem(where, f"{count} ways lead through this graph, and {MOST_WAYS} at most may")
@@ -147,6 +148,17 @@ def _ports(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
                     (*where, missing[0]),
                     f"has no {key}, and other edges {way} `{name}` have; give all of them one, or "
                     "none",
+                )
+
+
+def _taps(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
+    for at, edge in enumerate(edges):
+        for key, stated in (("match", edge.match), ("weight", edge.weight)):
+            if edge.mode == "tap" and stated:
+                yield Problem(
+                    (*where, at, key),
+                    f"goes with no mode: tap, which copies every packet from `{edge.origin}`; "
+                    "leave it out",
                 )
 
 
