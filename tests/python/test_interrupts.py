@@ -37,3 +37,22 @@ def test_what_nohup_has_us_ignore_is_ignored(number: signal.Signals) -> None:
         assert signal.getsignal(number) == signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+def test_a_signal_is_raised_also_where_what_it_waited_for_fails() -> None:
+    def fail() -> None:
+        with switch.deferred():
+            signal.raise_signal(signal.SIGTERM)
+            raise ValueError("what was begun fails")
+
+    with interrupts() as switch, pytest.raises(InterruptedRunError) as raised:
+        fail()
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_what_fails_without_a_signal_is_raised_as_it_is() -> None:
+    failure = ValueError("it fails")
+    with interrupts() as switch, pytest.raises(ValueError, match="fails") as raised:  # noqa: SIM117
+        with switch.deferred():
+            raise failure
+    assert raised.value is failure

@@ -39,15 +39,23 @@ class Interrupts:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """What would be raised while this lasts is raised at its end: what was begun is done."""
+        """What would be raised while this lasts is raised at its end: what was begun is done.
+
+        It comes before an exception of the block, which becomes its cause.
+        """
+        failure: BaseException | None = None
         self._deferring = True
         try:
             yield
+        except BaseException as error:
+            failure = error
         finally:
             self._deferring = False
         late, self._late = self._late, None
         if late:
-            raise late
+            raise late from failure
+        if failure:
+            raise failure
 
     @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:

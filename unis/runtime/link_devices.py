@@ -33,12 +33,12 @@ def make_links(run: Launch, plan: Plan) -> None:
         if made[1] and made not in run.state.made:
             before = run.state.made
             run.record(made=[*before, made])
-            try:
-                with run.deferred():
+            with run.deferred():
+                try:
                     kind.make(link)
-            except UnisError:
-                run.record(made=before)
-                raise
+                except UnisError:
+                    run.record(made=before)
+                    raise
 
 
 def remove_links(made: Collection[Made]) -> list[str]:
