@@ -10,7 +10,7 @@ from tests.python.claiming import hugepages_there, plan, taken
 from tests.python.spinning import SPIN, identity, process
 from unis.cli import run_commands
 from unis.runtime.directory import run_directory
-from unis.runtime.errors import LaunchError
+from unis.runtime.errors import RunFailedError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.options import Options
 from unis.runtime.run import Run
@@ -33,7 +33,7 @@ def test_a_later_run_keeps_its_notes_and_its_log(tmp_path: Path) -> None:
     run = stopped(tmp_path)
     later = run.state.with_changes(run_id="later", phase=Phase.RUNNING)
     run.directory.write(later)
-    with pytest.raises(LaunchError, match="`one` was undone meanwhile"):
+    with pytest.raises(RunFailedError, match="`one` was undone meanwhile"):
         run.record(phase=Phase.RUNNING)
     assert run.take_down("unisd died") == (None, [])
     assert run.directory.read() == later
@@ -44,7 +44,7 @@ def test_a_run_that_is_undone_stays_so(tmp_path: Path) -> None:
     run = stopped(tmp_path)
     undone = run.state.with_changes(phase=Phase.FAILED, reason="unisd died")
     run.directory.write(undone)
-    with pytest.raises(LaunchError, match="undone meanwhile"):
+    with pytest.raises(RunFailedError, match="undone meanwhile"):
         run.record(phase=Phase.STOPPING)
     assert run.directory.read() == undone
 

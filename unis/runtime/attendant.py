@@ -187,7 +187,7 @@ class Attendant:
         left = [function for function in self._plan.attached if function.name != name]
         self._become(self._plan.with_attached(left), patience)
         noted = [one for one in self._run.state.functions if one.name != name]
-        self._run.record(functions=noted, cpus=sorted(self._plan.cpus))
+        self._run.record_event(functions=noted, cpus=sorted(self._plan.cpus))
 
     def _become(self, plan: AttachedPlan, patience: float = PATIENCE) -> None:
         self._run.client.apply(plan.deploy({}, self._run.state.run_id), patience)
@@ -202,6 +202,7 @@ class Attendant:
             while self._plan.attached:
                 try:
                     self._look(control)
+                    self._run.write_again()
                 except UnisError:
                     raise
                 except Exception:

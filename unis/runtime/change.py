@@ -224,7 +224,7 @@ class _Change:
                 left.add(one)
                 self._tell(problem)
         known = {one.name for one in plan.functions}
-        self._run.record(
+        self._run.record_event(
             chain_file=str(plan.chain_file),
             groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
             cpus=sorted(plan.cpus),

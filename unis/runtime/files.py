@@ -54,7 +54,7 @@ def remove_tree(directory: Path) -> list[str]:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[None]:
-    """Makes a sentence of an OSError: without its notes no run is started."""
+    """Makes a LaunchError of an OSError: without its notes no run is started."""
     try:
         yield
     except OSError as error:

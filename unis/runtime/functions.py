@@ -51,7 +51,7 @@ def start_functions(
             process = FunctionProcess(
                 function.name, function.cpu, identity, before.restarts if before else 0
             )
-            run.record(functions=run.state.with_function(process))
+            run.record_event(functions=run.state.with_function(process))
             _wait_for(served, functools.partial(run.check_function, function.name))
             if workload.KINDS[function.group].needs_neighbours:
                 late.append(function.name)

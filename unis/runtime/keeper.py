@@ -1,6 +1,7 @@
 """Looks after a run that is up: functions that die, logs that grow, changes that are asked for.
 
-An exception that is no UnisError is a fault of ours: the log has its traceback, the run goes on.
+Only RunFailedError ends the run. Of any other exception the log has the traceback, and the run
+goes on.
 
 A function that dies takes its chains down, and the rest goes on. With `restart: on-failure` it is
 started again, after a while that doubles from death to death. Together with it go the functions
@@ -91,7 +92,7 @@ class Keeper:
                 if left <= 0:
                     return
                 self._sleep(min(left, self._next()))
-            except UnisError:
+            except RunFailedError:
                 raise
             except Exception:
                 self.run.fault("looking after the run")
@@ -139,6 +140,7 @@ class Keeper:
     def _look(self) -> None:
         self._looked = time.monotonic()
         self.run.reap()
+        self.run.write_again()
         for one in (self.run.directory.unisd_log, *(it.log for it in self.run.functions.values())):
             shorten(one)
         if self.run.plan.restart != "never":
@@ -206,7 +208,7 @@ class Keeper:
     def _note_end(self, name: str, how: str) -> None:
         if process := self.run.state.function(name):
             ended = dataclasses.replace(process, ended=how)
-            self.run.record(functions=self.run.state.with_function(ended))
+            self.run.record_event(functions=self.run.state.with_function(ended))
 
     # ------------------------------------------------------------------ restarts
 
@@ -233,7 +235,7 @@ class Keeper:
             del self._due[name]
             if process := run.state.function(name):
                 counted = dataclasses.replace(process, restarts=process.restarts + 1)
-                run.record(functions=run.state.with_function(counted))
+                run.record_event(functions=run.state.with_function(counted))
             self._since[name] = time.monotonic()
         try:
             start_functions(run, functions, beside=True)

@@ -36,7 +36,10 @@ class Launch(Protocol):
         """What is noted on disk."""
 
     def record(self, **changes: Any) -> None:
-        """Changes the note."""
+        """Notes what is going to be done."""
+
+    def record_event(self, **changes: Any) -> None:
+        """Notes what has happened; it may be written later."""
 
     @property
     def functions(self) -> Mapping[str, Child]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
+from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.account import account_line
@@ -21,20 +22,9 @@ from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command, Process
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
-from unis.runtime.costs import (
-    ESTIMATE_ROUNDS,
-    Cost,
-    remember_cost,
-    remember_switch,
-    shares_of,
-)
+from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, remember_cost, remember_switch, shares_of
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
-from unis.runtime.errors import (
-    LaunchError,
-    NotAllowedError,
-    RunFailedError,
-    internal_error,
-)
+from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
@@ -85,6 +75,7 @@ class Run:
         self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
         self._faults: dict[str, str] = {}  # the last traceback, by what was being done
+        self._unwritten = False  # whether `state` says more than the disk
 
     # ------------------------------------------------------------------ up
 
@@ -106,21 +97,44 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """What is noted on disk."""
+        """What is noted: on disk, or in `record_event` until it can be written."""
         if self._state is None:
             raise RuntimeError("the run has claimed nothing yet")
         return self._state
 
     def record(self, **changes: Any) -> None:
-        """Notes what is going to be done, or was. LaunchError: others have undone the run."""
+        """Notes what is going to be done. LaunchError: it cannot be written, and is not noted.
+        RunFailedError: others have undone the run.
+        """
         changed = self.state.with_changes(**changes)
+        self._write(changed)
+        self._state = changed
+
+    def record_event(self, **changes: Any) -> None:
+        """Notes what has happened. Where it cannot be written, it is told, and `write_again` tries
+        again: no run ends for it. RunFailedError: others have undone the run.
+        """
+        self._state = self.state.with_changes(**changes)
+        was, self._unwritten = self._unwritten, True
+        try:
+            self._write(self._state)
+        except LaunchError as error:
+            if not was:
+                self.tell(f"{error} The run goes on, and tries again to write it")
+
+    def write_again(self) -> None:
+        """Writes what could not be written so far, if anything."""
+        if self._unwritten:
+            self.record_event()
+
+    def _write(self, state: RunState) -> None:
         with written(self.directory.path), locked(self.directory.lock):
             # While we were stopped the guard may have: then the name is free, or another's.
             noted = self.directory.read()
-            if noted and (noted.run_id != changed.run_id or noted.undone()):
-                raise LaunchError(f"`{changed.name}` was undone meanwhile", bad_input=False)
-            self.directory.write(changed)
-        self._state = changed
+            if noted and (noted.run_id != state.run_id or noted.undone()):
+                raise RunFailedError(f"`{state.name}` was undone meanwhile")
+            self.directory.write(state)
+        self._unwritten = False
 
     def tell(self, line: str) -> None:
         """To the user and to the log."""
@@ -136,15 +150,16 @@ class Run:
             stream.writelines(f"{now} {line}\n".encode() for line in text.splitlines())
 
     def fault(self, doing: str) -> None:
-        """Tells of the exception that is handled now, a fault of ours, for which no run ends.
+        """Tells of the exception that is handled now, for which no run ends.
 
-        A fault that comes again at every look is told once.
+        The same at every look is told once.
         """
-        words = traceback.format_exc()
+        error, words = sys.exception(), traceback.format_exc()
         if words != self._faults.get(doing):
             self._faults[doing] = words
             self.note(words)
-            self.tell(f"{internal_error(sys.exception())} while {doing}; the run goes on")
+            sentence = str(error) if isinstance(error, UnisError) else internal_error(error)
+            self.tell(f"{sentence} while {doing}; the run goes on")
 
     def _is_replaced(self) -> bool:
         """Whether the folder is that of a later run of this name."""
@@ -242,7 +257,7 @@ class Run:
         self.functions[name] = dataclasses.replace(child, process=Orphan(heir.pid, child.process))
         if noted := self.state.function(name):
             followed = dataclasses.replace(noted, process=heir)
-            self.record(functions=self.state.with_function(followed))
+            self.record_event(functions=self.state.with_function(followed))
 
     def _mark(self, function: str) -> str:
         return mark_of(self.state.run_id, function)
@@ -334,7 +349,7 @@ class Run:
         account = None
         problems: list[str] = []
         if self._state:
-            with contextlib.suppress(LaunchError):
+            with contextlib.suppress(LaunchError, RunFailedError):
                 self.record(phase=Phase.STOPPING, reason=reason or "")
             runs = self.unisd is not None and not self.engine_died()
             followed = self._followed() if runs and not hurry() else {}

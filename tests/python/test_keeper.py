@@ -1,0 +1,115 @@
+"""What the launcher does when a function dies, with an engine that only answers."""
+
+import errno
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.python.commands import stale_run
+from unis.chain.load import load
+from unis.engine.client import EngineClient, EngineError
+from unis.plan.machine import Machine
+from unis.plan.planner import make_plan
+from unis.runtime import keeper as module
+from unis.runtime.child import Child
+from unis.runtime.directory import RunDirectory
+from unis.runtime.errors import RunFailedError
+from unis.runtime.interrupts import Interrupts
+from unis.runtime.keeper import Keeper
+from unis.runtime.options import Options
+from unis.runtime.planning import places
+from unis.runtime.process import ProcessId
+from unis.runtime.run import Run
+from unis.runtime.state import FunctionProcess, Phase
+
+FILE = """
+apiVersion: unis/v1
+name: two
+platform: {cpus: [0]}
+functions:
+  a: {program: /bin/true, cpu: 1, restart: on-failure}
+  b: {program: /bin/true, cpu: 1}
+chains:
+  c: {path: [a], match: [{dst_port: 53}]}
+  d: {path: [b]}
+"""
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def run(tmp_path: Path, told: list[str]) -> Iterator[Run]:
+    """Two functions run, `a` has just been killed."""
+    file = tmp_path / "two.yaml"
+    file.write_text(FILE)
+    plan = make_plan(load(file), Machine(frozenset({0, 1})), [], places)
+    run = Run(plan, Options(), told.append, Interrupts())
+    directory = stale_run(tmp_path, "two", phase=Phase.RUNNING, launcher=ProcessId.me())
+    run._state = directory.read()
+    processes = [subprocess.Popen(["sleep", "100"]) for _ in "ab"]
+    try:
+        for name, process in zip("ab", processes, strict=True):
+            run.functions[name] = Child(f"function {name}", process, directory.function_log(name))
+            identity = ProcessId.of(process.pid)
+            assert identity
+            noted = FunctionProcess(name, 1, identity)
+            run.record(functions=run.state.with_function(noted))
+        processes[0].kill()
+        processes[0].wait()
+        yield run
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def let_go(monkeypatch: pytest.MonkeyPatch, error: EngineError | None = None) -> list[str]:
+    """The calls of Detach, which are answered with `error`."""
+    calls: list[str] = []
+
+    def detach(_: EngineClient, function: str, *_args: Any, **_more: Any) -> None:
+        calls.append(function)
+        if error:
+            raise error
+
+    monkeypatch.setattr(EngineClient, "detach", detach)
+    return calls
+
+
+def test_notes_that_cannot_be_written_end_no_run(
+    run: Run, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written as soon as there is room."""
+    let_go(monkeypatch)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.05)
+    with monkeypatch.context() as full, Keeper(run) as keeper:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        full.setattr(RunDirectory, "write", refuse)
+        keeper.wait(0.3)
+        assert sum("No space left on device" in line for line in told) == 1, told
+        assert any("a will be started again" in line for line in told), told
+        noted = run.directory.read()
+        assert noted
+        assert noted.functions[0].ended == ""
+        full.undo()
+        keeper.wait(0.3)
+    noted = run.directory.read()
+    assert noted
+    assert noted.functions[0].ended
+    assert "b" in run.functions
+
+
+def test_a_run_that_others_have_undone_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go(monkeypatch)
+    run.directory.write(run.state.with_changes(phase=Phase.FAILED, reason="unisd died"))
+    with Keeper(run) as keeper, pytest.raises(RunFailedError, match="`two` was undone meanwhile"):
+        keeper.wait(1.0)
