@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from tests.python.commands import stale_run
@@ -113,3 +114,10 @@ def test_a_run_that_others_have_undone_ends(run: Run, monkeypatch: pytest.Monkey
     run.directory.write(run.state.with_changes(phase=Phase.FAILED, reason="unisd died"))
     with Keeper(run) as keeper, pytest.raises(RunFailedError, match="`two` was undone meanwhile"):
         keeper.wait(1.0)
+
+
+def test_a_busy_engine_is_not_asked_all_the_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = let_go(monkeypatch, EngineError("busy", grpc.StatusCode.ABORTED))
+    with Keeper(run) as keeper:
+        keeper.wait(0.35)
+    assert 2 <= len(calls) <= 8, "ten times a second, and once more when the function dies"

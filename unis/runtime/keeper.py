@@ -112,7 +112,8 @@ class Keeper:
         with contextlib.ExitStack() as stack:
             poll = select.poll()
             poll.register(self._control, select.POLLIN)
-            for process in self.run.processes():
+            # Of those that the engine has not let go of yet it is known that they have ended.
+            for process in self.run.processes(without=self._ending):
                 if process.poll() is not None:
                     return
                 descriptor = os.pidfd_open(process.pid)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -314,10 +314,11 @@ class Run:
 
     # ------------------------------------------------------------------ watch
 
-    def processes(self) -> list[Process]:
-        """Of functions, engine and guard."""
-        children = [*self.functions.values(), *([self.unisd] if self.unisd else [])]
-        return [*(one.process for one in children), *([self.guard] if self.guard else [])]
+    def processes(self, without: Collection[str] = ()) -> list[Process]:
+        """Of functions but those in `without`, of engine and guard."""
+        functions = [child for name, child in self.functions.items() if name not in without]
+        children = [*functions, *([self.unisd] if self.unisd else [])]
+        return [*(child.process for child in children), *([self.guard] if self.guard else [])]
 
     def reap(self) -> None:
         """Lets go of ended processes that functions have left to us."""
