@@ -47,27 +47,32 @@ SchedulerComponent& Control::LeastUsed(const std::vector<SchedulerComponent*>& c
 
 // For cores that have another decision. Under hand-over, cores on which no function passes the CPU
 // on are switched by priority, as long as there are others.
-absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted) {
+absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool again) {
   Prepared prepared;
   absl::Status nowhere;
-  bool anywhere = false;
+  bool anywhere = cores_.empty();
+  const auto judge = [&](const absl::Status& no_handover) {
+    nowhere.Update(no_handover);
+    anywhere = anywhere || no_handover.ok();
+  };
   for (const auto& [cpu, core] : cores_) {
     if (core->decision() == wanted) {
-      anywhere = true;
+      judge(core->no_handover());
       continue;
     }
     auto one = core->Prepare(wanted);
     if (!one.ok()) return one.status();
-    nowhere.Update(one->no_handover);
-    anywhere = anywhere || one->no_handover.ok();
+    judge(one->no_handover);
     prepared.emplace_back(core.get(), *std::move(one));
   }
-  if (!anywhere && !nowhere.ok()) return nowhere;
+  if (anywhere) return prepared;
+  if (!again) return nowhere;
+  spdlog::warn("{}: all are switched by priority", std::string(nowhere.message()));
   return prepared;
 }
 
-absl::Status Control::Change(const Decision& wanted) {
-  auto prepared = Prepare(wanted);
+absl::Status Control::Change(const Decision& wanted, bool again) {
+  auto prepared = Prepare(wanted, again);
   if (!prepared.ok()) return prepared.status();
   Before before;
   absl::Status status;
@@ -106,7 +111,7 @@ absl::Status Control::Repeat() {
   if (!decision_) return absl::OkStatus();
   const Decision again = *decision_;
   for (const auto& [cpu, core] : cores_) (void)core->Release();
-  const auto changed = Change(again);
+  const auto changed = Change(again, true);
   if (!changed.ok()) LeaveToKernel(again.controller);
   return changed;
 }

@@ -37,8 +37,9 @@ class Control {
   void Take(std::vector<Wanted> cores, const std::vector<SchedulerComponent*>& components);
   // Nothing is done where all cores have that decision. An error leaves to each core what it had,
   // or, where a function that died makes that impossible or the core is new, the kernel's policy
-  // `other`; the sentence says so.
-  absl::Status Change(const Decision& wanted);
+  // `other`; the sentence says so. `again`: after it was in force before; then it is also where no
+  // function is left that hands the CPU over.
+  absl::Status Change(const Decision& wanted, bool again = false);
   // Carries out the last decision again, after somebody else has changed the threads' scheduling.
   // After an error the policy is `other`.
   absl::Status Repeat();
@@ -56,7 +57,7 @@ class Control {
   using Prepared = std::vector<std::pair<CoreControl*, CoreControl::Prepared>>;
   using Before = std::vector<std::pair<CoreControl*, std::optional<Decision>>>;
 
-  absl::StatusOr<Prepared> Prepare(const Decision& wanted);
+  absl::StatusOr<Prepared> Prepare(const Decision& wanted, bool again);
   absl::Status GoBack(const Before& before);
   void LeaveToKernel(v1::ControllerKind controller);
   void Retire(unsigned cpu);

@@ -14,11 +14,13 @@
 #include "engine/controller/fair_slice.h"
 #include "engine/controller/scheduling_for_test.h"
 #include "engine/controller/spinners_for_test.h"
+#include "engine/controller/turn_takers_for_test.h"
 
 namespace unis {
 namespace {
 
 const Decision kUnis{.policy = v1::POLICY_UNIS, .controller = v1::CONTROLLER_PRIORITY};
+const Decision kHandover{.policy = v1::POLICY_UNIS, .controller = v1::CONTROLLER_HANDOVER};
 const Decision kFifo{.policy = v1::POLICY_FIFO, .controller = v1::CONTROLLER_PRIORITY};
 
 class ControlTest : public ControllerTest {
@@ -46,9 +48,8 @@ class ControlTest : public ControllerTest {
     }
     control_.Take(std::move(wanted), {&component_});
   }
-  int ClassOf(std::size_t i) const {
-    return sched_getscheduler(functions_.pid(i)) & ~SCHED_RESET_ON_FORK;
-  }
+  int ClassOf(std::size_t i) const { return ClassOfProcess(functions_.pid(i)); }
+  static int ClassOfProcess(pid_t pid) { return sched_getscheduler(pid) & ~SCHED_RESET_ON_FORK; }
 
   const bool eal_ = StartTestEal();  // it knows the frequency of the TSC
   Spinners functions_{0, 2};
@@ -197,15 +198,53 @@ TEST_F(ControlTest, WhatADecisionWithItsOwnSettingsLearnsOfCostsGoesWithIt) {
   EXPECT_EQ(costs_[0]->Ns(), 500);
 }
 
-// Under hand-over a core whose functions have no plug-in is switched by priority beside one whose
-// functions pass the CPU on; nowhere is an error.
 TEST_F(ControlTest, HandOverNeedsAFunctionThatPassesTheCpuOn) {
-  Take({PlanOf(0)});
-  const auto status =
-      control_.Change({.policy = v1::POLICY_UNIS, .controller = v1::CONTROLLER_HANDOVER});
+  Take({PlanOf(0), PlanOf(1)});
+  const auto status = control_.Change(kHandover);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("plug-in"), std::string::npos) << status;
   EXPECT_FALSE(control_.decision());
+}
+
+// Under hand-over a core whose functions have no plug-in is switched by priority beside one whose
+// functions pass the CPU on, and goes on so when the last of those has gone.
+TEST_F(ControlTest, HandOverHoldsWhenTheLastThatPassesTheCpuOnGoes) {
+  using Kind = TurnTakers::Kind;
+  TurnTakers takers({Kind::kTakesTurns});
+  CorePlan passes = PlanOf(0);
+  passes.tasks[0].thread = takers.tasks()[0].thread;
+  Take({passes, PlanOf(1)});
+  ASSERT_TRUE(control_.Change(kHandover).ok());
+  EXPECT_EQ(ClassOfProcess(takers.pid(0)), SCHED_FIFO);
+  EXPECT_EQ(ClassOf(1), SCHED_RR);
+  const CoreControl* const second = control_.cores()[1];
+
+  Take({PlanOf(0), PlanOf(1)});
+  ASSERT_TRUE(control_.Change(kHandover, true).ok());
+  EXPECT_EQ(ClassOfProcess(takers.pid(0)), SCHED_OTHER);
+  EXPECT_EQ(ClassOf(0), SCHED_RR);
+  EXPECT_EQ(control_.cores()[1], second);
+  ASSERT_TRUE(control_.Repeat().ok());
+  for (CoreControl* const core : control_.cores()) EXPECT_EQ(core->decision(), kHandover);
+
+  ASSERT_TRUE(control_.Change(kFifo).ok());
+  EXPECT_FALSE(control_.Change(kHandover).ok()) << "somebody asks for it anew";
+  EXPECT_EQ(control_.decision(), kFifo);
+  EXPECT_TRUE(control_.Change(kHandover, true).ok()) << "after a window under another policy";
+
+  Take({passes, PlanOf(1)});
+  ASSERT_TRUE(control_.Change(kHandover, true).ok());
+  EXPECT_EQ(ClassOfProcess(takers.pid(0)), SCHED_FIFO) << "it came back";
+  ASSERT_TRUE(control_.Release().ok());
+}
+
+// A core that is switched by priority is no proof that another one can hand over.
+TEST_F(ControlTest, ACoreThatDoesNotHandOverSpeaksForNoOther) {
+  Take({PlanOf(0)});
+  ASSERT_TRUE(control_.Change(kHandover, true).ok());
+  Take({PlanOf(0), PlanOf(1)});
+  EXPECT_FALSE(control_.Change(kHandover).ok());
+  EXPECT_FALSE(control_.cores()[1]->decision());
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ absl::Status CoreControl::Commit(Prepared prepared) {
     scheduler_ = prepared.scheduler.get();
     component_.cores().Add(std::move(prepared.scheduler));
   });
+  no_handover_ = std::move(prepared.no_handover);
   if (status.ok()) decision_ = std::move(prepared.decision);
   return status;
 }

@@ -86,6 +86,8 @@ class CoreControl {
   absl::Status Release();
 
   const std::optional<Decision>& decision() const { return decision_; }
+  // As Prepared has it, of the decision.
+  const absl::Status& no_handover() const { return no_handover_; }
   const CorePlan& plan() const { return plan_; }
   SchedulerComponent& component() { return component_; }
   // What it has counted since it was made is added.
@@ -109,6 +111,7 @@ class CoreControl {
   SchedulerComponent& component_;
   const TscTimer& timer_;
   std::optional<Decision> decision_;
+  absl::Status no_handover_;
   std::unique_ptr<TaskController> controller_;
   CoreScheduler* scheduler_ = nullptr;  // the component's; null: the kernel decides
   ScheduleCounts retired_;              // of schedulers before

@@ -294,5 +294,21 @@ TEST_F(RunOneWithoutPluginTest, OneFunctionWithoutItKeepsTheCpuAwake) {
   EXPECT_EQ(Stats().cores(0).cannot_rest(), "");
 }
 
+// The one that passes the CPU on dies: the other one is switched by priority, and not by the
+// kernel.
+TEST_F(RunOneWithoutPluginTest, HandOverHoldsWhenTheLastThatPassesTheCpuOnDies) {
+  ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_HANDOVER).ok());
+  functions_.front().End();
+  run_->Look();
+  const auto holds = [this] {
+    const v1::Stats stats = Stats();
+    return stats.policy() == v1::POLICY_UNIS && stats.controller() == v1::CONTROLLER_HANDOVER;
+  };
+  EXPECT_EQ(Stats().chains(0).down(), "a");
+  EXPECT_TRUE(holds());
+  (void)Settled();  // under another policy
+  EXPECT_TRUE(holds());
+}
+
 }  // namespace
 }  // namespace unis

@@ -197,7 +197,7 @@ Decision RunState::DecisionFor(v1::Policy policy, v1::ControllerKind controller)
 
 absl::Status RunState::ChangeTo(const Decision& wanted) {
   const HeldFile::Changing changing(options_.held);
-  auto status = control_->Change(wanted);
+  auto status = control_->Change(wanted, wanted == wanted_);
   if (status.ok()) wanted_ = wanted;
   return status;
 }
