@@ -49,6 +49,7 @@ SchedulerComponent& Control::LeastUsed(const std::vector<SchedulerComponent*>& c
 // on are switched by priority, as long as there are others.
 absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool again) {
   Prepared prepared;
+  std::vector<ControlledTask> stopped;  // by signals, which stop a process on all its cores
   absl::Status nowhere;
   bool anywhere = cores_.empty();
   const auto judge = [&](const absl::Status& no_handover) {
@@ -56,6 +57,8 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool 
     anywhere = anywhere || no_handover.ok();
   };
   for (const auto& [cpu, core] : cores_) {
+    for (const CorePlan::Task& task : core->plan().tasks)
+      stopped.push_back({.thread = task.thread, .core = 0});
     if (core->decision() == wanted) {
       judge(core->no_handover());
       continue;
@@ -65,6 +68,9 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool 
     judge(one->no_handover);
     prepared.emplace_back(core.get(), *std::move(one));
   }
+  if (wanted.controller == v1::CONTROLLER_SIGNAL && !prepared.empty() &&
+      prepared.front().second.controller != nullptr)
+    if (auto status = RequireOneTaskAProcess(stopped, "signal"); !status.ok()) return status;
   if (anywhere) return prepared;
   if (!again) return nowhere;
   spdlog::warn("{}: all are switched by priority", std::string(nowhere.message()));

@@ -247,5 +247,22 @@ TEST_F(ControlTest, ACoreThatDoesNotHandOverSpeaksForNoOther) {
   EXPECT_FALSE(control_.cores()[1]->decision());
 }
 
+TEST_F(ControlTest, OneProcessOnTwoCpusCannotBeStoppedBySignals) {
+  CorePlan same = PlanOf(1);
+  same.tasks[0].thread = &functions_.thread(0);
+  Take({PlanOf(0), same});
+  ASSERT_TRUE(control_.Change(kUnis).ok());
+  const auto status =
+      control_.Change({.policy = v1::POLICY_UNIS, .controller = v1::CONTROLLER_SIGNAL});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("are both of process " + std::to_string(functions_.pid(0)) +
+                                  "; use controller priority"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(control_.decision(), kUnis);
+  EXPECT_TRUE(control_.Change({.policy = v1::POLICY_RR, .controller = v1::CONTROLLER_SIGNAL}).ok())
+      << "the kernel stops nobody";
+}
+
 }  // namespace
 }  // namespace unis
