@@ -285,6 +285,42 @@ TEST_F(RunApplyTest, AFunctionThatIsLetGoIsAsItWasFoundAndItsChainIsDown) {
   EveryPacketIsAccountedFor();
 }
 
+// The process before it was let go, and polls till it ends.
+TEST_F(RunApplyTest, TheProcessBeforeMayEndWhileAnotherIsAttached) {
+  BringUpBoth();
+  ASSERT_TRUE(Delivers("other"));
+  ASSERT_TRUE(Detach("c").ok());
+  int words[2];
+  ASSERT_EQ(pipe(words), 0);
+  functions_.emplace_back([from = rte_ring_lookup("other.0"), to = rte_ring_lookup("other.1"),
+                           shm = PortOf("c"), word = words[0]] {
+    char said = 0;
+    if (read(word, &said, 1) == 1) Forward(from, to, shm);
+  });
+  absl::Status attached;
+  std::thread attaching = UnderWay([&] { return attached = Attach("c", functions_.back().pid()); });
+  functions_[0].End();
+  run_->Look();
+  EXPECT_EQ(write(words[1], "x", 1), 1);
+  attaching.join();
+  EXPECT_TRUE(attached.ok()) << attached;
+  EXPECT_TRUE(Delivers("other"));
+  EveryPacketIsAccountedFor();
+  for (const int end : words) close(end);
+}
+
+TEST_F(RunApplyTest, AnAttachNamesTheStrangerThatPolls) {
+  ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
+  const pid_t polls = Spawn("a", 0);
+  const ChildProcess other;
+  v1::AttachRequest request;
+  request.set_function("a");
+  request.set_pid(other.pid());
+  request.set_timeout_ns(50'000'000);
+  EXPECT_TRUE(Says(run_->Attach(request).status(), fmt::format("thread {} polls", polls)));
+  ASSERT_TRUE(Attach("a", polls).ok());
+}
+
 TEST_F(RunApplyTest, ChainsComeAndGoWhileOthersRun) {
   v1::DeployRequest alone = Both();
   alone.mutable_chains()->DeleteSubrange(0, 1);

@@ -1,7 +1,6 @@
 // Operations that change what is deployed and which functions are attached.
+#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "engine/base/proc.h"
 #include "engine/controller/turns.h"
@@ -82,9 +81,10 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
   if (!pass.ok()) return pass.status();
   auto status = state_.Do([&](RunState& state) {
     auto deployed = state.RequireDeployed();
-    return deployed.ok() ? state.MayAttach(request.function()) : deployed;
+    return deployed.ok() ? state.BeginAttaching(request.function()) : deployed;
   });
   if (!status.ok()) return status;
+  const absl::Cleanup over = [this] { state_.Do([](RunState& state) { state.EndAttaching(); }); };
   auto process = Pidfd::OfProcess(request.pid());
   if (!process.ok()) return process.status();
   const auto tids = WaitForPolling(request);
@@ -120,8 +120,9 @@ absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& 
     if (tid == 0)
       return absl::NotFoundError("has not polled its port; does it use the port it is given?");
     if (ThreadExists(request.pid(), tid)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("thread {} that polls for {} is not of process {}", tid, name, request.pid()));
+    return absl::NotFoundError(
+        fmt::format("has a port that thread {} polls, which is not of process {}: end that one",
+                    tid, request.pid()));
   });
   if (!status.ok()) return status;
   return std::vector{tid};

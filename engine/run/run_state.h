@@ -78,7 +78,10 @@ class RunState {
   absl::Status Apply(Deployment::Prepared prepared);
 
   // ---- who is there
-  absl::Status MayAttach(const std::string& function);
+  // OK: till EndAttaching() what waits for the function is left to the process that comes, also
+  // where the one before it, which was let go, ends meanwhile.
+  absl::Status BeginAttaching(const std::string& function);
+  void EndAttaching() { attaching_.clear(); }
   // Takes hold of these threads of the process.
   absl::Status Attach(const std::string& function, pid_t pid, Pidfd process,
                       const std::vector<pid_t>& tids);
@@ -153,6 +156,7 @@ class RunState {
   std::chrono::steady_clock::time_point looked_for_late_;
   std::map<unsigned, std::uint64_t> rests_;  // by CPU, when it looked last
   std::set<std::string> absent_;             // they died, and what waits for them is dropped
+  std::string attaching_;                    // or it is left to this one
   std::optional<SwitchCost> switch_cost_;
   Nanoseconds lead_ = 0;
 };

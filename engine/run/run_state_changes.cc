@@ -179,18 +179,23 @@ absl::Status RunState::Rearrange(const std::set<std::string>& functions,
   return status;
 }
 
-absl::Status RunState::MayAttach(const std::string& function) {
+absl::Status RunState::BeginAttaching(const std::string& function) {
   RemoveEnded();
-  if (absent_.contains(function))
+  if (absent_.contains(function) && function != attaching_)
     return Refused(fmt::format("function {} has died: detach it first", function));
-  return threads_->MayAttach(function);
+  auto status = threads_->MayAttach(function);
+  if (status.ok()) attaching_ = function;
+  return status;
 }
 
 absl::Status RunState::Attach(const std::string& function, pid_t pid, Pidfd process,
                               const std::vector<pid_t>& tids) {
-  if (auto status = MayAttach(function); !status.ok()) return status;  // since it was asked
-  if (auto status = threads_->Attach(function, pid, std::move(process), tids); !status.ok())
-    return status;
+  auto status = BeginAttaching(function);  // once more, after a while
+  // With a process that has ended since, links were forgotten.
+  if (status.ok()) status = deployment_->FindLinks(function, pid);
+  if (status.ok()) status = threads_->Attach(function, pid, std::move(process), tids);
+  if (!status.ok()) return status;
+  absent_.erase(function);
   return Rearrange({function}, [&] {
     deployment_->ReadLinksAnew();
     deployment_->NotePositions(*deployment_->topology().FindFunction(function));
@@ -227,7 +232,8 @@ std::uint64_t RunState::DropFor(const std::string& name) {
 }
 
 void RunState::DropForAbsent() {
-  for (const std::string& name : absent_) (void)DropFor(name);
+  for (const std::string& name : absent_)
+    if (name != attaching_) (void)DropFor(name);
 }
 
 void RunState::Look() {
