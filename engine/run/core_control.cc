@@ -153,19 +153,18 @@ void CoreControl::AddTo(ScheduleCounts& counts) {
   component_.Do([&] { Count(counts); });
 }
 
-void CoreControl::BeginTrace(TraceRecorder::Room& room) {
+void CoreControl::BeginTrace(Trace& trace) {
   component_.Do([&] {
-    trace_.Begin(room);
+    trace_.Begin(trace);
     component_.Watch(trace_);
   });
 }
 
-const TraceRecorder& CoreControl::EndTrace() {
+void CoreControl::EndTrace() {
   component_.Do([&] {
     trace_.End();
     component_.Unwatch(trace_);
   });
-  return trace_;
 }
 
 }  // namespace unis

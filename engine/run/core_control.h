@@ -94,8 +94,8 @@ class CoreControl {
   void AddTo(ScheduleCounts& counts);
 
   // Only of one trace at a time.
-  void BeginTrace(TraceRecorder::Room& room);
-  const TraceRecorder& EndTrace();
+  void BeginTrace(Trace& trace);
+  void EndTrace();
 
  private:
   absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);

@@ -110,19 +110,18 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
 }
 
 void FillTrace(const std::vector<CoreTrace>& cores, v1::TraceReply& reply) {
-  for (const auto& [plan, trace] : cores) {
-    for (const SwitchRecord& record : trace->switches())
-      *reply.add_switches() =
-          ToProto(record, plan->cpu, plan->FunctionOf(record.from), plan->FunctionOf(record.to));
-    for (const RunSeen& run : trace->runs()) {
+  for (const auto& [cpu, functions, trace] : cores) {
+    for (const SwitchRecord& record : trace.switches)
+      *reply.add_switches() = ToProto(record, cpu, functions[record.from], functions[record.to]);
+    for (const RunSeen& run : trace.runs) {
       auto* interval = reply.add_runs();
-      interval->set_cpu(plan->cpu);
-      interval->set_function(plan->FunctionOf(run.task));
+      interval->set_cpu(cpu);
+      interval->set_function(functions[run.task]);
       interval->set_begin_ns(static_cast<std::uint64_t>(run.begin));
       interval->set_end_ns(static_cast<std::uint64_t>(run.end));
       interval->set_packets(run.packets);
     }
-    reply.set_dropped_events(reply.dropped_events() + trace->lost());
+    reply.set_dropped_events(reply.dropped_events() + trace.lost);
   }
   if (cores.size() < 2) return;
   std::sort(reply.mutable_switches()->begin(), reply.mutable_switches()->end(),

@@ -37,8 +37,9 @@ Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& member
 v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end);
 
 struct CoreTrace {
-  const CorePlan* plan;
-  const TraceRecorder* trace;
+  unsigned cpu = 0;
+  std::vector<std::string> functions;  // by task
+  Trace trace;
 };
 // Fills in switches and runs of all cores, in the order of time.
 void FillTrace(const std::vector<CoreTrace>& cores, v1::TraceReply& reply);

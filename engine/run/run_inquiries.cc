@@ -162,23 +162,26 @@ absl::StatusOr<v1::MeasureReply> Run::Measure(const v1::MeasureRequest& request,
 absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const Wanted& wanted) {
   const auto pass = turnstile_.Enter("taking a trace");
   if (!pass.ok()) return pass.status();
+  const auto cpus = state_.Do([](RunState& state) -> absl::StatusOr<std::size_t> {
+    if (auto running = state.RequireRunning(); !running.ok()) return running;
+    return state.deployment().topology().cpus.size();
+  });
+  if (!cpus.ok()) return cpus.status();
+  // To make them, and the reply, takes long: not in a step.
+  std::vector<CoreTrace> traces(*cpus);
   v1::TraceReply reply;
-  auto status = state_.Do([&](RunState& state) {
-    auto running = state.RequireRunning();
-    if (!running.ok()) return running;
+  state_.Do([&](RunState& state) {
     reply.set_policy(state.decided()->policy);
-    state.BeginTrace();
+    state.BeginTrace(traces);
     reply.set_begin_ns(static_cast<std::uint64_t>(state.timer().Now()));
-    return running;
   });
-  if (!status.ok()) return status;
-  const auto slept = Sleep(nanoseconds(request.duration_ns()), wanted);
-  status = state_.Do([&](RunState& state) {
+  auto status = Sleep(nanoseconds(request.duration_ns()), wanted);
+  status.Update(state_.Do([&](RunState& state) {
     reply.set_end_ns(static_cast<std::uint64_t>(state.timer().Now()));
-    return state.EndTrace(reply);
-  });
-  if (!slept.ok()) return slept;
+    return state.EndTrace();
+  }));
   if (!status.ok()) return status;
+  FillTrace(traces, reply);
   return reply;
 }
 

@@ -247,22 +247,22 @@ v1::Account RunState::AccountAtRest(bool drained) {
   return TakeAccountAtRest(*deployment_, drained);
 }
 
-void RunState::BeginTrace() {
+void RunState::BeginTrace(std::vector<CoreTrace>& traces) {
   traced_ = arranged_;
+  auto trace = traces.begin();
   for (CoreControl* const core : control_->cores()) {
-    TraceRecorder::Room room;
-    core->BeginTrace(room);
+    const CorePlan& plan = core->plan();
+    trace->cpu = plan.cpu;
+    for (TaskIndex task = 0; task < plan.tasks.size(); ++task)
+      trace->functions.push_back(plan.FunctionOf(task));
+    core->BeginTrace((trace++)->trace);
   }
 }
 
-absl::Status RunState::EndTrace(v1::TraceReply& reply) {
-  std::vector<CoreTrace> traces;
-  for (CoreControl* const core : control_->cores())
-    traces.push_back({.plan = &core->plan(), .trace = &core->EndTrace()});
-  if (traced_ != arranged_)
-    return absl::AbortedError("a function came or went while the trace was taken: take another");
-  FillTrace(traces, reply);
-  return absl::OkStatus();
+absl::Status RunState::EndTrace() {
+  for (CoreControl* const core : control_->cores()) core->EndTrace();
+  if (traced_ == arranged_) return absl::OkStatus();
+  return absl::AbortedError("a function came or went while the trace was taken: take another");
 }
 
 }  // namespace unis

@@ -106,9 +106,10 @@ class RunState {
   Snapshot TakeSnapshot() const;
   // The source rests. `drained`: nothing moves any more.
   v1::Account AccountAtRest(bool drained);
-  void BeginTrace();
+  // `traces`: one for each CPU of functions, and until EndTrace() the recorders'.
+  void BeginTrace(std::vector<CoreTrace>& traces);
   // Aborted: cores have changed meanwhile.
-  absl::Status EndTrace(v1::TraceReply& reply);
+  absl::Status EndTrace();
 
   // Once there is one; it stays till the end.
   Deployment& deployment() { return *deployment_; }

@@ -5,33 +5,27 @@
 
 namespace unis {
 
-TraceRecorder::Room::Room() : switches_(kRoom), runs_(kRoom) {
-  switches_.clear();
-  runs_.clear();
+Trace::Trace() : switches(kRoom), runs(kRoom) {
+  switches.clear();
+  runs.clear();
 }
 
 TraceRecorder::TraceRecorder(std::vector<std::unique_ptr<Activity>> tasks)
     : tasks_(std::move(tasks)), seen_(tasks_.size()) {}
 
-void TraceRecorder::Begin(Room& room) noexcept {
-  switches_.swap(room.switches_);
-  runs_.swap(room.runs_);
-  switches_.clear();
-  runs_.clear();
+void TraceRecorder::Begin(Trace& trace) noexcept {
   last_ = {};
-  lost_ = 0;
   for (std::size_t task = 0; task < tasks_.size(); ++task)
     seen_[task] = {.polls = tasks_[task]->Polls(), .packets = tasks_[task]->Packets()};
-  recording_ = true;
+  trace_ = &trace;
 }
 
 void TraceRecorder::OnSwitch(const SwitchRecord& record) noexcept {
-  if (!recording_) return;
-  if (switches_.size() == kRoom) {
-    ++lost_;
-    return;
-  }
-  switches_.push_back(record);
+  if (trace_ == nullptr) return;
+  if (trace_->switches.size() < Trace::kRoom)
+    trace_->switches.push_back(record);
+  else
+    ++trace_->lost;
 }
 
 void TraceRecorder::Sample(Nanoseconds now) noexcept {
@@ -46,20 +40,21 @@ void TraceRecorder::Sample(Nanoseconds now) noexcept {
 }
 
 void TraceRecorder::Extend(TaskIndex task, Nanoseconds now, std::uint64_t packets) noexcept {
+  auto& runs = trace_->runs;
   if (last_.any && last_.task == task) {
     if (!last_.kept) return;
-    runs_[last_.run].end = now;
-    runs_[last_.run].packets += packets;
+    runs[last_.run].end = now;
+    runs[last_.run].packets += packets;
     return;
   }
-  if (runs_.size() == kRoom) {
+  if (runs.size() == Trace::kRoom) {
     last_ = {.any = true, .kept = false, .task = task, .run = 0};
-    ++lost_;
+    ++trace_->lost;
     return;
   }
-  const Nanoseconds begin = last_.any && last_.kept ? runs_[last_.run].end : now;
-  last_ = {.any = true, .kept = true, .task = task, .run = runs_.size()};
-  runs_.push_back({.task = task, .begin = begin, .end = now, .packets = packets});
+  const Nanoseconds begin = last_.any && last_.kept ? runs[last_.run].end : now;
+  last_ = {.any = true, .kept = true, .task = task, .run = runs.size()};
+  runs.push_back({.task = task, .begin = begin, .end = now, .packets = packets});
 }
 
 }  // namespace unis

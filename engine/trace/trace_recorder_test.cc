@@ -33,9 +33,9 @@ class TraceRecorderTest : public testing::Test {
     for (const Polled& task : activity_) tasks.push_back(std::make_unique<FakeActivity>(task));
     return TraceRecorder(std::move(tasks));
   }
-  static void Begin(TraceRecorder& recorder) {
-    TraceRecorder::Room room;
-    recorder.Begin(room);
+  void Begin(TraceRecorder& recorder) {
+    trace_ = {};
+    recorder.Begin(trace_);
   }
   void Poll(TaskIndex task, std::uint64_t packets) {
     ++activity_[task].polls;
@@ -50,6 +50,7 @@ class TraceRecorderTest : public testing::Test {
   }
 
   std::array<Polled, 2> activity_;
+  Trace trace_;
 };
 
 TEST_F(TraceRecorderTest, ARunLastsWhileNobodyElsePolls) {
@@ -68,10 +69,10 @@ TEST_F(TraceRecorderTest, ARunLastsWhileNobodyElsePolls) {
   Poll(0, 2);
   recorder.Sample(700);
 
-  ASSERT_EQ(recorder.runs().size(), 3U);
-  ExpectRun(recorder.runs()[0], 0, 200, 500, 12);
-  ExpectRun(recorder.runs()[1], 1, 500, 600, 3);
-  ExpectRun(recorder.runs()[2], 0, 600, 700, 2);
+  ASSERT_EQ(trace_.runs.size(), 3U);
+  ExpectRun(trace_.runs[0], 0, 200, 500, 12);
+  ExpectRun(trace_.runs[1], 1, 500, 600, 3);
+  ExpectRun(trace_.runs[2], 0, 600, 700, 2);
 }
 
 TEST_F(TraceRecorderTest, WhatWasBeforeDoesNotCount) {
@@ -79,14 +80,14 @@ TEST_F(TraceRecorderTest, WhatWasBeforeDoesNotCount) {
   Poll(0, 1000);
   Begin(recorder);
   recorder.Sample(100);
-  EXPECT_TRUE(recorder.runs().empty());
+  EXPECT_TRUE(trace_.runs.empty());
   Poll(0, 3);
   recorder.Sample(200);
-  ASSERT_EQ(recorder.runs().size(), 1U);
-  EXPECT_EQ(recorder.runs()[0].packets, 3U);
+  ASSERT_EQ(trace_.runs.size(), 1U);
+  EXPECT_EQ(trace_.runs[0].packets, 3U);
 }
 
-TEST_F(TraceRecorderTest, BeginForgets) {
+TEST_F(TraceRecorderTest, EachTraceIsOfItsTimeAlone) {
   TraceRecorder recorder = Recorder();
   Begin(recorder);
   Poll(0, 1);
@@ -94,22 +95,22 @@ TEST_F(TraceRecorderTest, BeginForgets) {
   recorder.OnSwitch({});
   recorder.End();
   Begin(recorder);
-  EXPECT_TRUE(recorder.runs().empty());
-  EXPECT_TRUE(recorder.switches().empty());
-  EXPECT_EQ(recorder.lost(), 0U);
+  EXPECT_TRUE(trace_.runs.empty());
+  EXPECT_TRUE(trace_.switches.empty());
+  EXPECT_EQ(trace_.lost, 0U);
   Poll(1, 1);
   recorder.Sample(900);
-  ASSERT_EQ(recorder.runs().size(), 1U);
-  ExpectRun(recorder.runs()[0], 1, 900, 900, 1);  // not since the end of an earlier trace
+  ASSERT_EQ(trace_.runs.size(), 1U);
+  ExpectRun(trace_.runs[0], 1, 900, 900, 1);  // not since the end of an earlier trace
 }
 
 TEST_F(TraceRecorderTest, KeepsSwitchesOnlyWhileRecording) {
   TraceRecorder recorder = Recorder();
   SwitchRecord record{};
   recorder.OnSwitch(record);
-  EXPECT_FALSE(recorder.recording());
+  EXPECT_FALSE(recorder.wants());
   Begin(recorder);
-  EXPECT_TRUE(recorder.recording());
+  EXPECT_TRUE(recorder.wants());
   record.time = 5;
   record.from = 0;
   record.to = 1;
@@ -117,10 +118,10 @@ TEST_F(TraceRecorderTest, KeepsSwitchesOnlyWhileRecording) {
   recorder.OnSwitch(record);
   recorder.End();
   recorder.OnSwitch(record);
-  ASSERT_EQ(recorder.switches().size(), 1U);
-  EXPECT_EQ(recorder.switches()[0].time, 5);
-  EXPECT_EQ(recorder.switches()[0].to, 1U);
-  EXPECT_EQ(recorder.switches()[0].reason, SwitchReason::kEgressHigh);
+  ASSERT_EQ(trace_.switches.size(), 1U);
+  EXPECT_EQ(trace_.switches[0].time, 5);
+  EXPECT_EQ(trace_.switches[0].to, 1U);
+  EXPECT_EQ(trace_.switches[0].reason, SwitchReason::kEgressHigh);
 }
 
 // Whoever polls, however often somebody looks: runs of a core follow each other without a gap, no
@@ -142,7 +143,7 @@ TEST_F(TraceRecorderTest, RunsAreSeamlessAndHoldEveryPacket) {
   }
   std::map<TaskIndex, std::uint64_t> seen;
   const RunSeen* last = nullptr;
-  for (const RunSeen& run : recorder.runs()) {
+  for (const RunSeen& run : trace_.runs) {
     seen[run.task] += run.packets;
     EXPECT_LE(run.begin, run.end);
     if (last != nullptr) {
@@ -152,7 +153,7 @@ TEST_F(TraceRecorderTest, RunsAreSeamlessAndHoldEveryPacket) {
     last = &run;
   }
   EXPECT_EQ(seen, sent);
-  EXPECT_GT(recorder.runs().size(), 500U);
+  EXPECT_GT(trace_.runs.size(), 500U);
 }
 
 TEST_F(TraceRecorderTest, CountsWhatItHasNoRoomFor) {
@@ -160,27 +161,26 @@ TEST_F(TraceRecorderTest, CountsWhatItHasNoRoomFor) {
   Begin(recorder);
   constexpr std::uint64_t kEvents = 200'000;
   for (std::uint64_t i = 0; i < kEvents; ++i) recorder.OnSwitch({});
-  const std::uint64_t lost_switches = recorder.lost();
+  const std::uint64_t lost_switches = trace_.lost;
   EXPECT_GT(lost_switches, 0U);
-  EXPECT_EQ(recorder.switches().size() + lost_switches, kEvents);
+  EXPECT_EQ(trace_.switches.size() + lost_switches, kEvents);
   for (std::uint64_t i = 0; i < kEvents; ++i) {
     Poll(static_cast<TaskIndex>(i % 2), 1);
     recorder.Sample(static_cast<Nanoseconds>(i));
   }
-  EXPECT_GT(recorder.lost(), lost_switches);
-  EXPECT_EQ(recorder.runs().size() + recorder.lost() - lost_switches, kEvents);
+  EXPECT_GT(trace_.lost, lost_switches);
+  EXPECT_EQ(trace_.runs.size() + trace_.lost - lost_switches, kEvents);
   Begin(recorder);
-  EXPECT_EQ(recorder.lost(), 0U);
+  EXPECT_EQ(trace_.lost, 0U);
   recorder.OnSwitch({});
-  EXPECT_EQ(recorder.switches().size(), 1U);
+  EXPECT_EQ(trace_.switches.size(), 1U);
 }
 
 // A page that is touched first, or moved, costs the tick more than the switch that it notes.
 TEST_F(TraceRecorderTest, TouchesNoMemoryFirst) {
   malloc_trim(0);  // what other tests have touched and freed is no help
   TraceRecorder recorder = Recorder();
-  TraceRecorder::Room room;
-  recorder.Begin(room);
+  recorder.Begin(trace_);
   const auto event = [&](std::uint64_t i) {
     recorder.OnSwitch({});
     Poll(static_cast<TaskIndex>(i % 2), 1);
@@ -193,23 +193,11 @@ TEST_F(TraceRecorderTest, TouchesNoMemoryFirst) {
     return usage.ru_minflt;
   };
   const long before = faults();
-  const auto* const switches = recorder.switches().data();
+  const auto* const switches = trace_.switches.data();
   for (std::uint64_t i = 1; i < 100'000; ++i) event(i);
   EXPECT_LT(faults() - before, 100) << "of 2,000 pages and more";
-  EXPECT_EQ(recorder.switches().data(), switches);
-  EXPECT_EQ(recorder.runs().size(), 100'000U);
-}
-
-// What is given back may be given again.
-TEST_F(TraceRecorderTest, ATraceOfBeforeIsForgottenInItsMemory) {
-  TraceRecorder recorder = Recorder();
-  TraceRecorder::Room one;
-  recorder.Begin(one);
-  recorder.OnSwitch({});
-  TraceRecorder::Room two;
-  recorder.Begin(two);
-  recorder.Begin(two);
-  EXPECT_TRUE(recorder.switches().empty());
+  EXPECT_EQ(trace_.switches.data(), switches);
+  EXPECT_EQ(trace_.runs.size(), 100'000U);
 }
 
 }  // namespace
