@@ -12,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.python.planned import EIGHT_CPUS, places
+from unis.chain.document import Document
 from unis.chain.load import load
+from unis.chain.problem import ChainFileError, Problem
 from unis.cli.app import app
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
@@ -100,10 +102,26 @@ def test_a_program_that_is_gone_ends_no_run(
 
 
 def test_programs_that_are_gone_are_measured_each(program_gone: Plan, measured: list[str]) -> None:
-    plan = dataclasses.replace(program_gone, alone=dict.fromkeys("ab", program_gone))
+    plan = dataclasses.replace(
+        program_gone, linked=frozenset("ab"), make_alone=lambda _: program_gone
+    )
     costs = running_module.measure_costs(plan, ["a", "b"], Options(), print, Interrupts())
     assert measured == ["a", "b"]  # whether they are alike cannot be told
     assert {name: cost.ns for name, cost in costs.items()} == {"a": 7, "b": 7}
+
+
+def test_what_cannot_run_by_itself_is_told_of_and_left_out(
+    program_gone: Plan, measured: list[str]
+) -> None:
+    said: list[str] = []
+
+    def refused(_: str) -> Plan:
+        raise ChainFileError([Document(Path("x.yaml")).located(Problem((), "why"))])
+
+    plan = dataclasses.replace(program_gone, linked=frozenset("b"), make_alone=refused)
+    costs = running_module.measure_costs(plan, ["a", "b"], Options(), said.append, Interrupts())
+    assert (measured, list(costs)) == (["a"], ["a"])
+    assert "b is not measured, for it cannot run by itself: x.yaml" in said[-1]
 
 
 def test_only_what_must_be_measured_is_measured_before_a_start(

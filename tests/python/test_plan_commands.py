@@ -155,15 +155,16 @@ def test_a_function_between_two_others_is_measured_alone_with_as_many_ports() ->
         "back": {"reverse_of": "there"},
     }
     plan = planned(small(functions=functions, chains=chains, scheduler={"theta_min": 8}))
-    assert list(plan.alone) == ["a", "b"]
-    for name, alone in plan.alone.items():
+    assert plan.linked == {"a", "b"}
+    for name in plan.linked:
+        alone = plan.alone(name)
         (only_one,) = alone.functions
-        assert (alone.name, only_one.name, alone.alone) == (plan.name, name, {})
+        assert (alone.name, only_one.name, alone.linked) == (plan.name, name, frozenset())
         assert all(memif.engine_end == "server" for memif in memifs_of(alone).values())
         assert len(only_one.ports) == len(plan.function(name).ports)
         # What is found there is what is looked for here.
         assert only_one.subject == plan.function(name).subject
-    assert "alone" not in plan.as_dict()
+    assert not {"linked", "make_alone"} & plan.as_dict().keys()
 
 
 def test_the_cost_of_a_command_is_kept_by_the_words_of_the_file() -> None:
@@ -225,6 +226,6 @@ def test_the_example_says_no_cost_and_measures_each_alone(tmp_path: Path) -> Non
     example.parent.mkdir()
     example.write_text((built.clone() / "examples" / "unmodified.yaml").read_text())
     plan: Plan = make_plan(load(example), EIGHT_CPUS, [], places)
-    assert list(plan.alone) == ["first", "second", "third"]
+    assert plan.linked == {"first", "second", "third"}
     assert [function.lcores for function in plan.functions] == ["0@0,1@1"] * 3
     assert json.dumps(plan.as_dict())

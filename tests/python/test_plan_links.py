@@ -1,6 +1,8 @@
 """Links, ports and thresholds of a plan."""
 
+import pickle
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,10 @@ from hypothesis import strategies as st
 
 from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
+from unis.chain.load import LoadedChain
+from unis.engine.limits import broken
+from unis.plan import planner
+from unis.plan.outline import Outline, outline
 from unis.v1 import engine_pb2 as pb
 
 
@@ -51,8 +57,72 @@ def test_a_function_is_measured_alone_on_the_kinds_of_links_that_it_has() -> Non
     ]
     plan = planned(small(links=links))
     for name in ("nat", "monitor"):
-        here, alone = plan.function(name).subject, plan.alone[name].function(name).subject
+        here, alone = plan.function(name).subject, plan.alone(name).function(name).subject
         assert here.drivers == alone.drivers
+
+
+EAL = ["sh", "{eal}", "--", "{vdev2}"]
+
+
+def branching(*slots: int) -> Data:
+    """Commands, of which the first receives on port 0 and sends on two others."""
+    edges = [
+        {"from": "ingress", "to": "fw", "in_port": 0},
+        {"from": "fw", "to": "nat", "port": 1},
+        {"from": "fw", "to": "dpi", "port": 2},
+        *({"from": name, "to": "egress"} for name in ("nat", "dpi")),
+    ]
+    functions = {"fw": {"command": EAL}, "nat": {"command": ["sh"]}, "dpi": {"command": ["sh"]}}
+    links = [
+        {"from": "fw", "to": to, "kind": "memif", "slots": long}
+        for to, long in zip(("nat", "dpi"), slots, strict=False)
+    ]
+    return small(functions=functions, chains={"c": {"graph": edges}}, links=links)
+
+
+def test_a_function_is_measured_alone_with_all_of_its_ports() -> None:
+    plan = planned(branching(4096))
+    fw, alone = plan.function("fw"), plan.alone("fw").function("fw")
+    assert len(fw.ports) == len(alone.ports) == 3
+    assert fw.subject.drivers == alone.subject.drivers
+    assert alone.argv[-1].startswith("net_memif2,role=client")
+    assert [link.slots for link in plan.alone("fw").links] == [1024, 4096, 4096]
+    assert broken(plan.alone("fw").deploy({}, "")) == []
+
+
+def test_a_function_that_receives_on_several_ports_is_measured_with_those() -> None:
+    data = branching()
+    merging = [
+        {"from": "nat", "to": "ids", "in_port": 0},
+        {"from": "dpi", "to": "ids", "in_port": 1},
+        {"from": "ids", "to": "egress", "port": 2},
+    ]
+    data["functions"]["ids"] = {"command": EAL}
+    data["chains"]["c"]["graph"][-2:] = merging
+    plan = planned(data)
+    there = plan.alone("ids")
+    assert len(there.function("ids").ports) == len(plan.function("ids").ports) == 3
+    assert broken(there.deploy({}, "")) == []
+    (chain,) = there.chains
+    assert [edge.in_port for edge in chain.edges if edge.to] == [0, 1]
+
+
+def test_no_function_is_planned_alone_before_it_must_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def counted(chain: LoadedChain, *more: Any) -> Outline:
+        made.extend(chain.file.functions)
+        return outline(chain, *more)
+
+    monkeypatch.setattr(planner, "outline", counted)
+    # As a run in the background gets it.
+    plan = pickle.loads(pickle.dumps(planned(branching())))  # noqa: S301
+    assert plan.linked == {"fw", "nat", "dpi"}
+    assert made == ["fw", "nat", "dpi"]
+    plan.alone("fw")
+    assert made[3:] == ["fw"]
 
 
 def test_between_two_such_functions_the_memif_is_direct() -> None:
@@ -63,7 +133,7 @@ def test_between_two_such_functions_the_memif_is_direct() -> None:
     plan = planned(small(links=links))
     direct = [name for name, memif in memifs_of(plan).items() if memif.engine_end == "none"]
     assert len(direct) == 1
-    assert list(plan.alone) == ["nat", "monitor"]
+    assert plan.linked == {"nat", "monitor"}
     nat, monitor = plan.function("nat"), plan.function("monitor")
     assert nat.ports[1].rx == monitor.ports[0].rx == direct[0]
     assert (nat.ports[1].end, monitor.ports[0].end) == (0, 1)
@@ -82,7 +152,7 @@ def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
         "also": {"command": ["sh"], "cpu": 1, "queues": 2},
     }
     plan = planned(small(functions=functions, chains={"c": {"path": ["two", "also"]}}))
-    requests = [plan.deploy({}, ""), plan.alone["also"].deploy({}, "")]
+    requests = [plan.deploy({}, ""), plan.alone("also").deploy({}, "")]
     for request in requests:
         queues = queues_of(request)
         assert queues == [(2, 2)] * len(queues)

@@ -1,6 +1,6 @@
 """What a run will be, as plain data. Made by `unis.plan.planner`; carried out by the runtime."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -277,8 +277,9 @@ class Plan:
     restart: str = "never"  # of all of it, when unisd dies: never, on-failure
     dma: DmaChoice | None = None  # of the NICs among source and sink
     notes: tuple[str, ...] = ()  # sentences that the user should read
-    # Functions with a link to another are measured each in a run of its own, before this one.
-    alone: Mapping[str, "Plan"] = field(default_factory=dict)
+    # Functions with a link to another: each is measured in a run of its own, before this one.
+    linked: frozenset[str] = frozenset()
+    make_alone: Callable[[str], "Plan"] | None = field(default=None, compare=False, repr=False)
     foreign: bool = False  # functions and links are somebody else's
 
     @property
@@ -292,6 +293,14 @@ class Plan:
             if function.name == name:
                 return function
         raise KeyError(name)
+
+    def alone(self, name: str) -> "Plan":
+        """That by which a function is measured by itself, made when it is wanted: few are.
+        ChainFileError if there is none.
+        """
+        if self.make_alone is None:
+            raise ValueError("a plan that was made of no chain file")
+        return self.make_alone(name)
 
     def served_by(self, function: FunctionPlan) -> list[Path]:
         """The sockets by which other functions find links to this one, which it makes."""
@@ -321,7 +330,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         plain: dict[str, Any] = _plain(self)
-        return {key: part for key, part in plain.items() if key != "alone"}
+        return {key: plain[key] for key in plain if key not in ("linked", "make_alone")}
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
         """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from unis import links, workload
@@ -15,7 +16,7 @@ from unis.chain.values import EGRESS, INGRESS
 from unis.engine.limits import broken
 from unis.links.kind import EalDevice, LinkPlan
 from unis.plan import dma, memory, users
-from unis.plan.alone import alone
+from unis.plan.alone import on_its_links
 from unis.plan.arguments import arguments
 from unis.plan.devices import nic, port_packets, traffic_ports
 from unis.plan.gamma import GammaChoice
@@ -87,7 +88,8 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
     notes += [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
     plan = replace(
         _Planner(outlined, sizes, named, here).plan(notes, chosen),
-        alone=_measured_alone(outlined, places),
+        linked=frozenset(name for place in wiring.direct() for name in place.functions),
+        make_alone=partial(_plan_alone, replace(outlined, there=None), places),
     )
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
@@ -95,22 +97,10 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
     return plan
 
 
-def _measured_alone(outlined: Outline, places: Callable[[str], Places]) -> dict[str, Plan]:
-    """In the order of the file; alone, a function has no link to another."""
-    chain = outlined.chain
-    wiring = outlined.wiring
-    direct = {name for place in wiring.direct() for name in place.functions}
-
-    def kinds(name: str) -> tuple[str, str]:
-        into = [place.kind for place in wiring.places if place.to == name]
-        out = [place.kind for place in wiring.places if place.origin == name]
-        return (into or out)[0], (out or into)[0]
-
-    return {
-        name: make_plan(alone(chain, name, kinds(name)), outlined.machine, outlined.others, places)
-        for name in chain.file.functions
-        if name in direct
-    }
+def _plan_alone(outlined: Outline, places: Callable[[str], Places], name: str) -> Plan:
+    """Of a function by itself, to measure it."""
+    by_itself = on_its_links(outlined.chain, outlined.wiring, name)
+    return make_plan(by_itself, outlined.machine, outlined.others, places)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import contextlib
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 
+from unis.chain.problem import ChainFileError
 from unis.errors import UnisError
 from unis.plan.model import Plan
 from unis.plan.subject import Subject
@@ -35,16 +36,21 @@ def measure_costs(
         switch.resume()
         return {name: run.costs[name] for name in names if name in run.costs}
 
-    if together := [name for name in functions if name not in plan.alone]:
+    if together := [name for name in functions if name not in plan.linked]:
         costs |= measured(plan, together)
     alike: dict[str, Cost | None] = {}
     for name in functions:
-        if name not in plan.alone:
+        if name not in plan.linked:
             continue
         key = _likeness(plan.function(name).subject, shares)
         if key not in alike:
             report(f"{name} has a link to another function, so it is measured in a run of its own")
-            alike[key] = measured(plan.alone[name], [name]).get(name)
+            try:
+                by_itself = plan.alone(name)
+            except ChainFileError as error:
+                report(f"{name} is not measured, for it cannot run by itself: {error}")
+                continue
+            alike[key] = measured(by_itself, [name]).get(name)
         if cost := alike[key]:
             costs[name] = cost
     return costs
