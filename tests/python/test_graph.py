@@ -253,6 +253,32 @@ def test_links_that_edges_share_are_of_the_kind_that_edges_state() -> None:
     assert Counter(link.kind for link in plan.links) == {"ring": 6, "veth": 1, "memif": 1}
 
 
+@pytest.mark.parametrize("kinds", [("memif", "ring"), ("ring", "memif"), ("veth", "ring")])
+def test_a_function_is_one_program_on_all_of_its_links(kinds: tuple[str, str]) -> None:
+    links = [
+        {"from": origin, "to": "ids", "kind": kind}
+        for origin, kind in zip(("nat", "dpi"), kinds, strict=True)
+    ]
+    assert told({**with_graph(DIAMOND), "links": links}) == [
+        f"('links', 1) `ids` receives on a {kinds[1]} here and on a {kinds[0]} from `nat`, and no "
+        f"program opens both; state kind: {kinds[0]} here too, or leave one of both links out"
+    ]
+
+
+def test_links_of_several_kinds_that_one_program_opens_may_lead_to_it() -> None:
+    for kinds in (("memif", "veth"), ("veth", "memif")):
+        links = [
+            {"from": origin, "to": "ids", "kind": kind}
+            for origin, kind in zip(("nat", "dpi"), kinds, strict=True)
+        ]
+        plan = planned({**with_graph(DIAMOND), "links": links})
+        assert plan.function("ids").group == "own"
+        merge = {link.name: link.kind for link in plan.links}[plan.function("ids").ports[0].rx]
+        stated = dict(zip(("nat", "dpi"), kinds, strict=True))
+        first = next(edge.origin for edge in plan.chains[0].edges if edge.to == "ids")
+        assert merge == stated[first]
+
+
 def test_a_chain_is_up_while_a_way_through_it_is_left() -> None:
     copies: Edges = [
         {"from": "ids", "to": "watch", "mode": "tap"},

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from unis import links, workload
+from unis.chain.link import Link
 from unis.chain.model import ChainFile
 from unis.chain.problem import Problem
 from unis.chain.queues import Queues
 from unis.chain.values import EGRESS
 from unis.engine.limits import limit
-from unis.plan.wiring import Wiring
+from unis.plan.wiring import Wiring, programs_for
 
 # Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
 MOST_PORTS = 31
@@ -43,7 +44,21 @@ def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
                     f"no {link.kind}; leave this link out",
                 )
             )
-    return found
+    return [*found, *_of_other_programs(file)]
+
+
+def _of_other_programs(file: ChainFile) -> Iterator[Problem]:
+    """A function is one program, on whichever of its links packets come."""
+    first: dict[str, Link] = {}
+    for at, link in enumerate(file.links):
+        other = first.setdefault(link.to, link)
+        if link.to != EGRESS and not programs_for([other.kind, link.kind]):
+            yield Problem(
+                ("links", at),
+                f"`{link.to}` receives on a {link.kind} here and on a {other.kind} from "
+                f"`{other.origin}`, and no program opens both; state kind: {other.kind} here too, "
+                "or leave one of both links out",
+            )
 
 
 def process_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:

@@ -3,7 +3,7 @@
 Needs no machine, and knows neither lengths nor names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unis import links, workload
@@ -308,12 +308,18 @@ def _is_of(link: Link, edge: Edge) -> bool:
     return (link.origin, link.to) == edge.ends
 
 
+def programs_for(kinds: Iterable[str]) -> list[GroupName]:
+    """The kinds of programs that can have ports on links of all these kinds."""
+    wanted = [links.KINDS[kind] for kind in kinds]
+    return [program.group for program in workload.KINDS.values() if all(map(program.opens, wanted))]
+
+
 def _group(file: ChainFile, graph: Graph, function: str) -> GroupName:
-    """The kind of a function's program: what can open the last link that is stated for it; else a
-    command is of a group of its own, and all else of the engine's.
+    """The kind of a function's program: what can open the links that are stated for it (where
+    nothing opens all, which is an error, the first); else a command is of a group of its own, and
+    all else of the engine's.
     """
     stated = [link.kind for link in file.links if link.to == function]
     if stated:
-        kind = links.KINDS[stated[-1]]
-        return next(program.group for program in workload.KINDS.values() if program.opens(kind))
+        return (programs_for(stated) or programs_for(stated[:1]))[0]
     return "engine" if graph.functions[function].command is None else "own"
