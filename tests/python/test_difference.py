@@ -1,6 +1,7 @@
 """What has to be done so that a run becomes another: nothing more, and nothing less."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -471,3 +472,41 @@ def test_a_chain_with_branches_is_down_while_no_way_through_it_is_left(
     old = planned(before)
     steps = difference(old, next_plan({**before, "functions": functions}, old))
     assert (steps.started, steps.down) == ((function,), down)
+
+
+def with_splits(order: Sequence[int]) -> Data:
+    """fw sends on two ports, and what leaves by each is split by weight; edges in this order."""
+    edges: list[Data] = [
+        {"from": "ingress", "to": "fw", "in_port": 2},
+        *({"from": "fw", "to": f"f{at}", "port": at // 2, "weight": 1 + at} for at in range(4)),
+        *({"from": f"f{at}", "to": "ids", "in_port": at % 2} for at in range(4)),
+        {"from": "ids", "to": "egress", "port": 2},
+    ]
+    functions = {name: {"program": "sh"} for name in ("fw", *(f"f{at}" for at in range(4)), "ids")}
+    return small(functions=functions, chains={"c": {"graph": [edges[at] for at in order]}})
+
+
+@CHECKS
+@given(st.permutations(range(10)), st.permutations(range(10)))
+def test_in_which_order_edges_stand_changes_nothing(one: list[int], other: list[int]) -> None:
+    old = planned(with_splits(one))
+    again, new = (next_plan(with_splits(order), old) for order in (one, other))
+    assert new == again
+    assert not difference(old, new)
+    assert new.deploy({}, "id") == old.deploy({}, "id")
+
+
+def test_which_of_two_matches_stands_first_changes_the_splits() -> None:
+    """Whatever way leads on behind them: both edges match what goes to TCP port 80."""
+    wide = {"match": [{"protocol": "tcp"}]}
+    behind = [{"from": "nat", "to": "dpi"}, {"from": "dpi", "to": "egress"}]
+    to_dpi, to_nat = {"from": "fw", "to": "dpi", **WEB}, {"from": "fw", "to": "nat", **wide}
+    rest = [{"from": "ingress", "to": "fw"}, {"from": "fw", "to": "egress"}, *behind]
+    functions = {name: {"program": "sh"} for name in ("fw", "nat", "dpi")}
+    for order in ([to_dpi, to_nat], [to_nat, to_dpi]):
+        plan = planned(small(functions=functions, chains={"c": {"graph": [*rest, *order]}}))
+        (chain,) = plan.chains
+        (split,) = [one for one in chain.splits if len(one.branches) == 3]
+        asked = [branch.match for branch in split.branches if branch.match]
+        wanted = [tuple(map(Match.model_validate, edge["match"])) for edge in order]
+        assert asked == wanted

@@ -1,7 +1,7 @@
 """Edges of a chain's graph, as the chain file has them, and what can be wrong with them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from unis.chain.model import EdgePart
@@ -17,24 +17,27 @@ def edge_problems(
     """What is wrong with the edges of one chain; `where` they are in the file."""
     found = [*_unknown(edges, functions, where), *_twice(edges, where)]
     if not found:
-        found = [*_ends(edges, where), *_circle(edges, where)]
+        found = [*_ends(edges, where), *_circle(edges, functions, where)]
     if not found:
         found = [*_unreached(edges, where), *_dead_ends(edges, where)]
     yield from found
     yield from _ports(edges, where)
     yield from _taps(edges, where)
     yield from _splits(edges, where)
-    if not found and (count := _ways(edges)) > MOST_WAYS:
+    if not found and (count := _ways(edges, functions)) > MOST_WAYS:
         yield Problem(where, f"{count} ways lead through this graph, and {MOST_WAYS} at most may")
 
 
-def ordered(edges: Sequence[EdgePart]) -> list[EdgePart]:
-    """Each edge behind those that lead to it; CycleError where there is a circle."""
+def ordered(edges: Sequence[EdgePart], functions: Iterable[str]) -> list[EdgePart]:
+    """Each edge behind those that lead to it, and else as `functions` are in order: the same in
+    whatever order edges stand in the file. CycleError where there is a circle.
+    """
+    at = {name: at for at, name in enumerate([INGRESS, *functions, EGRESS])}
+    edges = sorted(edges, key=lambda edge: (edge.port or 0, at[edge.to], at[edge.origin]))
     leading: dict[str, list[str]] = {}
     for edge in edges:
-        leading.setdefault(edge.origin, [])
         leading.setdefault(edge.to, []).append(edge.origin)
-    order = {name: at for at, name in enumerate(TopologicalSorter(leading).static_order())}
+    order = {name: nth for nth, name in enumerate(TopologicalSorter(leading).static_order())}
     return sorted(edges, key=lambda edge: (order[edge.to], order[edge.origin]))
 
 
@@ -82,9 +85,11 @@ def _ends(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
         yield Problem(where, f"no edge leads to {EGRESS}; add {{from: …, to: {EGRESS}}}")
 
 
-def _circle(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
+def _circle(
+    edges: Sequence[EdgePart], functions: Collection[str], where: Location
+) -> Iterator[Problem]:
     try:
-        ordered(edges)
+        ordered(edges, functions)
     except CycleError as error:
         circle: list[str] = error.args[1][:-1]  # each before the one that it leads to
         order = [edge.to for edge in edges]
@@ -211,9 +216,9 @@ def _splits(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
             )
 
 
-def _ways(edges: Sequence[EdgePart]) -> int:
+def _ways(edges: Sequence[EdgePart], functions: Collection[str]) -> int:
     """How many there are from ingress to egress; copies take none."""
     count: dict[str, int] = defaultdict(int, {INGRESS: 1})
-    for edge in ordered(edges):
+    for edge in ordered(edges, functions):
         count[edge.to] += count[edge.origin] if edge.mode is None else 0
     return count[EGRESS]

@@ -1,6 +1,7 @@
 """The chains of a file as graphs: functions, and edges by which packets pass between them."""
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,14 +24,17 @@ class Edge:
     match: tuple[Match, ...] = ()
     weight: int | None = None
     tap: bool = False  # copies of all of them
+    rank: int = 0  # of those with a match, how many stand before it in the file, and match first
 
     @classmethod
-    def of(cls, part: EdgePart) -> "Edge":
-        """As the file has it."""
-        tap = part.mode == "tap"
+    def of(cls, part: EdgePart, beside: Sequence[EdgePart]) -> "Edge":
+        """As the file has it, `beside` the other edges of its chain."""
+        earlier = itertools.takewhile(lambda other: other is not part, beside)
+        rank = sum((e.origin, e.port) == (part.origin, part.port) for e in earlier if e.match)
         return cls(
-            part.origin, part.to, part.port, part.in_port, tuple(part.match), part.weight, tap
-        )
+            part.origin, part.to, part.port, part.in_port, tuple(part.match), part.weight,
+            part.mode == "tap", rank if part.match else 0,
+        )  # fmt: skip
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -114,7 +118,7 @@ class Graph:
         """The graph of a file whose paths are right."""
         functions = {name: file.function(name) for name in file.functions}
         chains = {
-            name: ChainGraph(name, _edges(part))
+            name: ChainGraph(name, _edges(part, functions))
             for name, part in file.chains.items()
             if part.reverse_of is None
         }
@@ -143,9 +147,9 @@ class Graph:
         return frozenset(function.cpu or 0 for function in self.functions.values())
 
 
-def _edges(part: Chain) -> tuple[Edge, ...]:
+def _edges(part: Chain, functions: Iterable[str]) -> tuple[Edge, ...]:
     """Of a chain that is no way back."""
     if part.graph is not None:
-        return tuple(map(Edge.of, ordered(part.graph)))
+        return tuple(Edge.of(edge, part.graph) for edge in ordered(part.graph, functions))
     path = part.path or []
     return tuple(Edge(*ends) for ends in zip([INGRESS, *path], [*path, EGRESS], strict=True))

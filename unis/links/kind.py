@@ -57,7 +57,8 @@ class LinkPlan:
     slots: int
     details: LinkDetails | None = None
     # Where it is: of which chain, from where to where, and its number there if there are two, one
-    # behind the other. By it a link is known again in another plan of the run.
+    # behind the other. One that several edges share has no name at the other end, and the port as
+    # its number. By it a link is known again in another plan of the run.
     edge: tuple[str, str, str] = ("", "", "")
     part: int = 0
 

@@ -299,7 +299,7 @@ class _Planner:
     def _splits(self, chain: ChainGraph) -> tuple[SplitPlan, ...]:
         """Wherever an edge passes two links; of one branch it is a mere bridge."""
         found: dict[str, list[BranchPlan]] = {}
-        for edge in chain.edges:
+        for edge in sorted(chain.edges, key=lambda edge: edge.rank):
             names = self._named.names(self._wired.passed[chain.name][edge])
             for link, to in itertools.pairwise(names):
                 branch = BranchPlan(to, edge.match, edge.weight, edge.tap)

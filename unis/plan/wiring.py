@@ -23,7 +23,7 @@ class Place:
 
     chain: str
     edge: Edge
-    part: int  # 0, or of two on the edge the position
+    part: int  # 0; of two on the edge the position; of one that edges share the port
     kind: str
     origin: str | None  # the function at this end; None: the engine has it
     to: str | None
@@ -184,9 +184,9 @@ class _Weaver:
                 merged.setdefault((edge.to, edge.in_port), []).append(edge)
         firsts = {
             edges[0]: self._new(
-                chain, Edge(origin, ""), self._beside(chain, origin, edges), origin, None
+                chain, Edge(origin, "", port), self._beside(chain, origin, edges), origin, None
             )
-            for (origin, _), edges in split.items()
+            for (origin, port), edges in split.items()
             if len(edges) > 1
         }
         passed = self.passed[chain.name] = {}
@@ -196,7 +196,8 @@ class _Weaver:
             into = (edge.to, edge.in_port)
             if len(merged.get(into, ())) > 1 and into not in lasts:
                 kind = self._beside(chain, edge.to, merged[into])
-                lasts[into] = self._new(chain, Edge("", edge.to), kind, None, edge.to)
+                shared = Edge("", edge.to, None, edge.in_port)
+                lasts[into] = self._new(chain, shared, kind, None, edge.to)
             passed[edge] = self._branch(chain, edge, first, lasts.get(into))
             self._attach(chain.name, edge, passed[edge][0], passed[edge][-1])
         self.drains[chain.name] = tuple(
@@ -230,8 +231,10 @@ class _Weaver:
         self, chain: ChainGraph, edge: Edge, kind: str, origin: str | None, to: str | None
     ) -> Place:
         first, last = (end if end in self.groups else None for end in (origin, to))
-        # Links of the way back that are those of the way there do not count.
-        part = sum(place.key == (chain.name, *edge.ends) for place in self.places)
+        if "" in edge.ends:  # edges share it, and one that they share is at each port
+            part = edge.out_port or edge.in_port or 0
+        else:  # links of the way back that are those of the way there do not count
+            part = sum(place.key == (chain.name, *edge.ends) for place in self.places)
         place = Place(chain.name, edge, part, kind, first, last, self._stated(chain, edge))
         self.places.append(place)
         return place
