@@ -510,3 +510,37 @@ def test_which_of_two_matches_stands_first_changes_the_splits() -> None:
         asked = [branch.match for branch in split.branches if branch.match]
         wanted = [tuple(map(Match.model_validate, edge["match"])) for edge in order]
         assert asked == wanted
+
+
+def reasons(before: Data, after: Data) -> set[str]:
+    """Why functions are started anew."""
+    old = planned(before)
+    changes = difference(old, next_plan(after, old)).changes
+    return {why for change in changes if change.what == "started anew" for why in change.why}
+
+
+def test_why_a_link_is_another_is_told_by_what_differs() -> None:
+    line = [{"from": "fw", "to": "nat", "kind": kind} for kind in ("memif", "veth")]
+    memif, veth = (small(links=[link]) for link in line)
+    assert "the link from fw to nat of c: memif → veth" in reasons(memif, veth)
+    functions = {name: {"command": ["sh"], "cpu": 1} for name in ("fw", "nat", "monitor")}
+    queues = {name: {**function, "queues": 2} for name, function in functions.items()}
+    told = reasons(small(functions=functions), small(functions=queues))
+    assert "the link from fw to nat of c: its queues, or which functions are at its ends" in told
+    assert not any("slots" in why for why in told)
+
+
+def test_a_link_that_edges_share_is_told_by_its_port() -> None:
+    edges = with_edges({**ONE, "weight": 1}, {**ONE, "weight": 1}, IN_ONE, IN_ONE)
+    links = [
+        {"from": "ingress", "to": "fw", "slots": 64},
+        *({"from": "fw", "to": name, "slots": 64} for name in ("nat", "dpi")),
+        *({"from": name, "to": "ids", "slots": 64} for name in ("nat", "dpi")),
+    ]
+    chains = {"c": {**edges["chains"]["c"], "ring": 4096}}
+    told = reasons({**edges, "links": links}, {**edges, "chains": chains, "links": links})
+    assert told == {
+        "what leaves port 0 of fw of c: 2048 → 4096 slots",
+        "what comes to port 0 of ids of c: 2048 → 4096 slots",
+        "the link from ids to egress of c: 2048 → 4096 slots",
+    }

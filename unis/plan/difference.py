@@ -137,10 +137,24 @@ def _another_port(was: PortPlan, now: PortPlan, old: Plan, new: Plan) -> Iterato
 
 
 def _another_link(was: LinkPlan | None, now: LinkPlan | None) -> str:
-    if was and now and was.edge == now.edge and was.kind == now.kind:
-        chain, origin, to = now.edge
-        return f"the link from {origin} to {to} of {chain}: {was.slots} → {now.slots} slots"
-    return "the links of its ports"
+    if was is None or now is None or (was.edge, was.part) != (now.edge, now.part):
+        return "the links of its ports"
+    where = f"{_where(now)} of {now.edge[0]}"
+    if was.kind != now.kind:
+        return f"{where}: {was.kind} → {now.kind}"
+    if was.slots != now.slots:
+        return f"{where}: {was.slots} → {now.slots} slots"
+    return f"{where}: its queues, or which functions are at its ends"
+
+
+def _where(link: LinkPlan) -> str:
+    """One that edges share has a name at one end, and the number of the port."""
+    _, origin, to = link.edge
+    if not to:
+        return f"what leaves port {link.part} of {origin}"
+    if not origin:
+        return f"what comes to port {link.part} of {to}"
+    return f"the link from {origin} to {to}"
 
 
 def _functions(
