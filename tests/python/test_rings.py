@@ -11,6 +11,7 @@ from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
 from unis.plan.gamma import gamma_of
+from unis.plan.model import Plan
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known, RingChoice, choices, last_level_cache
 
@@ -65,6 +66,24 @@ def test_little_is_lost_in_switches_and_half_as_long_would_lose_more(
 
 def test_handing_over_needs_shorter_rings() -> None:
     assert choice(file(controller="handover"), known(50)).slots < choice(file(), known(50)).slots
+
+
+@pytest.mark.parametrize("goal", [None, "90us"])
+def test_rings_are_chosen_for_the_controller_that_the_run_has(goal: str | None) -> None:
+    """Where no function loads the plug-in nobody hands the CPU over."""
+    functions = {name: {"command": ["sh"], "plugin": False} for name in ("fw", "nat")}
+    chain = {"path": list(functions), **({"slo": {"p95_latency": goal}} if goal else {})}
+
+    def plan(**parts: object) -> Plan:
+        data = small(functions=functions, chains={"c": chain}, **parts)
+        loaded = LoadedChain(Path("/somewhere/x.yaml"), ChainFile.model_validate(data))
+        return make_plan(loaded, EIGHT_CPUS, (), places, known=Known())
+
+    default, stated = plan(), plan(scheduler={"controller": "priority"})
+    assert default.controller == stated.controller == "priority"
+    assert default.chains[0].ring == stated.chains[0].ring
+    assert (default.gamma, default.notes) == (stated.gamma, stated.notes)
+    assert plan(scheduler={"controller": "handover"}).chains[0].ring != default.chains[0].ring
 
 
 def test_what_is_not_known_is_said_to_be_assumed() -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
-from unis.chain.model import Function, PortSource
+from unis.chain.model import ChainFile, Function, PortSource
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
@@ -72,7 +72,8 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
     notes, problems = [*outlined.notes], [*outlined.problems]
     problems += threshold_problems(chain.file.scheduler, wiring, sizes.slots, sizes.gamma.value)
     if known:
-        hints, unmet = goal_problems(chain.file, wiring, sizes.rings, known, _ring_lengths(there))
+        lengths = _ring_lengths(there)
+        hints, unmet = goal_problems(_as_switched(outlined), wiring, sizes.rings, known, lengths)
         notes, problems = [*notes, *hints], [*problems, *unmet]
     if problems:
         raise chain.error(problems)
@@ -115,9 +116,16 @@ class _Sizes:
 
 
 def _sizes(outlined: Outline, known: Known) -> _Sizes:
-    file, wiring = outlined.chain.file, outlined.wiring
+    file, wiring = _as_switched(outlined), outlined.wiring
     rings = choices(file, wiring, known, _ring_lengths(outlined.there))
     return _Sizes(rings, gamma_for(file, wiring, rings, known))
+
+
+def _as_switched(outlined: Outline) -> ChainFile:
+    """The file with the controller that the run has, by which rings are chosen."""
+    file = outlined.chain.file
+    scheduler = file.scheduler.model_copy(update={"controller": outlined.controller})
+    return file.model_copy(update={"scheduler": scheduler})
 
 
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
