@@ -484,3 +484,19 @@ def test_branches_become_edges_of_the_simulator() -> None:
     assert (told["fw", "dpi"], told["ids", "w"]) == ((1, False), (0, True))
     assert not simulated.path
     assert all(edge.capacity >= 2 for edge in simulated.edges if getattr(edge, "from") != "w")
+
+
+def test_an_edge_that_passes_no_function_is_not_simulated(tmp_path: Path) -> None:
+    edges = ("from: ingress, to: fw, match: [{dst_port: 80}]", "from: ingress, to: egress")
+    graph = [f"      - {{{edge}}}\n" for edge in (*edges, "from: fw, to: egress")]
+    unused = [f"  {name}: {{program: sh}}\n" for name in ("nat", "dpi", "ids")]
+    text = HEAD + "".join(graph)
+    for line in unused:
+        text = text.replace(line, "")
+    file = tmp_path / "chain.yaml"
+    file.write_text(text)
+    with pytest.raises(ChainFileError) as caught:
+        scenario(load(file), {"fw": 50.0}, "unis", 0.5, MachineCosts())
+    at = text.count("\n", 0, text.index(edges[1])) + 1
+    said = str(caught.value)
+    assert said.startswith(f"{file}:{at}: chains.web.graph[1]: passes no function, which the")

@@ -1,6 +1,6 @@
 """A chain file as the simulator wants it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from unis.chain.model import (
     SyntheticSource,
     Traffic,
 )
+from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
@@ -101,6 +102,7 @@ def scenario(
     rings, gamma = _rings(file, wired, costs, shares(file.traffic))
     if problems := [
         *link_problems(file, wired),
+        *_bridged(chain),
         *threshold_problems(file.scheduler, wired, rings, gamma),
     ]:
         raise chain.error(problems)
@@ -126,6 +128,18 @@ def scenario(
         trace=trace,
         handover=(controller or file.scheduler.controller) == "handover",
     )
+
+
+def _bridged(chain: LoadedChain) -> Iterator[Problem]:
+    """Edges that pass no function: in the simulator every packet has one to pass."""
+    for name, part in chain.file.chains.items():
+        for at, edge in enumerate(part.graph or []):
+            if (edge.origin, edge.to) == (INGRESS, EGRESS):
+                yield Problem(
+                    ("chains", name, "graph", at),
+                    "passes no function, which the simulator cannot do; to simulate the rest, "
+                    f"leave this edge out, and what decides between it and others from {INGRESS}",
+                )
 
 
 def _chain(
