@@ -1,6 +1,7 @@
 """Chains as graphs: what a file may say, and what becomes of it."""
 
 import itertools
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
@@ -17,9 +19,10 @@ from unis.chain.graph import ChainGraph, Edge, Graph
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
+from unis.cli.app import app
 from unis.cli.graph_lines import graph_lines
 from unis.engine.limits import broken
-from unis.simulate.scenario import CostOf, MachineCosts, scenario
+from unis.simulate.scenario import CostOf, MachineCosts, remarks, scenario
 
 Edges = list[Data]
 CHECKS = settings(max_examples=150)
@@ -500,3 +503,32 @@ def test_an_edge_that_passes_no_function_is_not_simulated(tmp_path: Path) -> Non
     at = text.count("\n", 0, text.index(edges[1])) + 1
     said = str(caught.value)
     assert said.startswith(f"{file}:{at}: chains.web.graph[1]: passes no function, which the")
+
+
+def test_what_the_simulator_leaves_out_is_said() -> None:
+    def said(**parts: object) -> list[str]:
+        return list(remarks(LoadedChain(Path("x.yaml"), ChainFile.model_validate(small(**parts)))))
+
+    assert said() == []
+    assert said(links=[{"from": "fw", "to": "nat", "kind": "memif"}]) == []
+    (veth,) = said(links=[{"from": "fw", "to": "nat", "kind": "veth"}])
+    assert veth.startswith("a veth drops packets by itself")
+    tapped = with_graph([*DIAMOND, {"from": "ids", "to": "w", "mode": "tap"}])
+    chains = {"chains": tapped["chains"], "functions": tapped["functions"]}
+    assert said(**chains) == ["Mpps count the copies that were watched too, in c"]
+    assert said(**{**chains, **with_graph(DIAMOND)}) == []
+
+
+@pytest.mark.parametrize(("stated", "k"), [((None, None), "8"), ((16, 4), "4, 16"), ((2, 2), "2")])
+def test_between_which_yields_cooperative_is_simulated(
+    stated: tuple[int | None, int | None], k: str, tmp_path: Path
+) -> None:
+    functions = {
+        f"f{at}": {"program": "sh", "cpu": 1, "cost_ns": 50, **({"yield_every": of} if of else {})}
+        for at, of in enumerate(stated)
+    }
+    file = tmp_path / "x.yaml"
+    file.write_text(json.dumps(small(functions=functions, chains={"c": {"path": [*functions]}})))
+    result = CliRunner().invoke(app, ["simulate", str(file), "--seconds", "0.01"])
+    assert result.exit_code == 0, result.output
+    assert f"(k = {k})" in " ".join(result.output.split())

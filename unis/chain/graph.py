@@ -84,6 +84,11 @@ class ChainGraph:
         sides = [self.out_of(INGRESS), self.into(EGRESS), *between]
         return all(len(edges) == 1 for edges in sides)
 
+    @property
+    def has_taps(self) -> bool:
+        """Whether copies of its packets are made."""
+        return any(edge.tap for edge in self.edges)
+
     def into(self, function: str) -> list[Edge]:
         """The edges that lead to it; several merge there."""
         return [edge for edge in self.edges if edge.to == function]

@@ -200,7 +200,8 @@ def simulate(
     function that does not say how often it yields does so every 8 bursts under cooperative, as in
     the paper. Source and sink take no time, and switches what they took where this was written,
     unless it is stated or --calibrated. Under unis every function can hand the CPU over, unless the
-    controller is another; those without packets poll, they do not sleep.
+    controller is another; those without packets poll, they do not sleep. Links lose nothing, even
+    those of kinds that drop packets by themselves, as a veth.
 
     --ways asks what if a function had few ways of the last-level cache: its cost is taken as that
     with all of it, and the ns are added that by the cache model its program waits longer at the
@@ -225,7 +226,7 @@ def simulate(
     from unis.chain.load import load
     from unis.simulate.run import Summary
     from unis.simulate.run import simulate as run_simulator
-    from unis.simulate.scenario import scenario, shortened
+    from unis.simulate.scenario import between_yields, remarks, scenario, shortened
 
     with errors_told():
         chain = load(file)
@@ -261,7 +262,9 @@ def simulate(
     else:
         for told in modelled:
             out.print(str(told), markup=False, soft_wrap=True)
-        _print_simulated(summaries)
+        _print_simulated(summaries, between_yields(chain))
+        for remark in remarks(chain):
+            say(remark)
     if trace_file:
         first = results[0]
         from unis.report.trace import chrome_trace
@@ -271,13 +274,14 @@ def simulate(
         say(f"{trace_file}: open it with ui.perfetto.dev")
 
 
-def _print_simulated(summaries: list[Summary]) -> None:
+def _print_simulated(summaries: list[Summary], k: str) -> None:
     from unis.measure.paired import ratio_text
 
     base = next((s.mpps for s in summaries if s.policy == "cooperative"), None)
     table = Table(box=None)
     table.add_column("policy")
-    for column in ("Mpps", "÷ cooperative", "drops/s", "switches/s", "p50 µs", "p99 µs"):
+    ratio = f"÷ cooperative (k = {k})"
+    for column in ("Mpps", ratio, "drops/s", "switches/s", "p50 µs", "p99 µs"):
         table.add_column(column, justify="right")
     for summary in summaries:
         latency = [summary.latency.percentile_us(p) for p in (50, 99)]

@@ -113,6 +113,7 @@ class LinkKind(Protocol):
     for_traffic: bool  # source and sink can have an end; else the engine carries packets to a ring
     one_user: bool  # functions at both ends run as the same user, whose file the link is
     queues_may_differ: bool  # a port on it may receive by others than it sends by
+    drops: bool  # by itself, where its receiver is slow; else what is full holds the sender up
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
     default_slots: int | None  # None: as many as the rings of the chain

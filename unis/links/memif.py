@@ -56,6 +56,7 @@ class Memif(Copying, NothingMade):
     for_traffic = True
     one_user = True
     queues_may_differ = True
+    drops = False
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024

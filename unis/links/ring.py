@@ -17,6 +17,7 @@ class Ring(NothingMade):
     for_traffic = True
     one_user = False  # programs on rings share all memory of the group
     queues_may_differ = False
+    drops = False
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
     default_slots: int | None = None

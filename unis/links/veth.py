@@ -60,6 +60,7 @@ class Veth(Copying):
     for_traffic = True
     one_user = False
     queues_may_differ = False
+    drops = True  # at the full socket buffer of the receiver
     duplex = True
     most_slots = 1 << 14
     default_slots: int | None = 1024

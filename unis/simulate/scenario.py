@@ -142,6 +142,24 @@ def _bridged(chain: LoadedChain) -> Iterator[Problem]:
                 )
 
 
+def between_yields(chain: LoadedChain) -> str:
+    """Bursts of its functions between two yields, under cooperative: one number, or several."""
+    functions = map(chain.file.function, chain.file.functions)
+    return ", ".join(map(str, sorted({_yield_every(function) for function in functions})))
+
+
+def remarks(chain: LoadedChain) -> Iterator[str]:
+    """What a reader of the numbers must know of this chain."""
+    kinds = {place.kind for place in wire(chain.file, chain.graph).places}
+    if dropping := sorted(kind for kind in kinds if links.KINDS[kind].drops):
+        yield (
+            f"a {' and a '.join(dropping)} drops packets by itself, where its receiver is slow; "
+            "here it is a link that loses none"
+        )
+    if tapped := [name for name, part in chain.graph.chains.items() if part.has_taps]:
+        yield f"Mpps count the copies that were watched too, in {', '.join(tapped)}"
+
+
 def _chain(
     part: ChainGraph, wired: Wiring, rings: Mapping[str, int], arrivals: pb.SimArrivals
 ) -> pb.SimChain:
@@ -196,7 +214,7 @@ def _function(
     simulated = pb.SimFunction(
         name=name,
         cpu=function.cpu or 0,
-        yield_every=function.yield_every or PAPER_YIELD_EVERY,
+        yield_every=_yield_every(function),
     )
     if isinstance(cost, dict):
         simulated.size.extend(sorted(cost))
@@ -206,6 +224,10 @@ def _function(
         simulated.scheduled_cost_ns = cost
     simulated.cost_ns = simulated.scheduled_cost_ns * factor
     return simulated
+
+
+def _yield_every(function: Function) -> int:
+    return function.yield_every or PAPER_YIELD_EVERY
 
 
 def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals:
