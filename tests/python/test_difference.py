@@ -544,3 +544,16 @@ def test_a_link_that_edges_share_is_told_by_its_port() -> None:
         "what comes to port 0 of ids of c: 2048 → 4096 slots",
         "the link from ids to egress of c: 2048 → 4096 slots",
     }
+
+
+def test_a_link_that_edges_share_stays_when_one_of_another_port_goes() -> None:
+    before = with_splits(range(10))
+    edges = [{**edge} for edge in before["chains"]["c"]["graph"] if "f1" not in edge.values()]
+    edges[1].pop("weight")  # the only one that leaves by port 0 now
+    functions = {name: of for name, of in before["functions"].items() if name != "f1"}
+    old = planned(before)
+    new = next_plan(small(functions=functions, chains={"c": {"graph": edges}}), old)
+    ports = [plan.function("fw").ports for plan in (old, new)]
+    assert ports[0][1].tx == ports[1][1].tx
+    reasons = [one.why for one in difference(old, new).changes if one.name == "fw"]
+    assert reasons == [("the links of its ports",)]
