@@ -40,7 +40,6 @@ struct Options {
   std::string hugepage_dir;
   std::vector<std::string> pci;
   bool ports = false;
-  std::set<std::string> keep;
   std::string held;  // empty: nobody guards
   bool foreign = false;
   std::string join;  // empty: no group of others
@@ -78,12 +77,6 @@ Options ParseOptions(int argc, char** argv) {
   app.add_flag("--ports", options.ports,
                "packets come from or go to a DPDK port: keep the capabilities for it (with --pci "
                "they are kept anyway)");
-  std::vector<std::string> names;
-  for (const Capability& one : kPortCapabilities) names.emplace_back(one.name);
-  app.add_option(
-         "--keep", options.keep,
-         "keep this one of those for ports, which a link needs (net_raw for a packet socket)")
-      ->check(CLI::IsMember(names));
   app.add_flag_callback(
       "--capabilities",
       [] {
@@ -206,9 +199,8 @@ std::set<unsigned> FunctionCpus(const std::vector<unsigned>& services, const cpu
 // Before DPDK starts, for its threads have what we have then. False: it is not safe to go on.
 bool DropCapabilities(const Options& options) {
   std::vector<Capability> keep(kUnisdCapabilities.begin(), kUnisdCapabilities.end());
-  for (const Capability& one : kPortCapabilities)
-    if (options.ports || !options.pci.empty() || options.keep.contains(one.name))
-      keep.push_back(one);
+  if (options.ports || !options.pci.empty())
+    keep.insert(keep.end(), kPortCapabilities.begin(), kPortCapabilities.end());
   const auto missing = KeepOnly(keep);
   if (!missing.ok()) {
     spdlog::error("{}", std::string(missing.status().message()));

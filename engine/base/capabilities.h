@@ -25,12 +25,14 @@ inline constexpr std::array kUnisdCapabilities = {
     Capability{CAP_KILL, "kill", "signals to functions of other users"},
     Capability{CAP_SYS_PTRACE, "sys_ptrace", "links among the open files of functions"},
     Capability{CAP_DAC_OVERRIDE, "dac_override", "captures in other people's folders"},
+    // Always, for a link of that kind may be added while unisd runs.
+    Capability{CAP_NET_RAW, "net_raw",
+               "packet sockets: ends of veths, and ports on kernel devices"},
 };
 
 // In addition, where packets come from or go to a DPDK port.
 inline constexpr std::array kPortCapabilities = {
     Capability{CAP_NET_ADMIN, "net_admin", "kernel devices as ports: net_tap, promiscuous mode"},
-    Capability{CAP_NET_RAW, "net_raw", "kernel devices as ports: net_af_packet, net_pcap"},
     Capability{CAP_IPC_LOCK, "ipc_lock", "memory that a NIC reads and writes stays where it is"},
     Capability{CAP_SYS_RAWIO, "sys_rawio", "NICs with I/O ports, as legacy virtio"},
 };

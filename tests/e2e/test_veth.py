@@ -92,3 +92,18 @@ def test_a_veth_of_several_queues_loses_nothing_before_a_slow_program(machine: M
     assert account["dropped_on_links"] == lost, "at the sink alone"
     (function,) = machine.ps()["stats"]["functions"]
     assert int(function["paths"][0]["dropped_egress_full"]) == lost
+
+
+def test_a_chain_that_runs_gets_a_veth_and_loses_it_again(machine: Machine) -> None:
+    """The engine was started without one, and has an end of it."""
+    functions = {name: macswap() for name in "ab"}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
+    machine.up(machine.chain_file(functions, traffic=traffic))
+    assert_delivers_more_than(machine, 1000)
+    engine = machine.ps()["unisd"]
+    for links in (on_veths("a")[:1], []):
+        machine.unis("apply", str(machine.chain_file(functions, links=links, traffic=traffic)))
+        assert len(devices_of(machine)) == len(links)
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
+        assert_whole(machine.exact_account())
+    assert machine.ps()["unisd"] == engine

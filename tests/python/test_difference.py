@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from unis.chain.model import (
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.difference import Difference, difference, without
-from unis.plan.model import FunctionPlan, Plan
+from unis.plan.model import EnginePlan, FunctionPlan, Plan
 from unis.plan.numbers import lcores as lcores_of
 from unis.plan.planner import make_plan
 
@@ -321,6 +321,34 @@ def test_each_field_of_the_file_is_seen(part: type[BaseModel], field: str) -> No
     new = next_plan(changed, old)
     found = difference(old, new)
     assert found.changes or found.refused or found.policy
+
+
+ENGINE: Data = {
+    "argv": ("--ports",),
+    "file_prefix": "unis-y",
+    "pci": ("0000:00:06.0",),
+    "joins": "rte",
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(EnginePlan)])
+def test_what_only_another_engine_has_is_refused(field: str) -> None:
+    old = planned(one_function(RING))
+    new = replace(old, engine=replace(old.engine, **{field: ENGINE[field]}))
+    (refused,) = difference(old, new).refused
+    assert refused.startswith("unisd was not started with ")
+    assert not difference(new, replace(new)).refused
+
+
+def test_an_engine_takes_more_memory_and_any_kind_of_link() -> None:
+    old = planned(small())
+    kinds = [{"from": "ingress", "to": "fw", "kind": "veth"}]
+    new = next_plan(small(links=kinds), old)
+    found = difference(old, new)
+    assert "fw" in found.started
+    assert not found.refused
+    more = replace(old, engine=replace(old.engine, argv=(*old.engine.argv, "--memory", "9999")))
+    assert not difference(old, more).refused
 
 
 @pytest.mark.parametrize("plugin", [True, False])

@@ -104,4 +104,3 @@ def test_functions_have_the_capabilities_that_their_ports_need(
     plan = planned(small(links=[{"from": "nat", "to": "monitor", "kind": "memif"}]))
     assert "net_raw" in plan.function("monitor").capabilities
     assert "net_raw" not in plan.function("nat").capabilities
-    assert plan.engine.argv[-2:] == ("--keep", "net_raw"), "for its ends of these links"

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from unis.chain.model import PortSink, PortSource
 from unis.links.kind import LinkPlan
-from unis.plan.model import ChainPlan, FunctionPlan, Plan, PortPlan
+from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan
 
 Part = Literal["chain", "function", "scheduler", "traffic", "platform"]
 What = Literal["added", "removed", "changed", "started anew", "moved"]
@@ -68,7 +68,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
     chains = {chain.name for chain in new.chains}
     return Difference(
         changes=(*_chains(old, new), *_functions(before, after, anew), *_settings(old, new)),
-        refused=tuple(_refused(old, new)),
+        refused=tuple(_refused(old, new)) or tuple(_lacking(old, new)),
         removed_chains=tuple(chain.name for chain in old.chains if chain.name not in chains),
         # The ends that poll first: those that connect were started behind their servers.
         ended=tuple(name for name in reversed(before) if name in anew or name not in after),
@@ -276,3 +276,20 @@ def _refused(old: Plan, new: Plan) -> Iterator[str]:
                 f"traffic.{end} stays {_shown(was.model_dump())} while the chains run, and the "
                 f"file wants {_shown(now.model_dump())}{again}"
             )
+
+
+def _lacking(old: Plan, new: Plan) -> Iterator[str]:
+    """What no key of the file tells better."""
+    missing = {*_lasting(new.engine)} - {*_lasting(old.engine)}
+    if missing:
+        yield (
+            f"unisd was not started with {', '.join(sorted(missing))}, as the file wants; "
+            f"`unis down {old.name}` and `unis up` bring it up so"
+        )
+
+
+def _lasting(engine: EnginePlan) -> Iterator[str]:
+    """What the engine's process has from its start on; of memory it takes more when it needs it."""
+    yield f"DPDK group {engine.joins or engine.file_prefix}"
+    yield from (f"NIC {address}" for address in engine.pci)
+    yield from (word for word in engine.argv if word.startswith("--"))

@@ -196,16 +196,10 @@ class _Planner:
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
                 *(("--ports",) if traffic_ports(self._file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
-                *(word for name in self._capabilities() for word in ("--keep", name)),
             ),
             file_prefix=self._prefix,
             pci=pci,
         )
-
-    def _capabilities(self) -> list[str]:
-        """What the engine needs for its ends of links."""
-        kinds = {place.kind for place in self._wired.places if not place.direct}
-        return sorted({name for kind in kinds for name in links.KINDS[kind].capabilities})
 
     def _function(self, subject: Subject) -> FunctionPlan:
         name = subject.name
