@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from unis.plan.attached import MemifEnd
 from unis.runtime.errors import LaunchError
 from unis.runtime.memifs import find_end
 
@@ -26,18 +27,31 @@ def memory(rings: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("rings", [2, 4, 32])
-def test_a_memif_has_half_of_its_queues_each_way(rings: int) -> None:
-    with memory(rings):
+def test_a_memif_of_two_queues_has_one_each_way() -> None:
+    with memory(2):
         end = find_end(os.getpid(), 0, "client")
-    assert (end.slots, end.buffer_bytes, end.queues, end.client) == (
-        SLOTS,
-        BUFFER,
-        rings // 2,
-        True,
-    )
+    assert end == MemifEnd(end.inode, SLOTS, BUFFER, client=True)
+    assert (end.queues_to_server, end.queues_to_client) == (1, 1)
 
 
-def test_an_odd_number_of_queues_is_refused() -> None:
-    with memory(3), pytest.raises(LaunchError, match="has 3 queues; those of each way cannot be"):
-        find_end(os.getpid(), 0, "client")
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_which_of_more_queues_are_for_which_way_must_be_said(role: str) -> None:
+    """{rx: 1, tx: 3} has as many rings as {rx: 2, tx: 2}."""
+    with memory(4):
+        with pytest.raises(LaunchError, match=f"has 4 queues, .*: say .* memif:0:{role}:1,3 "):
+            find_end(os.getpid(), 0, role)
+        end = find_end(os.getpid(), 0, role, (1, 3))
+    to = {"server": end.queues_to_server, "client": end.queues_to_client}
+    assert to.pop(role) == 1
+    assert to.popitem()[1] == 3
+    message = end.message().memif
+    assert message.queues_to_server == end.queues_to_server
+    assert message.queues_to_client == end.queues_to_client
+
+
+def test_queues_that_a_memif_does_not_have_are_refused() -> None:
+    with (
+        memory(3),
+        pytest.raises(LaunchError, match=r"has 3 queues, and 2 to .* by and 2 to .* are 4"),
+    ):
+        find_end(os.getpid(), 0, "client", (2, 2))

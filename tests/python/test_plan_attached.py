@@ -1,5 +1,6 @@
 """What the engine is told of functions that somebody else started."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from unis.engine.limits import broken
@@ -88,3 +89,14 @@ def test_the_engine_joins_a_group_only_where_there_are_rings() -> None:
     assert plan(group="rte").engine.argv[-3:] == ("--foreign", "--join", "rte")
     assert plan().engine.argv[-1] == "--foreign"
     assert plan().hugepages_mb == 0
+
+
+def test_both_ends_of_a_memif_have_the_same_queues() -> None:
+    def attached(*ends: MemifEnd) -> AttachedPlan:
+        functions = [function(f"f{at}", (end, RingEnd("r"))) for at, end in enumerate(ends)]
+        return plan().with_attached(functions)
+
+    server = MemifEnd(7, 1024, 2048, client=False, queues_to_server=3, queues_to_client=1)
+    assert attached(server, replace(server, client=True)).disputed() == set()
+    other = replace(server, client=True, queues_to_server=2, queues_to_client=2)
+    assert attached(server, other).disputed() == {"memif-7"}

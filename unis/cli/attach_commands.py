@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from unis.runtime.state import RunState
 
 _NAME = "attached"
-_END = re.compile(r"ring:[a-zA-Z0-9][a-zA-Z0-9._-]*|memif(:\d{1,3}(:(server|client))?)?")
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
 
@@ -30,11 +29,11 @@ PidOption = Annotated[int | None, typer.Option(min=2, help="Of the process.", sh
 
 
 def _ends(values: list[str]) -> list[str]:
+    from unis.runtime.attendant import END, END_FORM
+
     for value in values:
-        if not _END.fullmatch(value):
-            raise typer.BadParameter(
-                f"{value} is no link: say ring:NAME, memif, memif:NUMBER or memif:NUMBER:server"
-            )
+        if not END.fullmatch(value):
+            raise typer.BadParameter(f"invalid link {value!r}; expected {END_FORM}")
     return values
 
 
@@ -48,8 +47,9 @@ def attach(
         typer.Option(
             callback=_ends,
             help="Where it takes packets from: ring:NAME, or memif:NUMBER, the process's memifs "
-            "counted from 0 in the order of its open files; :server or :client behind it, which "
-            "the function is, where that cannot be seen.",
+            "counted from 0 in the order of its open files. Where it cannot be seen, add which end "
+            "the function has, :server or :client, and by how many queues it receives and sends, "
+            "as memif:0:server:2,2.",
             show_default=False,
         ),
     ],

@@ -42,7 +42,8 @@ class MemifEnd:
     slots: int  # of each ring
     buffer_bytes: int
     client: bool  # else the server
-    queues: int = 1  # each way
+    queues_to_server: int = 1
+    queues_to_client: int = 1
 
     @property
     def link(self) -> str:
@@ -54,8 +55,8 @@ class MemifEnd:
         memif = pb.Memif(
             inode=self.inode,
             buffer_bytes=self.buffer_bytes,
-            queues_to_server=self.queues,
-            queues_to_client=self.queues,
+            queues_to_server=self.queues_to_server,
+            queues_to_client=self.queues_to_client,
         )
         return pb.LinkConfig(name=self.link, kind=LINK_MEMIF, slots=self.slots, memif=memif)
 
@@ -115,6 +116,10 @@ class AttachedFunction:
         return pb.Hop(function=self.name, in_port=ports.index(rx), out_port=ports.index(tx))
 
 
+def _as_of_server(end: End) -> End:
+    return replace(end, client=False) if isinstance(end, MemifEnd) else end
+
+
 def _ports(path: AttachedPath) -> tuple[tuple[End, str], tuple[End, str]]:
     both = [isinstance(end, MemifEnd) for end in (path.ingress, path.egress)]
     return (path.ingress, "both" if both[0] else "rx"), (path.egress, "both" if both[1] else "tx")
@@ -131,6 +136,12 @@ class AttachedPlan(Plan):
         """The same run with these functions."""
         cpus = sorted({function.cpu for function in functions} or self.cpus)
         return replace(self, attached=tuple(functions), cpus=tuple(cpus))
+
+    def disputed(self) -> set[str]:
+        """Links that are not the same to the functions at their ends."""
+        ends = {end for function in self.attached for end, _ in function.ports()}
+        links = [end.link for end in {_as_of_server(end) for end in ends}]
+        return {link for link in links if links.count(link) > 1}
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:  # noqa: ARG002
         """What Deploy and Apply take."""

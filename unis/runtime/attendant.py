@@ -8,6 +8,7 @@ adopts them.
 import contextlib
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -50,6 +51,13 @@ from unis.runtime.supervisor import Parent, under
 
 MODULE = "unis.runtime.attendant"
 
+# An end of a path, as users write it.
+END = re.compile(
+    r"ring:(?P<ring>[a-zA-Z0-9][a-zA-Z0-9._-]*)|memif(?::(?P<position>[0-9]{1,3})"
+    r"(?::(?P<role>server|client)(?::(?P<receives>[1-9][0-9]?),(?P<sends>[1-9][0-9]?))?)?)?"
+)
+END_FORM = "ring:NAME or memif[:NUMBER[:ROLE[:RX,TX]]]"
+
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
 _ATTACH_SECONDS = 5.0  # for a function to be seen polling
@@ -65,7 +73,7 @@ class AttachRequest:
     pid: int
     name: str
     cpu: int
-    paths: list[tuple[str, str]]  # ingress, egress: ring:NAME or memif[:POSITION[:ROLE]]
+    paths: list[tuple[str, str]]  # ingress, egress, as `END` has them
     cost_ns: float | None = None
     group: str | None = None  # file prefix of the DPDK group of its rings; None: as it is found
     policy: str = "unis"  # where this is the first of the run
@@ -89,15 +97,13 @@ class AttachRequest:
         return AttachedFunction(self.name, self.pid, self.cpu, self.cost_ns, paths)
 
     def _end(self, text: str) -> End:
-        kind, _, rest = text.partition(":")
-        if kind == "ring":
-            return RingEnd(rest)
-        position, _, role = rest.partition(":")
-        if kind != "memif" or not (position or "0").isdecimal():
-            raise LaunchError(
-                f"invalid end of a path `{text}`; expected ring:NAME or memif[:POSITION[:ROLE]]"
-            )
-        return find_end(self.pid, int(position or 0), role or None)
+        if (end := END.fullmatch(text)) is None:
+            raise LaunchError(f"invalid end of a path `{text}`; expected {END_FORM}")
+        ring, position, role, receives, sends = end.groups()
+        if ring:
+            return RingEnd(ring)
+        queues = (int(receives), int(sends)) if receives else None
+        return find_end(self.pid, int(position or 0), role, queues)
 
 
 def require_nobodys(process: ProcessId, run: str) -> None:
@@ -150,6 +156,11 @@ class Attendant:
             )
         before = self._plan
         after = before.with_attached([*before.attached, function])
+        if disputed := after.disputed():
+            raise LaunchError(
+                f"{function.name} and the other function of {', '.join(disputed)} have different "
+                "queues of it: say the same of both, the one's RX as the other's TX"
+            )
         claim_more(after, self._run.state, self._run.record)
         noted = FunctionProcess(function.name, function.cpu, identity)
         try:

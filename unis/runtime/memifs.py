@@ -36,11 +36,13 @@ class Memory:
     rings: int  # both ways together
 
 
-def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
+def find_end(
+    pid: int, position: int, role: str | None, queues: tuple[int, int] | None = None
+) -> MemifEnd:
     """The end that a process has of its memif of that position among its open files.
 
-    `role`: server or client, where the user says it. LaunchError if there is none, or the role
-    cannot be told.
+    `role`: server or client, and `queues`: by how many the process receives and sends, where the
+    user says it. LaunchError if there is none, or what the user did not say cannot be told.
     """
     memories = list(_memories(pid))
     if position >= len(memories):
@@ -49,20 +51,34 @@ def find_end(pid: int, position: int, role: str | None) -> MemifEnd:
             "is none of them: they are counted from 0, in the order of its open files"
         )
     memory = memories[position]
-    queues, odd = divmod(memory.rings, 2)
-    if odd:
-        raise LaunchError(
-            f"memif:{position} of process {pid} has {memory.rings} queues; those of each way "
-            "cannot be told from outside unless they are as many: start the program with as many "
-            "receive queues as send queues, or let UNiS start it, with `queues` in the chain file"
-        )
     role = role or _role(pid, memory)
     if role is None:
         raise LaunchError(
             f"whether process {pid} is the server or the client of memif:{position} cannot be "
             f"told from outside: say memif:{position}:server or memif:{position}:client"
         )
-    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, role == _CLIENT, queues)
+    receives, sends = queues or _queues(pid, position, role, memory.rings)
+    if receives + sends != memory.rings:
+        raise LaunchError(
+            f"memif:{position} of process {pid} has {memory.rings} queues, and "
+            f"{receives} to receive by and {sends} to send by are {receives + sends}"
+        )
+    client = role == _CLIENT
+    to_server, to_client = (sends, receives) if client else (receives, sends)
+    return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, client, to_server, to_client)
+
+
+def _queues(pid: int, position: int, role: str, rings: int) -> tuple[int, int]:
+    """To receive by and to send by. The memory has the rings of both ways one behind the other, all
+    alike: nothing in it says where those of the other way begin.
+    """
+    if rings == 2:
+        return 1, 1
+    raise LaunchError(
+        f"memif:{position} of process {pid} has {rings} queues, and by how many it receives and "
+        f"sends cannot be told from outside: say both, as memif:{position}:{role}:1,{rings - 1} "
+        f"if it receives by 1 and sends by {rings - 1}"
+    )
 
 
 def _memories(pid: int) -> Iterator[Memory]:
