@@ -92,6 +92,17 @@ def test_what_could_not_be_made_is_not_ours_to_remove(
     assert run.state.made == [("memif", "dev-c.3")]
 
 
+def test_what_is_of_no_known_kind_keeps_nothing_else_from_being_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    devices = Devices()
+    devices.there = ["dev-c.3"]
+    monkeypatch.setitem(links.KINDS, "memif", devices)
+    (problem,) = remove_links([("memif", "dev-c.3"), ("later", "x")])
+    assert "no kind of link `later`" in problem
+    assert devices.there == []
+
+
 def test_a_note_that_names_no_name_is_refused() -> None:
     with pytest.raises(ValueError, match="is no name"):
         a_state([("memif", "../x")])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyroute2 import IPRoute
 
 from tests.needs import need_root
 from tests.python.planned import planned, small
@@ -100,6 +101,19 @@ def test_somebody_elses_device_is_let_be(pair: LinkPlan) -> None:
     with pytest.raises(UnisError, match=f"cannot make the kernel devices {near} and .* exists"):
         Veth().make(pair)
     assert (DEVICES / near / "ifindex").read_text() == number
+
+
+def test_a_device_that_only_has_the_name_is_not_removed(tmp_path: Path) -> None:
+    """A launcher that is killed before it finds the name taken leaves a note of it."""
+    need_root()
+    near, far = devices_of(a_veth(tmp_path))
+    with IPRoute() as kernel:
+        kernel.link("add", ifname=near, kind="veth", peer=far)
+        try:
+            assert Veth().remove(near) == []
+            assert (DEVICES / near).exists()
+        finally:
+            kernel.link("del", ifname=near)
 
 
 def test_a_pair_that_cannot_be_set_up_is_removed(

@@ -142,12 +142,16 @@ class Veth(Copying):
             raise UnisError("; ".join([sentence, *left]), bad_input=False) from None
 
     def remove(self, name: str) -> list[str]:
-        """Both devices, if they are there."""
+        """Both devices, if they are there, and ours: a launcher that was killed may have noted a
+        name which it then would have found taken.
+        """
         from pyroute2 import IPRoute, NetlinkError
 
         try:
             with IPRoute() as kernel:
-                for at in kernel.link_lookup(ifname=name):
+                # It has its number from the moment when it is made; an alias it gets later.
+                ours = kernel.link_lookup(ifname=name, kind=self.name, index=_index(name))
+                for at in ours:
                     kernel.link("del", index=at)
         except (NetlinkError, OSError) as error:
             return [f"cannot remove the kernel device {name}: {error}; `ip link delete {name}`"]
@@ -157,7 +161,8 @@ class Veth(Copying):
 def _index(device: str) -> int:
     """The number of a device. net_af_packet tells its groups of sockets (PACKET_FANOUT) apart by 16
     bits of this number and the process's: those of devices and processes that were made one after
-    the other are often the same, and then it opens no port. So numbers are scattered.
+    the other are often the same, and then it opens no port. So numbers are scattered. By its number
+    a device is also known to be ours.
     """
     return (1 << 24) + int.from_bytes(hashlib.sha256(device.encode()).digest()[:3])
 

@@ -43,6 +43,10 @@ def make_links(run: Launch, plan: Plan) -> None:
 
 def remove_links(made: Collection[Made]) -> list[str]:
     """Removes it, the last first; sentences of what could not be."""
-    return [
-        problem for kind, name in reversed([*made]) for problem in links.KINDS[kind].remove(name)
-    ]
+    problems: list[str] = []
+    for kind, name in reversed([*made]):
+        if found := links.KINDS.get(kind):
+            problems += found.remove(name)
+        else:
+            problems.append(f"cannot remove {name}: this `unis` knows no kind of link `{kind}`")
+    return problems
