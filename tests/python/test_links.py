@@ -1,20 +1,14 @@
 """One contract for every kind of link, and for every kind of program."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from tests.python.planned import small
 from unis import links, workload
-from unis.chain.consistency import problems
-from unis.chain.link import link_model
-from unis.chain.model import ChainFile
 from unis.engine import names
 from unis.engine.limits import broken, limit
-from unis.links.kind import EalDevice, Key, LinkKind, LinkPlan, PortEnds, Wanted, driver_missing
+from unis.links.kind import EalDevice, LinkKind, LinkPlan, PortEnds, Wanted, driver_missing
 from unis.links.memif import Memif
 from unis.runtime.doctor import software
 from unis.workload.kind import Start, Workload
@@ -80,34 +74,9 @@ def test_kind_of_program(kind: Workload) -> None:
     assert "--" not in eal
 
 
-class Keyed(Memif):
-    """A kind with a key of its own."""
-
-    name = "keyed"
-    keys: Collection[Key] = (Key("mtu", "bytes of a frame", 68, 9000),)
-
-
-def test_a_kind_may_have_keys_of_its_own() -> None:
-    link = link_model([Keyed()])
-    schema = link.model_json_schema()["properties"]["mtu"]
-    assert schema["description"] == "Of a keyed: bytes of a frame"
-    stated = link.model_validate({"from": "a", "to": "b", "mtu": 1500})
-    assert stated.own_keys == {"mtu": 1500}
-    assert link.model_validate({"from": "a", "to": "b"}).own_keys == {}
-    with pytest.raises(ValidationError, match="greater than or equal to 68"):
-        link.model_validate({"from": "a", "to": "b", "mtu": 6})
-    file = ChainFile.model_validate(small())
-    there = stated.model_copy(update={"origin": "fw", "to": "nat"})
-    wrong = file.model_copy(update={"links": [there]})
-    found = [problem for problem in problems(wrong) if problem.location[0] == "links"]
-    assert [(problem.location, problem.sentence) for problem in found] == [
-        (("links", 0, "mtu"), "is no key of a ring")
-    ]
-
-
 def test_the_doctor_tells_what_a_kind_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver_missing("net_of_nobody").startswith("DPDK has no driver net_of_nobody here")
-    lacking = Keyed()
+    lacking = Memif()
     monkeypatch.setattr(lacking, "lacks", lambda: "no cable")
-    monkeypatch.setitem(links.KINDS, "keyed", lacking)
+    monkeypatch.setitem(links.KINDS, "lacking", lacking)
     assert [finding.found for finding in software.link_kinds()][-1:] == ["no cable"]

@@ -10,7 +10,6 @@ from unis.chain.graph import ChainGraph, Graph
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
-from unis.links import KINDS
 
 _TERMINAL_LINE = 4095  # bytes before the end of a line; Linux drops what is more
 
@@ -189,8 +188,6 @@ def _links(file: ChainFile, graph: Graph) -> Iterator[Problem]:
                     f"no chain goes from `{link.origin}` to `{link.to}`; name two that follow one "
                     "another in a path",
                 )
-            elif wrong := link.own_keys.keys() - {key.name for key in KINDS[link.kind].keys}:
-                yield Problem(("links", at, min(wrong)), f"is no key of a {link.kind}")
             elif ends in stated:
                 yield Problem(
                     ("links", at),

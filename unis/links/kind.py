@@ -1,7 +1,7 @@
 """What there is to know about a kind of link, outside the engine."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -10,16 +10,6 @@ from unis.v1 import engine_pb2 as pb
 
 _LIBRARIES = Path("/usr/lib")
 BATCH = 64  # packets a burst, of everything that UNiS brings
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key that links of one kind have in the chain file: a whole number, which may be absent."""
-
-    name: str
-    text: str  # what it is, for the schema
-    least: int
-    most: int
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,6 @@ class Wanted:
     folder: Path  # where its files may be
     queues_to_server: int = 1  # by which the client sends, the end that is there later
     queues_to_client: int = 1  # as many where queues may not differ
-    keys: Mapping[str, int] = field(default_factory=dict)  # of the kind, as the file states them
 
 
 @dataclass(frozen=True)
@@ -117,7 +106,6 @@ class LinkKind(Protocol):
     duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
     default_slots: int | None  # None: as many as the rings of the chain
-    keys: Collection[Key]  # in the chain file, beside those that every link has
     capabilities: Collection[str]  # that a program needs to open a port on it, without CAP_
 
     def capacity(self, slots: int) -> int:

@@ -8,7 +8,6 @@ from typing import Literal
 from unis.links.kind import (
     Copying,
     EalDevice,
-    Key,
     LinkDetails,
     LinkPlan,
     NothingMade,
@@ -60,7 +59,6 @@ class Memif(Copying, NothingMade):
     duplex = True
     most_slots = 1 << _LOG2_MOST
     default_slots: int | None = 1024
-    keys: Collection[Key] = ()
     capabilities: Collection[str] = ()
 
     def capacity(self, slots: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from unis.engine.limits import limit
-from unis.links.kind import EalDevice, Key, LinkPlan, NothingMade, PortEnds, Wanted
+from unis.links.kind import EalDevice, LinkPlan, NothingMade, PortEnds, Wanted
 
 _SLOT_BYTES = 8
 
@@ -21,7 +21,6 @@ class Ring(NothingMade):
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
     default_slots: int | None = None
-    keys: Collection[Key] = ()
     capabilities: Collection[str] = ()
 
     def capacity(self, slots: int) -> int:

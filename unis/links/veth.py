@@ -12,7 +12,6 @@ from unis.errors import UnisError
 from unis.links.kind import (
     Copying,
     EalDevice,
-    Key,
     LinkDetails,
     LinkPlan,
     PortEnds,
@@ -64,7 +63,6 @@ class Veth(Copying):
     duplex = True
     most_slots = 1 << 14
     default_slots: int | None = 1024
-    keys: Collection[Key] = ()
     capabilities: Collection[str] = ("net_raw",)
 
     def capacity(self, slots: int) -> int:

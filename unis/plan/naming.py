@@ -72,7 +72,6 @@ def name_links(
             folder=next((folders[end] for end in ends if end in folders), directory),
             queues_to_server=queues.tx,
             queues_to_client=queues.rx,
-            keys=place.stated.own_keys if place.stated and place.stated.kind == place.kind else {},
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, wanted, at)
