@@ -1,6 +1,7 @@
 """Links that are kernel devices: their names, and the devices themselves."""
 
 import errno
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from pyroute2 import IPRoute
 
 from tests.needs import need_root
 from tests.python.planned import planned, small
+from unis.built import clone
 from unis.errors import UnisError
 from unis.links import veth
 from unis.links.kind import LinkPlan, PortEnds, Wanted
-from unis.links.veth import Veth, VethPlan
+from unis.links.veth import _BLOCK_BYTES, _FRAME_BYTES, Veth, VethPlan
 
 DEVICES = Path("/sys/class/net")
 SETTINGS = Path("/proc/sys/net")
@@ -55,6 +57,15 @@ def test_each_end_has_its_device(tmp_path: Path) -> None:
     ring = replace(link, details=None)
     with pytest.raises(ValueError, match="is no veth"):
         Veth().made(ring)
+
+
+@pytest.mark.parametrize(("name", "ours"), [("Frame", _FRAME_BYTES), ("Block", _BLOCK_BYTES)])
+def test_slots_are_as_long_as_the_engine_takes_them_to_be(name: str, ours: int) -> None:
+    found = [
+        re.search(rf"k{name}Bytes = (\d+);", source.read_text())
+        for source in (clone() / "engine/platform/links").glob("veth_ring.*")
+    ]
+    assert [int(one[1]) for one in found if one] == [ours]
 
 
 def test_a_link_is_another_one_where_the_engine_has_an_end(tmp_path: Path) -> None:

@@ -50,8 +50,6 @@ API_VERSION = "unis/v1"
 NS_PER_US = 1000
 NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
-_MOST_WEIGHT = 1000
-_MOST_EDGES = 128  # of a chain
 
 
 class SyntheticSource(Part):
@@ -278,7 +276,7 @@ class EdgePart(Part):
     """Of `to`, where it receives the packets."""
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
     """Which packets take this edge; those that match none take the edge without a match."""
-    weight: Annotated[int, Field(ge=1, le=_MOST_WEIGHT)] | None = None
+    weight: Annotated[int, Field(ge=1, **bounds("Branch.weight"))] | None = None
     """Its share of the flows, beside the weights of the others; a flow stays on its edge."""
     mode: Literal["tap"] | None = None
     """`tap`: a copy of every packet takes this edge, for a monitor; copies end in the chain."""
@@ -298,7 +296,9 @@ class Chain(Part):
         default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
     )
     """The functions that its packets pass, in order."""
-    graph: list[EdgePart] | None = Field(default=None, min_length=2, max_length=_MOST_EDGES)
+    graph: list[EdgePart] | None = Field(
+        default=None, min_length=2, max_length=limit("ChainConfig.edges").max_items
+    )
     """Instead of a path, the edges by which its packets pass from one function to the next."""
     reverse_of: ChainName | None = None
     """A chain whose path this one goes the other way round, through the same functions."""
