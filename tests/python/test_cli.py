@@ -227,6 +227,34 @@ def test_the_plan_is_printed(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists(), "nothing is started"
 
 
+GRAPH = """
+apiVersion: unis/v1
+name: x
+defaults: {cpu: 1}
+functions:
+  a: {program: /bin/true}
+  b: {program: PROGRAM}
+chains:
+  c:
+    graph:
+    - {from: ingress, to: a}
+    - {from: a, to: b, port: 0}
+    - {from: a, to: egress, port: 1}
+    - {from: b, to: egress}
+"""
+
+
+def test_a_plan_draws_a_graph_once_and_only_if_there_is_a_plan(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(GRAPH.replace("PROGRAM", "/bin/true"))
+    code, text = run("config", file)
+    assert code == 0
+    assert text.count("chain c:") == 1
+    assert "  a       ┬→ b, from port 0, over c.1\n" in text
+    file.write_text(GRAPH.replace("PROGRAM", "/no/such"))
+    assert json_of("config", str(file)) == ""
+
+
 def test_a_file_that_runs_can_be_planned(tmp_path: Path) -> None:
     stale_run(tmp_path, launcher=ProcessId.me())
     assert "CPU 1" in run("config", busy_file(tmp_path))[1]

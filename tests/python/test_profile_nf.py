@@ -268,6 +268,17 @@ def test_a_chain_file_keeps_all_but_its_rate() -> None:
     assert chain.ring == 512
 
 
+def test_a_graph_is_told_as_no_path(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "apiVersion: unis/v1\nname: x\ndefaults: {cpu: 1}\n"
+        "functions: {a: {program: sh}, b: {program: sh}}\n"
+        "chains: {c: {graph: [{from: ingress, to: a}, {from: a, to: b, port: 0},"
+        " {from: a, to: egress, port: 1}, {from: b, to: egress}]}}\n"
+    )
+    assert of_file(file).told == "chain x of x.yaml: a graph of a, b"
+
+
 def test_functions_of_ours_have_arguments() -> None:
     subject = of_function("firewall", None, synthetic("imix", 512), None)
     (function,) = subject.chain.file.functions.values()

@@ -1,13 +1,14 @@
 """What `unis top` shows, made from two snapshots."""
 
 import io
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.view import Rates, about_cpus, about_goals, bar, live_view, number, processes
+from unis.cli.view import Rates, about_cpus, about_goals, bar, edges, live_view, number, processes
 from unis.runtime.account import account_line
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
@@ -111,6 +112,30 @@ def test_goals_stand_beside_what_is_measured() -> None:
     assert missed.plain == "chain missed: p95 130 µs (goal 100 µs)"
     assert (kept.style, missed.style) == ("", "red")
     assert idle.plain == "chain idle: p95 – (goal 100 µs)"
+
+
+def test_edges_of_chains_with_branches_are_shown() -> None:
+    def edge(origin: str, to: str, offered: int, dropped: int) -> pb.EdgeStats:
+        more: Any = {"from": origin}
+        taken = offered - dropped - 1
+        return pb.EdgeStats(
+            to=to, port=1, offered=offered, taken=taken, dropped=dropped, waiting=1, **more
+        )
+
+    branches = [edge("", "fw", 10_000, 0), edge("fw", "nat", 2000, 5), edge("fw", "", 3000, 0)]
+    stats = pb.Stats(chains=[pb.ChainStats(name="web", edges=branches)])
+    table = edges(stats)
+    assert table
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(table)
+    assert [line.split() for line in stream.getvalue().splitlines()] == [
+        ["chain", "edge", "port", "offered", "taken", "dropped", "waiting"],
+        ["web", "ingress", "→", "fw", "10k", "10k", "0", "1"],
+        ["fw", "→", "nat", "1", "2k", "1.99k", "5", "1"],
+        ["fw", "→", "egress", "1", "3k", "3k", "0", "1"],
+    ]
+    path = [edge("", "fw", 10, 0), edge("fw", "nat", 10, 0), edge("nat", "", 10, 0)]
+    assert edges(pb.Stats(chains=[pb.ChainStats(name="web", edges=path)])) is None
 
 
 def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None:

@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 
 from unis.chain.load import load
-from unis.chain.values import EGRESS, INGRESS
 from unis.cli.graph_lines import graph_lines
 from unis.cli.select import ChainFileArgument, JsonOption
 from unis.cli.terminal import errors_told, out
 from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
+    from unis.chain.graph import ChainGraph, Graph
     from unis.plan.model import ChainPlan, FunctionPlan, Plan
 
 
@@ -33,17 +33,14 @@ def config(
     """
     with errors_told():
         chain = load(file, name)
-        for graph in chain.graph.chains.values():
-            if not graph.is_path and not as_json:
-                out.print("\n".join([f"chain {graph.name}:", *graph_lines(graph)]), markup=False)
         plan = plan_chain(chain)
     if as_json:
         out.print_json(json.dumps(plan.as_dict()))
         return
-    _print(plan)
+    _print(plan, chain.graph)
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: Plan, graph: Graph) -> None:
     out.print(f"{plan.name} ({plan.chain_file})", style="bold", markup=False, soft_wrap=True)
     out.print(
         f"policy {plan.policy}, controller {plan.controller}; functions on CPU "
@@ -56,7 +53,8 @@ def _print(plan: Plan) -> None:
     out.print()
     out.print(_links(plan))
     for chain in plan.chains:
-        out.print(f"\nchain {chain.name}:{_way(chain)}", markup=False, soft_wrap=True)
+        way = _way(chain, graph.chains[chain.name])
+        out.print(f"\nchain {chain.name}:{way}", markup=False, soft_wrap=True)
         if chain.ring:
             told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
             out.print(told, markup=False, soft_wrap=True)
@@ -79,11 +77,12 @@ def _print(plan: Plan) -> None:
             out.print(f"  port {number}: {ends}", markup=False, soft_wrap=True)
 
 
-def _way(chain: ChainPlan) -> str:
+def _way(chain: ChainPlan, graph: ChainGraph) -> str:
     """From link to link; of a chain with branches a line an edge."""
     if chain.edges:
-        ends = [(edge.origin or INGRESS, edge.to or EGRESS, edge.links) for edge in chain.edges]
-        return "".join(f"\n  {origin} → {to}: {' → '.join(on)}" for origin, to, on in ends)
+        edges = zip(graph.edges, chain.edges, strict=True)
+        lines = graph_lines(graph, {edge: planned.links for edge, planned in edges})
+        return "".join(f"\n  {line}" for line in lines)
     hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
     return " " + " → ".join([chain.ingress, *hops, chain.egress])
 

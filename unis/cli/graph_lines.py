@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from unis.chain.values import INGRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unis.chain.graph import ChainGraph, Edge
     from unis.chain.model import Match
 
+_NONE: Mapping[Edge, Sequence[str]] = MappingProxyType({})
 
-def graph_lines(chain: ChainGraph) -> list[str]:
-    """A line an edge; of edges that begin at one function the first names it."""
+
+def graph_lines(chain: ChainGraph, links: Mapping[Edge, Sequence[str]] = _NONE) -> list[str]:
+    """A line an edge; of edges that begin at one function the first names it. `links`: those that
+    an edge passes, to be named.
+    """
     width = max(len(name) for name in (INGRESS, *chain.functions))
     lines: list[str] = []
     for origin in (INGRESS, *chain.functions):
@@ -23,7 +28,8 @@ def graph_lines(chain: ChainGraph) -> list[str]:
             begin = origin if at == 0 else ""
             mark = "─" if len(edges) == 1 else "┬" if at == 0 else "├"
             mark = "└" if 0 < at == len(edges) - 1 else mark
-            told = "".join(f", {word}" for word in _words(chain, edge))
+            over = [f"over {' → '.join(links[edge])}"] if edge in links else []
+            told = "".join(f", {word}" for word in [*_words(chain, edge), *over])
             lines.append(f"{begin:{width}} {mark}→ {edge.to}{told}")
     return lines
 

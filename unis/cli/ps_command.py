@@ -76,10 +76,12 @@ def show(row: Row) -> None:
     for problem in row.state.problems:
         out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
     if row.stats:
-        from unis.cli.view import about_cpus, about_goals, account_text, lost, processes
+        from unis.cli.view import about_cpus, about_goals, account_text, edges, lost, processes
 
         noted = {function.name: function for function in row.state.functions}
         out.print(processes(row.stats, noted))
+        if found := edges(row.stats):
+            out.print(found)
         goals = about_goals(p95s(row), row.state.goals_ns)
         for line in chain(lost(row.stats, noted), goals, about_cpus(row.stats)):
             out.print(line, soft_wrap=True)

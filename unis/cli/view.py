@@ -241,6 +241,39 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     return table
 
 
+def edges(stats: pb.Stats) -> Table | None:
+    """What became of packets on each edge of chains with branches; None: there is no such chain."""
+    chains = [chain for chain in stats.chains if _has_branches(chain)]
+    if not chains:
+        return None
+    from unis.chain.values import EGRESS, INGRESS  # pydantic: only where there is need
+
+    table = _table("", "chain", "edge", "port", "offered", "taken", "dropped", "waiting")
+    table.columns[1].justify = "left"
+    for chain in chains:
+        for at, edge in enumerate(chain.edges):
+            origin = _origin(edge)
+            table.add_row(
+                chain.name if at == 0 else "",
+                f"{origin or INGRESS} → {edge.to or EGRESS}",
+                str(edge.port) if origin else "",
+                number(edge.offered),
+                number(edge.taken),
+                Text(number(edge.dropped), "red" if edge.dropped else ""),
+                number(edge.waiting),
+            )
+    return table
+
+
+def _has_branches(chain: pb.ChainStats) -> bool:
+    ends = ([_origin(edge) for edge in chain.edges], [edge.to for edge in chain.edges])
+    return any(len({*end}) < len(end) for end in ends)
+
+
+def _origin(edge: pb.EdgeStats) -> str:
+    return str(getattr(edge, "from"))  # a keyword of Python
+
+
 def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text]:
     """A line on each chain that is down, and on each function that ended."""
     for chain in stats.chains:

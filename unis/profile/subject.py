@@ -108,6 +108,13 @@ def _where(location: tuple[str | int, ...]) -> str:
     return "" if not location else f"the {location[-1]}:"
 
 
+def _way(loaded: LoadedChain) -> str:
+    (chain,) = loaded.graph.chains.values()
+    if chain.is_path:
+        return " → ".join(chain.functions)
+    return f"a graph of {', '.join(chain.functions)}"
+
+
 def of_file(path: Path, name: str | None = None) -> Subject:
     """The chain of a file. ChainFileError where it has none that can be profiled."""
     loaded = load(path)
@@ -130,5 +137,5 @@ def of_file(path: Path, name: str | None = None) -> Subject:
     traffic = file.traffic.model_copy(update={"rate": "max", "arrivals": defaults.ARRIVALS})
     changed = file.model_copy(update={"traffic": traffic})
     called = _name(name) or file.name
-    told = f"chain {called} of {path.name}: {' → '.join(file.functions)}"
+    told = f"chain {called} of {path.name}: {_way(loaded)}"
     return Subject(called, LoadedChain(path, changed, loaded.document), told)
