@@ -154,34 +154,35 @@ def test_a_wrong_value_is_told_with_its_line(
          "0-9, - and _, a letter or digit first (`ingress` and `egress` are taken)"),
         ("name: demo", "name: demo\nname: x",
          "3: name: stands here twice, first in line 2; keep one"),
-        ("rate: max", "rate: 10", "5: traffic.rate: `10` is no rate; write max, or a number with "
-         "unit as 2.5Mpps or 1Gbps"),
-        ("rate: max", "rate: 9000Tpps", "5: traffic.rate: `9000Tpps` is no rate; write max, or a "
-         "number with unit as 2.5Mpps or 1Gbps"),
+        ("rate: max", "rate: 10", "5: traffic.rate: invalid rate `10`; expected max, or a number "
+         "and a unit, such as 2.5Mpps"),
+        ("rate: max", "rate: 9000Tpps", "5: traffic.rate: invalid rate `9000Tpps`; expected max, "
+         "or a number and a unit, such as 2.5Mpps"),
         ("rate: max", "rate: 9000Gpps",
          "5: traffic.rate: `9000Gpps` is more than 1e+12pps; write max for as fast as it goes"),
         ("kind: synthetic, size: 64}\n  rate: max", "kind: port, device: net_tap0}\n  rate: 1Mpps",
          "5: traffic.rate: a port sends as fast as packets come; leave the rate out, or make "
          "packets with kind: synthetic"),
         ("rate: max", "rate: 1kpps\n  arrivals: bursty",
-         "6: traffic.arrivals: `bursty` is no kind of arrivals; choose one of constant, poisson"),
+         "6: traffic.arrivals: invalid kind of arrivals `bursty`; expected one of constant, "
+         "poisson"),
         ("rate: max", "arrivals: poisson", "5: traffic.arrivals: at rate max packets are sent "
          "whenever there is room; give a rate, as 2.5Mpps"),
         ("kind: synthetic, size: 64}\n  rate: max",
          "kind: port, device: net_tap0}\n  arrivals: poisson",
          "5: traffic.arrivals: packets of a port come when they come; leave the arrivals out, or "
          "make packets with kind: synthetic"),
-        ("    cost_ns: 50", "    queues: two", "14: functions.b.queues: `two` is no number of "
-         "queues; give 1 to 16, or {rx: 1, tx: 2} where the program receives by another number "
-         "than it sends by"),
+        ("    cost_ns: 50", "    queues: two", "14: functions.b.queues: invalid number of "
+         "queues `two`; expected 1 to 16, or {rx: 1, tx: 2} where the program receives by another "
+         "number than it sends by"),
         ("    cost_ns: 50", "    queues: {tx: 17}",
          "14: functions.b.queues.tx: is `17`; must be at most 16"),
         ("    cost_ns: 50", "    queues: {txx: 2}",
          "14: functions.b.queues.txx: is an unknown key; did you mean `tx`?"),
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
-        ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: `1.5` is no share of the egress; "
-         "write auto, or above 0 and 1 at most"),
+        ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: invalid share of the egress `1.5`; "
+         "expected auto, or above 0, up to 1"),
         ("defaults: {cpu: 1}", "defaults: {cpu: 1, restart: always}",
          "8: defaults.restart: is `always`; must be 'never' or 'on-failure'"),
         ("[a, b, c]", "[a, b, d, c]", "20: chains.edge.path[2]: there is no function `d`; choose "
@@ -206,8 +207,8 @@ def test_a_wrong_value_is_told_with_its_line(
          "slo: {reserved: {throughput: 2Mpps, p95_latency: 1ms, maximum_rate: 1Mpps}}",
          "19: chains.edge.slo.reserved.maximum_rate: is below the throughput that is promised"),
         ("ring: 2048", "slo: {reserved: {throughput: 1Gbps, p95_latency: 1ms}}",
-         "19: chains.edge.slo.reserved.throughput: `1Gbps` is no packet rate; write a number with "
-         "unit as 2.5Mpps"),
+         "19: chains.edge.slo.reserved.throughput: invalid packet rate `1Gbps`; expected a "
+         "number and a unit, such as 2.5Mpps"),
         ("from: a", "form: a", "22: links[0].form: is an unknown key; did you mean `from`?"),
         ("links:", "platform: {cpus: [0, 1]}\nlinks:", "21: platform.cpus[1]: CPU 1 is that of a, "
          "b, c; traffic and scheduler need another"),
@@ -420,7 +421,7 @@ def test_an_anchor_that_stands_twice_warns_of_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["[1]", "{a: 1}", "[{protocol: udp}]"])
 def test_a_list_or_mapping_is_no_size_and_no_protocol(tmp_path: Path, wrong: str) -> None:
     path = write(tmp_path, VALID.replace("size: 64", f"size: {wrong}"))
-    with pytest.raises(ChainFileError, match="is no packet size"):
+    with pytest.raises(ChainFileError, match="invalid packet size"):
         load(path)
     text = VALID.replace("ring: 2048", f"match: [{{protocol: {wrong}}}]")
     with pytest.raises(ChainFileError, match="protocol"):
@@ -431,5 +432,5 @@ def test_a_list_or_mapping_is_no_size_and_no_protocol(tmp_path: Path, wrong: str
 def test_other_versions_of_yaml_are_refused_with_a_sentence(tmp_path: Path, version: str) -> None:
     file = tmp_path / "chain.yaml"
     file.write_text(f"%YAML {version}\n---\napiVersion: unis/v1\n")
-    with pytest.raises(ChainFileError, match="is no YAML"):
+    with pytest.raises(ChainFileError, match="is not YAML"):
         load(file)

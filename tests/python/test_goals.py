@@ -58,7 +58,7 @@ def test_durations(text: str, ns: float) -> None:
 
 @pytest.mark.parametrize("text", ["100", "0us", "-1us", "us", "1 h", 100])
 def test_what_is_no_duration(text: Any) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="invalid duration"):
         file(text)
 
 

@@ -171,5 +171,5 @@ def test_turns_are_of_as_many_packets_as_are_stated() -> None:
     assert planned(small()).deploy({}, "id").scheduler.quota == 0, "the engine has a rule"
     assert planned(small(scheduler={"quota": 300})).deploy({}, "id").scheduler.quota == 300
     for wrong in (63, 2**21, "half", 64.5):
-        with pytest.raises(ValidationError, match="is no quota"):
+        with pytest.raises(ValidationError, match="invalid quota"):
             planned(small(scheduler={"quota": wrong}))

@@ -313,7 +313,7 @@ def test_a_place_in_words() -> None:
     [
         (("macswap", "--tolerance", "1"), "write a percentage"),
         (("macswap", "--tolerance", "0%"), "write a percentage"),
-        (("macswap", "--window", "nan"), "nan is no number"),
+        (("macswap", "--window", "nan"), "invalid number nan"),
         (("chain.yaml", "--size", "64"), "states arguments and traffic itself"),
         (("macswap", "--pcap", "x.pcap", "--flows", "2"), "has sizes and flows of its own"),
         (("macswap", "--size", "enormous"), "enormous"),

@@ -332,5 +332,5 @@ def test_what_is_no_book_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     for command in (("admit", cluster, EXAMPLES / "edge.yaml"), ("cluster", "show", cluster)):
         told = run(*command)
         assert told.exit_code == 1
-        assert "c.book.json: is no book of a cluster" in told.output.replace("\n", "")
+        assert "c.book.json: is not a book of a cluster" in told.output.replace("\n", "")
     assert book.read_text() == text

@@ -78,7 +78,7 @@ def _fail(file: Path, line: int, sentence: str) -> ChainFileError:
 def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Document:
     """Reads YAML 1.2 from `file`, with `variables` (those of the environment) filled in.
 
-    Raises ChainFileError if it cannot be read or is no YAML. Keys `x-…` are left out.
+    Raises ChainFileError if it cannot be read or is not YAML. Keys `x-…` are left out.
     """
     text = _text(file)
     yaml = YAML(typ="safe", pure=True)
@@ -97,10 +97,10 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _fail(
-            file, mark.line + 1 if mark else 1, f"is no YAML: {error.problem or error.context}"
+            file, mark.line + 1 if mark else 1, f"is not YAML: {error.problem or error.context}"
         ) from None
     except (YAMLError, ValueError) as error:
-        raise _fail(file, 1, f"is no YAML: {' '.join(str(error).split())}") from None
+        raise _fail(file, 1, f"is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise _fail(file, 1, "is nested too deeply to be read") from None
     return reader.document
@@ -122,7 +122,7 @@ def _text(file: Path) -> str:
             raise _fail(file, 1, "is larger than 1 MB, which no chain file is")
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise _fail(file, 1, "cannot be read: it is no UTF-8 text; name a chain file") from None
+        raise _fail(file, 1, "cannot be read: it is not UTF-8 text; name a chain file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else error
         raise _fail(file, 1, f"cannot be read: {reason}; name a chain file") from None

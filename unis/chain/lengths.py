@@ -14,7 +14,9 @@ _DESCRIPTORS = limit("PortTraffic.descriptors")
 def _power_of_two(value: object, bound: Limit, what: str) -> object:
     least, most = int(bound.min or 1), int(bound.max or 1 << 20)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise wrong(f"`{value}` is no number of {what}; give a power of two from {least} to {most}")
+        raise wrong(
+            f"invalid number of {what} `{value}`; expected a power of two, {least} to {most}"
+        )
     if not least <= value <= most or not is_power_of_two(value):
         near = max(least, min(most, 1 << max(value.bit_length() - 1, 0)))
         raise wrong(f"{value} {what}: it is a power of two from {least} to {most}, as {near}")

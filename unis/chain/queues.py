@@ -36,7 +36,7 @@ def _both_ways(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST:
         return {"rx": value, "tx": value}
     raise wrong(
-        f"`{value}` is no number of queues; give 1 to {_MOST}, or {{rx: 1, tx: 2}} where the "
+        f"invalid number of queues `{value}`; expected 1 to {_MOST}, or {{rx: 1, tx: 2}} where the "
         "program receives by another number than it sends by"
     )
 

@@ -60,7 +60,7 @@ def _text_schema(pattern: str) -> WithJsonSchema:
 def _one_of(choices: list[str], what: str) -> Any:
     def check(value: object) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise wrong(f"`{value}` is no {what}; choose one of {', '.join(choices)}")
+            raise wrong(f"invalid {what} `{value}`; expected one of {', '.join(choices)}")
         return value
 
     return BeforeValidator(check)
@@ -80,7 +80,7 @@ def _size(value: object) -> object:
     ):
         return value
     raise wrong(
-        f"`{value}` is no packet size; give {defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes "
+        f"invalid packet size `{value}`; expected {defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes "
         f"(with FCS), {' or '.join(defaults.MIXES)}"
     )
 
@@ -90,7 +90,9 @@ def _rate(value: object) -> object:
         return value
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
-        raise wrong(f"`{value}` is no rate; write max, or a number with unit as 2.5Mpps or 1Gbps")
+        raise wrong(
+            f"invalid rate `{value}`; expected max, or a number and a unit, such as 2.5Mpps"
+        )
     most = limit(f"TrafficConfig.{match[3]}").max or math.inf
     if float(match[1]) * _FACTOR[match[2]] > most:
         raise wrong(f"`{value}` is more than {most:g}{match[3]}; write max for as fast as it goes")
@@ -100,14 +102,14 @@ def _rate(value: object) -> object:
 def _packet_rate(value: object) -> object:
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[3] != "pps":
-        raise wrong(f"`{value}` is no packet rate; write a number with unit as 2.5Mpps")
+        raise wrong(f"invalid packet rate `{value}`; expected a number and a unit, such as 2.5Mpps")
     return _rate(value)
 
 
 def _duration(value: object) -> object:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
-        raise wrong(f"`{value}` is no duration; write a number with unit as 100us or 1.5ms")
+        raise wrong(f"invalid duration `{value}`; expected a number and a unit, such as 100us")
     return value
 
 
@@ -115,17 +117,17 @@ def _prefix(value: object) -> object:
     try:
         return str(ipaddress.IPv4Network(value)) if isinstance(value, str) else _not_prefix(value)
     except ValueError as error:
-        raise wrong(f"`{value}` is no IPv4 prefix ({error}); write it as 10.0.0.0/8") from None
+        raise wrong(f"invalid IPv4 prefix `{value}` ({error}); expected e.g. 10.0.0.0/8") from None
 
 
 def _not_prefix(value: object) -> object:
-    raise wrong(f"`{value}` is no IPv4 prefix; write it as 10.0.0.0/8")
+    raise wrong(f"invalid IPv4 prefix `{value}`; expected e.g. 10.0.0.0/8")
 
 
 def _protocol(value: object) -> object:
     if (isinstance(value, str) and value in _PROTOCOLS) or (_is_int(value) and 0 <= value <= 255):  # type: ignore[operator]
         return value
-    raise wrong(f"`{value}` is no IP protocol; give {', '.join(_PROTOCOLS)} or a number to 255")
+    raise wrong(f"invalid IP protocol `{value}`; expected {', '.join(_PROTOCOLS)}, or 0 to 255")
 
 
 def _argument(value: object) -> object:
@@ -151,7 +153,7 @@ def _said(value: str) -> str:
 def _user(value: object) -> object:
     if isinstance(value, str) and _USER.fullmatch(value):
         return value
-    raise wrong(f"`{value}` is no name of a user; write one that `getent passwd` shows")
+    raise wrong(f"invalid user `{value}`; expected a name that `getent passwd` shows")
 
 
 def _lead(value: object) -> object:
@@ -159,7 +161,7 @@ def _lead(value: object) -> object:
     if value == "auto" or (_is_number(value) and 0 <= value <= most):  # type: ignore[operator]
         return value
     raise wrong(
-        f"`{value}` is no lead; write auto, or the time in µs, 0 for none and {most:g} at most"
+        f"invalid lead `{value}`; expected auto, or the time in µs, from 0 (none) to {most:g}"
     )
 
 
@@ -167,7 +169,7 @@ def _gamma(value: object) -> object:
     most = limit("SchedulerSettings.gamma").max or 1
     if value == "auto" or (_is_number(value) and 0 < value <= most):  # type: ignore[operator]
         return value
-    raise wrong(f"`{value}` is no share of the egress; write auto, or above 0 and {most:g} at most")
+    raise wrong(f"invalid share of the egress `{value}`; expected auto, or above 0, up to {most:g}")
 
 
 def _quota(value: object) -> object:
@@ -175,7 +177,7 @@ def _quota(value: object) -> object:
     if value == "auto" or (_is_int(value) and defaults.BATCH <= value <= most):  # type: ignore[operator]
         return value
     raise wrong(
-        f"`{value}` is no quota; write auto, or packets, {defaults.BATCH} (a burst) to {most}"
+        f"invalid quota `{value}`; expected auto, or {defaults.BATCH} (a burst) to {most} packets"
     )
 
 
@@ -253,7 +255,7 @@ Said = Annotated[
 User = Annotated[str, BeforeValidator(_user), _text_schema(_USER.pattern)]
 Capability = Annotated[
     str,
-    _one_of(list(CAPABILITIES), "capability, as capabilities(7) names them without CAP_"),
+    _one_of(list(CAPABILITIES), "capability"),
     WithJsonSchema({"enum": list(CAPABILITIES)}),
 ]
 Ipv4Prefix = Annotated[
@@ -352,7 +354,7 @@ def in_ns(duration: str) -> float:
     """A duration of the chain file, ns; ValueError if it is none."""
     match = _DURATION.fullmatch(duration)
     if match is None:
-        raise ValueError(f"`{duration}` is no duration")
+        raise ValueError(f"invalid duration `{duration}`; expected a number and a unit")
     return float(match[1]) * _UNIT_NS[match[2]]
 
 

@@ -138,7 +138,7 @@ def _called(pid: int) -> str:
 def _problem(request: AttachRequest) -> str:
     for what, name in (("run", request.run), ("function", request.name)):
         if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", name) or len(name) > _NAME_BYTES:
-            return f"{name} is no name of a {what}: letters, digits, - and _, at most {_NAME_BYTES}"
+            return f"invalid {what} {name!r}; expected up to {_NAME_BYTES} letters, digits, - and _"
     return ""
 
 

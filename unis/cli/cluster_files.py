@@ -76,7 +76,7 @@ def short(error: ValueError) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "all of it"
-        return f"is no book of a cluster: {where}: {first['msg']}"
+        return f"is not a book of a cluster: {where}: {first['msg']}"
     return f"{error}; release it (`unis cluster release`), or mend CLUSTER"
 
 

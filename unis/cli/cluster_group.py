@@ -190,7 +190,7 @@ def _events(report: Path) -> list[_Event]:
                 _Event(float(of["time"]), str(of["kind"]), str(of["promise"]), str(of["server"]))
             )
         except (ValueError, KeyError, TypeError):
-            raise fail(f"{report}:{number} is no line of an agent's report") from None
+            raise fail(f"{report}:{number} is not a line of an agent's report") from None
         if not 0 < found[-1].time < _LATEST:
             raise fail(f"{report}:{number} is of no time")
     return found

@@ -31,5 +31,5 @@ def by_name(
 def _a_number(value: float | None) -> float | None:
     # nan is neither below the least nor above the most.
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number")
+        raise typer.BadParameter("invalid number nan")
     return value

@@ -175,7 +175,7 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
         raise typer.Exit(_INTERRUPTED) from None
     except ImpossibleProfileError as error:
         raise fail(
-            f"what was measured is no profile: {error}. Try again while nothing else runs, with "
+            f"what was measured is not a profile: {error}. Try again while nothing else runs, with "
             "--again",
             EXIT_FAILED,
         ) from None

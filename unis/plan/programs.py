@@ -42,8 +42,8 @@ def program_problem(program: str, directory: Path) -> str | None:
         return f"there is no program {directory / program}; name one that can be executed"
     if (directory / program).is_file():
         return (
-            f"`{program}` lies beside the chain file but is no name of a built function or of one "
-            f"on PATH; write ./{program}"
+            f"`{program}` lies beside the chain file, and is neither a built function nor on PATH; "
+            f"write ./{program}"
         )
     return (
         f"there is no program `{program}` among the built functions or on PATH; name one, write a "
