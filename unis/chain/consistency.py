@@ -255,7 +255,7 @@ def _slos(file: ChainFile) -> Iterator[Problem]:
             continue
         where = ("chains", name, "slo")
         ways = (chain.slo.p95_latency, chain.slo.on_demand, chain.slo.reserved)
-        if sum(of is not None for of in ways) != 1:
+        if sum(way is not None for way in ways) != 1:
             yield Problem(where, "has one of p95_latency, on-demand and reserved")
         reserved = chain.slo.reserved
         if reserved and reserved.most_pps < rate_in(reserved.throughput, "pps"):

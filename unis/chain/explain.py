@@ -27,7 +27,8 @@ def explained(
 ) -> Iterator[Problem]:
     """What is wrong with a document that is to be a `root`; of another kind of file only that."""
     every = error.errors(include_url=False)
-    other = [of for of in every if (of["loc"], of["type"]) == (("apiVersion",), "literal_error")]
+    wrong = (("apiVersion",), "literal_error")
+    other = [details for details in every if (details["loc"], details["type"]) == wrong]
     for details in other or every:
         yield from _explain(details, document, root)
 

@@ -52,7 +52,7 @@ def load(
     """
     document = read_document(path, variables)
     if not isinstance(document.data, dict):
-        begin = f"is no chain file: begin with apiVersion: {API_VERSION}"
+        begin = f"is not a chain file; begin it with apiVersion: {API_VERSION}"
         raise ChainFileError([document.located(Problem((), begin))])
     if old := _old_form(document.data):
         raise ChainFileError([document.located(old)])
@@ -72,7 +72,7 @@ def load(
         located = document.problems + [
             document.located(problem) for problem in problems if problem.location not in refused
         ]
-        raise ChainFileError(sorted(located, key=lambda it: it.line))
+        raise ChainFileError(sorted(located, key=lambda problem: problem.line))
     return LoadedChain(path, chain_file, document)
 
 

@@ -118,7 +118,7 @@ def goal_problems(
         fixed = _fixed(file, wiring.graph, beside, frozenset(there))
         in_doubt = False
         assumed = [f"the cost of {at}" for at in sorted(beside) if _cost(file, at, known) is None]
-        now, can = (delays.of(name, of) * _MARGIN / NS_PER_US for of in (slots, least))
+        now, can = (delays.of(name, sizes) * _MARGIN / NS_PER_US for sizes in (slots, least))
         if fixed:
             said = (
                 f"a p95 latency of {goal.latency} will not be kept: about {now:.3g} µs is to "

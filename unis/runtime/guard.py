@@ -114,7 +114,7 @@ class _Guard:
         """
         held = self._open()
         threads = held.threads() if held else []
-        problems = [problem for it in threads if (problem := it.put_back(cpus=dead))]
+        problems = [problem for thread in threads if (problem := thread.put_back(cpus=dead))]
         if threads:
             _note(f"{reason}: the functions have their old scheduling classes again")
         for problem in problems:

@@ -182,7 +182,7 @@ def put_back(path: Path) -> list[str]:
     if held is None:
         return []
     try:
-        return [problem for it in held.threads() if (problem := it.put_back(cpus=True))]
+        return [problem for thread in held.threads() if (problem := thread.put_back(cpus=True))]
     finally:
         held.close()
 

@@ -142,8 +142,9 @@ class Keeper:
         self._looked = time.monotonic()
         self.run.reap()
         self.run.write_again()
-        for one in (self.run.directory.unisd_log, *(it.log for it in self.run.functions.values())):
-            shorten(one)
+        shorten(self.run.directory.unisd_log)
+        for child in self.run.functions.values():
+            shorten(child.log)
         if self.run.plan.restart != "never":
             with contextlib.suppress(EngineError):
                 self.last = self.run.client.stats(seconds=_LOOK_SECONDS).account
