@@ -1,6 +1,7 @@
 #include "engine/scheduler/handover.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace unis {
 namespace {
@@ -35,18 +36,41 @@ bool Handover::Start() {
   any_yields_ = std::ranges::any_of(tasks_, yields);
   all_yield_ = std::ranges::all_of(tasks_, yields);
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
-  for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
+  limits_turns_ = std::ranges::any_of(tasks_, [this](const TaskState& task) {
+    return tasks_.In(task).size() > 1 || tasks_.Out(task).size() > 1;
+  });
+  for (const TaskState& task : tasks_)
+    yielding_.SetBudget(task.index, budgets_.emplace_back(BudgetOf(task)));
   return AlgorithmOne::Start();
 }
 
-// Packets of a turn: γ of what fits into the least of the task's links, so that the task before
-// could not fill up what this one empties, nor this one what the next one empties.
+// Packets of a turn: γ of what fits into its ingresses together, so that a task which merges keeps
+// up with those before it, and of the least egress, so that this one could not fill it.
 std::uint32_t Handover::BudgetOf(const TaskState& task) const noexcept {
-  double least = settings().budget > 0 ? settings().budget : kMostBudget;
+  double waiting = 0;
   for (const IngressState& in : tasks_.In(task))
-    least = std::min(least, settings().gamma * tasks_.monitor().PktCap(in.link));
+    waiting += settings().gamma * tasks_.monitor().PktCap(in.link);
+  double least = std::min<double>(settings().budget > 0 ? settings().budget : kMostBudget, waiting);
   for (const EgressState& out : tasks_.Out(task)) least = std::min(least, out.filled);
   return std::max(static_cast<std::uint32_t>(least), kBatch);
+}
+
+// A turn is no longer than the room in its egresses: where links merge, the task that reads may
+// take less in a round than all that write. Nobody else writes into an egress, so until the turn
+// begins the room can only grow. At least 1: a budget of 0 means that the task does not yield.
+void Handover::LimitTurns() noexcept {
+  for (Slot slot = 0; slot < tasks_.size(); ++slot) {
+    if (slot == current_ || !Yields(slot)) continue;
+    const TaskState& task = tasks_[slot];
+    double budget = BudgetOf(task);
+    for (const EgressState& out : tasks_.Out(task)) {
+      const double capacity = tasks_.monitor().PktCap(out.link);
+      const double room = capacity - tasks_.Packets(out) - kBatch;
+      if (out.share > 0) budget = std::min(budget, room / out.share);
+    }
+    const auto packets = static_cast<std::uint32_t>(std::max<double>(budget, 1));
+    if (std::exchange(budgets_[slot], packets) != packets) yielding_.SetBudget(task.index, packets);
+  }
 }
 
 bool Handover::Decide(Nanoseconds now) noexcept {
@@ -95,7 +119,10 @@ void Handover::OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept
     OnSelfSwitch(turn.task);
   } else if (turn.begun) {
     Run(current_, SwitchReason::kSelf, now);
+  } else {
+    return;
   }
+  if (limits_turns_) LimitTurns();
 }
 
 // A task that polls no longer is preempted; one whose egress is full is only asked. A trace sees

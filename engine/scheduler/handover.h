@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/scheduler/algorithm_one.h"
 
@@ -31,6 +32,7 @@ class Handover final : public AlgorithmOne {
   bool Watch(Nanoseconds now) noexcept;
   void OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
+  void LimitTurns() noexcept;
   bool LosesPackets(Nanoseconds now) noexcept;
   Place FirstNotInLine(Nanoseconds now, bool before_line) noexcept;
   Place FirstInLine() const noexcept;
@@ -39,8 +41,10 @@ class Handover final : public AlgorithmOne {
 
   YieldingTasks& yielding_;
   bool any_yields_ = false, all_yield_ = false;
-  Nanoseconds watch_ = 0;       // the line is looked at next
-  Nanoseconds watch_full_ = 0;  // until then closely, because an egress was full
+  bool limits_turns_ = false;           // tasks have several links
+  std::vector<std::uint32_t> budgets_;  // by slot
+  Nanoseconds watch_ = 0;               // the line is looked at next
+  Nanoseconds watch_full_ = 0;          // until then closely, because an egress was full
 };
 
 }  // namespace unis

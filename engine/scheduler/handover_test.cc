@@ -134,6 +134,42 @@ TEST_F(LineTest, AnEgressThatWasFullIsWatchedForAWhile) {
   EXPECT_EQ(rig.controller.looks, later);
 }
 
+// 0 and 1 hand their packets to 2, each by a link of its own.
+struct MergeTest : HandoverTest {
+  MergeTest() : HandoverTest(Merging(), {0, 1, 2}, 5) {}
+  static CostedTasks Merging() {
+    CostedTasks made = std::vector<OnePath>{{0, 0, 1, kCost}, {0, 2, 3, kCost}};
+    made.Add(0, {{1, 4}, {3, 4}}, kCost);
+    return made;
+  }
+  std::uint32_t BudgetOf(TaskIndex task) const { return rig.controller.budgets[task]; }
+};
+
+TEST_F(MergeTest, OneThatReadsSeveralLinksMayTakeWhatAllOfThemHold) {
+  EXPECT_EQ(BudgetOf(0), kThetaMax);
+  EXPECT_EQ(BudgetOf(2), kThetaMax) << "what fits into its egress";
+}
+
+TEST_F(MergeTest, ATurnIsNoLongerThanThereIsRoom) {
+  rig.monitor.packets.assign(5, 0);
+  rig.monitor.packets[3] = kCapacity - 300;
+  Begins(2, 60 * kT);
+  EXPECT_EQ(BudgetOf(1), 300u - kBatch);
+  EXPECT_EQ(BudgetOf(0), kThetaMax);
+  rig.monitor.packets[3] = kCapacity;
+  Begins(0, 120 * kT);
+  EXPECT_EQ(BudgetOf(1), 1u) << "0 would be no turns at all";
+  rig.monitor.packets[3] = 0;
+  Begins(2, 180 * kT);
+  EXPECT_EQ(BudgetOf(1), kThetaMax);
+}
+
+TEST_F(LineTest, WhereNothingMergesTurnsAreOfOneLength) {
+  rig.monitor.packets[3] = kCapacity;
+  Begins(2, 60 * kT);
+  EXPECT_EQ(rig.controller.budgets[1], kThetaMax);
+}
+
 // Task 0 hands its packets to a task of another core, which Algorithm 1 runs.
 struct TwoCoresTest : HandoverTest {
   TwoCoresTest()
