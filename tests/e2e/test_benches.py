@@ -27,15 +27,16 @@ def test_throughput(machine: Machine, tmp_path: Path) -> None:
 
 def test_latency(machine: Machine, tmp_path: Path) -> None:
     machine.unis(
-        "bench", "latency", "--quick", "--length", "2", "--window", "0.02", "-o", str(tmp_path)
-    )
+        "bench", "latency", "--quick", "--length", "2", "--loads", "20,90", "--rings", "256,1024",
+        "--window", "0.02", "-o", str(tmp_path),
+    )  # fmt: skip
     result = json.loads((tmp_path / "latency.json").read_text())
     little = [row for row in result["rows"] if row["load"] == 0.2]
     assert len(little) == 2 * 3
     for row in little:
         assert row["mpps"]["median"] > 0.1 * result["sustained_mpps"]
         assert row["latency_us"]["p50"] is not None
-    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 512, 1024, 4096}
+    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 1024}
     for picture in ("latency.svg", "latency.png"):
         assert (tmp_path / picture).stat().st_size > 10_000
 
@@ -56,9 +57,9 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
 
 
 def test_paper(machine: Machine, tmp_path: Path) -> None:
-    only = "fig7,fig10,fig11"
+    only = "fig10,fig11"
     said = machine.unis("bench", "paper", "--quick", "--only", only, "-o", str(tmp_path))
-    assert "1 of 4, about " in said
+    assert "1 of 2, about " in said
     results = json.loads((tmp_path / "results.json").read_text())
     assert [figure["key"] for figure in results["figures"]] == only.split(",")
     rows = [row for row in results["rows"] if row["source"] == "measured"]
@@ -68,10 +69,7 @@ def test_paper(machine: Machine, tmp_path: Path) -> None:
     assert by_arm["priority"]["ratio_to_paper_k"]["median"] < 1.2
     # Five equal functions have a fifth of the CPU each.
     assert 0.05 < by_arm["handover"]["slowest_cpu_share"] < 0.25
-    tuned = [row for row in rows if (row["set"], row["arm"]) == ("tuned", "handover")]
-    assert {row["case"] for row in tuned} == {"mixed-2", "mixed-4"}
-    assert all(0.5 < row["ratio_to_cooperative"]["median"] < 2 for row in tuned)
-    assert len(results["simulator"]["points"]) == 4
+    assert len(results["simulator"]["points"]) == 2
     assert "Fig. 10" in (tmp_path / "report.html").read_text()
     assert not (tmp_path / ".unis-parts").exists()
 
@@ -92,7 +90,7 @@ def test_promises(machine: Machine, tmp_path: Path) -> None:
     """Where others have the CPUs it is not told whether they hold, but all of it was measured."""
     p95_us = 1000  # a busy machine cannot promise the default of 100 µs at these loads
     machine.unis(
-        "bench", "promises", "--blocks", "1", "--windows", "4", "--window", "0.05",
+        "bench", "promises", "--blocks", "1", "--windows", "4", "--rounds", "2", "--window", "0.05",
         "--p95-us", str(p95_us), "-o", str(tmp_path),
     )  # fmt: skip
     result = json.loads((tmp_path / "results.json").read_text())

@@ -20,7 +20,7 @@ def cpu_seconds(machine: Machine, names: str) -> float:
     return had / 1e9
 
 
-def share_of_cpu(machine: Machine, names: str = "", seconds: float = 2.0) -> float:
+def share_of_cpu(machine: Machine, names: str = "", seconds: float = 0.7) -> float:
     """That the functions of these names take, or all, of one CPU."""
     begin, before = time.monotonic(), cpu_seconds(machine, names)
     time.sleep(seconds)

@@ -48,7 +48,6 @@ from unis.slo.profile import Slo
 
 _ARM = Arm("unis", "handover")
 _LOADS = (0.1, 0.5, 0.8, 0.9)  # of what a function passes alone
-_ROUNDS = 5  # of a profile
 _FIRST_PORT = 5001
 _SWITCH_ROUNDS = 2000
 _PATIENCE = 3  # times as many windows, where some are disturbed
@@ -65,6 +64,7 @@ class Settings:
     p95_us: float  # promised to both
     blocks: int
     windows: int  # of both together, by block
+    rounds: int  # of each reading of a profile, at least
     window: float  # seconds
 
 
@@ -123,7 +123,7 @@ def _core(settings: Settings, machine: Machine, report: Callable[[str], None]) -
     for name, cost in _functions(settings).items():
         report(f"{name}, {cost} cycles a packet, alone on the core")
         make = partial(chain_of, {name: cost}, max(machine.cpus))
-        look = partial(_profiled, name=name, seconds=settings.window)
+        look = partial(_profiled, name=name, settings=settings)
         options = Options(start=False, costs="anew")
         found.append(brought_up(make, machine, options, report, look))
     yield_us = statistics.median(us for _, us in found)
@@ -191,14 +191,14 @@ def _windows(settings: Settings, run: Run) -> list[Window]:
     return seen
 
 
-def _profiled(run: Run, name: str, seconds: float) -> tuple[FunctionProfile, float]:
+def _profiled(run: Run, name: str, settings: Settings) -> tuple[FunctionProfile, float]:
     """And what a yield takes, µs."""
     cpu = max(function.cpu for function in run.plan.functions)
     yield_us = run.client.switch_cost(cpu, _SWITCH_ROUNDS).yield_ns / 1e3
     run.client.start(names.policy(_ARM.policy), names.controller(run.plan.controller))
-    look = EngineLook(run, seconds)
-    solo = capacity(look, _ROUNDS)
-    late = {load: latency(look, load, _ROUNDS) for load in _LOADS}
+    look = EngineLook(run, settings.window)
+    solo = capacity(look, settings.rounds)
+    late = {load: latency(look, load, settings.rounds) for load in _LOADS}
     readings = [solo, *late.values()]
     return FunctionProfile(
         name=name,

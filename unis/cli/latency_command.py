@@ -36,6 +36,13 @@ def latency(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer loads, rings and rounds: four minutes.")
     ] = False,
+    loads: Annotated[
+        str | None,
+        typer.Option(help="In % of what cooperative sustains; with commas, as 20,80,100."),
+    ] = None,
+    rings: Annotated[
+        str | None, typer.Option(help="Slots of the rings at full load; with commas.")
+    ] = None,
     window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
     output: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for picture and figures.")
@@ -61,8 +68,8 @@ def latency(
         length=one_length,
         ring=rings_of(ring)[0],
         policies=wanted,
-        loads=_QUICK_LOADS if quick else _LOADS,
-        rings=_QUICK_RINGS if quick else _RINGS,
+        loads=_loads_of(loads) if loads else _QUICK_LOADS if quick else _LOADS,
+        rings=_slots_of(rings) if rings else _QUICK_RINGS if quick else _RINGS,
         rounds=3 if quick else 6,
         blocks=1 if quick else 2,
         window=window,
@@ -75,6 +82,25 @@ def latency(
             picture(_curves(result, wanted), _points(result, wanted), file)
         write_result(files[2], result.model_dump_json(indent=2) + "\n")
     out.print("  ".join(map(str, files)), markup=False, style="bold")
+
+
+def _loads_of(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) / 100 for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0.01 <= load <= 2 for load in found):
+        raise typer.BadParameter(
+            f"`{text}`: write percentages from 1 to 200, as 20,80,100", param_hint="--loads"
+        )
+    return found
+
+
+def _slots_of(text: str) -> tuple[int, ...]:
+    found = tuple(slots for slots in rings_of(text) if slots is not None)
+    if len(found) != len(text.split(",")):
+        raise typer.BadParameter(f"`{text}`: write numbers of slots", param_hint="--rings")
+    return found
 
 
 def _curves(result: Result, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:

@@ -32,6 +32,9 @@ def promises(
         int, typer.Option(min=1, max=100, help="Profiles, a plan and both together, each anew.")
     ] = 3,
     windows: Annotated[int, typer.Option(min=2, max=1000, help="Of both together.")] = 12,
+    rounds: Annotated[
+        int, typer.Option(min=2, max=100, help="Of each reading of a profile, at least.")
+    ] = 5,
     window: Annotated[float, between(0.02, 60, "Seconds measured.")] = 0.2,
 ) -> None:
     """Plan two promises onto one core of this machine, and see whether both hold there.
@@ -55,6 +58,7 @@ def promises(
         p95_us=p95_us,
         blocks=blocks,
         windows=windows,
+        rounds=rounds,
         window=window,
     )
     with errors_told():
