@@ -15,7 +15,7 @@ std::uint32_t Load(const std::uint32_t& field) noexcept {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
-    std::vector<ControlledTask> tasks) {
+    std::vector<HeldThread*> tasks) {
   std::unique_ptr<HandoverController> made(new HandoverController(std::move(tasks)));
   if (std::ranges::any_of(made->states_, [](const State& state) { return state.turns != nullptr; }))
     return made;
@@ -23,13 +23,9 @@ absl::StatusOr<std::unique_ptr<HandoverController>> HandoverController::Create(
   return absl::FailedPreconditionError("controller handover: " + std::string(why_not.message()));
 }
 
-HandoverController::HandoverController(std::vector<ControlledTask> tasks)
+HandoverController::HandoverController(std::vector<HeldThread*> tasks)
     : TaskController(tasks), tasks_(std::move(tasks)), taken_(tasks_), states_(tasks_.size()) {
-  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
-    states_[task].turns = parker_.turns(task);
-    cores_.resize(std::max<std::size_t>(cores_.size(), tasks_[task].core + 1));
-    cores_[tasks_[task].core].tasks.push_back(task);
-  }
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) states_[task].turns = parker_.turns(task);
 }
 
 HandoverController::~HandoverController() { (void)Release(); }
@@ -52,14 +48,10 @@ absl::Status HandoverController::Release() {
 }
 
 // Who is raised goes behind those that are.
-bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
-  Core& here = cores_[core];
-  if (!states_[first].in_line && !Raise(here, first)) return false;
-  const auto at = std::ranges::find(here.tasks, first);
-  if (at == here.tasks.end()) return false;
-  const auto offset = static_cast<std::size_t>(at - here.tasks.begin());
-  for (std::size_t i = 0; i < here.tasks.size(); ++i) {
-    const TaskIndex task = here.tasks[(offset + i) % here.tasks.size()];
+bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
+  if (!states_[first].in_line && !Raise(first)) return false;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const auto task = static_cast<TaskIndex>((first + i) % tasks_.size());
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
     states_[task].began = Load(states_[task].turn->began);
@@ -68,64 +60,61 @@ bool HandoverController::Start(CoreIndex core, TaskIndex first) noexcept {
   return true;
 }
 
-bool HandoverController::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
-  Core& here = cores_[core];
-  if (!states_[to].in_line) return Raise(here, to);
+bool HandoverController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcept {
+  if (!states_[to].in_line) return Raise(to);
   if (!states_[from].in_line) {
-    BackToLine(here);
+    BackToLine();
     return true;
   }
   return SetPriority(from, kWaiting) && SetPriority(from, kInLine);
 }
 
 // Above the line, and whoever is there.
-bool HandoverController::Raise(Core& core, TaskIndex task) noexcept {
+bool HandoverController::Raise(TaskIndex task) noexcept {
   int priority = kFoot;
-  if (core.above && states_[*core.above].priority >= kTop) {
-    for (const TaskIndex other : core.tasks) {
-      if (!states_[other].in_line && other != *core.above && states_[other].priority != kWaiting)
+  if (above_ && states_[*above_].priority >= kTop) {
+    for (TaskIndex other = 0; other < tasks_.size(); ++other) {
+      if (!states_[other].in_line && other != *above_ && states_[other].priority != kWaiting)
         (void)SetPriority(other, kWaiting);
     }
-    (void)SetPriority(*core.above, kFoot);
-    states_[*core.above].priority = kFoot;  // also of one that is dead
+    (void)SetPriority(*above_, kFoot);
+    states_[*above_].priority = kFoot;  // also of one that is dead
   }
-  if (core.above) priority = states_[*core.above].priority + 1;
+  if (above_) priority = states_[*above_].priority + 1;
   if (!SetPriority(task, priority)) return false;
-  core.above = task;
+  above_ = task;
   return true;
 }
 
 // Who runs goes last, or others would run in between.
-void HandoverController::BackToLine(Core& core) noexcept {
-  for (const TaskIndex task : core.tasks) {
-    if (!states_[task].in_line && task != core.above && states_[task].priority != kWaiting)
+void HandoverController::BackToLine() noexcept {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    if (!states_[task].in_line && task != above_ && states_[task].priority != kWaiting)
       (void)SetPriority(task, kWaiting);
   }
-  if (core.above) (void)SetPriority(*core.above, kWaiting);
-  core.above.reset();
-  core.back = true;
+  if (above_) (void)SetPriority(*above_, kWaiting);
+  above_.reset();
+  back_ = true;
 }
 
 // Only processes all of whose threads poll ports pass the CPU on.
 void HandoverController::FindPlaces() noexcept {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];
-    if (state.turns) state.turn = state.turns->Of(tasks_[task].thread->tid());
+    if (state.turns) state.turn = state.turns->Of(tasks_[task]->tid());
   }
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     states_[task].in_line = true;
     for (TaskIndex other = 0; other < tasks_.size(); ++other) {
-      if (tasks_[other].thread->pid() == tasks_[task].thread->pid() &&
-          states_[other].turn == nullptr)
+      if (tasks_[other]->pid() == tasks_[task]->pid() && states_[other].turn == nullptr)
         states_[task].in_line = false;
     }
   }
 }
 
-std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex core) noexcept {
-  Core& here = cores_[core];
+std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex) noexcept {
   std::optional<TaskIndex> newest, ended, in_turn;  // `ended`: a turn that has begun and is over
-  for (const TaskIndex task : here.tasks) {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];
     if (!state.in_line) continue;
     const std::uint32_t began = Load(state.turn->began);
@@ -137,7 +126,7 @@ std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex cor
     state.begun += std::min(turns, kMostTurns);
     (has_turn ? newest : ended) = task;
   }
-  const bool back = std::exchange(here.back, false);
+  const bool back = std::exchange(back_, false);
   if (newest) return Turn{.task = *newest, .begun = true};
   // Without work turns are so short that most looks find none under way.
   if (ended) return Turn{.task = *ended, .begun = true};
@@ -146,7 +135,7 @@ std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex cor
 }
 
 bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
-  if (!tasks_[task].thread->SetPriority(priority)) return false;
+  if (!tasks_[task]->SetPriority(priority)) return false;
   states_[task].priority = priority;
   return true;
 }
@@ -160,8 +149,7 @@ void HandoverController::SetBudget(TaskIndex task, std::uint32_t packets) noexce
 void HandoverController::TellBudget(TaskIndex task) noexcept {
   std::uint32_t least = states_[task].budget;
   for (TaskIndex other = 0; other < tasks_.size(); ++other) {
-    if (tasks_[other].thread->pid() == tasks_[task].thread->pid())
-      least = std::min(least, states_[other].budget);
+    if (tasks_[other]->pid() == tasks_[task]->pid()) least = std::min(least, states_[other].budget);
   }
   states_[task].turns->SetBudget(least);
 }

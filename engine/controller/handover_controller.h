@@ -27,8 +27,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
   static constexpr std::uint32_t kNoBudget = ~std::uint32_t{0};  // until the scheduler says one
 
   // An error: none of the functions has the plug-in.
-  static absl::StatusOr<std::unique_ptr<HandoverController>> Create(
-      std::vector<ControlledTask> tasks);
+  static absl::StatusOr<std::unique_ptr<HandoverController>> Create(std::vector<HeldThread*> tasks);
   ~HandoverController() override;
 
   absl::Status Acquire() override;
@@ -43,7 +42,6 @@ class HandoverController final : public TaskController, public YieldingTasks {
   void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override;
 
  private:
-  // Touched only by who switches the core.
   struct State {
     std::shared_ptr<Turns> turns;  // null: no plug-in
     unis_turn* turn = nullptr;     // null: it has not polled yet
@@ -53,23 +51,19 @@ class HandoverController final : public TaskController, public YieldingTasks {
     std::uint64_t begun = 0;           // turns, since Start()
     int priority = kWaiting;
   };
-  struct Core {
-    std::vector<TaskIndex> tasks;
-    std::optional<TaskIndex> above;  // the line
-    bool back = false;               // to the line, since the last look at it
-  };
 
-  explicit HandoverController(std::vector<ControlledTask> tasks);
+  explicit HandoverController(std::vector<HeldThread*> tasks);
   void FindPlaces() noexcept;
-  bool Raise(Core& core, TaskIndex task) noexcept;
-  void BackToLine(Core& core) noexcept;
+  bool Raise(TaskIndex task) noexcept;
+  void BackToLine() noexcept;
   bool SetPriority(TaskIndex task, int priority) noexcept;
   void TellBudget(TaskIndex task) noexcept;
 
-  std::vector<ControlledTask> tasks_;
+  std::vector<HeldThread*> tasks_;
   TakenClasses taken_;
-  std::vector<State> states_;  // per task
-  std::vector<Core> cores_;
+  std::vector<State> states_;       // per task
+  std::optional<TaskIndex> above_;  // the line
+  bool back_ = false;               // to the line, since the last look at it
 };
 
 }  // namespace unis

@@ -10,12 +10,11 @@ namespace unis {
 
 static_assert(ProcessController::kParkHolds == UNIS_REST_MS * 1'000'000);
 
-Parker::Parker(const std::vector<ControlledTask>& tasks) {
-  for (const ControlledTask& task : tasks) {
-    auto turns = Turns::Find(task.thread->pid());
+Parker::Parker(const std::vector<HeldThread*>& tasks) {
+  for (HeldThread* task : tasks) {
+    auto turns = Turns::Find(task->pid());
     why_not_.Update(turns.status());
-    tasks_.push_back(
-        {.tid = task.thread->tid(), .turns = turns.ok() ? *std::move(turns) : nullptr});
+    tasks_.push_back({.tid = task->tid(), .turns = turns.ok() ? *std::move(turns) : nullptr});
   }
 }
 

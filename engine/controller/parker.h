@@ -12,21 +12,21 @@
 #include <memory>
 #include <vector>
 
-#include "engine/controller/controlled_task.h"
+#include "engine/controller/held_thread.h"
 #include "engine/controller/turns.h"
+#include "engine/scheduler/components.h"
 
 namespace unis {
 
 class Parker {
  public:
   // Looks for the plug-in in the process of each task.
-  explicit Parker(const std::vector<ControlledTask>& tasks);
+  explicit Parker(const std::vector<HeldThread*>& tasks);
   ~Parker() { UnparkAll(); }
   Parker(const Parker&) = delete;
   Parker& operator=(const Parker&) = delete;
 
-  // As ProcessController has them. Calls for tasks of different cores may come from different
-  // threads at once. False: the task has not the plug-in, or has polled no port yet.
+  // As ProcessController has them. False: the task has not the plug-in, or has polled no port yet.
   bool CanPark(TaskIndex task) noexcept;
   void Park(TaskIndex task) noexcept;
   // A system call if the task is parked.

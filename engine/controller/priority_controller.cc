@@ -4,7 +4,7 @@
 
 namespace unis {
 
-PriorityController::PriorityController(std::vector<ControlledTask> tasks)
+PriorityController::PriorityController(std::vector<HeldThread*> tasks)
     : TaskController(tasks),
       tasks_(std::move(tasks)),
       taken_(tasks_),
@@ -25,28 +25,27 @@ absl::Status PriorityController::Release() {
   return taken_.Restore();
 }
 
-bool PriorityController::Start(CoreIndex core, TaskIndex first) noexcept {
-  Descend(core, first);
+bool PriorityController::Start(CoreIndex, TaskIndex first) noexcept {
+  Descend(first);
   return SetPriority(first, kFoot);
 }
 
-bool PriorityController::Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept {
-  if (priority_[from] >= kTop) Descend(core, from);
+bool PriorityController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcept {
+  if (priority_[from] >= kTop) Descend(from);
   return SetPriority(to, priority_[from] + 1);
 }
 
 // The current task goes last: until then it stays above all others.
-void PriorityController::Descend(CoreIndex core, TaskIndex current) noexcept {
+void PriorityController::Descend(TaskIndex current) noexcept {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
-    if (task != current && tasks_[task].core == core && priority_[task] != kWaiting)
-      (void)SetPriority(task, kWaiting);
+    if (task != current && priority_[task] != kWaiting) (void)SetPriority(task, kWaiting);
   }
   (void)SetPriority(current, kFoot);
   priority_[current] = kFoot;  // also of one that is dead, and that the next goes above
 }
 
 bool PriorityController::SetPriority(TaskIndex task, int priority) noexcept {
-  if (!tasks_[task].thread->SetPriority(priority)) return false;
+  if (!tasks_[task]->SetPriority(priority)) return false;
   priority_[task] = priority;
   return true;
 }

@@ -20,7 +20,7 @@ class PriorityController final : public TaskController {
   static constexpr int kFoot = 2;
   static constexpr int kTop = 49;
 
-  explicit PriorityController(std::vector<ControlledTask> tasks);
+  explicit PriorityController(std::vector<HeldThread*> tasks);
   ~PriorityController() override;
 
   absl::Status Acquire() override;
@@ -30,11 +30,11 @@ class PriorityController final : public TaskController {
 
  private:
   bool SetPriority(TaskIndex task, int priority) noexcept;
-  void Descend(CoreIndex core, TaskIndex current) noexcept;
+  void Descend(TaskIndex current) noexcept;
 
-  std::vector<ControlledTask> tasks_;
+  std::vector<HeldThread*> tasks_;
   TakenClasses taken_;
-  std::vector<int> priority_;  // per task, touched only by who switches its core
+  std::vector<int> priority_;  // per task
 };
 
 }  // namespace unis

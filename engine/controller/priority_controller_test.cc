@@ -102,44 +102,6 @@ TEST_F(PriorityControllerTest, StaysBelowTheKernelsInterruptThreads) {
   }
 }
 
-TEST_F(PriorityControllerTest, TheLadderOfOneCoreLeavesTheOthersAlone) {
-  Spinners processes(2, 1);
-  auto tasks = processes.tasks();
-  tasks[2].core = 1;
-  PriorityController controller(tasks);
-  ASSERT_TRUE(controller.Acquire().ok());
-  ASSERT_TRUE(controller.Start(0, 0));
-  ASSERT_TRUE(controller.Start(1, 2));
-  const std::string before = processes.thread(2).DescribeClass();
-  for (TaskIndex i = 0; i < 2 * PriorityController::kTop; ++i) {
-    ASSERT_TRUE(controller.Switch(0, i % 2, 1 - i % 2));
-    ASSERT_EQ(processes.thread(2).DescribeClass(), before) << i;
-  }
-}
-
-// The ladder of one core is climbed by one thread, that of another core by another one.
-TEST_F(PriorityControllerTest, CoresAreSwitchedFromTwoThreadsAtOnce) {
-  Spinners processes(0, 4);
-  auto tasks = processes.tasks();
-  tasks[2].core = tasks[3].core = 1;
-  PriorityController controller(tasks);
-  ASSERT_TRUE(controller.Acquire().ok());
-  std::atomic<int> failed{0};
-  const auto climb = [&](CoreIndex core) {
-    const TaskIndex base = 2 * core;
-    failed += controller.Start(core, base) ? 0 : 1;
-    for (TaskIndex i = 0; i < 20 * PriorityController::kTop; ++i)
-      failed += controller.Switch(core, base + i % 2, base + 1 - i % 2) ? 0 : 1;
-  };
-  std::thread other(climb, 1);
-  climb(0);
-  other.join();
-  EXPECT_EQ(failed, 0);
-  for (const TaskIndex base : {0U, 2U})
-    EXPECT_LT(processes.thread(base + 1).Class()->priority,
-              processes.thread(base).Class()->priority);
-}
-
 TEST_F(PriorityControllerTest, ReleaseRestoresExactly) {
   Spinners processes(4, 1);
   SetScheduling(processes.pid(0), SCHED_OTHER, 0, 5);
@@ -201,7 +163,7 @@ TEST_F(PriorityControllerTest, AnAcquireThatFailsHalfWayHoldsNobody) {
   HeldThread dead = DeadThread();
   for (std::size_t position = 0; position <= 3; ++position) {
     auto some = spinners.tasks();
-    some.insert(some.begin() + static_cast<std::ptrdiff_t>(position), {.thread = &dead, .core = 0});
+    some.insert(some.begin() + static_cast<std::ptrdiff_t>(position), &dead);
     PriorityController controller(some);
     EXPECT_FALSE(controller.Acquire().ok());
     EXPECT_EQ(ReadAll(spinners, 3), before);
@@ -244,7 +206,7 @@ TEST_F(PriorityControllerTest, SchedulesThreadsAndNotProcesses) {
   {
     std::vector<HeldThread> held;
     for (const auto& tid : tids) held.push_back(HeldThread::Take("fw", getpid(), tid).value());
-    PriorityController controller({{&held[0], 0}, {&held[1], 0}});
+    PriorityController controller({&held[0], &held[1]});
     ASSERT_TRUE(controller.Acquire().ok());
     ASSERT_TRUE(controller.Start(0, 0));
     ASSERT_TRUE(controller.Switch(0, 0, 1));

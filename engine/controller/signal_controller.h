@@ -11,7 +11,7 @@ namespace unis {
 class SignalController final : public TaskController {
  public:
   // Fails where two tasks are of one process: they would stop and run together.
-  static absl::StatusOr<std::unique_ptr<TaskController>> Create(std::vector<ControlledTask> tasks);
+  static absl::StatusOr<std::unique_ptr<TaskController>> Create(std::vector<HeldThread*> tasks);
   ~SignalController() override;
 
   absl::Status Acquire() override;
@@ -20,10 +20,10 @@ class SignalController final : public TaskController {
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
 
  private:
-  explicit SignalController(std::vector<ControlledTask> tasks)
+  explicit SignalController(std::vector<HeldThread*> tasks)
       : TaskController(tasks), tasks_(std::move(tasks)) {}
 
-  std::vector<ControlledTask> tasks_;
+  std::vector<HeldThread*> tasks_;
   bool acquired_ = false;
 };
 

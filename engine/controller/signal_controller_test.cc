@@ -66,7 +66,7 @@ TEST_F(SignalControllerTest, AnAcquireThatFailsHalfWayHoldsNobody) {
   Spinners spinners(2);
   HeldThread dead = DeadThread();
   auto tasks = spinners.tasks();
-  tasks.insert(tasks.begin() + 1, {.thread = &dead, .core = 0});
+  tasks.insert(tasks.begin() + 1, &dead);
   const auto controller = SignalController::Create(tasks).value();
   const auto status = controller->Acquire();
   EXPECT_NE(status.message().find("dead"), std::string::npos);

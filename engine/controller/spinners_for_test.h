@@ -48,10 +48,9 @@ class Spinners {
   Spinners(const Spinners&) = delete;
   Spinners& operator=(const Spinners&) = delete;
 
-  // All on core 0.
-  std::vector<ControlledTask> tasks() {
-    std::vector<ControlledTask> tasks;
-    for (HeldThread& thread : threads_) tasks.push_back({.thread = &thread, .core = 0});
+  std::vector<HeldThread*> tasks() {
+    std::vector<HeldThread*> tasks;
+    for (HeldThread& thread : threads_) tasks.push_back(&thread);
     return tasks;
   }
   HeldThread& thread(std::size_t i) { return threads_[i]; }

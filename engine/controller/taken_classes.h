@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "engine/controller/controlled_task.h"
+#include "engine/controller/held_thread.h"
 
 namespace unis {
 
 class TakenClasses {
  public:
   // None yet. `tasks` outlive it.
-  explicit TakenClasses(const std::vector<ControlledTask>& tasks) : tasks_(tasks) {}
+  explicit TakenClasses(const std::vector<HeldThread*>& tasks) : tasks_(tasks) {}
 
   bool any() const noexcept;
   // All, one after the other, into real-time class `policy` at `priority`. An error: those before
@@ -24,7 +24,7 @@ class TakenClasses {
   absl::Status Restore();
 
  private:
-  const std::vector<ControlledTask>& tasks_;
+  const std::vector<HeldThread*>& tasks_;
   std::vector<std::optional<SchedulingClass>> before_;  // per task; none: it is not taken
 };
 

@@ -9,7 +9,7 @@
 namespace unis {
 
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
-                                                               std::vector<ControlledTask> tasks) {
+                                                               std::vector<HeldThread*> tasks) {
   switch (kind) {
     case ControllerKind::kPriority:
       return std::make_unique<PriorityController>(std::move(tasks));
@@ -22,16 +22,15 @@ absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind ki
       "unknown process controller; choose handover, priority or signal");
 }
 
-absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,
-                                    const char* controller) {
+absl::Status RequireOneTaskAProcess(const std::vector<HeldThread*>& tasks, const char* controller) {
   for (std::size_t one = 0; one < tasks.size(); ++one) {
     for (std::size_t other = 0; other < one; ++other) {
-      if (tasks[one].thread->pid() != tasks[other].thread->pid()) continue;
+      if (tasks[one]->pid() != tasks[other]->pid()) continue;
       return absl::FailedPreconditionError(fmt::format(
           "controller {} stops whole processes, and threads {} (function {}) and {} (function {}) "
           "are both of process {}; use controller priority",
-          controller, tasks[other].thread->tid(), tasks[other].thread->name(),
-          tasks[one].thread->tid(), tasks[one].thread->name(), tasks[one].thread->pid()));
+          controller, tasks[other]->tid(), tasks[other]->name(), tasks[one]->tid(),
+          tasks[one]->name(), tasks[one]->pid()));
     }
   }
   return absl::OkStatus();

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/controller/controlled_task.h"
+#include "engine/controller/held_thread.h"
 #include "engine/controller/parker.h"
 #include "engine/scheduler/components.h"
 
@@ -22,12 +22,11 @@ namespace unis {
 // Numbered as v1::ControllerKind is.
 enum class ControllerKind : std::uint8_t { kPriority = 1, kSignal = 2, kHandover = 4 };
 
-// Different cores may be started and switched from different threads at once; Acquire() and
-// Release() come before and after all of that. The destructor releases.
+// Of the tasks of one core. The destructor releases.
 class TaskController : public ProcessController {
  public:
-  explicit TaskController(const std::vector<ControlledTask>& tasks) : parker_(tasks) {}
-  // All tasks wait, until Start() lets the first of each core run. An error: none is held. A
+  explicit TaskController(const std::vector<HeldThread*>& tasks) : parker_(tasks) {}
+  // All tasks wait, until Start() lets the first run. An error: none is held. A
   // second time without Release() is an error and changes nothing.
   virtual absl::Status Acquire() = 0;
   // No task is held back any longer; scheduling classes are those of before Acquire().
@@ -42,14 +41,14 @@ class TaskController : public ProcessController {
   Parker parker_;  // all unparked by Release()
 };
 
-// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it. An error: there is
+// `tasks` in the order of the TaskSet, so that a TaskIndex is a position in it; they outlive the
+// controller. An error: there is
 // no such mechanism, or it stops whole processes and two tasks are threads of the same process.
 absl::StatusOr<std::unique_ptr<TaskController>> MakeController(ControllerKind kind,
-                                                               std::vector<ControlledTask> tasks);
+                                                               std::vector<HeldThread*> tasks);
 
 // For those who implement one.
-absl::Status RequireOneTaskAProcess(const std::vector<ControlledTask>& tasks,
-                                    const char* controller);
+absl::Status RequireOneTaskAProcess(const std::vector<HeldThread*>& tasks, const char* controller);
 absl::Status AcquiredAlready();
 
 }  // namespace unis

@@ -71,9 +71,9 @@ class TurnTakers {
   TurnTakers(const TurnTakers&) = delete;
   TurnTakers& operator=(const TurnTakers&) = delete;
 
-  std::vector<ControlledTask> tasks() {
-    std::vector<ControlledTask> tasks;
-    for (HeldThread& thread : threads_) tasks.push_back({.thread = &thread, .core = 0});
+  std::vector<HeldThread*> tasks() {
+    std::vector<HeldThread*> tasks;
+    for (HeldThread& thread : threads_) tasks.push_back(&thread);
     return tasks;
   }
   pid_t pid(std::size_t i) const { return threads_[i].pid(); }

@@ -49,7 +49,7 @@ SchedulerComponent& Control::LeastUsed(const std::vector<SchedulerComponent*>& c
 // on are switched by priority, as long as there are others.
 absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool again) {
   Prepared prepared;
-  std::vector<ControlledTask> stopped;  // by signals, which stop a process on all its cores
+  std::vector<HeldThread*> stopped;  // by signals, which stop a process on all its cores
   absl::Status nowhere;
   bool anywhere = cores_.empty();
   const auto judge = [&](const absl::Status& no_handover) {
@@ -57,8 +57,7 @@ absl::StatusOr<Control::Prepared> Control::Prepare(const Decision& wanted, bool 
     anywhere = anywhere || no_handover.ok();
   };
   for (const auto& [cpu, core] : cores_) {
-    for (const CorePlan::Task& task : core->plan().tasks)
-      stopped.push_back({.thread = task.thread, .core = 0});
+    for (const CorePlan::Task& task : core->plan().tasks) stopped.push_back(task.thread);
     if (core->decision() == wanted) {
       judge(core->no_handover());
       continue;

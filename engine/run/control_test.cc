@@ -212,7 +212,7 @@ TEST_F(ControlTest, HandOverHoldsWhenTheLastThatPassesTheCpuOnGoes) {
   using Kind = TurnTakers::Kind;
   TurnTakers takers({Kind::kTakesTurns});
   CorePlan passes = PlanOf(0);
-  passes.tasks[0].thread = takers.tasks()[0].thread;
+  passes.tasks[0].thread = takers.tasks()[0];
   Take({passes, PlanOf(1)});
   ASSERT_TRUE(control_.Change(kHandover).ok());
   EXPECT_EQ(ClassOfProcess(takers.pid(0)), SCHED_FIFO);

@@ -21,7 +21,7 @@ CoreControl::CoreControl(CorePlan plan, std::vector<std::unique_ptr<Activity>> a
 absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wanted) {
   const auto traits = TraitsOf(wanted.policy);
   if (!traits.ok()) return traits.status();
-  std::vector<ControlledTask> tasks;
+  std::vector<HeldThread*> tasks;
   for (const CorePlan::Task& task : plan_.tasks) {
     if (!task.thread->alive())
       return absl::FailedPreconditionError(
@@ -31,7 +31,7 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
           fmt::format("function {} does not co-operate: policy cooperative needs yield_every for "
                       "every function",
                       task.thread->name()));
-    tasks.push_back({.thread = task.thread, .core = 0});
+    tasks.push_back(task.thread);
   }
   Prepared prepared{.decision = wanted, .traits = *traits};
   if (!traits->engine_decides()) return prepared;
