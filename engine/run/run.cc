@@ -17,7 +17,8 @@ Run::Run(Options options)
       service_lcores_(options.service_lcores),
       end_(std::move(options.end)),
       state_(RunState::Options{.service_lcores = std::move(options.service_lcores),
-                               .held = std::move(options.held)}) {}
+                               .held = std::move(options.held),
+                               .late_look_every = options.late_look_every}) {}
 
 Run::~Run() { Release(); }
 

@@ -36,6 +36,8 @@ class Run {
     std::set<unsigned> function_cpus;      // those that functions may be put on
     std::function<void()> end;             // asks the process to end, once Stop() has answered
     HeldFile held = {};                    // tells the guard who is held
+    // How often threads are looked for that began to poll after their function was attached.
+    std::chrono::nanoseconds late_look_every = std::chrono::milliseconds(200);
   };
 
   // Whether the caller still waits for the answer; none: for ever.

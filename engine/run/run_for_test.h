@@ -74,7 +74,8 @@ class RunTest : public testing::Test {
     run_ = std::make_unique<unis::Run>(unis::Run::Options{.service_lcores = service_lcores_,
                                                           .function_cpus = function_cpus_,
                                                           .end = {},
-                                                          .held = *std::move(held)});
+                                                          .held = *std::move(held),
+                                                          .late_look_every = 20ms});
   }
   // The run first: it puts back the processes that go then.
   void TearDown() override {

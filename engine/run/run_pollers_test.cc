@@ -278,7 +278,8 @@ TEST_F(RunRestTest, AThreadThatSleepsBecauseItWasToldToIsNotGivenBack) {
         run_->Look();
         return Stats().functions(1).threads() == 1;
       },
-      5s));
+      1s))
+      << "in fifty looks";
 }
 
 class RunOneWithoutPluginTest : public RunRestTest {

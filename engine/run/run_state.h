@@ -40,6 +40,7 @@ class RunState {
   struct Options {
     std::vector<unsigned> service_lcores;  // source, sink, bridges and schedulers share them
     HeldFile held;                         // tells the guard who is held
+    std::chrono::nanoseconds late_look_every;
   };
 
   explicit RunState(Options options) : options_(std::move(options)) {}

@@ -15,8 +15,6 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-constexpr std::chrono::nanoseconds kLateLookEvery = std::chrono::milliseconds(200);
-
 template <typename Items>
 auto Named(const Items& items, const std::string& name) {
   return std::ranges::find_if(items, [&name](const auto& item) { return item.name() == name; });
@@ -293,7 +291,7 @@ std::set<unsigned> RunState::CpusThatRested() {
 
 void RunState::TakeLate() {
   const auto now = std::chrono::steady_clock::now();
-  if (now - looked_for_late_ < kLateLookEvery) return;
+  if (now - looked_for_late_ < options_.late_look_every) return;
   looked_for_late_ = now;
   const auto decision = decided();
   if (decision && decision->controller == v1::CONTROLLER_SIGNAL)
