@@ -209,12 +209,19 @@ Scenario DrawBursts(std::uint64_t seed) {
   return scenario;
 }
 
+// Instrumented code takes several times as long.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::uint64_t kSeeds = 40;
+#else
+constexpr std::uint64_t kSeeds = 200;
+#endif
+
 // The simulation itself fails where a packet of a chain or of an edge is not accounted for. A task
 // that was preempted keeps the burst in its hands until it runs again, which nobody sees; tasks are
 // not parked here, as they would be on a machine, where that brings the burst out.
 TEST(RandomGraphTest, WithoutNewTrafficEveryLinkRunsEmpty) {
   std::uint64_t delivered = 0, copied = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Scenario scenario = DrawBursts(seed);
     const Result result = Simulate(scenario);
     for (const ChainResult& chain : result.chains) {
@@ -227,8 +234,8 @@ TEST(RandomGraphTest, WithoutNewTrafficEveryLinkRunsEmpty) {
       copied += chain.copied;
     }
   }
-  EXPECT_GT(delivered, 500'000u);
-  EXPECT_GT(copied, 10'000u);
+  EXPECT_GT(delivered, 2'500 * kSeeds);
+  EXPECT_GT(copied, 50 * kSeeds);
 }
 
 // Drops of graphs on one core, where no CPU is slower than another, with γ and lengths of links by
@@ -258,13 +265,13 @@ std::uint64_t DroppedOnOneCore(std::uint64_t graphs, bool handover,
 TEST(RandomGraphTest, OnOneCoreHardlyAPacketIsDroppedInside) {
   for (const bool at_full_load : {false, true}) {
     const auto arrivals = at_full_load ? std::optional(ArrivalSpec{}) : std::nullopt;
-    const std::uint64_t graphs = at_full_load ? 60 : 200;
+    const std::uint64_t graphs = at_full_load ? kSeeds / 4 : kSeeds;
     std::uint64_t delivered = 0;
     EXPECT_EQ(DroppedOnOneCore(graphs, false, arrivals, delivered), 0u) << at_full_load;
     delivered = 0;
     const std::uint64_t dropped = DroppedOnOneCore(graphs, true, arrivals, delivered);
     EXPECT_LT(static_cast<double>(dropped), 1e-5 * static_cast<double>(delivered)) << at_full_load;
-    EXPECT_GT(delivered, 500'000u);
+    EXPECT_GT(delivered, 2'500 * graphs);
   }
 }
 
