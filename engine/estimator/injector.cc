@@ -43,12 +43,12 @@ Nanoseconds RingInjector::DoneAt() noexcept {
 }
 
 // The function behind the egress was stopped anywhere, maybe between two reads of the ring's
-// positions, which it will then compare. It must find them as they were.
+// positions, which it will then compare. It must find them as they were. Whoever reads how full the
+// ring is may do so meanwhile.
 void RingInjector::Rewind() noexcept {
-  egress_->prod.head = position_;
-  egress_->cons.head = position_;
-  egress_->cons.tail = position_;
-  egress_->prod.tail = position_;
+  for (volatile std::uint32_t* position : {&egress_->prod.head, &egress_->cons.head,
+                                           &egress_->cons.tail, &egress_->prod.tail})
+    __atomic_store_n(position, position_, __ATOMIC_RELAXED);
 }
 
 MemifInjector::MemifInjector(LinkEnd& ingress, Occupancy to_function, LinkEnd& egress,
