@@ -46,8 +46,8 @@ Nanoseconds RingInjector::DoneAt() noexcept {
 // positions, which it will then compare. It must find them as they were. Whoever reads how full the
 // ring is may do so meanwhile.
 void RingInjector::Rewind() noexcept {
-  for (volatile std::uint32_t* position : {&egress_->prod.head, &egress_->cons.head,
-                                           &egress_->cons.tail, &egress_->prod.tail})
+  for (volatile std::uint32_t* position :
+       {&egress_->prod.head, &egress_->cons.head, &egress_->cons.tail, &egress_->prod.tail})
     __atomic_store_n(position, position_, __ATOMIC_RELAXED);
 }
 

@@ -23,7 +23,10 @@ class RunDeathsTest : public RunTest {
   }
   // What is under way may end before the engine hears of it.
   bool IsSeenToBeDown(const std::string& name) {
-    return Eventually([&] { return Stats().chains(0).down() == name; });
+    return Eventually([&] {
+      run_->Look();
+      return Stats().chains(0).down() == name;
+    });
   }
   // Another process plays the function, and packets come through.
   void ComesAgain(const std::string& name, std::size_t i) {
