@@ -43,6 +43,7 @@ absl::Status HandoverController::Release() {
   parker_.UnparkAll();
   for (const State& state : states_) {
     if (state.turns) state.turns->SetBudget(0);
+    if (state.turn) __atomic_store_n(&state.turn->grant, 0, __ATOMIC_RELEASE);
   }
   return taken_.Restore();
 }
@@ -55,6 +56,7 @@ bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
     states_[task].began = Load(states_[task].turn->began);
+    __atomic_store_n(&states_[task].turn->grant, 0, __ATOMIC_RELEASE);  // by one before
     TellBudget(task);
   }
   return true;
@@ -158,6 +160,15 @@ void HandoverController::RequestYield(TaskIndex task) noexcept {
   const State& state = states_[task];
   if (state.turn == nullptr || Load(state.turn->leave) == state.began) return;
   __atomic_store_n(&state.turn->leave, state.began, __ATOMIC_RELEASE);
+}
+
+void HandoverController::Grant(TaskIndex task, std::uint32_t packets) noexcept {
+  State& state = states_[task];
+  if (state.turn == nullptr) return;
+  packets = std::min(packets, UNIS_GRANT_MOST);
+  state.grants = state.grants % UNIS_GRANTS + 1;
+  __atomic_store_n(&state.turn->grant, state.grants * (UNIS_GRANT_MOST + 1) + packets,
+                   __ATOMIC_RELEASE);
 }
 
 }  // namespace unis

@@ -39,6 +39,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
   bool SupportsYield(TaskIndex task) const noexcept override { return states_[task].in_line; }
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;
+  void Grant(TaskIndex task, std::uint32_t packets) noexcept override;
   void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override;
 
  private:
@@ -48,6 +49,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
     bool in_line = false;
     std::uint32_t budget = kNoBudget;  // packets of a turn
     std::uint32_t began = 0;           // as last seen
+    std::uint32_t grants = 0;          // number of the last one, from 1 to UNIS_GRANTS
     std::uint64_t begun = 0;           // turns, since Start()
     int priority = kWaiting;
   };

@@ -115,6 +115,31 @@ TEST_F(HandoverControllerTest, AnOrderToLeaveEndsATurnBeforeItsBudget) {
   EXPECT_TRUE(takers.Runs(1));
 }
 
+TEST_F(HandoverControllerTest, WhatIsGrantedIsTakenOnce) {
+  TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+  auto controller = Made(takers, kEndless);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  ASSERT_TRUE(takers.KeepsRunningAlone(0));
+  const auto turns = Turns::Find(takers.pid(0)).value();
+  const unis_turn* const turn = turns->Of(takers.pid(0));
+  for (int i = 0; i < 3; ++i) {
+    const std::uint32_t before = turn->grant;
+    controller->Grant(0, 100'000);
+    EXPECT_NE(turn->grant, before) << "else it would not be seen";
+    EXPECT_EQ(turn->grant & UNIS_GRANT_MOST, 100'000u);
+  }
+  EXPECT_TRUE(takers.Runs(1)) << "it passes the CPU on when that is taken";
+  controller->Grant(0, 0xffff'ffff);
+  EXPECT_EQ(turn->grant & UNIS_GRANT_MOST, UNIS_GRANT_MOST);
+  for (std::uint32_t i = 0; i < 2 * UNIS_GRANTS; ++i) {
+    controller->Grant(0, 0);
+    ASSERT_NE(turn->grant, 0u) << "that would be any number";
+  }
+  ASSERT_TRUE(controller->Release().ok());
+  EXPECT_EQ(turn->grant, 0u);
+}
+
 TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kTakesTurns});
   auto controller = Made(takers);

@@ -3,7 +3,6 @@
 
 #include <absl/status/status.h>
 
-#include <cstddef>
 #include <optional>
 #include <vector>
 

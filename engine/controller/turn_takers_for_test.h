@@ -17,6 +17,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/eventually_for_test.h"
@@ -111,7 +112,7 @@ class TurnTakers {
       turns->threads[0].began = 1;
       __atomic_store_n(&turns->threads[0].tid, gettid(), __ATOMIC_RELEASE);
     }
-    std::uint32_t taken = 0;
+    std::uint32_t taken = 0, spent = 0, granted = 0;
     for (;;) {
       for (int i = 0; i < 256; ++i) slot->count.fetch_add(1, std::memory_order_relaxed);
       if (kind != Kind::kTakesTurns) continue;
@@ -121,7 +122,11 @@ class TurnTakers {
         syscall(SYS_futex, &turn.rest, FUTEX_WAIT, rest, nullptr, nullptr, 0);
       const std::uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
       if (quota == 0) continue;
-      if (taken < quota && __atomic_load_n(&turn.leave, __ATOMIC_RELAXED) != turn.began) continue;
+      const std::uint32_t grant = __atomic_load_n(&turn.grant, __ATOMIC_RELAXED);
+      spent = std::exchange(granted, grant) == grant ? spent + 256 : 0;
+      const bool spends = grant != 0 && spent >= (grant & UNIS_GRANT_MOST);
+      if (taken < quota && !spends && __atomic_load_n(&turn.leave, __ATOMIC_RELAXED) != turn.began)
+        continue;
       taken = 0;
       __atomic_store_n(&turn.passed, turn.began, __ATOMIC_RELEASE);
       sched_yield();

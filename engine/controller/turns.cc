@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <optional>
-#include <string>
 
 #include "engine/base/unique_fd.h"
 

@@ -150,6 +150,15 @@ TEST(TopologyTest, ATaskKnowsWhichOfItsLinksAnotherCoreReads) {
   EXPECT_EQ(tasks.links[tasks.set.read_elsewhere[0]], topology.paths[1].in[0].link);
 }
 
+TEST(TopologyTest, ACoreKnowsWhetherTheEngineSplitsBehindItsTasks) {
+  EXPECT_FALSE(Resolved(RingChain({"a", "b"})).TasksOf(0, {1, 1}).set.divides);
+  auto request = Diamond();
+  const Topology topology = Resolved(request);
+  const std::vector<std::size_t> threads(topology.functions.size(), 1);
+  EXPECT_TRUE(topology.TasksOf(0, threads).set.divides);
+  EXPECT_FALSE(topology.TasksOf(0, threads).set.circular);
+}
+
 TEST(TopologyTest, AroundAFunctionAreTheCpusWithAnEndOfItsLinks) {
   const Topology apart = Resolved(TwoCores());
   EXPECT_EQ(apart.CpusAround({"a"}), (std::set<unsigned>{1}));

@@ -1,6 +1,5 @@
 #include "engine/scheduler/demand.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace unis {

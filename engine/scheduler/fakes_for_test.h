@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -100,6 +101,8 @@ struct FakeController final : ProcessController, YieldingTasks {
     return std::find(in_line.begin(), in_line.end(), task) != in_line.end();
   }
   void RequestYield(TaskIndex task) noexcept override { asked.push_back(task); }
+  void Grant(TaskIndex task, std::uint32_t packets) noexcept override { granted[task] = packets; }
+  std::map<TaskIndex, std::uint32_t> granted;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override {
     return task < turns.size() ? turns[task] : 0;
   }

@@ -1,7 +1,6 @@
 #include "engine/scheduler/handover.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace unis {
 namespace {
@@ -27,7 +26,9 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
                    Costs& costs, const InterfaceMonitor& monitor, const TimerSubsystem& timer,
                    ProcessController& controller, SwitchObserver* observer)
     : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
-      yielding_(*controller.yielding()) {
+      yielding_(*controller.yielding()),
+      grants_(set.divides),
+      circular_(set.circular) {
   counts_yields_ = false;  // the tasks do
 }
 
@@ -36,11 +37,16 @@ bool Handover::Start() {
   any_yields_ = std::ranges::any_of(tasks_, yields);
   all_yield_ = std::ranges::all_of(tasks_, yields);
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
-  limits_turns_ = std::ranges::any_of(tasks_, [this](const TaskState& task) {
+  grants_ |= std::ranges::any_of(tasks_, [this](const TaskState& task) {
     return tasks_.In(task).size() > 1 || tasks_.Out(task).size() > 1;
   });
-  for (const TaskState& task : tasks_)
-    yielding_.SetBudget(task.index, budgets_.emplace_back(BudgetOf(task)));
+  std::vector<LinkIndex> read;
+  for (const TaskState& task : tasks_) {
+    yielding_.SetBudget(task.index, BudgetOf(task));
+    for (const IngressState& in : tasks_.In(task)) read.push_back(in.link);
+    for (const EgressState& out : tasks_.Out(task))
+      circular_ |= std::ranges::count(read, out.link) > 0;
+  }
   return AlgorithmOne::Start();
 }
 
@@ -55,21 +61,23 @@ std::uint32_t Handover::BudgetOf(const TaskState& task) const noexcept {
   return std::max(static_cast<std::uint32_t>(least), kBatch);
 }
 
-// A turn is no longer than the room in its egresses: where links merge, the task that reads may
-// take less in a round than all that write. Nobody else writes into an egress, so until the turn
-// begins the room can only grow. At least 1: a budget of 0 means that the task does not yield.
-void Handover::LimitTurns() noexcept {
-  for (Slot slot = 0; slot < tasks_.size(); ++slot) {
-    if (slot == current_ || !Yields(slot)) continue;
-    const TaskState& task = tasks_[slot];
-    double budget = BudgetOf(task);
+// No task takes more than its egresses have room for: whoever reads a link may lag behind, a task
+// that merges as well as the engine, which splits. Half a turn is worth waiting for, but where
+// tasks may wait for each other.
+void Handover::GrantRoom() noexcept {
+  for (const TaskState& task : tasks_) {
+    if (!yielding_.SupportsYield(task.index)) continue;
+    const double turn = BudgetOf(task);
+    double granted = turn;
     for (const EgressState& out : tasks_.Out(task)) {
       const double capacity = tasks_.monitor().PktCap(out.link);
-      const double room = capacity - tasks_.Packets(out) - kBatch;
-      if (out.share > 0) budget = std::min(budget, room / out.share);
+      const double held = tasks_.Packets(out);
+      const double room =
+          held > 0 ? capacity - held - kBatch : std::max<double>(capacity - kBatch, kBatch);
+      if (out.share > 0) granted = std::min(granted, room / out.share);
     }
-    const auto packets = static_cast<std::uint32_t>(std::max<double>(budget, 1));
-    if (std::exchange(budgets_[slot], packets) != packets) yielding_.SetBudget(task.index, packets);
+    if (granted < turn / 2) granted = circular_ ? std::max<double>(granted, kBatch) : 0;
+    yielding_.Grant(task.index, static_cast<std::uint32_t>(granted));
   }
 }
 
@@ -93,6 +101,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   if (Yields(current_)) {
     const auto turn = yielding_.CurrentTurn(core());
     if (turn) OnTurn(*turn, now);
+    if (grants_) GrantRoom();
     shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
     // A task that was preempted first goes on with its turn, or the line would stand still.
@@ -122,7 +131,6 @@ void Handover::OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept
   } else {
     return;
   }
-  if (limits_turns_) LimitTurns();
 }
 
 // A task that polls no longer is preempted; one whose egress is full is only asked. A trace sees

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "engine/scheduler/algorithm_one.h"
 
@@ -32,7 +31,7 @@ class Handover final : public AlgorithmOne {
   bool Watch(Nanoseconds now) noexcept;
   void OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
-  void LimitTurns() noexcept;
+  void GrantRoom() noexcept;
   bool LosesPackets(Nanoseconds now) noexcept;
   Place FirstNotInLine(Nanoseconds now, bool before_line) noexcept;
   Place FirstInLine() const noexcept;
@@ -41,10 +40,10 @@ class Handover final : public AlgorithmOne {
 
   YieldingTasks& yielding_;
   bool any_yields_ = false, all_yield_ = false;
-  bool limits_turns_ = false;           // tasks have several links
-  std::vector<std::uint32_t> budgets_;  // by slot
-  Nanoseconds watch_ = 0;               // the line is looked at next
-  Nanoseconds watch_full_ = 0;          // until then closely, because an egress was full
+  bool grants_;            // tasks have several links, or the engine splits or merges behind them
+  bool circular_;          // they may wait for each other
+  Nanoseconds watch_ = 0;  // the line is looked at next
+  Nanoseconds watch_full_ = 0;  // until then closely, because an egress was full
 };
 
 }  // namespace unis

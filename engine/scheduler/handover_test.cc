@@ -143,6 +143,7 @@ struct MergeTest : HandoverTest {
     return made;
   }
   std::uint32_t BudgetOf(TaskIndex task) const { return rig.controller.budgets[task]; }
+  std::uint32_t Granted(TaskIndex task) const { return rig.controller.granted.at(task); }
 };
 
 TEST_F(MergeTest, OneThatReadsSeveralLinksMayTakeWhatAllOfThemHold) {
@@ -150,24 +151,55 @@ TEST_F(MergeTest, OneThatReadsSeveralLinksMayTakeWhatAllOfThemHold) {
   EXPECT_EQ(BudgetOf(2), kThetaMax) << "what fits into its egress";
 }
 
-TEST_F(MergeTest, ATurnIsNoLongerThanThereIsRoom) {
+TEST_F(MergeTest, NoMoreIsTakenThanThereIsRoom) {
   rig.monitor.packets.assign(5, 0);
-  rig.monitor.packets[3] = kCapacity - 300;
+  rig.monitor.packets[3] = kCapacity - 1000;
   Begins(2, 60 * kT);
-  EXPECT_EQ(BudgetOf(1), 300u - kBatch);
-  EXPECT_EQ(BudgetOf(0), kThetaMax);
-  rig.monitor.packets[3] = kCapacity;
+  EXPECT_EQ(Granted(1), 1000 - kBatch);
+  EXPECT_EQ(Granted(0), kThetaMax) << "and no more than a turn";
+  rig.monitor.packets[3] = kCapacity - kThetaMax / 2;
   Begins(0, 120 * kT);
-  EXPECT_EQ(BudgetOf(1), 1u) << "0 would be no turns at all";
+  EXPECT_EQ(Granted(1), 0u) << "half a turn is worth waiting for";
   rig.monitor.packets[3] = 0;
   Begins(2, 180 * kT);
-  EXPECT_EQ(BudgetOf(1), kThetaMax);
+  EXPECT_EQ(Granted(1), kThetaMax);
+  EXPECT_EQ(BudgetOf(1), kThetaMax) << "turns are as long as ever";
 }
 
-TEST_F(LineTest, WhereNothingMergesTurnsAreOfOneLength) {
+// The only one that has work is granted more as well: nobody else's turn is seen.
+TEST_F(MergeTest, OneThatIsAloneWithItsWorkGoesOn) {
+  rig.monitor.packets.assign(5, 0);
+  rig.monitor.packets[1] = kCapacity;
+  Begins(0, 60 * kT);
+  EXPECT_EQ(Granted(0), 0u);
+  rig.monitor.packets[1] = 0;
+  for (int i = 61; i <= 200; ++i) rig.TickAt(i * kT);
+  EXPECT_EQ(Granted(0), kThetaMax);
+}
+
+TEST_F(LineTest, WhereNothingMergesAnyNumberIsTaken) {
   rig.monitor.packets[3] = kCapacity;
   Begins(2, 60 * kT);
-  EXPECT_EQ(rig.controller.budgets[1], kThetaMax);
+  EXPECT_TRUE(rig.controller.granted.empty());
+}
+
+// 0 and 1 pass packets to each other.
+struct CircleTest : HandoverTest {
+  CircleTest() : HandoverTest(Circle(), {0, 1}, 6) {}
+  static CostedTasks Circle() {
+    CostedTasks made;
+    made.Add(0, {{0, 1}, {2, 3}}, kCost);
+    made.Add(0, {{1, 4}, {5, 2}}, kCost);
+    return made;
+  }
+};
+
+TEST_F(CircleTest, TasksThatMayWaitForEachOtherAlwaysTakeABurst) {
+  rig.monitor.packets.assign(6, 0);
+  rig.monitor.packets[1] = rig.monitor.packets[2] = kCapacity;
+  Begins(1, 60 * kT);
+  EXPECT_EQ(rig.controller.granted.at(0), kBatch);
+  EXPECT_EQ(rig.controller.granted.at(1), kBatch);
 }
 
 // Task 0 hands its packets to a task of another core, which Algorithm 1 runs.

@@ -24,6 +24,7 @@ struct LineController final : ProcessController, YieldingTasks {
     return Turn{.task = next = (next + 1) % tasks, .begun = true};
   }
   void RequestYield(TaskIndex) noexcept override { ++asked; }
+  void Grant(TaskIndex, std::uint32_t) noexcept override { ++asked; }
   std::uint64_t TurnsOf(TaskIndex) const noexcept override { return 0; }
   void SetBudget(TaskIndex, std::uint32_t) noexcept override {}
   TaskIndex tasks = 1, next = 0;

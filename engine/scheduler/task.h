@@ -62,6 +62,8 @@ struct TaskSet {
   std::vector<LinkIndex> egresses;
   // Links that tasks take from which are not in this set, but on other cores.
   std::vector<LinkIndex> read_elsewhere;
+  bool divides = false;   // the engine splits or merges behind a task
+  bool circular = false;  // and may bring packets back to it, by another chain
   bool operator==(const TaskSet&) const = default;
 
   // `threads` tasks of a function, one behind the other. Returns the last one. A function with more

@@ -66,11 +66,21 @@ void EnginePolicy::OnPollEnd(CoreIndex core, TaskIndex task, std::uint32_t packe
   if (!handover_ || lines_.IsAlone(core) || now < preempted_[core]) return;
   Passer& passer = passers_[task];
   passer.taken += packets;
-  if (packets > 0 && passer.taken < passer.budget && passer.leave != passer.began) return;
+  passer.granted -= std::min(passer.granted, packets);
+  if (packets > 0 && passer.taken < passer.budget && passer.granted > 0 &&
+      passer.leave != passer.began)
+    return;
   passer.in_turn = false;
-  const TaskIndex next = lines_.Rotate(core);
+  TaskIndex next = lines_.Rotate(core);
+  Time then = now + yield_;
   BeginTurn(next);
-  machine_.HandOver(next, now, now + yield_);
+  for (std::size_t i = 0; i < lines_[core].size() && passers_[next].granted == 0; ++i) {
+    passers_[next].in_turn = false;
+    next = lines_.Rotate(core);
+    BeginTurn(next);
+    then += yield_;
+  }
+  machine_.HandOver(next, now, then);
 }
 
 // One that was preempted goes on with its turn.

@@ -41,11 +41,12 @@ class EnginePolicy final : public CpuPolicy, TimerSubsystem, ProcessController, 
   // What the plug-in keeps of a function.
   struct Passer {
     std::uint32_t budget = ~std::uint32_t{0};
-    std::uint32_t taken = 0;  // packets, in this turn
-    bool in_turn = false;     // also while it is preempted
-    std::uint64_t began = 0;  // turns
-    std::uint64_t seen = 0;   // of which the scheduler knows
-    std::uint64_t leave = 0;  // the turn to be passed on; 0: none
+    std::uint32_t taken = 0;                    // packets, in this turn
+    bool in_turn = false;                       // also while it is preempted
+    std::uint64_t began = 0;                    // turns
+    std::uint64_t seen = 0;                     // of which the scheduler knows
+    std::uint64_t leave = 0;                    // the turn to be passed on; 0: none
+    std::uint32_t granted = ~std::uint32_t{0};  // packets that it may still take
   };
 
   bool Happens(double ratio) noexcept { return ratio > 0 && faults_.Unit() < ratio; }
@@ -61,6 +62,9 @@ class EnginePolicy final : public CpuPolicy, TimerSubsystem, ProcessController, 
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return passers_[task].seen; }
   void RequestYield(TaskIndex task) noexcept override {
     passers_[task].leave = passers_[task].seen;
+  }
+  void Grant(TaskIndex task, std::uint32_t packets) noexcept override {
+    passers_[task].granted = packets;
   }
   void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override {
     passers_[task].budget = packets;

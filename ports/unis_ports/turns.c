@@ -37,11 +37,15 @@ struct turn {
   uint32_t several;      /* it has polled another since */
   const void *empty;     /* the first queue that was found empty since packets came; or NULL */
   uint32_t empty_polls;  /* since then */
+  uint32_t grant;        /* the last one that was seen */
+  uint32_t spent;        /* packets of it */
+  uint32_t waited;       /* turns passed on since all of it is */
 };
 
 /* Of queues that a thread polls in turn; so often in vain, and it does not poll the first of them
  * any more. */
 #define MOST_QUEUES 1024
+#define MOST_WAITED (1 << 20)
 
 static struct unis_turns *turns;
 static struct taken_port ports[RTE_MAX_ETHPORTS];
@@ -125,6 +129,20 @@ static inline bool turn_is_dry(struct turn *turn, const void *queue) {
   return ++turn->empty_polls > MOST_QUEUES;
 }
 
+/* The engine wants the CPU for another, or what it has granted is taken. Nobody waits for ever for
+ * an engine that is gone. */
+static inline bool turn_is_over(struct turn *turn) {
+  uint32_t grant = __atomic_load_n(&turn->shm->grant, __ATOMIC_RELAXED);
+
+  if (__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began) return true;
+  if (unlikely(grant != turn->grant)) {
+    turn->grant = grant;
+    turn->spent = 0;
+    turn->waited = 0;
+  }
+  return grant != 0 && turn->spent >= (grant & UNIS_GRANT_MOST) && turn->waited++ < MOST_WAITED;
+}
+
 static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bufs,
                                 uint16_t nb_bufs) {
   uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
@@ -141,13 +159,12 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);
   if (quota == 0 && likely(rest == 0)) return ports[port].burst(queue, bufs, nb_bufs);
   /* Here what was received last has been worked on and sent. */
-  if (quota > 0 &&
-      (turn->taken >= quota ||
-       unlikely(__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began)))
+  while (quota > 0 && (turn->taken >= quota || unlikely(turn_is_over(turn))))
     turn_pass_on(turn);
   n = ports[port].burst(queue, bufs, nb_bufs);
   if (n > 0) {
     turn->taken += n;
+    turn->spent += n;
     turn->empty = NULL;
     turn->empty_polls = 0;
   } else if (turn_is_dry(turn, queue)) {

@@ -26,6 +26,9 @@
 #define UNIS_TURNS_FILE "unis_turns" /* name of the memfd */
 #define UNIS_TURNS_VERSION 2
 #define UNIS_TURNS_THREADS 32
+/* A grant: its number, which is another than that of the one before, and packets. */
+#define UNIS_GRANT_MOST 0xfffffu /* packets */
+#define UNIS_GRANTS 0xfffu       /* numbers, from 1 on */
 #define UNIS_REST_MS 4     /* that a thread sleeps at most, until it polls again */
 #define UNIS_TURNS_LINE 64 /* bytes that CPUs pass to each other at once */
 
@@ -39,7 +42,8 @@ struct unis_turn {
   /* Written by the engine. */
   uint32_t leave; /* the turn to be passed on at its next poll; 0: none */
   uint32_t rest;  /* to sleep while this stands here; 0: no. Changes when it is renewed */
-  uint32_t unused_either[14];
+  uint32_t grant; /* packets that the turns may take from when it is seen on; 0: any number */
+  uint32_t unused_either[13];
 };
 
 struct unis_turns {

@@ -119,6 +119,41 @@ TEST_F(UnisPortsTest, ATurnEndsBeforeThePollThatWouldExceedTheQuota) {
   EXPECT_EQ(Turns_(), 26u);
 }
 
+TEST_F(UnisPortsTest, WithoutAGrantNoPacketIsTaken) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(1'000'000);
+  unis_turn& turn = *turns_->Of(gettid());
+  // Another thread plays the engine, which renews the grant when the second turn waits for it.
+  Store(turn.grant, 1 * (UNIS_GRANT_MOST + 1) + 2 * kBurst);
+  std::thread engine([&] {
+    EXPECT_TRUE(Eventually([&] { return Load(turn.began) - first_ > 100; }));
+    Store(turn.grant, 2 * (UNIS_GRANT_MOST + 1) + kBurst);
+    EXPECT_TRUE(Eventually([&] { return Load(turn.began) - first_ > 10'000; }));
+    Store(turn.grant, 0);
+  });
+  Poll(full), Poll(full);
+  EXPECT_EQ(Turns_(), 0u) << "so many are granted";
+  Poll(full);
+  EXPECT_GT(Turns_(), 100u) << "each turn was passed on without a packet";
+  Poll(full);
+  EXPECT_GT(Turns_(), 10'000u);
+  const std::uint32_t turns = Turns_();
+  for (int i = 0; i < 100; ++i) Poll(full);
+  EXPECT_EQ(Turns_(), turns) << "any number may be taken";
+  engine.join();
+}
+
+TEST_F(UnisPortsTest, NobodyWaitsForEverForAGrant) {
+  const std::uint16_t full = Open("net_null0", true);
+  Poll(full);
+  Begin(1'000'000);
+  Store(turns_->Of(gettid())->grant, UNIS_GRANT_MOST + 1);
+  EXPECT_EQ(Poll(full), kBurst);
+  EXPECT_GT(Turns_(), 100'000u);
+  Store(turns_->Of(gettid())->grant, 0);
+}
+
 // In a thread that has never polled another port.
 TEST_F(UnisPortsTest, ATurnEndsWhenTheOnlyPortIsFoundEmpty) {
   const std::uint16_t empty = Open("net_null0", false);
