@@ -165,7 +165,7 @@ class SplitTest : public BridgeTest {
   }
   // UDP packets to `port`, of `flows` flows in turn.
   void Send(std::uint32_t count, std::uint16_t port, std::uint32_t flows = 64) {
-    const Frames frames = MakeFrames({.flows = flows}, To(port));
+    const Frames frames = MakeFrames({.flows = flows}, {To(port)});
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto bytes = frames.Bytes(frames[i % frames.size()]);
       rte_mbuf* packet =

@@ -72,7 +72,7 @@ void Frames::Add(std::span<const std::byte> bytes, std::uint16_t length) {
   bytes_.resize(RTE_ALIGN(bytes_.size(), std::size_t{RTE_CACHE_LINE_SIZE}));
 }
 
-Frames MakeFrames(const SyntheticTraffic& traffic, const FlowMatch& match) {
+Frames MakeFrames(const SyntheticTraffic& traffic, const std::vector<FlowMatch>& matches) {
   std::mt19937 random(64);
   std::vector<std::uint32_t> sizes;
   const bool fixed = traffic.mix == SizeMix::kFixed;
@@ -82,7 +82,9 @@ Frames MakeFrames(const SyntheticTraffic& traffic, const FlowMatch& match) {
   Frames frames;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t length = sizes[i % sizes.size()] - kFcs;
-    const Headers headers = MakeHeaders(match, i % traffic.flows, length);
+    const std::uint32_t flow = i % traffic.flows;
+    const FlowMatch match = matches.empty() ? FlowMatch{} : matches[flow % matches.size()];
+    const Headers headers = MakeHeaders(match, flow, length);
     std::array<std::byte, kHeaderBytes> bytes{};
     std::memcpy(bytes.data(), &headers, sizeof(headers));
     frames.Add(bytes, static_cast<std::uint16_t>(length));

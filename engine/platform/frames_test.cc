@@ -86,12 +86,13 @@ TEST(MakeFramesTest, SatisfyAnyMatchAndAreValid) {
     SyntheticTraffic traffic{.mix = static_cast<SizeMix>(random() % 3),
                              .size = kMinFrame + static_cast<std::uint32_t>(random() % 1455),
                              .flows = 1 + static_cast<std::uint32_t>(random() % 300)};
-    const FlowMatch match = RandomMatch(random);
-    const Frames frames = MakeFrames(traffic, match);
+    std::vector<FlowMatch> matches;
+    while (matches.empty() || random() % 3 == 0) matches.push_back(RandomMatch(random));
+    const Frames frames = MakeFrames(traffic, matches);
     ASSERT_GT(frames.size(), 0U);
     for (std::size_t i = 0; i < frames.size(); i += 1 + frames.size() / 50) {
       const Packet packet(CopyOf(frames, i));
-      ExpectSatisfies(packet, match);
+      ExpectSatisfies(packet, matches[i % traffic.flows % matches.size()]);
       EXPECT_EQ(packet.ether_type, 0x0800U);
       EXPECT_EQ(packet.version_and_length, 0x45U);
       EXPECT_EQ(packet.checksum, 0xffffU);

@@ -32,7 +32,7 @@ class TrafficSourceTest : public MemoryTest {
     return {.src = {}, .dst = {}, .src_port = {}, .dst_port = port, .protocol = {}};
   }
   static Frames Synthetic(const FlowMatch& match = {}) {
-    return MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = 100}, match);
+    return MakeFrames({.mix = SizeMix::kFixed, .size = 64, .flows = 100}, {match});
   }
   static Classifier OneChain() { return Classifier::Create({{}}).value(); }
   void Run(Classifier classifier, std::vector<Frames> lists, Rate rate) {

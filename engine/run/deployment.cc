@@ -34,10 +34,6 @@ std::vector<std::vector<FlowMatch>> MatchesOf(const v1::DeployRequest& config) {
   return matches;
 }
 
-FlowMatch MatchOf(const v1::ChainConfig& chain) {
-  return chain.match().empty() ? FlowMatch{} : FromProto(chain.match(0));
-}
-
 template <typename T>
 void KeepOnly(std::map<std::string, std::unique_ptr<T>>& there,
               const std::set<std::string>& names) {
@@ -294,7 +290,8 @@ absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployR
   } else if (config.traffic().has_synthetic()) {
     for (const auto& chain : config.chains())
       traffic.lists.emplace_back(
-          MakeFrames(FromProto(config.traffic().synthetic()), MatchOf(chain)), traffic.classifier);
+          MakeFrames(FromProto(config.traffic().synthetic()), FromProto(chain.match())),
+          traffic.classifier);
   }
   return traffic;
 }
@@ -396,7 +393,7 @@ absl::Status Deployment::RunComponentsFor(const Topology& topology) {
 }
 
 Frames Deployment::ProbeFrames(std::size_t chain, std::uint32_t size) const {
-  return MakeFrames({.size = size}, MatchOf(topology_.chains[chain].config));
+  return MakeFrames({.size = size}, FromProto(topology_.chains[chain].config.match()));
 }
 
 }  // namespace unis
