@@ -9,7 +9,6 @@
 
 #include <array>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace unis {

@@ -5,7 +5,6 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <utility>

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <variant>
 #include <vector>
 
 #include "engine/base/random.h"

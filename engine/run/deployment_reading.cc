@@ -1,5 +1,4 @@
 // What a deployment tells of itself: its ports and links, and the packets that are under way.
-#include <spdlog/spdlog.h>
 
 #include "engine/base/proc.h"
 #include "engine/run/deployment.h"

@@ -15,7 +15,6 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "engine/base/exclusive.h"

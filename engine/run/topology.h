@@ -6,7 +6,6 @@
 #include <absl/status/statusor.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "engine/base/unique_fd.h"
