@@ -1,6 +1,7 @@
 """What ends a command with a sentence and an exit code."""
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+EXIT_INTERRUPTED = 130  # by Ctrl-C, as shells count: 128 and the number of SIGINT
 
 
 class UnisError(Exception):

@@ -15,4 +15,5 @@ def main() -> None:
         sys.stderr.write("unis: the code of proto/unis/v1 is not generated: run `make build`\n")
         sys.exit(2)
     except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
         sys.exit(130)

@@ -10,7 +10,7 @@ import typer
 
 from unis.cli.select import ChainFileArgument, JsonOption, connect
 from unis.cli.terminal import errors_told, fail, out, say
-from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
+from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
@@ -62,7 +62,7 @@ def _ask(directory: RunDirectory, request: dict[str, Any]) -> dict[str, Any]:
     except KeyboardInterrupt:
         what = "nothing was to be done" if request["dry_run"] else "the change goes on by itself"
         sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
-        raise fail(sentence, EXIT_FAILED) from None
+        raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
 
 
 def _show(name: str, result: dict[str, Any]) -> None:
@@ -86,4 +86,5 @@ def _show(name: str, result: dict[str, Any]) -> None:
         if steps["refused"]:
             raise fail("\n".join(f"refused: {sentence}" for sentence in steps["refused"]))
         return
-    say(f"{name}: {len(steps['changes'])} changes in {result['seconds']:.2f} s")
+    count = len(steps["changes"])
+    say(f"{name}: {count} change{'s' * (count > 1)} in {result['seconds']:.2f} s")

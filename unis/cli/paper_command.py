@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from unis.cli.bench_parts import table_of
 from unis.cli.terminal import errors_told, fail, out, say, writable
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from unis.runtime.errors import InterruptedRunError
 from unis.runtime.files import write_atomically
 
@@ -31,7 +31,6 @@ _STYLES = {
     "fails": "red",
     "too close to tell": "yellow",
 }
-_INTERRUPTED = 130  # as a shell has it of Ctrl-C
 _FOR_ALL = 0o644  # results are no secret
 # What a mapping of a row has, of which no model tells.
 _KEYS = {"latency_us": ("mean", "p5", "p50", "p95", "p99")}
@@ -90,7 +89,7 @@ def _interrupted() -> Iterator[None]:
     try:
         yield
     except (InterruptedRunError, KeyboardInterrupt):
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _write(files: list[Path], results: Results) -> None:

@@ -12,7 +12,7 @@ import typer
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption
 from unis.cli.terminal import err, errors_told, fail, out, say, writable, write_result
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from unis.runtime.errors import InterruptedRunError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from unis.profile.session import Session
     from unis.profile.subject import Subject
 
-_INTERRUPTED = 130  # as a shell has it of Ctrl-C
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 profile = typer.Typer(no_args_is_help=True, help="What functions and chains can promise.")
@@ -172,7 +171,7 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
             f"({session.store.file})",
             markup=False, style="yellow", soft_wrap=True,
         )  # fmt: skip
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     except ImpossibleProfileError as error:
         raise fail(
             f"what was measured is not a profile: {error}. Try again while nothing else runs, with "

@@ -19,6 +19,7 @@ from unis.cli.select import (
 )
 from unis.cli.terminal import err, errors_told, fail, say, voice
 from unis.engine import names
+from unis.errors import EXIT_INTERRUPTED
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import InterruptedRunError
@@ -136,7 +137,8 @@ def _watch(keeper: Keeper) -> None:
 
         def show(stats: pb.Stats) -> None:
             nonlocal before
-            live.update(live_view(keeper.run.directory.name, Rates(before, stats)), refresh=True)
+            name, rates = keeper.run.directory.name, Rates(before, stats)
+            live.update(live_view(name, rates, live.console.width), refresh=True)
             before = stats
 
         keeper.watch(show)
@@ -210,6 +212,9 @@ def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
                 say(f"{state.name}: {line.rstrip().partition(' ')[2]}")
     except FileNotFoundError:  # it is so young
         left = ask()
+    except KeyboardInterrupt:
+        told = f"interrupted; {state.name} goes down by itself: `unis ps` tells when it has"
+        raise fail(told, EXIT_INTERRUPTED) from None
     if left:
         say(f"{state.name}: its launcher does not end; killing it")
         state.launcher.send(signal.SIGKILL)

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
+from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, UnisError
 from unis.runtime.errors import InterruptedRunError
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
@@ -53,8 +53,10 @@ def errors_told() -> Iterator[None]:
         if voice.verbose:
             err.print_exception()
         raise fail(str(error), error.exit_code) from None
-    except InterruptedRunError:
-        raise typer.Exit(EXIT_FAILED) from None
+    except InterruptedRunError as signalled:
+        raise fail("interrupted", signalled.exit_code) from None
+    except KeyboardInterrupt:
+        raise fail("interrupted", EXIT_INTERRUPTED) from None
 
 
 def write_result(file: Path, text: str) -> None:

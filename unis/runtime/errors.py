@@ -1,5 +1,7 @@
 """Why a chain is not run, or no longer."""
 
+import signal
+
 from unis.errors import UnisError
 
 
@@ -24,4 +26,9 @@ def internal_error(error: BaseException | None) -> str:
 
 
 class InterruptedRunError(BaseException):
-    """Ctrl-C or SIGTERM: no `except Exception` may take it for a fault."""
+    """Ctrl-C or SIGTERM, whose name it has: no `except Exception` may take it for a fault."""
+
+    @property
+    def exit_code(self) -> int:
+        """As shells count: 128 and the number of the signal."""
+        return 128 + getattr(signal, str(self), signal.SIGINT)

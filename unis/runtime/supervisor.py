@@ -67,9 +67,10 @@ def start_launcher(
                         report(message["report"])
                     else:
                         return int(message["code"])
-        except InterruptedRunError:
+        except InterruptedRunError as signalled:
+            report("interrupted: taking down what was started")
             _end(child, switch)
-            return EXIT_FAILED
+            return signalled.exit_code
     child.wait()  # it ended without a word
     report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
     return EXIT_FAILED
@@ -152,8 +153,8 @@ def under(parent: Parent, run: Callable[[], None]) -> int:
         parent.report(str(error))
         parent.finish(error.exit_code)
         return error.exit_code
-    except InterruptedRunError:
-        parent.finish(EXIT_FAILED)
+    except InterruptedRunError as signalled:
+        parent.finish(signalled.exit_code)
     return 0
 
 
