@@ -8,8 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.view import Rates, about_cpus, about_goals, bar, edges, live_view, number, processes
+from unis.cli.edge_waits import mean_waits
+from unis.cli.view import (
+    Rates,
+    about_cpus,
+    about_goals,
+    bar,
+    edges,
+    live_view,
+    lost,
+    number,
+    processes,
+)  # fmt: skip
 from unis.runtime.account import account_line
+from unis.runtime.process import ProcessId
+from unis.runtime.state import FunctionProcess
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -49,9 +62,9 @@ def snapshot(seconds: int) -> pb.Stats:
     )  # fmt: skip
 
 
-def shown(rates: Rates) -> list[str]:
+def shown(rates: Rates, width: int = 160) -> list[str]:
     stream = io.StringIO()
-    Console(file=stream, width=160).print(live_view("demo", rates))
+    Console(file=stream, width=width).print(live_view("demo", rates, width))
     return [" ".join(line.split()) for line in stream.getvalue().splitlines()]
 
 
@@ -65,6 +78,16 @@ def test_rates_are_those_between_the_snapshots() -> None:
     assert any(line.startswith("1 70% 5% 25% 1k 3 ") for line in lines)
     assert "source 0 50% 2M packets" in lines
     assert "scheduler 0 1% 1k switches" in lines
+
+
+def test_the_view_fits_a_terminal_of_80_columns() -> None:
+    stream = io.StringIO()
+    view = live_view("demo", Rates(snapshot(3), snapshot(5)), 80)
+    Console(file=stream, width=200).print(view)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80, stream.getvalue()
+    row = next(line for line in lines if line.startswith("nat"))
+    assert row.split() == ["nat", "1", "20%", "5%", "edge", "2M", "1900", "0", "500", "0"]
 
 
 @given(st.floats(0, 1e12))
@@ -124,18 +147,40 @@ def test_edges_of_chains_with_branches_are_shown() -> None:
 
     branches = [edge("", "fw", 10_000, 0), edge("fw", "nat", 2000, 5), edge("fw", "", 3000, 0)]
     stats = pb.Stats(chains=[pb.ChainStats(name="web", edges=branches)])
-    table = edges(stats)
+    table = edges(stats, {"web": [1e6, 25_400.0, None]})
     assert table
     stream = io.StringIO()
     Console(file=stream, width=200).print(table)
     assert [line.split() for line in stream.getvalue().splitlines()] == [
-        ["chain", "edge", "port", "offered", "taken", "dropped", "waiting"],
-        ["web", "ingress", "→", "fw", "10k", "10k", "0", "1"],
-        ["fw", "→", "nat", "1", "2k", "1.99k", "5", "1"],
-        ["fw", "→", "egress", "1", "3k", "3k", "0", "1"],
+        ["chain", "edge", "port", "offered", "taken", "dropped", "waiting", "wait"],
+        ["web", "ingress", "→", "fw", "10k", "10k", "0", "1", "1,000", "µs"],
+        ["fw", "→", "nat", "1", "2k", "1.99k", "5", "1", "25", "µs"],
+        ["fw", "→", "egress", "1", "3k", "3k", "0", "1", "–"],
     ]
     path = [edge("", "fw", 10, 0), edge("fw", "nat", 10, 0), edge("nat", "", 10, 0)]
-    assert edges(pb.Stats(chains=[pb.ChainStats(name="web", edges=path)])) is None
+    assert edges(pb.Stats(chains=[pb.ChainStats(name="web", edges=path)]), {}) is None
+
+
+def test_a_branch_to_a_function_that_ended_is_told() -> None:
+    branches: list[Any] = [{"to": "fw"}, {"from": "fw", "to": "dpi"}, {"from": "fw", "to": ""}]
+    chain = pb.ChainStats(name="web", edges=[pb.EdgeStats(**edge) for edge in branches])
+    dpi = FunctionProcess("dpi", 1, ProcessId(7, 1), ended="was killed by SIGKILL")
+    told = [line.plain for line in lost(pb.Stats(chains=[chain]), {"dpi": dpi})]
+    assert told == [
+        "chain web: fw → dpi is down: dpi is not there", "dpi (pid 7) was killed by SIGKILL",
+    ]  # fmt: skip
+    chain.down = "dpi"
+    assert [line.plain for line in lost(pb.Stats(chains=[chain]), {"dpi": dpi})] == [
+        "chain web is down: dpi is not there", "dpi (pid 7) was killed by SIGKILL",
+    ]  # fmt: skip
+
+
+def test_of_functions_that_do_not_count_nobody_knows_what_they_hold() -> None:
+    account = pb.Account(offered=9, delivered=5, in_flight=4)
+    assert account_line(account).endswith(" 4 in flight")
+    assert account_line(account, counted=False).endswith(" 4 in flight or dropped by functions")
+    account.exact = True
+    assert account_line(account, counted=False).endswith(" 4 in flight")
 
 
 def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None:
@@ -147,3 +192,36 @@ def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None
     assert account_line(pb.Account(offered=9, delivered=5, dropped_on_links=4)) == (
         "9 offered = 5 delivered + 4 dropped (4 by the kernel, on links) + 0 in flight"
     )
+
+
+def test_edges_of_chains_with_branches_have_rates() -> None:
+    def at(seconds: int) -> pb.Stats:
+        edges: list[Any] = [
+            {"to": "fw", "taken": 100 * seconds, "waiting": 4},
+            {"from": "fw", "to": "a", "taken": 70 * seconds, "dropped": 5 * seconds},
+            {"from": "fw", "to": "b", "taken": 30 * seconds},
+        ]
+        web = pb.ChainStats(name="web", edges=[pb.EdgeStats(**edge) for edge in edges])
+        return pb.Stats(time_ns=SECOND * seconds, chains=[web])
+
+    lines = shown(Rates(at(1), at(3)))
+    assert "web ingress → fw 100 0 4" in lines
+    assert "fw → a 70 5 0" in lines
+    assert not any("→" in line for line in shown(Rates(snapshot(1), snapshot(2))))
+
+
+def test_how_long_packets_wait_on_an_edge_follows_from_how_many_wait_and_pass() -> None:
+    def at(ms: int, taken: int, waiting: int) -> pb.Stats:
+        edges: list[Any] = [
+            {"to": "fw", "taken": taken, "waiting": waiting},
+            {"from": "fw", "to": "a", "taken": 5, "waiting": 7},
+            {"from": "fw", "to": "b", "taken": taken},
+        ]
+        web = pb.ChainStats(name="web", edges=[pb.EdgeStats(**edge) for edge in edges])
+        path = pb.ChainStats(name="path", edges=[pb.EdgeStats(to="fw", taken=taken)])
+        return pb.Stats(time_ns=ms * 1_000_000, chains=[path, web])
+
+    # 200 wait in the mean, 100 pass in a ms: each waits 2 ms.
+    snapshots = [at(0, 1000, 0), at(1, 1100, 300), at(2, 1200, 300)]
+    assert mean_waits(snapshots) == {"web": [2e6, None, 0.0]}
+    assert mean_waits([*snapshots, pb.Stats(time_ns=9)]) == {}, "the chains changed meanwhile"

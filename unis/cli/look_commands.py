@@ -48,7 +48,7 @@ def top(
 def _redraw(name: str, rates: Rates) -> None:
     if out.is_terminal:
         out.clear()
-    out.print(live_view(name, rates))
+    out.print(live_view(name, rates, out.width))
 
 
 def inspect(name: NameArgument = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,12 @@ from unis.runtime.directory import damages
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from unis.runtime.directory import RunDirectory
     from unis.v1 import engine_pb2 as pb
 
+_NOT_COUNTED = "–: a function on memif or veth does not tell UNiS its counts"
 _SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
 
 
@@ -29,6 +32,8 @@ class Row:
     state: RunState
     stats: pb.Stats | None = None
     silence: str = ""  # why the engine says nothing
+    # Of each edge of chains with branches, ns.
+    waits: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
 
 def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
@@ -60,12 +65,14 @@ def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> 
     its histograms."""
     if state.phase != Phase.RUNNING or not state.live():
         return Row(state)
+    from unis.cli.edge_waits import waits
     from unis.engine.client import EngineClient, EngineError
 
     latency = latency or bool(state.goals_ns)
     with EngineClient(directory.socket) as client:
         try:
-            return Row(state, client.stats(latency=latency, seconds=_SECONDS))
+            stats = client.stats(latency=latency, seconds=_SECONDS)
+            return Row(state, stats, waits=waits(client, stats, _SECONDS))
         except EngineError as error:
             return Row(state, silence=str(error))
 
@@ -76,17 +83,28 @@ def show(row: Row) -> None:
     for problem in row.state.problems:
         out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
     if row.stats:
-        from unis.cli.view import about_cpus, about_goals, account_text, edges, lost, processes
+        from unis.cli.view import (
+            about_cpus,
+            about_goals,
+            account_text,
+            counts_all,
+            edges,
+            lost,
+            processes,
+        )  # fmt: skip
 
         noted = {function.name: function for function in row.state.functions}
         out.print(processes(row.stats, noted))
-        if found := edges(row.stats):
+        if found := edges(row.stats, row.waits):
             out.print(found)
         goals = about_goals(p95s(row), row.state.goals_ns)
         for line in chain(lost(row.stats, noted), goals, about_cpus(row.stats)):
             out.print(line, soft_wrap=True)
         if not row.state.attached:
-            out.print(account_text(row.stats.account), soft_wrap=True)
+            counted = counts_all(row.stats)
+            out.print(account_text(row.stats.account, counted=counted), soft_wrap=True)
+            if not counted:
+                out.print(_NOT_COUNTED, style="dim", soft_wrap=True)
 
 
 def p95s(row: Row) -> dict[str, float | None]:
@@ -161,6 +179,7 @@ def as_json_row(row: Row) -> dict[str, Any]:
 
         result["policy"] = names.policy_name(row.stats.policy)
         result["stats"] = as_dict(row.stats)
+        result["edge_waits_ns"] = row.waits
         result["goals"] = {
             name: {"p95_ns": p95, "goal_ns": state.goals_ns[name]}
             for name, p95 in p95s(row).items()

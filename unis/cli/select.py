@@ -75,11 +75,17 @@ def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:
     """The same, of those that are up."""
     directory, state = choose(name)
     if state.phase == Phase.FAILED:
-        raise fail(f"`{state.name}` failed: {state.reason}", code=1)
+        raise fail(f"{state.name}: {_failed(state)}: {state.reason}", code=1)
     if not state.live():
         killed = f"the launcher of `{state.name}` was killed: run `unis down {state.name}`"
         raise fail(killed, code=1)
     return directory, state
+
+
+def _failed(state: RunState) -> str:
+    if state.comes_again():
+        return "failed, and is brought up again"
+    return "failed" if state.attached else f"failed; start it again by `unis up {state.chain_file}`"
 
 
 def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:

@@ -1,6 +1,6 @@
 """Counters of a running chain as tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -13,6 +13,8 @@ from unis.runtime.state import FunctionProcess
 from unis.v1 import engine_pb2 as pb
 
 _BAR = 12  # characters
+_INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads pydantic
+_WIDE = 116  # columns that tables with bars need
 
 
 def number(value: float) -> str:
@@ -23,11 +25,13 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def bar(packets: int, capacity: int) -> Text:
-    """How full a link is."""
+def bar(packets: int, capacity: int, *, wide: bool = True) -> Text:
+    """How full a link is; its packets alone, in the bar's colour, where there is no room for it."""
     share = min(1.0, packets / capacity) if capacity else 0.0
     filled = round(share * _BAR)
     style = "red" if share > 0.9 else "yellow" if share > 0.75 else "green"
+    if not wide:
+        return Text(f"{packets}", style)
     return Text("█" * filled, style) + Text("░" * (_BAR - filled), "dim") + f" {packets:>5}"
 
 
@@ -93,22 +97,28 @@ class Rates:
         return Shares(sum(one.busy for one in used), sum(one.spinning for one in used))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(title: str, *columns: str, wide: bool = True) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
+        collapse_padding=not wide,
+    )  # fmt: skip
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
     return table
 
 
-def live_view(name: str, rates: Rates) -> RenderableType:
-    """What `unis top` and `unis up` show."""
+def live_view(name: str, rates: Rates, width: int) -> RenderableType:
+    """What `unis top` and `unis up` show, on a terminal of `width` columns."""
+    wide = width >= _WIDE
     now = rates.now
     title = f"{name}: policy {names.policy_name(now.policy)}"
     if now.controller:
         title += f", controller {names.controller_name(now.controller)}"
-    return Group(
-        _chains(title, rates), "", _functions(rates), "", _cores(rates), "", _platform(rates)
-    )
+    tables = [
+        _chains(title, rates), _edges(rates), _functions(rates, wide), _cores(rates, wide),
+        _platform(rates),
+    ]  # fmt: skip
+    return Group(*(part for table in tables if table.row_count for part in (table, "")))
 
 
 def _chains(title: str, rates: Rates) -> Table:
@@ -130,10 +140,32 @@ def _refused(chain: pb.ChainStats) -> int:
     return chain.dropped_ingress_full + chain.dropped_down
 
 
-def _functions(rates: Rates) -> Table:
+def _edges(rates: Rates) -> Table:
+    """Of chains with branches; without one it has no row."""
+    table = _table("", "chain", "edge", "taken/s", "dropped/s", "waiting")
+    table.columns[1].justify = "left"
+    for before, now in rates.chains():
+        if not has_branches(now):
+            continue
+        earlier = {(_origin(edge), edge.to, edge.port): edge for edge in before.edges}
+        for at, edge in enumerate(now.edges):
+            origin = _origin(edge)
+            was = earlier.get((origin, edge.to, edge.port), pb.EdgeStats())
+            dropped = rates.rate(was.dropped, edge.dropped)
+            table.add_row(
+                now.name if at == 0 else "",
+                f"{origin or _INGRESS} → {edge.to or _EGRESS}",
+                number(rates.rate(was.taken, edge.taken)),
+                Text(number(dropped), "red" if dropped > 0 else ""),
+                number(edge.waiting),
+            )
+    return table
+
+
+def _functions(rates: Rates, wide: bool) -> Table:
     table = _table(
         "", "function", "CPU", "busy", "spinning", "chain", "packets/s", "ingress", "egress",
-        "switches/s", "drops/s",
+        "switches/s", "drops/s", wide=wide,
     )  # fmt: skip
     for before, now in rates.functions():
         shares = rates.shares(before, now)
@@ -154,16 +186,16 @@ def _functions(rates: Rates) -> Table:
                 *first,
                 path.chain,
                 number(rates.rate(was.rx_packets, path.rx_packets)) if path.counted else "–",
-                bar(path.ingress.packets, path.ingress.capacity),
-                bar(path.egress.packets, path.egress.capacity),
+                bar(path.ingress.packets, path.ingress.capacity, wide=wide),
+                bar(path.egress.packets, path.egress.capacity, wide=wide),
                 switches if row == 0 else "",
                 Text(number(drops), "red" if drops > 0 else "") if path.counted or drops else "–",
             )
     return table
 
 
-def _cores(rates: Rates) -> Table:
-    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "")
+def _cores(rates: Rates, wide: bool) -> Table:
+    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "", wide=wide)
     earlier = {core.cpu: core for core in rates.before.cores}
     for core in rates.now.cores:
         before = earlier.get(core.cpu, pb.CoreStats())
@@ -241,31 +273,33 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     return table
 
 
-def edges(stats: pb.Stats) -> Table | None:
-    """What became of packets on each edge of chains with branches; None: there is no such chain."""
-    chains = [chain for chain in stats.chains if _has_branches(chain)]
+def edges(stats: pb.Stats, waits: Mapping[str, Sequence[float | None]]) -> Table | None:
+    """What became of packets on each edge of chains with branches, and how long they wait there
+    (`waits`, ns, by chain in the order of its edges); None: there is no such chain."""
+    chains = [chain for chain in stats.chains if has_branches(chain)]
     if not chains:
         return None
-    from unis.chain.values import EGRESS, INGRESS  # pydantic: only where there is need
-
-    table = _table("", "chain", "edge", "port", "offered", "taken", "dropped", "waiting")
+    table = _table("", "chain", "edge", "port", "offered", "taken", "dropped", "waiting", "wait")
     table.columns[1].justify = "left"
     for chain in chains:
-        for at, edge in enumerate(chain.edges):
+        known = waits.get(chain.name) or [None] * len(chain.edges)
+        for at, (edge, wait) in enumerate(zip(chain.edges, known, strict=True)):
             origin = _origin(edge)
             table.add_row(
                 chain.name if at == 0 else "",
-                f"{origin or INGRESS} → {edge.to or EGRESS}",
+                f"{origin or _INGRESS} → {edge.to or _EGRESS}",
                 str(edge.port) if origin else "",
                 number(edge.offered),
                 number(edge.taken),
                 Text(number(edge.dropped), "red" if edge.dropped else ""),
                 number(edge.waiting),
+                "–" if wait is None else f"{wait / 1000:,.0f} µs",
             )
     return table
 
 
-def _has_branches(chain: pb.ChainStats) -> bool:
+def has_branches(chain: pb.ChainStats) -> bool:
+    """Whether its packets take several ways."""
     ends = ([_origin(edge) for edge in chain.edges], [edge.to for edge in chain.edges])
     return any(len({*end}) < len(end) for end in ends)
 
@@ -275,10 +309,15 @@ def _origin(edge: pb.EdgeStats) -> str:
 
 
 def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text]:
-    """A line on each chain that is down, and on each function that ended."""
+    """A line on each chain and each branch that is down, and on each function that ended."""
     for chain in stats.chains:
         if chain.down:
             yield Text(f"chain {chain.name} is down: {chain.down} is not there", "red")
+        for edge in chain.edges if not chain.down else ():
+            if edge.to in noted and noted[edge.to].ended:
+                origin = _origin(edge) or _INGRESS
+                told = f"chain {chain.name}: {origin} → {edge.to} is down: {edge.to} is not there"
+                yield Text(told, "red")
     for function in noted.values():
         if function.ended:
             yield Text(f"{function.name} (pid {function.process.pid}) {function.ended}", "red")
@@ -307,8 +346,16 @@ def about_cpus(stats: pb.Stats) -> Iterator[Text]:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
 
 
-def account_text(account: pb.Account) -> Text:
-    """The account of packets, red if packets are missing from an exact one."""
+def counts_all(stats: pb.Stats) -> bool:
+    """Whether all functions count their packets: those on memif and veth do not."""
+    return all(path.counted for function in stats.functions for path in function.paths)
+
+
+def account_text(account: pb.Account, *, counted: bool = True) -> Text:
+    """The account of packets, red if packets are missing from an exact one; `counted` by all
+    functions."""
     kind = "exact" if account.exact else "while running"
     wrong = account.exact and account.unaccounted != 0
-    return Text(f"packets ({kind}): {account_line(account)}", "red" if wrong else "")
+    return Text(
+        f"packets ({kind}): {account_line(account, counted=counted)}", "red" if wrong else ""
+    )

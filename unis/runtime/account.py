@@ -3,8 +3,13 @@
 from unis.v1 import engine_pb2 as pb
 
 
-def account_line(account: pb.Account) -> str:
-    """offered = delivered + dropped + in flight, and what became of copies."""
+def account_line(account: pb.Account, *, counted: bool = True) -> str:
+    """offered = delivered + dropped + in flight, and what became of copies.
+
+    Of functions that do not count (`counted` is false) nobody knows, while packets move, which
+    packets they hold and which they have dropped.
+    """
+    in_flight = "in flight" if counted or account.exact else "in flight or dropped by functions"
     dropped = {
         "first ring full": account.dropped_ingress_full,
         "a link full": account.dropped_egress_full,
@@ -20,7 +25,7 @@ def account_line(account: pb.Account) -> str:
     line = (
         f"{account.offered:,} offered{_with(account.copied, 'copied')} = "
         f"{account.delivered:,} delivered{_with(account.copies_ended, 'copies watched')} + "
-        f"{sum(dropped.values()):,} dropped{causes} + {account.in_flight:,} in flight"
+        f"{sum(dropped.values()):,} dropped{causes} + {account.in_flight:,} {in_flight}"
     )
     if account.copies_dropped:
         line += f"; {account.copies_dropped:,} not copied, for a link was full"

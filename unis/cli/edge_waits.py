@@ -1,0 +1,56 @@
+"""How long packets wait on each edge of a chain with branches, from a few snapshots."""
+
+from __future__ import annotations
+
+import time
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from unis.cli.view import has_branches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unis.engine.client import EngineClient
+    from unis.v1 import engine_pb2 as pb
+
+Waits = dict[str, list[float | None]]  # by chain, in the order of its edges; ns
+
+_SECONDS = 0.2  # some hundred turns of functions
+_SNAPSHOTS = 40
+
+
+def waits(client: EngineClient, first: pb.Stats, timeout: float) -> Waits:
+    """What packets wait in the links of each edge, ns in the mean over the next 0.2 s.
+
+    Of chains with branches only. None: no packet was taken. EngineError after `timeout` seconds.
+    """
+    if not any(map(has_branches, first.chains)):
+        return {}
+    snapshots = [first]
+    for _ in range(_SNAPSHOTS):
+        time.sleep(_SECONDS / _SNAPSHOTS)
+        snapshots.append(client.stats(seconds=timeout))
+    return mean_waits(snapshots)
+
+
+def mean_waits(snapshots: Sequence[pb.Stats]) -> Waits:
+    """By Little's law: of packets that wait, by those that are taken in a nanosecond.
+
+    Empty if the chains changed between the snapshots.
+    """
+    first, last = snapshots[0], snapshots[-1]
+    shapes = [[(chain.name, len(chain.edges)) for chain in one.chains] for one in snapshots]
+    if any(shape != shapes[0] for shape in shapes):
+        return {}
+    elapsed = last.time_ns - first.time_ns
+    found: Waits = {}
+    for at, chain in enumerate(first.chains):
+        if not has_branches(chain):
+            continue
+        found[chain.name] = []
+        for edge, before in enumerate(chain.edges):
+            taken = last.chains[at].edges[edge].taken - before.taken
+            waiting = fmean(one.chains[at].edges[edge].waiting for one in snapshots)
+            found[chain.name].append(waiting * elapsed / taken if taken > 0 else None)
+    return found
