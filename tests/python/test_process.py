@@ -35,5 +35,10 @@ def test_last_lines(tmp_path: Path) -> None:
     log.write_text("\n".join(map(str, range(20))))
     assert last_lines(log, 2) == "    18\n    19"
     assert last_lines(tmp_path / "none") == ""
+    log.write_text("of the old one\nEAL: Detected CPU lcores: 2\nno such rule\n")
+    assert last_lines(log, since=15) == "    no such rule"
+    assert last_lines(log, since=1000).startswith("    of the old one"), "it was shortened"
+    log.write_text("EAL: Detected CPU lcores: 2\n")
+    assert last_lines(log) == "    EAL: Detected CPU lcores: 2", "it said no more"
     log.write_bytes(b"x" * 10**6)
     assert len(last_lines(log)) < 10**4, "it is for a message"

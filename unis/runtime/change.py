@@ -189,7 +189,8 @@ class _Change:
     def _back(self, error: UnisError) -> None:
         """Raises `error`, and says in what state the run is."""
         run, steps = self._run, self._steps
-        self._tell(f"{error}; going back")
+        run.tell(f"{error}; going back")
+        self._say("that failed; going back")
         begun = steps.started if run.plan is self._new else ()
         try:
             end_functions(run, [name for name in reversed(begun) if name in run.functions])

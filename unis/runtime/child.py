@@ -68,6 +68,7 @@ class Child:
     what: str
     process: Process
     log: Path
+    log_start: int = 0  # bytes of others before it in its log
     relay: threading.Thread | None = (
         None  # what brings what it says to its log, if it is not itself
     )
@@ -91,7 +92,7 @@ class Child:
         sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
         if self.relay:  # what the program has left running may keep its terminal
             self.relay.join(_RELAY_SECONDS)
-        if lines := last_lines(self.log):
+        if lines := last_lines(self.log, since=self.log_start):
             sentence += (
                 f"{'' if self.offloads else _advice(lines)}; the end of {self.log}:\n{lines}"
             )
@@ -123,6 +124,7 @@ def start(
     with contextlib.ExitStack() as stack:
         with written(log):
             stream = appending(log)
+            log_start = os.fstat(stream.fileno()).st_size
         if command.terminal:
             try:
                 end, relay = make_terminal(command.stdin or "", stream)
@@ -157,4 +159,4 @@ def start(
         with contextlib.suppress(BrokenPipeError):  # its end is seen by `check`
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()
-    return Child(what, process, log, relay, OFFLOADS in own)
+    return Child(what, process, log, log_start, relay, OFFLOADS in own)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ from unis.runtime.state import RunState
 
 _STATE = "state.json"
 _TAIL_BYTES = 8192  # of a log, for an error message
+# What EAL says whenever a program starts, and what nobody needs who reads why it has ended.
+_EVERY_START = re.compile(
+    r"EAL: (Detected |Multi-process socket |Selected IOVA |VFIO support init)|TELEMETRY: No legacy"
+)
 
 
 class RunDirectory:
@@ -194,12 +199,18 @@ def _directories() -> list[RunDirectory]:
         raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
 
 
-def last_lines(log: Path, count: int = 8) -> str:
-    """The end of a log, for an error message."""
+def last_lines(log: Path, count: int = 8, since: int = 0) -> str:
+    """The end of a log, for an error message: what was written from byte `since` on, without what
+    EAL says at each start if a program said more.
+
+    A log that is shorter than `since` was shortened: all of it counts.
+    """
     try:
         with log.open("rb") as stream:
-            stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            size = log.stat().st_size
+            stream.seek(max(since if since <= size else 0, size - _TAIL_BYTES))
             lines = stream.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
+    lines = [line for line in lines if not _EVERY_START.match(line)] or lines
     return "\n".join(f"    {line}" for line in lines[-count:])
