@@ -406,7 +406,7 @@ def test_what_is_wrong_with_a_graph_is_told_with_its_line(
 def test_a_chain_is_a_path_or_a_graph_or_a_way_back() -> None:
     for chain in ({}, {"path": ["fw"], "graph": DIAMOND}):
         found = consistency.problems(ChainFile.model_validate(small(chains={"c": chain})))
-        assert any("has one of path: " in problem.sentence for problem in found)
+        assert any("must have one of path: " in problem.sentence for problem in found)
     data = with_graph(DIAMOND)
     data["chains"]["c"]["match"] = [{"dst_port": 80}]
     data["chains"]["back"] = {"reverse_of": "c"}
@@ -505,6 +505,20 @@ def test_an_edge_that_passes_no_function_is_not_simulated(tmp_path: Path) -> Non
     assert said.startswith(f"{file}:{at}: chains.web.graph[1]: passes no function, which the")
 
 
+def test_functions_of_ours_choose_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "functions/passes-on"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
+    (note,) = planned(with_graph(DIAMOND, {"program": "passes-on"})).notes
+    assert note == (
+        "chain c: `fw` is to choose between 2 ports, but passes-on sends all packets by one; split "
+        "by match or weight, or name a program that chooses"
+    )
+    assert planned(with_graph(DIAMOND)).notes == (), "nobody knows of others"
+
+
 def test_what_the_simulator_leaves_out_is_said() -> None:
     def said(**parts: object) -> list[str]:
         return list(remarks(LoadedChain(Path("x.yaml"), ChainFile.model_validate(small(**parts)))))
@@ -515,8 +529,10 @@ def test_what_the_simulator_leaves_out_is_said() -> None:
     assert veth.startswith("a veth drops packets by itself")
     tapped = with_graph([*DIAMOND, {"from": "ids", "to": "w", "mode": "tap"}])
     chains = {"chains": tapped["chains"], "functions": tapped["functions"]}
-    assert said(**chains) == ["Mpps count the copies that were watched too, in c"]
-    assert said(**{**chains, **with_graph(DIAMOND)}) == []
+    splits, copies = said(**chains)
+    assert splits.startswith("splits, merges and copies take no time here")
+    assert copies == "Mpps count the copies that were watched too, in c"
+    assert said(**{**chains, **with_graph(DIAMOND)}) == [splits]
 
 
 @pytest.mark.parametrize(("stated", "k"), [((None, None), "8"), ((16, 4), "4, 16"), ((2, 2), "2")])

@@ -223,6 +223,8 @@ def _another_chain(was: ChainPlan, now: ChainPlan) -> Iterator[str]:
         yield "how its graph splits packets"
     elif (was.ingress, was.edges, was.egress) != (now.ingress, now.edges, now.egress):
         yield "its links"
+    elif was.ring and now.ring and was.ring.slots != now.ring.slots:  # and none is of this length
+        yield f"ring: {was.ring.slots} → {now.ring.slots} slots"
 
 
 def _goal(chain: ChainPlan) -> str:

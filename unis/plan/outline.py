@@ -3,10 +3,11 @@
 What is known of the machine is looked up by this, so a chain file is planned once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unis import links
+from unis.chain.graph import Graph
 from unis.chain.load import LoadedChain
 from unis.chain.model import Function, PcapSource
 from unis.chain.problem import Problem
@@ -16,7 +17,7 @@ from unis.plan.devices import pci_addresses
 from unis.plan.link_problems import link_problems, process_problems
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Plan
-from unis.plan.programs import capture_problem, find_program, program_problem
+from unis.plan.programs import capture_problem, find_program, is_built, program_problem
 from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring, wire
 from unis.workload.kind import OFFLOADS
@@ -71,9 +72,22 @@ def outline(
         _controller(chain),
         pci_addresses(file.traffic),
         there,
-        tuple(notes),
+        (*notes, *_idle_branches(graph, subjects)),
         tuple(problems),
     )
+
+
+def _idle_branches(graph: Graph, subjects: Sequence[Subject]) -> Iterator[str]:
+    """Where a function that chooses no port is to choose one."""
+    for subject in subjects:
+        for chain in graph.chains_of(subject.name):
+            ports = {edge.out_port for edge in chain.out_of(subject.name)}
+            if len(ports) > 1 and is_built(subject.program):
+                yield (
+                    f"chain {chain.name}: `{subject.name}` is to choose between {len(ports)} "
+                    f"ports, but {subject.program.name} sends all packets by one; split by match "
+                    "or weight, or name a program that chooses"
+                )
 
 
 def _subject(chain: LoadedChain, wiring: Wiring, name: str) -> Subject | None:

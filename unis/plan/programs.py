@@ -29,6 +29,11 @@ def find_program(program: str, directory: Path) -> Path | None:
     return Path(found).absolute() if found else None
 
 
+def is_built(program: Path) -> bool:
+    """Whether a program that `find_program` found is one of UNiS' own functions."""
+    return program.parent == built.functions_directory()
+
+
 def program_problem(program: str, directory: Path) -> str | None:
     """Why there is no such program, and what to write; None if there is one."""
     if find_program(program, directory):

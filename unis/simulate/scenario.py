@@ -150,11 +150,20 @@ def between_yields(chain: LoadedChain) -> str:
 
 def remarks(chain: LoadedChain) -> Iterator[str]:
     """What a reader of the numbers must know of this chain."""
-    kinds = {place.kind for place in wire(chain.file, chain.graph).places}
+    wired = wire(chain.file, chain.graph)
+    kinds = {place.kind for place in wired.places}
     if dropping := sorted(kind for kind in kinds if links.KINDS[kind].drops):
         yield (
             f"a {' and a '.join(dropping)} drops packets by itself, where its receiver is slow; "
             "here it is a link that loses none"
+        )
+    if any(
+        not part.is_path and any(len(places) > 1 for places in wired.passed[name].values())
+        for name, part in chain.graph.chains.items()
+    ):
+        yield (
+            "splits, merges and copies take no time here; on the machine the CPU of the platform "
+            "makes them, and may be the limit"
         )
     if tapped := [name for name, part in chain.graph.chains.items() if part.has_taps]:
         yield f"Mpps count the copies that were watched too, in {', '.join(tapped)}"
