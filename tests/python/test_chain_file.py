@@ -151,7 +151,9 @@ def test_a_wrong_value_is_told_with_its_line(
         ("    cost_ns: 50", "    cost_nss: 50",
          "14: functions.b.cost_nss: is an unknown key; did you mean `cost_ns`?"),
         ("  edge:", "  Edge:", "18: chains.Edge: `Edge` cannot be a name; use up to 21 of a-z, "
-         "0-9, - and _, a letter or digit first (`ingress` and `egress` are taken)"),
+         "0-9, - and _, a letter or digit first"),
+        ("  edge:", "  ingress:", "18: chains.ingress: `ingress` cannot stand here; an edge or "
+         "link may come from `ingress` and lead to `egress`, and nothing else is called so"),
         ("name: demo", "name: demo\nname: x",
          "3: name: stands here twice, first in line 2; keep one"),
         ("rate: max", "rate: 10", "5: traffic.rate: invalid rate `10`; expected max, or a number "
@@ -193,8 +195,8 @@ def test_a_wrong_value_is_told_with_its_line(
          "chain passes a function once"),
         ("[a, b, c]", "[a, b]",
          "15: functions.c: is in the path of no chain; add it to one, or take it out"),
-        ("    path: [a, b, c]", "    match: []", "18: chains.edge: has one of path: [function, …], "
-         "graph: [edge, …] and reverse_of: a chain"),
+        ("    path: [a, b, c]", "    match: []", "18: chains.edge: must have one of path: "
+         "[FUNCTION, …], graph: [EDGE, …] and reverse_of: CHAIN, and has none"),
         ("from: a, to: b", "from: a, to: c", "22: links[0]: no chain goes from `a` to `c`; name "
          "two that follow one another in a path"),
         ("from: a, to: b", "from: a, to: x", "22: links[0].to: there is no function `x`; choose "
@@ -272,7 +274,7 @@ BACK = "  back:\n    reverse_of: "
     [
         (f"{BACK}none\n", "there is no other chain `none`; choose one of edge"),
         (f"{BACK}back\n", "there is no other chain `back`; choose one of edge"),
-        (f"{BACK}edge\n    path: [a]\n", "has one of path: [function, …], graph"),
+        (f"{BACK}edge\n    path: [a]\n", "must have one of path: [FUNCTION, …]"),
         (f"{BACK}edge\n  two:\n    reverse_of: edge\n", "`back` is the way back of `edge` already"),
         (f"{BACK}edge\n  two:\n    reverse_of: back\n", "`back` has no path of its own"),
     ],

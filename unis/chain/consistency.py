@@ -76,7 +76,9 @@ def _paths(file: ChainFile) -> Iterator[Problem]:
         ways = (chain.path, chain.graph, chain.reverse_of)
         if sum(way is not None for way in ways) != 1:
             yield Problem(
-                where, "has one of path: [function, …], graph: [edge, …] and reverse_of: a chain"
+                where,
+                "must have one of path: [FUNCTION, …], graph: [EDGE, …] and reverse_of: CHAIN, and "
+                f"has {sum(way is not None for way in ways) or 'none'}",
             )
             continue
         if chain.graph is not None:

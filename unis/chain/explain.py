@@ -84,7 +84,12 @@ def _sentence(
         case "list_type":
             return f"is {shown}; must be a list"
         case "too_short":
-            return "is empty; add at least one"
+            least = context["min_length"]
+            return (
+                f"has {len(value)} parts; must have at least {least}"
+                if value
+                else "is empty; add at least one"
+            )
         case "too_long":
             return f"has {len(value)} parts; {context['max_length']} at most"
         case "model_type" | "model_attributes_type" | "dict_type":

@@ -45,9 +45,14 @@ def _named(longest: int, end: str | None = None) -> AfterValidator:
         free = value not in (INGRESS, EGRESS) or value == end
         if free and re.fullmatch(_name_pattern(longest), value):
             return value
+        if value in (INGRESS, EGRESS):
+            raise wrong(
+                f"`{value}` cannot stand here; an edge or link may come from `{INGRESS}` and lead "
+                f"to `{EGRESS}`, and nothing else is called so"
+            )
         raise wrong(
             f"`{value}` cannot be a name; use up to {longest} of a-z, 0-9, - and _, a letter or "
-            f"digit first (`{INGRESS}` and `{EGRESS}` are taken)"
+            "digit first"
         )
 
     return AfterValidator(check)
