@@ -24,9 +24,10 @@ _BOTH_WAYS = (
 _PAGE = built.clone() / "docs" / "attach.md"
 
 
-@pytest.fixture
-def functions(machine: Machine) -> Iterator[list[Foreign]]:
-    with circle(machine.directory, "first", "second", "third") as started:
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Foreign]]:
+    """Of all tests behind the first that has them, whose CPU they use: they stand last."""
+    with circle(tmp_path_factory.mktemp("circle"), "first", "second", "third") as started:
         yield started
 
 
@@ -60,55 +61,6 @@ def adopted(machine: Machine, *names: str) -> None:
     log = run_directory(machine.name).event_log
     sentence = f"unisd has adopted {', '.join(names)}"
     machine.wait_for(lambda: sentence in log.read_text(), "nobody adopts them")
-
-
-def test_they_are_scheduled_and_returned_as_they_were(
-    machine: Machine, functions: list[Foreign]
-) -> None:
-    before = [one.threads() for one in functions]
-    attach(machine, functions[0], *_BOTH_WAYS)
-    for one in functions[1:]:
-        attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
-    goes_on(machine, "first", "second", "third")
-    run = machine.ps()
-    # Which of its memifs is the first depends on who connected first.
-    assert sorted(chain["functions"] for chain in run["stats"]["chains"]) == [
-        ["first", "second", "third"],
-        ["first", "third", "second"],
-    ]
-    assert sum(one["scheduling"].startswith("rr") for one in run["stats"]["functions"]) == 3
-    assert any(one.threads() != was for one, was in zip(functions, before, strict=True))
-    assert "exact" not in machine.unis("ps", machine.name), "their traffic is not ours to count"
-
-    machine.unis("detach", "second", "--name", machine.name)
-    assert functions[1].threads() == before[1]
-    machine.unis("detach", "--pid", str(functions[0].pid))
-    machine.unis("detach", "third")
-    assert [one.threads() for one in functions] == before
-    assert not run_directory(machine.name).path.exists(), "the last one ends the run"
-    assert all(one.process.poll() is None for one in functions)
-
-
-def test_another_unisd_adopts_what_the_dead_one_had(
-    machine: Machine, functions: list[Foreign]
-) -> None:
-    before = [one.threads() for one in functions]
-    for one in functions:
-        attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
-    was = machine.ps()["unisd"]
-    os.kill(was, signal.SIGSTOP)  # the guard gives them back meanwhile
-    machine.wait_for(
-        lambda: all(not any(thread[1] for thread in one.threads().values()) for one in functions),
-        "the guard does not give them back",
-    )
-    os.kill(was, signal.SIGKILL)
-
-    adopted(machine, "first", "second", "third")
-    assert machine.ps()["unisd"] != was
-    goes_on(machine, "first", "second", "third")
-    assert all(one.process.poll() is None for one in functions)
-    machine.down()
-    assert [one.threads() for one in functions] == before
 
 
 def test_those_that_die_are_dropped_and_the_others_go_on(machine: Machine) -> None:
@@ -162,6 +114,55 @@ def test_over_rings_of_another_group(machine: Machine) -> None:
         one.say("stop")
         one.say("quit")
         assert one.process.wait(20) == 0
+
+
+def test_they_are_scheduled_and_returned_as_they_were(
+    machine: Machine, functions: list[Foreign]
+) -> None:
+    before = [one.threads() for one in functions]
+    attach(machine, functions[0], *_BOTH_WAYS)
+    for one in functions[1:]:
+        attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
+    goes_on(machine, "first", "second", "third")
+    run = machine.ps()
+    # Which of its memifs is the first depends on who connected first.
+    assert sorted(chain["functions"] for chain in run["stats"]["chains"]) == [
+        ["first", "second", "third"],
+        ["first", "third", "second"],
+    ]
+    assert sum(one["scheduling"].startswith("rr") for one in run["stats"]["functions"]) == 3
+    assert any(one.threads() != was for one, was in zip(functions, before, strict=True))
+    assert "exact" not in machine.unis("ps", machine.name), "their traffic is not ours to count"
+
+    machine.unis("detach", "second", "--name", machine.name)
+    assert functions[1].threads() == before[1]
+    machine.unis("detach", "--pid", str(functions[0].pid))
+    machine.unis("detach", "third")
+    assert [one.threads() for one in functions] == before
+    assert not run_directory(machine.name).path.exists(), "the last one ends the run"
+    assert all(one.process.poll() is None for one in functions)
+
+
+def test_another_unisd_adopts_what_the_dead_one_had(
+    machine: Machine, functions: list[Foreign]
+) -> None:
+    before = [one.threads() for one in functions]
+    for one in functions:
+        attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
+    was = machine.ps()["unisd"]
+    os.kill(was, signal.SIGSTOP)  # the guard gives them back meanwhile
+    machine.wait_for(
+        lambda: all(not any(thread[1] for thread in one.threads().values()) for one in functions),
+        "the guard does not give them back",
+    )
+    os.kill(was, signal.SIGKILL)
+
+    adopted(machine, "first", "second", "third")
+    assert machine.ps()["unisd"] != was
+    goes_on(machine, "first", "second", "third")
+    assert all(one.process.poll() is None for one in functions)
+    machine.down()
+    assert [one.threads() for one in functions] == before
 
 
 def test_the_page_says_what_works(machine: Machine, functions: list[Foreign]) -> None:
