@@ -165,10 +165,9 @@ void HandoverController::RequestYield(TaskIndex task) noexcept {
 void HandoverController::Grant(TaskIndex task, std::uint32_t packets) noexcept {
   State& state = states_[task];
   if (state.turn == nullptr) return;
-  packets = std::min(packets, UNIS_GRANT_MOST);
   state.grants = state.grants % UNIS_GRANTS + 1;
-  __atomic_store_n(&state.turn->grant, state.grants * (UNIS_GRANT_MOST + 1) + packets,
-                   __ATOMIC_RELEASE);
+  const std::uint32_t most = UNIS_GRANT_MOST, grant = state.grants * (most + 1);
+  __atomic_store_n(&state.turn->grant, grant + std::min(packets, most), __ATOMIC_RELEASE);
 }
 
 }  // namespace unis

@@ -43,8 +43,7 @@ Nanoseconds RingInjector::DoneAt() noexcept {
 }
 
 // The function behind the egress was stopped anywhere, maybe between two reads of the ring's
-// positions, which it will then compare. It must find them as they were. Whoever reads how full the
-// ring is may do so meanwhile.
+// positions, which it will then compare: they must be as they were. Others read them meanwhile.
 void RingInjector::Rewind() noexcept {
   for (volatile std::uint32_t* position :
        {&egress_->prod.head, &egress_->cons.head, &egress_->cons.tail, &egress_->prod.tail})

@@ -82,9 +82,9 @@ Frames MakeFrames(const SyntheticTraffic& traffic, const std::vector<FlowMatch>&
   Frames frames;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t length = sizes[i % sizes.size()] - kFcs;
-    const std::uint32_t flow = i % traffic.flows;
-    const FlowMatch match = matches.empty() ? FlowMatch{} : matches[flow % matches.size()];
-    const Headers headers = MakeHeaders(match, flow, length);
+    const std::uint32_t flow = i % traffic.flows, of = std::max<std::uint32_t>(1, matches.size());
+    const FlowMatch match = matches.empty() ? FlowMatch{} : matches[flow % of];
+    const Headers headers = MakeHeaders(match, flow / of, length);
     std::array<std::byte, kHeaderBytes> bytes{};
     std::memcpy(bytes.data(), &headers, sizeof(headers));
     frames.Add(bytes, static_cast<std::uint16_t>(length));

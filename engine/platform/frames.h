@@ -57,9 +57,9 @@ struct SyntheticTraffic {
   std::uint32_t flows = 256;       // distinct 5-tuples
 };
 
-// UDP over IPv4. Of several `matches` each is satisfied by as many flows; without one any packet
-// will do. Flows and sizes vary independently, the same at every call. The sizes of a mix are drawn
-// as engine/base/size_mix.h has them.
+// UDP over IPv4 that satisfies `matches`, each by as many flows. Flows and sizes vary
+// independently, the same at every call. The sizes of a mix are drawn as engine/base/size_mix.h has
+// them.
 Frames MakeFrames(const SyntheticTraffic& traffic, const std::vector<FlowMatch>& matches);
 
 // The Ethernet frames of a pcap or pcapng file. Those longer than a packet buffer are left out;

@@ -557,12 +557,10 @@ Topology::Tasks Topology::TasksOf(CoreIndex core, const std::vector<std::size_t>
   }
   for (LinkIndex link = 0; link < tasks.links.size(); ++link)
     if (elsewhere.contains(tasks.links[link])) tasks.set.read_elsewhere.push_back(link);
-  tasks.set.divides = std::ranges::any_of(splits, [&](const Split& split) {
-    return !chains[split.chain].edges.empty() && std::ranges::count(tasks.links, split.from) > 0;
-  });
-  tasks.set.circular = tasks.set.divides && std::ranges::any_of(functions, [](const Function& one) {
-                         return one.paths.size() > 1;
-                       });
+  tasks.set.divides =
+      std::ranges::any_of(chains, [](const Chain& chain) { return !chain.edges.empty(); });
+  tasks.set.circular = std::ranges::any_of(
+      functions, [](const Function& function) { return function.paths.size() > 1; });
   return tasks;
 }
 

@@ -30,6 +30,13 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
       grants_(set.divides),
       circular_(set.circular) {
   counts_yields_ = false;  // the tasks do
+  std::vector<LinkIndex> read;
+  for (const Task& task : set.tasks) {
+    grants_ |= task.ingress.size > 1 || task.egress.size > 1;
+    for (const Ingress& in : task.ingress.Of(set.ingresses)) read.push_back(in.link);
+    for (const LinkIndex out : task.egress.Of(set.egresses))
+      circular_ |= std::ranges::count(read, out) > 0;
+  }
 }
 
 bool Handover::Start() {
@@ -37,16 +44,7 @@ bool Handover::Start() {
   any_yields_ = std::ranges::any_of(tasks_, yields);
   all_yield_ = std::ranges::all_of(tasks_, yields);
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
-  grants_ |= std::ranges::any_of(tasks_, [this](const TaskState& task) {
-    return tasks_.In(task).size() > 1 || tasks_.Out(task).size() > 1;
-  });
-  std::vector<LinkIndex> read;
-  for (const TaskState& task : tasks_) {
-    yielding_.SetBudget(task.index, BudgetOf(task));
-    for (const IngressState& in : tasks_.In(task)) read.push_back(in.link);
-    for (const EgressState& out : tasks_.Out(task))
-      circular_ |= std::ranges::count(read, out.link) > 0;
-  }
+  for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
   return AlgorithmOne::Start();
 }
 
@@ -61,22 +59,29 @@ std::uint32_t Handover::BudgetOf(const TaskState& task) const noexcept {
   return std::max(static_cast<std::uint32_t>(least), kBatch);
 }
 
-// No task takes more than its egresses have room for: whoever reads a link may lag behind, a task
-// that merges as well as the engine, which splits. Half a turn is worth waiting for, but where
-// tasks may wait for each other.
-void Handover::GrantRoom() noexcept {
+// No task takes more than its egresses have room for, but for a burst on its way and one taken
+// before the grant is seen. Half a turn is worth waiting for, unless tasks may wait for each other.
+void Handover::GrantRoom(Nanoseconds now) noexcept {
+  if (now < grant_) return;
+  grant_ = now + kAskAgain;
   for (const TaskState& task : tasks_) {
     if (!yielding_.SupportsYield(task.index)) continue;
-    const double turn = BudgetOf(task);
-    double granted = turn;
-    for (const EgressState& out : tasks_.Out(task)) {
-      const double capacity = tasks_.monitor().PktCap(out.link);
-      const double held = tasks_.Packets(out);
-      const double room =
-          held > 0 ? capacity - held - kBatch : std::max<double>(capacity - kBatch, kBatch);
-      if (out.share > 0) granted = std::min(granted, room / out.share);
+    std::uint64_t loaded = 0;
+    for (const IngressState& in : tasks_.In(task))
+      if (tasks_.Packets(in) > 0) loaded |= in.reaches;
+    double granted = ~std::uint32_t{0};
+    bool waits = false;
+    const auto out = tasks_.Out(task);
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      if (out[j].share == 0 || (loaded != 0 && (loaded >> j & 1) == 0)) continue;
+      const double capacity = tasks_.monitor().PktCap(out[j].link), held = tasks_.Packets(out[j]);
+      const double room = (capacity - held - std::min(2.0 * kBatch, capacity / 4)) / out[j].share;
+      const bool empty = held <= settings().theta_min;  // as the reader may leave it
+      waits |= !empty && room < BudgetOf(task) / 2;
+      granted = std::min(granted, std::max<double>(room, empty ? kBatch : 0));
     }
-    if (granted < turn / 2) granted = circular_ ? std::max<double>(granted, kBatch) : 0;
+    if (waits) granted = circular_ ? std::max<double>(granted, kBatch) : 0;
+    if (task.IsThread()) granted /= std::ranges::count(tasks_, task.group, &TaskState::group);
     yielding_.Grant(task.index, static_cast<std::uint32_t>(granted));
   }
 }
@@ -101,7 +106,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   if (Yields(current_)) {
     const auto turn = yielding_.CurrentTurn(core());
     if (turn) OnTurn(*turn, now);
-    if (grants_) GrantRoom();
+    if (grants_) GrantRoom(now);
     shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
     // A task that was preempted first goes on with its turn, or the line would stand still.

@@ -31,7 +31,7 @@ class Handover final : public AlgorithmOne {
   bool Watch(Nanoseconds now) noexcept;
   void OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
-  void GrantRoom() noexcept;
+  void GrantRoom(Nanoseconds now) noexcept;
   bool LosesPackets(Nanoseconds now) noexcept;
   Place FirstNotInLine(Nanoseconds now, bool before_line) noexcept;
   Place FirstInLine() const noexcept;
@@ -43,6 +43,7 @@ class Handover final : public AlgorithmOne {
   bool grants_;            // tasks have several links, or the engine splits or merges behind them
   bool circular_;          // they may wait for each other
   Nanoseconds watch_ = 0;  // the line is looked at next
+  Nanoseconds grant_ = 0;  // what tasks may take is said next
   Nanoseconds watch_full_ = 0;  // until then closely, because an egress was full
 };
 

@@ -63,7 +63,7 @@ struct TaskSet {
   // Links that tasks take from which are not in this set, but on other cores.
   std::vector<LinkIndex> read_elsewhere;
   bool divides = false;   // the engine splits or merges behind a task
-  bool circular = false;  // and may bring packets back to it, by another chain
+  bool circular = false;  // tasks of other cores, or the engine, may bring packets back to a task
   bool operator==(const TaskSet&) const = default;
 
   // `threads` tasks of a function, one behind the other. Returns the last one. A function with more

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <rte_branch_prediction.h>
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <sched.h>
@@ -39,13 +40,12 @@ struct turn {
   uint32_t empty_polls;  /* since then */
   uint32_t grant;        /* the last one that was seen */
   uint32_t spent;        /* packets of it */
-  uint32_t waited;       /* turns passed on since all of it is */
+  uint64_t spent_at;     /* when that was all of it (TSC); 0: it is not */
 };
 
 /* Of queues that a thread polls in turn; so often in vain, and it does not poll the first of them
  * any more. */
 #define MOST_QUEUES 1024
-#define MOST_WAITED (1 << 20)
 
 static struct unis_turns *turns;
 static struct taken_port ports[RTE_MAX_ETHPORTS];
@@ -72,6 +72,7 @@ static bool turn_take_place(struct unis_turn *place, bool of_dead) {
     return false;
   __atomic_store_n(&place->leave, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&place->rest, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&place->grant, 0, __ATOMIC_RELAXED);
   /* The engine may still look at the one before: turns only grow. */
   __atomic_store_n(&place->passed, place->began, __ATOMIC_RELEASE);
   turn_begin(place);
@@ -129,18 +130,20 @@ static inline bool turn_is_dry(struct turn *turn, const void *queue) {
   return ++turn->empty_polls > MOST_QUEUES;
 }
 
-/* The engine wants the CPU for another, or what it has granted is taken. Nobody waits for ever for
- * an engine that is gone. */
-static inline bool turn_is_over(struct turn *turn) {
+/* What the engine has granted is taken. Nobody waits for ever for an engine that is gone. */
+static inline bool grant_is_spent(struct turn *turn) {
   uint32_t grant = __atomic_load_n(&turn->shm->grant, __ATOMIC_RELAXED);
+  uint64_t now;
 
-  if (__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began) return true;
   if (unlikely(grant != turn->grant)) {
     turn->grant = grant;
     turn->spent = 0;
-    turn->waited = 0;
+    turn->spent_at = 0;
   }
-  return grant != 0 && turn->spent >= (grant & UNIS_GRANT_MOST) && turn->waited++ < MOST_WAITED;
+  if (likely(grant == 0 || turn->spent < (grant & UNIS_GRANT_MOST))) return false;
+  now = rte_rdtsc();
+  if (turn->spent_at == 0) turn->spent_at = now;
+  return now - turn->spent_at < rte_get_tsc_hz() / 1000 * UNIS_GRANT_MS;
 }
 
 static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bufs,
@@ -159,8 +162,14 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);
   if (quota == 0 && likely(rest == 0)) return ports[port].burst(queue, bufs, nb_bufs);
   /* Here what was received last has been worked on and sent. */
-  while (quota > 0 && (turn->taken >= quota || unlikely(turn_is_over(turn))))
+  if (quota > 0 &&
+      (turn->taken >= quota ||
+       unlikely(__atomic_load_n(&turn->shm->leave, __ATOMIC_RELAXED) == turn->shm->began)))
     turn_pass_on(turn);
+  if (quota > 0 && rest == 0 && unlikely(grant_is_spent(turn))) {
+    turn_pass_on(turn);
+    return 0;
+  }
   n = ports[port].burst(queue, bufs, nb_bufs);
   if (n > 0) {
     turn->taken += n;

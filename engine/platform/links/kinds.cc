@@ -2,6 +2,10 @@
 
 namespace unis {
 
+absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what) {
+  return absl::InvalidArgumentError("link " + config.name() + " " + what);
+}
+
 const LinkKind* FindLinkKind(v1::LinkKind kind) {
   switch (kind) {
     case v1::LINK_RING:

@@ -8,5 +8,6 @@ namespace unis {
 const LinkKind& RingKind();
 const LinkKind& MemifKind();
 const LinkKind& VethKind();
+absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what);
 
 }  // namespace unis

@@ -64,10 +64,6 @@ struct FoundRegion final : Link::Found {
   MemifRegion region;
 };
 
-absl::Status Wrong(const v1::LinkConfig& config, const char* what) {
-  return absl::InvalidArgumentError(fmt::format("link {} {}", config.name(), what));
-}
-
 class Kind final : public LinkKind {
  public:
   std::string name() const override { return "memif"; }
@@ -78,13 +74,14 @@ class Kind final : public LinkKind {
   }
   std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (!config.has_slots()) return Wrong(config, "has no slots");
-    if (foreign && config.memif().inode() == 0) return Wrong(config, "is foreign and has no inode");
+    if (!config.has_slots()) return WrongLink(config, "has no slots");
+    if (foreign && config.memif().inode() == 0)
+      return WrongLink(config, "is foreign and has no inode");
     if (foreign && engine_has_end(config))
-      return Wrong(config, "is foreign, so the engine has no end of it");
+      return WrongLink(config, "is foreign, so the engine has no end of it");
     if (!foreign && config.memif().inode() != 0)
-      return Wrong(config, "has an inode, which only foreign memifs have");
-    if (!foreign && config.memif().socket().empty()) return Wrong(config, "has no socket");
+      return WrongLink(config, "has an inode, which only foreign memifs have");
+    if (!foreign && config.memif().socket().empty()) return WrongLink(config, "has no socket");
     return CheckShape(ConfigOf(config));
   }
   absl::Status CheckBeside(const v1::LinkConfig& config,

@@ -47,7 +47,7 @@ class Kind final : public LinkKind {
   std::uint32_t packets(const v1::LinkConfig& config) const override { return config.slots(); }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
     if (config.has_slots() || foreign) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format("link {} has no slots", config.name()));
+    return WrongLink(config, "has no slots");
   }
   absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool foreign,
                                              rte_mempool*) const override {

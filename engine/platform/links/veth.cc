@@ -225,10 +225,6 @@ void VethLink::Forget(unsigned end) {
 
 namespace {
 
-absl::Status Refuse(const v1::LinkConfig& config, const std::string& what) {
-  return absl::InvalidArgumentError(fmt::format("link {} {}", config.name(), what));
-}
-
 class VethLinks final : public LinkKind {
  public:
   std::string name() const override { return "veth"; }
@@ -239,13 +235,13 @@ class VethLinks final : public LinkKind {
   }
   std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (foreign) return Refuse(config, "is foreign, which a veth cannot be");
-    if (!config.has_slots()) return Refuse(config, "has no slots");
+    if (foreign) return WrongLink(config, "is foreign, which a veth cannot be");
+    if (!config.has_slots()) return WrongLink(config, "has no slots");
     if (!std::has_single_bit(config.slots()) || config.slots() > PacketRings::kMaxSlots)
-      return Refuse(config, fmt::format("has {} slots; a veth has a power of two, at most {}",
-                                        config.slots(), PacketRings::kMaxSlots));
+      return WrongLink(config, fmt::format("has {} slots; a veth has a power of two, at most {}",
+                                           config.slots(), PacketRings::kMaxSlots));
     if (config.veth().device0() == config.veth().device1())
-      return Refuse(config, "has the same device at both ends");
+      return WrongLink(config, "has the same device at both ends");
     return absl::OkStatus();
   }
   bool hands_over_at_once() const override { return false; }
@@ -253,7 +249,7 @@ class VethLinks final : public LinkKind {
                            const v1::LinkConfig& other) const override {
     for (const std::string& device : {config.veth().device0(), config.veth().device1()})
       if (device == other.veth().device0() || device == other.veth().device1())
-        return Refuse(config, fmt::format("has device {}, as link {}", device, other.name()));
+        return WrongLink(config, fmt::format("has device {}, as link {}", device, other.name()));
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool,
