@@ -22,14 +22,15 @@ STUBS = unis/v1/engine_pb2.py
 # compile with sanitizers; and what has threads but neither DPDK nor gRPC.
 SANITIZED = base cache histogram contract scheduler simulator trace timer monitor controller platform \
   memif_region probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
-THREAD_SANITIZED = base histogram trace monitor controller platform run
+THREAD_SANITIZED = base histogram scheduler trace monitor controller platform run
+# The slowest of the scheduler's tests, which have one thread.
+SINGLE_THREADED = CrewPropertyTest.*:SchedulerModelTest.*:PathsTest.*:ReplayTest.*
 # Has no second thread, or waits for seconds, or asks how fast packets pass.
 NOT_THREAD_SANITIZED = ArrivalScheduleTest.*:ClassifierTest.*:ReadCaptureTest.*:MakeFramesTest.*:DueTest.*:\
   PacketMemoryTest.SaysWhatIsMissing:TrafficSourceTest.KeepsToItsRate:TrafficSourceTest.AShortListKeepsToItsRateToo:\
-  MeasureTest.*:RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
-# Waits, or measures: under the address sanitizer that finds nothing more. `make test` runs, without
-# sanitizers, these alone of `run`.
-TIMED = MeasureTest.*:RunPollersTest.*
+  $(SINGLE_THREADED):MeasureTest.*:RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
+# Measures. `make test` runs of `run` these alone without sanitizers, and all others with them.
+TIMED = MeasureTest.*
 # Lines of code are enough to find a fault, and half the time to compile and link. Warnings are errors
 # in the plain build; instrumented, GCC 12 warns of what is not there.
 # instrumented SANITIZER, FLAGS

@@ -25,7 +25,10 @@ _PAGE = built.clone() / "docs" / "attach.md"
 
 
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Foreign]]:
+def functions(
+    able: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[list[Foreign]]:
     """Of all tests behind the first that has them, whose CPU they use: they stand last."""
     with circle(tmp_path_factory.mktemp("circle"), "first", "second", "third") as started:
         yield started

@@ -1,5 +1,6 @@
 """What has to be done so that a run becomes another: nothing more, and nothing less."""
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -169,6 +170,19 @@ def test_other_arguments_start_one_function_anew() -> None:
     steps = changed(functions=functions)
     assert told(steps) == [("function", "nat", "started anew", ("its arguments",))]
     assert (steps.ended, steps.started, steps.down) == (("nat",), ("nat",), ("c",))
+
+
+def test_a_length_that_no_ring_has_is_a_change_all_the_same() -> None:
+    ends = itertools.pairwise(["ingress", *small()["functions"], "egress"])
+    links = [{"from": one, "to": other, "kind": "memif"} for one, other in ends]
+    old = plan_or_none(small(links=links))
+    assert old
+    longer = {"c": {**small()["chains"]["c"], "ring": 512}}
+    steps = difference(old, next_plan(small(chains=longer, links=links), old))
+    ((part, name, what, (why,)),) = told(steps)
+    assert (part, name, what) == ("chain", "c", "changed")
+    assert why.startswith("ring: ")
+    assert (steps.ended, steps.started) == ((), ())
 
 
 def test_a_larger_link_starts_both_its_functions_anew_under_another_name() -> None:

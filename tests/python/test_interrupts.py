@@ -14,8 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 def test_the_first_signal_raises_and_the_second_makes_it_hurry(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with interrupts() as switch:
-        with pytest.raises(InterruptedRunError):
+        with pytest.raises(InterruptedRunError) as raised:
             signal.raise_signal(number)
+        assert raised.value.exit_code == 128 + number
         assert not switch.forced()
         signal.raise_signal(number)
         assert switch.forced()

@@ -88,7 +88,7 @@ def _sentence(
             return (
                 f"has {len(value)} parts; must have at least {least}"
                 if value
-                else "is empty; add at least one"
+                else f"is empty; add at least {least if least > 1 else 'one'}"
             )
         case "too_long":
             return f"has {len(value)} parts; {context['max_length']} at most"

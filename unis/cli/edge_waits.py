@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from unis.cli.view import has_branches
+from unis.cli.view import ends_of, has_branches
+from unis.engine.client import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,20 +19,24 @@ if TYPE_CHECKING:
 Waits = dict[str, list[float | None]]  # by chain, in the order of its edges; ns
 
 _SECONDS = 0.2  # some hundred turns of functions
-_SNAPSHOTS = 40
+_PAUSE = 0.005
 
 
-def waits(client: EngineClient, first: pb.Stats, timeout: float) -> Waits:
+def waits(client: EngineClient, first: pb.Stats) -> Waits:
     """What packets wait in the links of each edge, ns in the mean over the next 0.2 s.
 
-    Of chains with branches only. None: no packet was taken. EngineError after `timeout` seconds.
+    Of chains with branches only. None: no packet was taken. Empty: the engine did not answer.
     """
     if not any(map(has_branches, first.chains)):
         return {}
     snapshots = [first]
-    for _ in range(_SNAPSHOTS):
-        time.sleep(_SECONDS / _SNAPSHOTS)
-        snapshots.append(client.stats(seconds=timeout))
+    until = time.monotonic() + _SECONDS
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(_PAUSE, left))
+        try:
+            snapshots.append(client.stats(seconds=_SECONDS))
+        except EngineError:
+            return {}
     return mean_waits(snapshots)
 
 
@@ -40,8 +46,11 @@ def mean_waits(snapshots: Sequence[pb.Stats]) -> Waits:
     Empty if the chains changed between the snapshots.
     """
     first, last = snapshots[0], snapshots[-1]
-    shapes = [[(chain.name, len(chain.edges)) for chain in one.chains] for one in snapshots]
-    if any(shape != shapes[0] for shape in shapes):
+    shapes = [
+        [(chain.name, [ends_of(edge) for edge in chain.edges]) for chain in one.chains]
+        for one in snapshots
+    ]
+    if any(before != after for before, after in itertools.pairwise(shapes)):
         return {}
     elapsed = last.time_ns - first.time_ns
     found: Waits = {}

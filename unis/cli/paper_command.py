@@ -88,8 +88,8 @@ def _interrupted() -> Iterator[None]:
     """One exit code, whatever Ctrl-C has interrupted: a run of a chain makes an error of it."""
     try:
         yield
-    except (InterruptedRunError, KeyboardInterrupt):
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
+        raise typer.Exit(getattr(interrupt, "exit_code", EXIT_INTERRUPTED)) from None
 
 
 def _write(files: list[Path], results: Results) -> None:

@@ -164,14 +164,14 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
 
     try:
         return session.profiled(say, again=again)
-    except (InterruptedRunError, KeyboardInterrupt):
+    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
         missing = ", ".join(map(str, session.missing())) or "nothing"
         err.print(
             f"interrupted: at least {missing} is missing; the same call goes on there "
             f"({session.store.file})",
             markup=False, style="yellow", soft_wrap=True,
         )  # fmt: skip
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(getattr(interrupt, "exit_code", EXIT_INTERRUPTED)) from None
     except ImpossibleProfileError as error:
         raise fail(
             f"what was measured is not a profile: {error}. Try again while nothing else runs, with "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
     from unis.v1 import engine_pb2 as pb
 
-_NOT_COUNTED = "–: a function on memif or veth does not tell UNiS its counts"
+_NOT_COUNTED = "– in place of packets: a function on memif or veth does not tell UNiS its counts"
 _SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
 
 
@@ -72,7 +72,7 @@ def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> 
     with EngineClient(directory.socket) as client:
         try:
             stats = client.stats(latency=latency, seconds=_SECONDS)
-            return Row(state, stats, waits=waits(client, stats, _SECONDS))
+            return Row(state, stats, waits=waits(client, stats))
         except EngineError as error:
             return Row(state, silence=str(error))
 

@@ -204,14 +204,15 @@ def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
         return wait_gone([state.launcher], _DOWN_SECONDS)
 
     try:
-        # The log moves away with the run; a file that is open can still be read.
-        with directory.event_log.open() as log:
-            log.seek(0, 2)
+        try:
+            # The log moves away with the run; a file that is open can still be read.
+            with directory.event_log.open() as log:
+                log.seek(0, 2)
+                left = ask()
+                for line in log:
+                    say(f"{state.name}: {line.rstrip().partition(' ')[2]}")
+        except FileNotFoundError:  # it is so young
             left = ask()
-            for line in log:
-                say(f"{state.name}: {line.rstrip().partition(' ')[2]}")
-    except FileNotFoundError:  # it is so young
-        left = ask()
     except KeyboardInterrupt:
         told = f"interrupted; {state.name} goes down by itself: `unis ps` tells when it has"
         raise fail(told, EXIT_INTERRUPTED) from None

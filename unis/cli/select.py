@@ -85,7 +85,7 @@ def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:
 def _failed(state: RunState) -> str:
     if state.comes_again():
         return "failed, and is brought up again"
-    return "failed" if state.attached else f"failed; start it again by `unis up {state.chain_file}`"
+    return "failed" if state.attached else f"failed; start it again by `unis restart {state.name}`"
 
 
 def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,6 +15,7 @@ from unis.v1 import engine_pb2 as pb
 
 _BAR = 12  # characters
 _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads pydantic
+_NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _WIDE = 116  # columns that tables with bars need
 
 
@@ -103,7 +105,8 @@ def _table(title: str, *columns: str, wide: bool = True) -> Table:
         collapse_padding=not wide,
     )  # fmt: skip
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        justify: Literal["left", "right"] = "left" if index == 0 else "right"
+        table.add_column(column, justify=justify, no_wrap=column not in _NAMES)
     return table
 
 
@@ -115,10 +118,11 @@ def live_view(name: str, rates: Rates, width: int) -> RenderableType:
     if now.controller:
         title += f", controller {names.controller_name(now.controller)}"
     tables = [
-        _chains(title, rates), _edges(rates), _functions(rates, wide), _cores(rates, wide),
+        _edges(rates), _functions(rates, wide), _cores(rates, wide),
         _platform(rates),
     ]  # fmt: skip
-    return Group(*(part for table in tables if table.row_count for part in (table, "")))
+    shown = [_chains(title, rates), *(table for table in tables if table.row_count)]
+    return Group(*(part for table in shown for part in (table, "")))
 
 
 def _chains(title: str, rates: Rates) -> Table:
@@ -147,10 +151,10 @@ def _edges(rates: Rates) -> Table:
     for before, now in rates.chains():
         if not has_branches(now):
             continue
-        earlier = {(_origin(edge), edge.to, edge.port): edge for edge in before.edges}
+        earlier = {ends_of(edge): edge for edge in before.edges}
         for at, edge in enumerate(now.edges):
             origin = _origin(edge)
-            was = earlier.get((origin, edge.to, edge.port), pb.EdgeStats())
+            was = earlier.get(ends_of(edge), pb.EdgeStats())
             dropped = rates.rate(was.dropped, edge.dropped)
             table.add_row(
                 now.name if at == 0 else "",
@@ -304,6 +308,11 @@ def has_branches(chain: pb.ChainStats) -> bool:
     return any(len({*end}) < len(end) for end in ends)
 
 
+def ends_of(edge: pb.EdgeStats) -> tuple[str, str, int]:
+    """What tells it from the other edges of its chain: from, to, and the port that it leaves by."""
+    return _origin(edge), edge.to, edge.port
+
+
 def _origin(edge: pb.EdgeStats) -> str:
     return str(getattr(edge, "from"))  # a keyword of Python
 
@@ -313,10 +322,10 @@ def lost(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Iterator[Text
     for chain in stats.chains:
         if chain.down:
             yield Text(f"chain {chain.name} is down: {chain.down} is not there", "red")
-        for edge in chain.edges if not chain.down else ():
-            if edge.to in noted and noted[edge.to].ended:
-                origin = _origin(edge) or _INGRESS
-                told = f"chain {chain.name}: {origin} → {edge.to} is down: {edge.to} is not there"
+        branches = dict.fromkeys((_origin(edge) or _INGRESS, edge.to) for edge in chain.edges)
+        for origin, to in branches if not chain.down else ():
+            if to in noted and noted[to].ended:
+                told = f"chain {chain.name}: {origin} → {to} is down: {to} is not there"
                 yield Text(told, "red")
     for function in noted.values():
         if function.ended:

@@ -82,7 +82,8 @@ def _idle_branches(graph: Graph, subjects: Sequence[Subject]) -> Iterator[str]:
     for subject in subjects:
         for chain in graph.chains_of(subject.name):
             ports = {edge.out_port for edge in chain.out_of(subject.name)}
-            if len(ports) > 1 and is_built(subject.program):
+            into = {edge.in_port for edge in chain.into(subject.name)}
+            if len(ports) > len(into) and is_built(subject.program):  # they pair ports
                 yield (
                     f"chain {chain.name}: `{subject.name}` is to choose between {len(ports)} "
                     f"ports, but {subject.program.name} sends all packets by one; split by match "

@@ -42,7 +42,7 @@ def _once(chain: LoadedChain, machine: Machine, options: Options, look: Callable
         with running(plan_chain(chain, machine), options, _quiet, switch) as run:
             seen = look(run)
         if switch.heard():  # while the run was undone: no other is brought up
-            raise InterruptedRunError("interrupted")
+            raise InterruptedRunError(switch.first)
     return seen
 
 

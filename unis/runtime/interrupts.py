@@ -16,6 +16,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._armed = True
         self._count = 0
+        self.first = "SIGINT"  # the name of the first signal that was heard
         self._deferring = False
         self._late: BaseException | None = None
 
@@ -26,7 +27,7 @@ class Interrupts:
     def resume(self) -> None:
         """They are heard again; what came meanwhile is raised."""
         if self._count:
-            raise InterruptedRunError("a signal")
+            raise InterruptedRunError(self.first)
         self._armed = True
 
     def forced(self) -> bool:
@@ -75,9 +76,11 @@ class Interrupts:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
+        if self._count == 1:
+            self.first = signal.Signals(number).name
         if self._armed:
             self._armed = False
-            self._raise(InterruptedRunError(signal.Signals(number).name))
+            self._raise(InterruptedRunError(self.first))
 
     def _raise(self, error: BaseException) -> None:
         if not self._deferring:

@@ -68,8 +68,10 @@ def start_launcher(
                     else:
                         return int(message["code"])
         except InterruptedRunError as signalled:
-            report("interrupted: taking down what was started")
-            _end(child, switch)
+            try:  # the terminal may be gone
+                report("interrupted: taking down what was started")
+            finally:
+                _end(child, switch)
             return signalled.exit_code
     child.wait()  # it ended without a word
     report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
@@ -153,8 +155,9 @@ def under(parent: Parent, run: Callable[[], None]) -> int:
         parent.report(str(error))
         parent.finish(error.exit_code)
         return error.exit_code
-    except InterruptedRunError as signalled:
-        parent.finish(signalled.exit_code)
+    except InterruptedRunError:
+        parent.report("it was taken down before it ran")
+        parent.finish(EXIT_FAILED)
     return 0
 
 
