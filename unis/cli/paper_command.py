@@ -15,8 +15,8 @@ from rich.markup import escape
 
 from unis.cli.bench_parts import table_of
 from unis.cli.terminal import errors_told, fail, out, say, writable
-from unis.errors import EXIT_FAILED, EXIT_INTERRUPTED
-from unis.runtime.errors import InterruptedRunError
+from unis.errors import EXIT_FAILED
+from unis.runtime.errors import InterruptedRunError, interrupted_code
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _interrupted() -> Iterator[None]:
     try:
         yield
     except (InterruptedRunError, KeyboardInterrupt) as interrupt:
-        raise typer.Exit(getattr(interrupt, "exit_code", EXIT_INTERRUPTED)) from None
+        raise typer.Exit(interrupted_code(interrupt)) from None
 
 
 def _write(files: list[Path], results: Results) -> None:

@@ -12,8 +12,8 @@ import typer
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption
 from unis.cli.terminal import err, errors_told, fail, out, say, writable, write_result
-from unis.errors import EXIT_FAILED, EXIT_INTERRUPTED
-from unis.runtime.errors import InterruptedRunError
+from unis.errors import EXIT_FAILED
+from unis.runtime.errors import InterruptedRunError, interrupted_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +171,7 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
             f"({session.store.file})",
             markup=False, style="yellow", soft_wrap=True,
         )  # fmt: skip
-        raise typer.Exit(getattr(interrupt, "exit_code", EXIT_INTERRUPTED)) from None
+        raise typer.Exit(interrupted_code(interrupt)) from None
     except ImpossibleProfileError as error:
         raise fail(
             f"what was measured is not a profile: {error}. Try again while nothing else runs, with "

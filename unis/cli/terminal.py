@@ -10,8 +10,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, UnisError
-from unis.runtime.errors import InterruptedRunError
+from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
+from unis.runtime.errors import InterruptedRunError, interrupted_code
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -53,10 +53,8 @@ def errors_told() -> Iterator[None]:
         if voice.verbose:
             err.print_exception()
         raise fail(str(error), error.exit_code) from None
-    except InterruptedRunError as signalled:
-        raise fail("interrupted", signalled.exit_code) from None
-    except KeyboardInterrupt:
-        raise fail("interrupted", EXIT_INTERRUPTED) from None
+    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
+        raise fail("interrupted", interrupted_code(interrupt)) from None
 
 
 def write_result(file: Path, text: str) -> None:

@@ -28,7 +28,8 @@ def internal_error(error: BaseException | None) -> str:
 class InterruptedRunError(BaseException):
     """Ctrl-C or SIGTERM, whose name it has: no `except Exception` may take it for a fault."""
 
-    @property
-    def exit_code(self) -> int:
-        """As shells count: 128 and the number of the signal."""
-        return 128 + getattr(signal, str(self), signal.SIGINT)
+
+def interrupted_code(error: BaseException) -> int:
+    """The exit code of a command that `error` interrupted: 128 and the number of the signal, as
+    shells count. Of an InterruptedRunError that of its signal, else that of Ctrl-C."""
+    return 128 + getattr(signal, str(error), signal.SIGINT)

@@ -13,7 +13,7 @@ from typing import Any
 
 from unis.errors import EXIT_FAILED, UnisError
 from unis.plan.model import Plan
-from unis.runtime.errors import InterruptedRunError
+from unis.runtime.errors import InterruptedRunError, interrupted_code
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
@@ -72,7 +72,7 @@ def start_launcher(
                 report("interrupted: taking down what was started")
             finally:
                 _end(child, switch)
-            return signalled.exit_code
+            return interrupted_code(signalled)
     child.wait()  # it ended without a word
     report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
     return EXIT_FAILED
