@@ -143,7 +143,7 @@ def test_the_death_of_unisd_returns_the_threads(run: RunDirectory) -> None:
             assert soon(lambda: scheduling(one) == (os.SCHED_BATCH, 5))
             assert soon(lambda: scheduling(two) == (os.SCHED_OTHER, 0))
             assert one.poll() is two.poll() is None, "the launcher lives, and may end them itself"
-        assert soon(lambda: "unisd died" in it.said())
+            assert soon(lambda: "unisd died" in it.said()), "said once all are returned"
 
 
 def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
@@ -163,7 +163,8 @@ def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
         write_held(run.held, *entries, loops=1)
         with guarding(run) as it:
             assert soon(lambda: returned(run.held) == 1)
-            assert [fair_slice(child.pid) for child in children] == [base, 7_000_000, base]
+            slices = [fair_slice(child.pid) for child in children]
+            assert slices == [base, 7_000_000, base], it.said()
             assert [scheduling(child) for child in children] == [
                 (one.policy, one.nice) for one in found
             ]
