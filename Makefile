@@ -29,7 +29,7 @@ SINGLE_THREADED = CrewPropertyTest.*:SchedulerModelTest.*:PathsTest.*:ReplayTest
 NOT_THREAD_SANITIZED = ArrivalScheduleTest.*:ClassifierTest.*:ReadCaptureTest.*:MakeFramesTest.*:DueTest.*:\
   PacketMemoryTest.SaysWhatIsMissing:TrafficSourceTest.KeepsToItsRate:TrafficSourceTest.AShortListKeepsToItsRateToo:\
   $(SINGLE_THREADED):MeasureTest.*:RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
-# Measures. `make test` runs of `run` these alone without sanitizers, and all others with them.
+# Tests of `run` that measure. In `make test` they run without sanitizers, and the others with them.
 TIMED = MeasureTest.*
 # Lines of code are enough to find a fault, and half the time to compile and link. Warnings are errors
 # in the plain build; instrumented, GCC 12 warns of what is not there.

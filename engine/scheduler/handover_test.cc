@@ -166,7 +166,7 @@ TEST_F(MergeTest, NoMoreIsTakenThanThereIsRoom) {
   EXPECT_EQ(BudgetOf(1), kThetaMax) << "turns are as long as ever";
 }
 
-// The only one that has work is granted more as well: nobody else's turn is seen.
+// Only task 0 has work, so no turn of another task is seen. It gets new grants all the same.
 TEST_F(MergeTest, OneThatIsAloneWithItsWorkGoesOn) {
   rig.monitor.packets.assign(5, 0);
   rig.monitor.packets[1] = kCapacity;
@@ -177,7 +177,7 @@ TEST_F(MergeTest, OneThatIsAloneWithItsWorkGoesOn) {
   EXPECT_GT(Granted(0), kThetaMax);
 }
 
-// 0 has packets of its first chain alone; behind the other one somebody is dead.
+// Task 0 serves two chains. The function behind it in the second chain is dead.
 struct ApartTest : HandoverTest {
   ApartTest() : HandoverTest(Two(), {0, 1}, 6) {}
   static CostedTasks Two() {

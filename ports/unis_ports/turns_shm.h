@@ -29,9 +29,9 @@
 /* A grant: its number, which is another than that of the one before, and packets. */
 #define UNIS_GRANT_MOST 0xfffffu /* packets */
 #define UNIS_GRANTS 0xfffu       /* numbers, from 1 on */
-#define UNIS_GRANT_MS 10         /* so long after it was taken all, any number may be */
-#define UNIS_REST_MS 4     /* that a thread sleeps at most, until it polls again */
-#define UNIS_TURNS_LINE 64 /* bytes that CPUs pass to each other at once */
+#define UNIS_GRANT_MS 10         /* a thread waits so long for a new one, then goes on without */
+#define UNIS_REST_MS 4           /* that a thread sleeps at most, until it polls again */
+#define UNIS_TURNS_LINE 64       /* bytes that CPUs pass to each other at once */
 
 /* A thread that polls, in two cache lines of one writer each. */
 struct unis_turn {

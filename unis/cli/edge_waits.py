@@ -41,7 +41,7 @@ def waits(client: EngineClient, first: pb.Stats) -> Waits:
 
 
 def mean_waits(snapshots: Sequence[pb.Stats]) -> Waits:
-    """By Little's law: of packets that wait, by those that are taken in a nanosecond.
+    """By Little's law: the packets that wait, divided by the packets taken in a nanosecond.
 
     Empty if the chains changed between the snapshots.
     """

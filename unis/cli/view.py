@@ -28,7 +28,7 @@ def number(value: float) -> str:
 
 
 def bar(packets: int, capacity: int, *, wide: bool = True) -> Text:
-    """How full a link is; its packets alone, in the bar's colour, where there is no room for it."""
+    """How full a link is: a bar and its packets. Not `wide`: the packets alone, coloured."""
     share = min(1.0, packets / capacity) if capacity else 0.0
     filled = round(share * _BAR)
     style = "red" if share > 0.9 else "yellow" if share > 0.75 else "green"

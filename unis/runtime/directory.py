@@ -14,7 +14,7 @@ from unis.runtime.state import RunState
 
 _STATE = "state.json"
 _TAIL_BYTES = 8192  # of a log, for an error message
-# What EAL says whenever a program starts, and what nobody needs who reads why it has ended.
+# Lines that EAL writes at every start. They never tell why a program has ended.
 _EVERY_START = re.compile(
     r"EAL: (Detected |Multi-process socket |Selected IOVA |VFIO support init)|TELEMETRY: No legacy"
 )
@@ -200,8 +200,9 @@ def _directories() -> list[RunDirectory]:
 
 
 def last_lines(log: Path, count: int = 8, since: int = 0) -> str:
-    """The end of a log, for an error message: what was written from byte `since` on, without what
-    EAL says at each start if a program said more.
+    """The end of a log, for an error message. Only what was written from byte `since` on.
+
+    Lines that EAL writes at every start are left out, unless there are no others.
 
     A log that is shorter than `since` was shortened: all of it counts.
     """
