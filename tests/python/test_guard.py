@@ -154,6 +154,7 @@ def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
         base = fair_slice(children[0].pid)
         need(base > 0, "needs a kernel that knows slices of threads, Linux 6.12")
         for child in children:
+            os.sched_setaffinity(child.pid, {CPU})  # the guard must not wait behind it
             put_fair_slice(child.pid, 50_000_000, nice=0)
         os.sched_setscheduler(children[2].pid, os.SCHED_RR, os.sched_param(1))
         entries = [
@@ -163,6 +164,7 @@ def test_they_have_the_time_slices_that_they_had(run: RunDirectory) -> None:
         write_held(run.held, *entries, loops=1)
         with guarding(run) as it:
             assert soon(lambda: returned(run.held) == 1)
+            assert all(child.poll() is None for child in children), "an ended one keeps its slice"
             slices = [fair_slice(child.pid) for child in children]
             assert slices == [base, 7_000_000, base], it.said()
             assert [scheduling(child) for child in children] == [
