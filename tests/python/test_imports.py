@@ -93,19 +93,16 @@ def test_asking_an_engine_needs_no_more_than_grpc() -> None:
     assert those_of(modules, unwanted) == []
 
 
-@pytest.mark.parametrize(
-    "module", ["unis.runtime.guard", "unis.runtime.supervisor", "unis.runtime.attendant"]
-)
-def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path, module: str) -> None:
+def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path) -> None:
     """Root would run it."""
     for name in ("grpc.py", "json.py", "pydantic.py"):
         (tmp_path / name).write_text("open('ran', 'w')\n")
     folder = Path(__file__).parents[2] / "unis" / "runtime"
-    assert any(f'"{module}"' in path.read_text() for path in folder.glob("*.py"))
     how = [path.read_text() for path in folder.glob("*.py") if '"-m", ' in path.read_text()]
-    assert len(how) == 2
-    assert all('"-P", "-m", ' in text for text in how)
+    assert len(how) == 1
+    assert '"-P", "-m", "unis.runtime.guard"' in how[0]
     subprocess.run(
-        [sys.executable, "-P", "-c", f"import {module}"], cwd=tmp_path, check=True, timeout=60
-    )
+        [sys.executable, "-P", "-c", "import unis.runtime.guard"],
+        cwd=tmp_path, check=True, timeout=60,
+    )  # fmt: skip
     assert not (tmp_path / "ran").exists()

@@ -92,7 +92,7 @@ def attach(
     Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
     """
     from unis.plan.machine import Machine
-    from unis.runtime.attendant import MODULE, AttachRequest
+    from unis.runtime.attendant import AttachRequest, run_attached
     from unis.runtime.control import ask
     from unis.runtime.supervisor import start_launcher
 
@@ -120,7 +120,7 @@ def attach(
         directory = run_directory(name)
         state = directory.read()
         if state is None or not state.live():
-            raise typer.Exit(start_launcher(MODULE, asdict(request), say))
+            raise typer.Exit(start_launcher(lambda parent: run_attached(request, parent), say))
         _require_attached(state)
         if policy:
             raise fail(f"`{name}` runs already: `unis policy` changes its policy")

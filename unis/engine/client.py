@@ -72,6 +72,10 @@ class EngineClient:
         end = time.monotonic() + seconds
         while True:
             alive()
+            # gRPC would look every 200 ms.
+            if not self._socket.exists() and time.monotonic() < end:
+                time.sleep(0.005)
+                continue
             try:
                 grpc.channel_ready_future(self._channel).result(timeout=0.2)
             except grpc.FutureTimeoutError:

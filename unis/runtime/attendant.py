@@ -6,11 +6,9 @@ adopts them.
 """
 
 import contextlib
-import json
 import os
 import re
 import select
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,9 +45,7 @@ from unis.runtime.run import Run
 from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import Engine, Guard
-from unis.runtime.supervisor import Parent, under
-
-MODULE = "unis.runtime.attendant"
+from unis.runtime.supervisor import Parent
 
 # An end of a path, as users write it.
 END = re.compile(
@@ -339,7 +335,8 @@ def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
     return next((cpu for cpu in free if cpu not in shared), free[0])
 
 
-def _run(request: AttachRequest, parent: Parent) -> None:
+def run_attached(request: AttachRequest, parent: Parent) -> None:
+    """The launcher of a run that begins with this function, till the last has gone."""
     with interrupts() as switch, contextlib.ExitStack() as stack:
         keep_to(request.cpus)
         request.function()  # what is wrong with it is told before anything is started
@@ -355,14 +352,3 @@ def _run(request: AttachRequest, parent: Parent) -> None:
         run.tell(f"{request.name} (pid {request.pid}) is attached on CPU {request.cpu}")
         parent.finish(0)
         attendant.wait()
-
-
-def main() -> int:
-    """`python -P -m unis.runtime.attendant REQUEST DESCRIPTOR`."""
-    request = parsed(AttachRequest, json.loads(sys.argv[1]))
-    parent = Parent(int(sys.argv[2]))
-    return under(parent, lambda: _run(request, parent))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,13 +3,14 @@
 import contextlib
 import json
 import os
-import pickle
-import subprocess
+import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
 
 from unis.errors import EXIT_FAILED, UnisError
 from unis.plan.model import Plan
@@ -34,65 +35,69 @@ class Request:
 
 def start_detached(plan: Plan, request: Request, report: Callable[[str], None]) -> int:
     """Starts the launcher in the background and waits till the chain runs; the exit code."""
-    module = "unis.runtime.supervisor"
-    return start_launcher(module, asdict(request), report, pickle.dumps(plan))
+    return start_launcher(lambda parent: _run(plan, request, parent), report)
 
 
-def start_launcher(
-    module: str, request: dict[str, Any], report: Callable[[str], None], more: bytes = b""
-) -> int:
-    """Starts `module` as a launcher in the background, and waits for its word; the exit code.
+def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None]) -> int:
+    """Starts `run` as a launcher in the background, and waits for its word; the exit code.
 
-    It reads `more` from its standard input.
+    The launcher is a fork: it has imported already what another Python would import again, half a
+    second long. This process must have one thread and no gRPC channel.
     """
-    read_end, write_end = os.pipe()
-    words = json.dumps(request)
-    child = subprocess.Popen(
-        # -P: else what lies in the current folder would be imported, by root.
-        [sys.executable, "-P", "-m", module, words, str(write_end)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        pass_fds=[write_end],
-        start_new_session=True,
-    )
-    os.close(write_end)
+    listener, speaker = os.pipe()
+    last_words, error = os.pipe()
     with interrupts() as switch:
-        try:
-            _hand_over(child, more)
-            with os.fdopen(read_end) as messages:
+        pid = os.fork()
+        if pid == 0:
+            _become_launcher(run, speaker, error)
+        os.close(speaker)
+        os.close(error)
+        with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
+            try:
                 for line in messages:
                     message = json.loads(line)
                     if "report" in message:
                         report(message["report"])
                     else:
                         return int(message["code"])
-        except InterruptedRunError as signalled:
-            try:  # the terminal may be gone
-                report("interrupted: taking down what was started")
-            finally:
-                _end(child, switch)
-            return interrupted_code(signalled)
-    child.wait()  # it ended without a word
-    report((child.stderr.read() if child.stderr else b"").decode(errors="replace"))
-    return EXIT_FAILED
+            except InterruptedRunError as signalled:
+                try:  # the terminal may be gone
+                    report("interrupted: taking down what was started")
+                finally:
+                    _end(pid, switch)
+                return interrupted_code(signalled)
+            os.waitpid(pid, 0)  # it ended without a word
+            report(errors.read())
+            return EXIT_FAILED
 
 
-def _hand_over(child: subprocess.Popen[bytes], more: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
-        if child.stdin:
-            child.stdin.write(more)
-            child.stdin.close()
+def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) -> NoReturn:
+    """In the fork: a session of its own, and nothing of the terminal."""
+    code = EXIT_FAILED
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for here, there in ((null, 0), (null, 1), (error, 2)):
+            os.dup2(here, there)
+        for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+            if descriptor > 2 and descriptor != speaker:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        code = under(Parent(speaker), run)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
-def _end(child: subprocess.Popen[bytes], switch: Interrupts) -> None:
-    """Asks it to end; who interrupts twice hurries it too."""
-    child.terminate()
+def _end(pid: int, switch: Interrupts) -> None:
+    """Asks the child to end; who interrupts twice hurries it too."""
+    os.kill(pid, signal.SIGTERM)
     hurried = False
-    while child.poll() is None:
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if switch.forced() and not hurried:
             hurried = True
-            child.terminate()
+            os.kill(pid, signal.SIGTERM)
         time.sleep(0.02)
 
 
@@ -139,18 +144,10 @@ def _run(plan: Plan, request: Request, parent: Parent) -> None:
         Upkeep(options, parent.report, switch, serve, ready, request.timeout).of(plan)
 
 
-def main() -> int:
-    """`python -P -m unis.runtime.supervisor REQUEST DESCRIPTOR`, with the plan as its input."""
-    request = Request(**json.loads(sys.argv[1]))
-    parent = Parent(int(sys.argv[2]))
-    plan = pickle.load(sys.stdin.buffer)  # noqa: S301 - who started us made it
-    return under(parent, lambda: _run(plan, request, parent))
-
-
-def under(parent: Parent, run: Callable[[], None]) -> int:
+def under(parent: Parent, run: Callable[[Parent], None]) -> int:
     """Runs a launcher to its end, and tells the parent if it never ran; the exit code."""
     try:
-        run()
+        run(parent)
     except UnisError as error:
         parent.report(str(error))
         parent.finish(error.exit_code)
@@ -159,7 +156,3 @@ def under(parent: Parent, run: Callable[[], None]) -> int:
         parent.report("it was taken down before it ran")
         parent.finish(EXIT_FAILED)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
