@@ -25,7 +25,7 @@ from unis.slo.profile import Profile, Slo
 from unis.v1.common_pb2 import LatencyHistogram
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
-SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 5, 0.1)
+SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 5, 0.1, 2)
 FAST = FunctionProfile(
     name="fast", solo_mpps=3.0, p95_us_by_load={0.1: 2.0, 0.5: 1.9, 0.8: 4.0, 0.9: 8.0},
     disturbed=0,

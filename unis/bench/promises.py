@@ -52,7 +52,6 @@ _FIRST_PORT = 5001
 _SWITCH_ROUNDS = 2000
 _PATIENCE = 3  # times as many windows, where some are disturbed
 _SHORT = 0.02  # of a throughput: what comes at random in a window, and is on its way
-_AGAIN = 2  # times the blocks: so often one is measured once more, where CPUs moved apart
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class Settings:
     windows: int  # of both together, by block
     rounds: int  # of each reading of a profile, at least
     window: float  # seconds
+    again: int  # times the blocks: so many are made anew, where others disturbed them
 
 
 def measure(
@@ -78,7 +78,7 @@ def measure(
     while len(blocks) < settings.blocks:
         report(f"block {len(blocks) + 1} of {settings.blocks}")
         before = line_transfer_ns(*cpus)
-        patience = left_out < _AGAIN * settings.blocks
+        patience = left_out < settings.again * settings.blocks
         core = _core(settings, machine, report)
         if patience and not all(of.quiet for of in core.profiles):
             left_out += 1

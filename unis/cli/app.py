@@ -97,7 +97,11 @@ def unis_command(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run chains of poll-mode network functions on shared CPU cores, unmodified."""
+    """Run chains of poll-mode network functions on shared CPU cores, unmodified.
+
+    Exit codes: 0, done; 1, it failed; 2, a word, a file or this machine cannot do it: mend that
+    first; 128 and the number of the signal, interrupted (130: Ctrl-C).
+    """
     if quiet or verbose:
         from unis.cli import terminal
 

@@ -36,6 +36,10 @@ def promises(
         int, typer.Option(min=2, max=100, help="Of each reading of a profile, at least.")
     ] = 5,
     window: Annotated[float, between(0.02, 60, "Seconds measured.")] = 0.2,
+    again: Annotated[
+        int,
+        typer.Option(min=0, max=100, help="So often a block that others disturbed is made anew."),
+    ] = 2,
 ) -> None:
     """Plan two promises onto one core of this machine, and see whether both hold there.
 
@@ -60,6 +64,7 @@ def promises(
         windows=windows,
         rounds=rounds,
         window=window,
+        again=again,
     )
     with errors_told():
         file = writable(output / "results.json")
