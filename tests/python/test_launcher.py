@@ -1,0 +1,69 @@
+"""The launcher that a command leaves in the background."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+_START = """
+import json, os, sys
+from pathlib import Path
+from unis.runtime.supervisor import start_launcher
+
+def run(parent):
+    {run}
+
+said = []
+code = start_launcher(run, said.append)
+print(json.dumps([code, said, os.getsid(0)]))
+"""
+
+
+def started(run: str, *words: str) -> tuple[int, list[str], int]:
+    """The exit code, what was reported, and the session of who called."""
+    # Not in this process, which may have threads.
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _START.format(run=run), *words],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    code, said, session = json.loads(done.stdout)
+    return code, said, session
+
+
+def test_one_that_fails_says_why() -> None:
+    code, said, _ = started("parent.report('starting'); 1 / 0")
+    assert code == 1
+    assert said[0] == "starting"
+    assert said[1].endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_one_that_runs_lets_the_command_end_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "went-on"
+    run = (
+        "parent.report('it runs'); parent.finish(0); "
+        "open(sys.argv[1], 'w').write(str(os.getsid(0)) + ' whole'); os.rename(sys.argv[1], "
+        "sys.argv[1] + '.done')"
+    )
+    code, said, session = started(run, str(file))
+    assert (code, said) == (0, ["it runs"])
+    done = file.with_name("went-on.done")
+    while not done.exists():  # the time limit of the test ends it
+        pass
+    assert done.read_text() not in ("", f"{session} whole"), "a session of its own"
+
+
+def test_it_keeps_nothing_of_who_called(tmp_path: Path) -> None:
+    file = tmp_path / "open"
+    file.touch()
+    run = (
+        "ends = [os.readlink(one) for one in Path('/proc/self/fd').iterdir() if one.exists()]; "
+        "parent.report(json.dumps(ends)); parent.finish(0)"
+    )
+    kept = _START.replace("said = []", "kept = open(sys.argv[1])\nsaid = []").format(run=run)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", kept, str(file)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    _, (ends,), _ = json.loads(done.stdout)
+    assert str(file) not in ends
+    assert sorted(json.loads(ends))[:2] == ["/dev/null", "/dev/null"], "input and output"
