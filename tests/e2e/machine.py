@@ -126,7 +126,7 @@ class Machine:
         return ""
 
     def processes(self) -> list[int]:
-        """Process ids of our run: engine, functions, launcher, guard."""
+        """Process ids of our run: engine, functions, guard."""
         return [
             int(entry.name)
             for entry in Path("/proc").iterdir()

@@ -1,9 +1,13 @@
 """The launcher that a command leaves in the background."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 _START = """
 import json, os, sys
@@ -48,7 +52,7 @@ def test_one_that_runs_lets_the_command_end_and_goes_on(tmp_path: Path) -> None:
     assert (code, said) == (0, ["it runs"])
     done = file.with_name("went-on.done")
     while not done.exists():  # the time limit of the test ends it
-        pass
+        time.sleep(0.02)
     assert done.read_text() not in ("", f"{session} whole"), "a session of its own"
 
 
@@ -66,4 +70,45 @@ def test_it_keeps_nothing_of_who_called(tmp_path: Path) -> None:
     )  # fmt: skip
     _, (ends,), _ = json.loads(done.stdout)
     assert str(file) not in ends
-    assert sorted(json.loads(ends))[:2] == ["/dev/null", "/dev/null"], "input and output"
+    null, also_null, *pipes = sorted(json.loads(ends))
+    assert null == also_null == "/dev/null", "input and output"
+    assert [pipe.partition(":")[0] for pipe in pipes] == ["pipe", "pipe"], "error, and its word"
+
+
+@pytest.mark.parametrize("closed", ["2", "1 2", "0 1 2"])
+def test_it_goes_on_where_who_called_has_no_terminal(tmp_path: Path, closed: str) -> None:
+    file = tmp_path / "went-on"
+    run = "parent.report('it runs'); parent.finish(0); print('x', file=sys.stderr); "
+    run += "open(sys.argv[1], 'w').write('whole')"
+    code = _START.format(run=run).rpartition("print(")[0] + "sys.exit(code)"
+    close = " ".join(f"{number}>&-" for number in closed.split())
+    subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {close}', "sh", sys.executable, "-P", "-c", code, str(file)],
+        check=True, timeout=60,
+    )  # fmt: skip
+    while not (file.exists() and file.read_text() == "whole"):
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_signal_is_lost_while_it_begins(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "ran"
+    run = "import time; time.sleep(2); open(sys.argv[1], 'w')"
+    struck = f"""
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})  # the launcher has not begun
+fork = os.fork
+def struck():
+    pid = fork()
+    if pid:
+        os.kill(os.getpid(), {int(number)})
+    return pid
+os.fork = struck
+said = []"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _START.format(run=run).replace("said = []", struck), file],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    code, said, _ = json.loads(done.stdout)
+    assert (code, said) == (128 + number, ["interrupted: taking down what was started"])
+    assert not file.exists(), "it was ended before it ran"
+    assert done.stderr == ""

@@ -11,6 +11,7 @@ import pytest
 
 from tests.python.place import SECONDS, Place, wait_for
 from unis.runtime.lock import locked
+from unis.runtime.process import ProcessId
 
 CALLS = ["Deploy", "Attach", "Estimate", "Start"]
 
@@ -101,6 +102,7 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     )
     place.unis("up", file, "-d")
     (row,) = place.ps()
+    launcher = ProcessId.of(row["launcher"])
     assert not row["comes_again"]
     place.program("engine/unisd", "exit 1")
     os.kill(row["unisd"], signal.SIGKILL)
@@ -109,7 +111,7 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     wait_for(lambda: logs.exists() and len(list(logs.iterdir())) == 2)
     wait_for(lambda: "failed, and is brought up again (`unis down life`" in place.unis("ps"))
     place.unis("down", "life")
-    wait_for(lambda: row["launcher"] not in place.processes())
+    wait_for(lambda: ProcessId.of(row["launcher"]) != launcher)
     assert place.ps() == []
 
 
@@ -133,6 +135,7 @@ def test_a_refusal_after_a_restart_ends_the_run_only_if_the_file_is_wrong(
     refuse = place.folder / "refuse"
     place.unis("up", file, "-d", FAKE_REFUSE_ONCE=str(refuse))
     (row,) = place.ps()
+    launcher = ProcessId.of(row["launcher"])
     refuse.write_text(code)
     os.kill(row["unisd"], signal.SIGKILL)
     wait_for(lambda: not refuse.exists())
@@ -140,7 +143,7 @@ def test_a_refusal_after_a_restart_ends_the_run_only_if_the_file_is_wrong(
         wait_for(lambda: bool((now := place.ps()) and now[0]["phase"] == "running"))
         place.unis("down", "life")
     else:
-        wait_for(lambda: row["launcher"] not in place.processes())
+        wait_for(lambda: ProcessId.of(row["launcher"]) != launcher)
         assert "not now" in place.unis("ps")
 
 

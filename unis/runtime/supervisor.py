@@ -1,6 +1,7 @@
 """`unis up --detach`: the launcher in a session of its own, and the parent that waits for it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -15,11 +16,13 @@ from typing import NoReturn
 from unis.errors import EXIT_FAILED, UnisError
 from unis.plan.model import Plan
 from unis.runtime.errors import InterruptedRunError, interrupted_code
-from unis.runtime.interrupts import Interrupts, interrupts
+from unis.runtime.interrupts import Interrupts, blocked, forget_handlers, interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.upkeep import Upkeep
+
+_STANDARD = 3  # descriptors: input, output, error
 
 
 @dataclass(frozen=True)
@@ -44,31 +47,41 @@ def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None
     The launcher is a fork: it has imported already what another Python would import again, half a
     second long. This process must have one thread and no gRPC channel.
     """
-    listener, speaker = os.pipe()
-    last_words, error = os.pipe()
+    listener, speaker = _pipe()
+    last_words, error = _pipe()
     with interrupts() as switch:
-        pid = os.fork()
-        if pid == 0:
-            _become_launcher(run, speaker, error)
-        os.close(speaker)
-        os.close(error)
-        with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
-            try:
+        try:
+            with blocked():  # until we know its pid, and it has none of our handlers
+                pid = os.fork()
+                if pid == 0:
+                    _become_launcher(run, speaker, error)
+            os.close(speaker)
+            os.close(error)
+            with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
                 for line in messages:
                     message = json.loads(line)
                     if "report" in message:
                         report(message["report"])
                     else:
                         return int(message["code"])
-            except InterruptedRunError as signalled:
-                try:  # the terminal may be gone
-                    report("interrupted: taking down what was started")
-                finally:
-                    _end(pid, switch)
-                return interrupted_code(signalled)
-            os.waitpid(pid, 0)  # it ended without a word
-            report(errors.read())
-            return EXIT_FAILED
+                os.waitpid(pid, 0)  # it ended without a word
+                report(errors.read())
+                return EXIT_FAILED
+        except InterruptedRunError as signalled:
+            try:  # the terminal may be gone
+                report("interrupted: taking down what was started")
+            finally:
+                _end(pid, switch)
+            return interrupted_code(signalled)
+
+
+def _pipe() -> tuple[int, int]:
+    """Its ends for reading and writing, above standard error, also where that is closed."""
+    ends = os.pipe()
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _STANDARD) for end in ends]
+    for end in ends:
+        os.close(end)
+    return above[0], above[1]
 
 
 def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) -> NoReturn:
@@ -80,9 +93,11 @@ def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) 
         for here, there in ((null, 0), (null, 1), (error, 2)):
             os.dup2(here, there)
         for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-            if descriptor > 2 and descriptor != speaker:
+            if descriptor >= _STANDARD and descriptor != speaker:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        forget_handlers()  # a signal that waits ends us here, where nothing is started yet
         code = under(Parent(speaker), run)
     except BaseException:
         traceback.print_exc()
@@ -119,7 +134,7 @@ class Parent:
         with contextlib.suppress(OSError):
             self._stream.close()
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stderr.fileno())  # nobody reads the pipe any more
+        os.dup2(null, 2)  # nobody reads the pipe any more
         os.close(null)
 
     def _send(self, message: dict[str, object]) -> None:
