@@ -157,19 +157,23 @@ def test_the_exit_code_of_a_refused_deployment(place: Place, code: str, exit_cod
     place.unis("up", place.file(), code=exit_code, FAKE_REFUSE_ONCE=str(refuse))
 
 
-@pytest.mark.parametrize("words", [[], ["life"], ["--all"]])
-def test_down_finds_a_run_that_is_just_being_noted_again(place: Place, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["down"], ["down", "life"], ["down", "--all"], ["ps"], ["ps", "life"]], ids=" ".join
+)
+def test_a_run_that_is_just_being_noted_again_is_found(place: Place, words: list[str]) -> None:
     """Its launcher has put the last one's folder away, and has not yet made the next."""
     place.unis("up", place.file(), "-d")
     noted, away = place.folder / "run/runs/life", place.folder / "away"
     with locked(place.folder / "run/lock"):
         noted.rename(away)
-        down = place.start("down", *words)
+        command = place.start(*words)
         with pytest.raises(subprocess.TimeoutExpired):
-            down.wait(2.0)
+            command.wait(1.0)
         away.rename(noted)
-    said, _ = down.communicate(timeout=SECONDS)
-    assert down.returncode == 0, said
+    said, _ = command.communicate(timeout=SECONDS)
+    assert command.returncode == 0, said
+    assert "life: " in said
+    place.unis("down", "--all")
     assert place.ps() == []
     place.assert_nothing_left()
 

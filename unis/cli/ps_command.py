@@ -43,7 +43,8 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
 
     Example: unis ps --json
     """
-    found = [choose(name)] if name else runs()
+    # A launcher that brings its run up again has no folder for an instant.
+    found = [choose(name)] if name else runs() or runs(settled=True)
     rows = [look(*run) for run in found]
     damaged = {} if name else damages()
     if as_json:
