@@ -27,11 +27,6 @@ bool Demand::IsMeaningful(const TaskState& task, std::uint32_t packets,
          IsWorthASwitch(static_cast<double>(tasks_.Room(out)), cost, out.worth_a_switch);
 }
 
-std::uint32_t Demand::Waiting(const TaskState& task, std::uint32_t ingress) const noexcept {
-  const std::uint32_t packets = tasks_.Packets(tasks_.ingresses()[ingress]);
-  return task.IsThread() ? packets + groups_.Inside(ingress) : packets;
-}
-
 bool Demand::HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noexcept {
   const TaskState& task = tasks_[slot];
   const IngressState& in = tasks_.ingresses()[ingress];
@@ -44,16 +39,15 @@ bool Demand::HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noe
 // A packet of an ingress can leave by every egress that the ingress reaches, because nobody knows
 // which one it will be; each counts by its share of the packets. Egresses are read only where there
 // are packets for them.
-PathDemand Demand::Of(Slot slot) const noexcept {
+PathDemand Demand::OfPackets(Slot slot) const noexcept {
   const TaskState& task = tasks_[slot];
   const auto out = tasks_.Out(task);
   const double cost = tasks_.CostOf(task);
-  PathDemand demand;
+  PathDemand demand{.packets = true};
   std::uint64_t looked_at = 0, used = 0, blocked = 0, scarce = 0;  // egresses
   for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i) {
     const std::uint32_t waiting = Waiting(task, i);
     if (waiting == 0) continue;
-    demand.packets = true;
     const std::uint64_t reaches = tasks_.ingresses()[i].reaches;
     ForEachBit(reaches & ~looked_at, [&](std::uint32_t j) {
       const std::uint64_t bit = std::uint64_t{1} << j;
@@ -83,13 +77,6 @@ bool Demand::IsOfFirstRank(Slot slot, const PathDemand& demand, Nanoseconds now)
   if (demand.lost == 0) return demand.meaningful || HasWaited(task, now);
   if (task.denied_at == TaskState::kNotDenied) task.denied_at = now;
   return now - task.denied_at >= max_wait_;
-}
-
-bool Demand::HasPackets(Slot slot) const noexcept {
-  const TaskState& task = tasks_[slot];
-  for (std::uint32_t i = 0; i < task.ingress.size; ++i)
-    if (Waiting(task, task.ingress.begin + i) > 0) return true;
-  return false;
 }
 
 // The current task first: while there is traffic it mostly has some.

@@ -50,16 +50,27 @@ class Demand {
   }
 
   // For tasks of any number of links (docs/scheduler.md, "Tasks with several links").
-  PathDemand Of(Slot slot) const noexcept;
+  PathDemand Of(Slot slot) const noexcept {
+    return HasPackets(slot) ? OfPackets(slot) : PathDemand{};
+  }
   // Meaningful work and nothing to lose, or a wait that lasted too long.
   bool IsOfFirstRank(Slot slot, const PathDemand& demand, Nanoseconds now) noexcept;
 
-  bool HasPackets(Slot slot) const noexcept;
+  bool HasPackets(Slot slot) const noexcept {
+    const TaskState& task = tasks_[slot];
+    for (std::uint32_t i = 0; i < task.ingress.size; ++i)
+      if (Waiting(task, task.ingress.begin + i) > 0) return true;
+    return false;
+  }
   bool AnyHasPackets(Slot current) const noexcept;
   // Packets in front of the ingress (in CoreTasks::ingresses()), or inside the task's function.
-  std::uint32_t Waiting(const TaskState& task, std::uint32_t ingress) const noexcept;
+  std::uint32_t Waiting(const TaskState& task, std::uint32_t ingress) const noexcept {
+    const std::uint32_t packets = tasks_.Packets(tasks_.ingresses()[ingress]);
+    return task.IsThread() ? packets + groups_.Inside(ingress) : packets;
+  }
 
  private:
+  PathDemand OfPackets(Slot slot) const noexcept;
   bool HasWaited(const TaskState& task, Nanoseconds now) const noexcept {
     return max_wait_ > 0 && now - task.idle_at >= max_wait_;
   }
