@@ -138,13 +138,13 @@ fuzz: build $(ASAN_BUILD)/build.ninja
 bench: build
 	@ninja -C $(BUILD)
 	meson test -C $(BUILD) --benchmark --no-rebuild --verbose
-	uv run unis bench agreement
+	uv run python -m evaluation agreement
 
 lint: $(STUBS)
 	clang-format --dry-run -Werror $(CPP)
 	uv run ruff check
 	uv run ruff format --check
-	uv run mypy unis tests
+	uv run mypy unis evaluation tests
 
 format: $(STUBS)
 	clang-format -i $(CPP)

@@ -18,18 +18,30 @@ _NOT_SHOWN = {"help", "install_completion", "show_completion"}
 
 def pages() -> dict[str, str]:
     """File name and text of every page."""
+    from evaluation.app import app as evaluation
     from unis.cli.app import app
 
+    unis = list(_commands_of(app, "unis"))
+    research = list(_commands_of(evaluation, "python -m evaluation"))
+    texts = {f"{_slug(inner)}.md": _page(command, inner) for command, inner in [*unis, *research]}
+    index = (
+        "# The commands of `unis`\n\nWritten by `make docs`, from the commands themselves.\n\n"
+        f"{_index(unis)}\n\n# Comparisons with papers\n\nIn a clone: "
+        f"`uv run python -m evaluation`.\n\n{_index(research)}\n"
+    )
+    return {"README.md": index, **texts}
+
+
+def _commands_of(app: typer.Typer, name: str) -> Iterator[tuple[Any, typer.Context]]:
     root = typer.main.get_command(app)
-    context = typer.Context(root, info_name="unis")
-    commands = list(_commands(root, context))
-    texts = {f"{_slug(inner)}.md": _page(command, inner) for command, inner in commands}
-    lines = [
+    return _commands(root, typer.Context(root, info_name=name))
+
+
+def _index(commands: list[tuple[Any, typer.Context]]) -> str:
+    return "\n".join(
         f"- [{inner.command_path}]({_slug(inner)}.md): {_first_sentence(command)}"
         for command, inner in commands
-    ]
-    head = "# The commands of `unis`\n\nWritten by `make docs`, from the commands themselves.\n\n"
-    return {"README.md": head + "\n".join(lines) + "\n", **texts}
+    )
 
 
 def _commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Context]]:
@@ -45,7 +57,7 @@ def _commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.C
 
 
 def _slug(context: typer.Context) -> str:
-    return context.command_path.removeprefix("unis ").replace(" ", "-")
+    return context.command_path.removeprefix("unis ").removeprefix("python -m ").replace(" ", "-")
 
 
 def _text(command: Any) -> str:

@@ -1,8 +1,8 @@
 """Keeps the results that README and docs speak of: `python -m tools.keep_results RESULTS`.
 
-What `unis bench paper` wrote goes to docs/results.json, and the numbers of README and docs that are
-drawn from it are written anew; tests/python/test_claims.py holds them against it. Kept is only a
-whole run of a commit as it is.
+What `python -m evaluation paper` wrote goes to docs/results.json, and the numbers of README and
+docs that are drawn from it are written anew; tests/python/test_claims.py holds them against it.
+Kept is only a whole run of a commit as it is.
 
 Such a number is marked: `0.98 to 1.00 <!-- fig4a handover ratio_to_cooperative -->` is the least
 and the most of the medians of a figure's measured rows for an arm, over all lengths, of the cost
@@ -19,9 +19,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from unis.bench.paper.evaluation import FIGURES
-from unis.report.evaluation import Errors, Figure, Results
-from unis.report.paper import counts
+from evaluation.paper.evaluation import FIGURES
+from evaluation.paper.report import counts
+from evaluation.paper.results import Errors, Figure, Results
 from unis.runtime.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""docs/results.schema.json: what results.json of `unis bench paper` is made of, from the model.
+"""docs/results.schema.json: what results.json of `evaluation paper` is made of, from its model.
 
 `make docs` writes it; a test holds it current.
 """
@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from unis.report.evaluation import Results
+from evaluation.paper.results import Results
 
 
 def schema_text() -> str:
@@ -15,7 +15,7 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Results.model_json_schema(),
-        "title": "Results of unis bench paper",
+        "title": "Results of python -m evaluation paper",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from unis.runtime.directory import run_directory
 from unis.runtime.ports import ports_directory
 
 UNIS = str(Path(sys.executable).with_name("unis"))
+EVALUATION = [sys.executable, "-P", "-m", "evaluation"]
 
 _SECONDS = 300  # until a command must have ended: a bound, not an expectation
 _THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
@@ -49,8 +50,15 @@ class Machine:
 
     def unis(self, *words: str, code: int = 0) -> str:
         """The output of a command that must end with `code`."""
+        return self._run([UNIS, *words], code)
+
+    def evaluation(self, *words: str, code: int = 0) -> str:
+        """The same of `python -m evaluation`."""
+        return self._run([*EVALUATION, *words], code)
+
+    def _run(self, command: list[str], code: int) -> str:
         done = subprocess.run(
-            [UNIS, *words],
+            command,
             cwd=self.directory,
             capture_output=True,
             text=True,
@@ -62,10 +70,10 @@ class Machine:
         assert done.returncode == code, said
         return said
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, program: Sequence[str] = (UNIS,)) -> subprocess.Popen[str]:
         """A command that goes on by itself."""
         return subprocess.Popen(
-            [UNIS, *words],
+            [*program, *words],
             cwd=self.directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

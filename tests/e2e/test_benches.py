@@ -43,8 +43,8 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
 
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
-    machine.unis(
-        "bench", "goals", "--goal", "1us,100ms,none", "--length", "2", "--windows", "2",
+    machine.evaluation(
+        "goals", "--goal", "1us,100ms,none", "--length", "2", "--windows", "2",
         "--window", "0.1", "--json", str(file),
     )  # fmt: skip
     refused, kept, free = json.loads(file.read_text())["rows"]
@@ -58,7 +58,7 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
 
 def test_paper(machine: Machine, tmp_path: Path) -> None:
     only = "fig10,fig11"
-    said = machine.unis("bench", "paper", "--quick", "--only", only, "-o", str(tmp_path))
+    said = machine.evaluation("paper", "--quick", "--only", only, "-o", str(tmp_path))
     assert "1 of 2, about " in said
     results = json.loads((tmp_path / "results.json").read_text())
     assert [figure["key"] for figure in results["figures"]] == only.split(",")
@@ -89,8 +89,8 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_promises(machine: Machine, tmp_path: Path) -> None:
     """Where others have the CPUs it is not told whether they hold, but all of it was measured."""
     p95_us = 1000  # a busy machine cannot promise the default of 100 µs at these loads
-    machine.unis(
-        "bench", "promises", "--blocks", "1", "--windows", "2", "--rounds", "2", "--window", "0.05",
+    machine.evaluation(
+        "promises", "--blocks", "1", "--windows", "2", "--rounds", "2", "--window", "0.05",
         "--p95-us", str(p95_us), "--again", "0", "-o", str(tmp_path),
     )  # fmt: skip
     result = json.loads((tmp_path / "results.json").read_text())

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.e2e.machine import Machine
+from tests.e2e.machine import EVALUATION, Machine
 
 
 def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
@@ -38,8 +38,8 @@ def test_two_controllers_are_compared_in_one_run(machine: Machine) -> None:
 
 def test_simulator_and_machine_are_held_against_each_other(machine: Machine) -> None:
     out = machine.directory / "agreement.json"
-    words = ["bench", "agreement", "--functions", "2", "--rounds", "2", "--out", str(out)]
-    process = machine.start(*words)
+    words = ["agreement", "--functions", "2", "--rounds", "2", "--out", str(out)]
+    process = machine.start(*words, program=EVALUATION)
     said, _ = process.communicate(timeout=180)
     found = json.loads(out.read_text())
     assert [chain["functions"] for chain in found] == [2], said

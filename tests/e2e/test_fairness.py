@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.e2e.machine import Json, Machine
 
-# Beside whatever else the machine does; `unis bench fairness` on an idle one shows less than 0.03.
+# Beside whatever else the machine does; an idle one shows less than 0.03.
 TOLERANCE = 0.1
 
 
@@ -13,8 +13,8 @@ def test_equal_chains_pass_as_much_and_none_of_sixteen_functions_starves(
     machine: Machine, tmp_path: Path
 ) -> None:
     file = tmp_path / "fairness.json"
-    machine.unis(
-        "bench", "fairness", "--rounds", "6", "--seconds", "2", "--functions", "16",
+    machine.evaluation(
+        "fairness", "--rounds", "6", "--seconds", "2", "--functions", "16",
         "--json", str(file),
     )  # fmt: skip
     result = json.loads(file.read_text())

@@ -1,17 +1,17 @@
-"""A short form of `unis bench faults`, and what it draws."""
+"""A short form of `python -m evaluation faults`, and what it draws."""
 
 import json
 import random
 from collections import Counter
 from pathlib import Path
 
+from evaluation.faults import PARTS, SOURCE, STRUCK, ends_the_run, faults_of
 from tests.e2e.machine import Machine
-from unis.bench.faults import PARTS, SOURCE, STRUCK, ends_the_run, faults_of
 
 
 def test_ten_faults_end_as_they_should(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "faults.json"
-    machine.unis("bench", "faults", "--faults", "10", "--seed", "9", "--json", str(file))
+    machine.evaluation("faults", "--faults", "10", "--seed", "9", "--json", str(file))
     result = json.loads(file.read_text())
     assert result["faults"] == 10
     assert result["failures"] == []

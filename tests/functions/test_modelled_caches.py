@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
+from evaluation.resq.modelled_caches import Modelled, SideBySide, hungry, modelled, packed, workload
+from evaluation.resq.profile_error import with_errors
 from tests.needs import need
-from unis.bench.modelled_caches import Modelled, SideBySide, hungry, modelled, packed, workload
 from unis.profile.cache_model import Neighbour
 from unis.profile.machine_caches import Caches, Level
 from unis.profile.references import Flows
 from unis.slo.exact import exact
-from unis.slo.profile_error import with_errors
 
 # Small, so that few flows need many ways: 32 KB a way.
 CACHES = Caches("test", Level(64, 8), Level(64, 8), Level(512, 16))

@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from typer import Typer
 from typer.testing import CliRunner
 
+from evaluation.app import app as evaluation_app
 from unis.cli.app import app
 from unis.runtime.directory import RunDirectory
 from unis.runtime.process import ProcessId
@@ -26,7 +28,16 @@ def stale_run(tmp_path: Path, name: str = "ghost", **more: Any) -> RunDirectory:
 
 
 def run(*args: str | Path) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
+    return _run(app, *args)
+
+
+def evaluation(*args: str | Path) -> tuple[int, str]:
+    """Of `python -m evaluation`."""
+    return _run(evaluation_app, *args)
+
+
+def _run(of: Typer, *args: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(of, [str(arg) for arg in args])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 

@@ -3,11 +3,11 @@
 import pytest
 from typer.testing import CliRunner
 
+from evaluation import agreement as bench
+from evaluation.agreement import Comparison, difference, judged_pairs
+from evaluation.app import app
 from tests.python.planned import path_of
-from unis.bench import agreement as bench
-from unis.bench.agreement import Comparison, difference, judged_pairs
 from unis.bench.synthetic import macswap_chain
-from unis.cli.app import app
 
 
 def test_the_difference_is_taken_within_the_rounds() -> None:
@@ -87,7 +87,7 @@ def test_where_nothing_could_be_told_apart_nothing_agrees() -> None:
 
 
 def agreement(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["bench", "agreement", *words])
+    result = CliRunner().invoke(app, ["agreement", *words])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 

@@ -1,16 +1,16 @@
-"""unis bench goals: what is said of a chain that has a goal, and of one that is refused."""
+"""`evaluation goals`: what is said of a chain that has a goal, and of one that is refused."""
 
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from unis.bench import goals
-from unis.bench.goals import Kept, Row, Settings, measure, result
+from evaluation import goals
+from evaluation.app import app
+from evaluation.goals import Kept, Row, Settings, measure, result
 from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
 from unis.chain.problem import Problem
-from unis.cli.app import app
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.plan.machine import Machine
@@ -75,7 +75,7 @@ def test_the_goal_is_that_of_the_chain_and_the_rings_are_auto() -> None:
 @pytest.mark.usefixtures("brought_up")
 def test_what_is_shown_and_written(tmp_path: Path) -> None:
     written = tmp_path / "goals.json"
-    arguments = ["bench", "goals", "--goal", "20us,1ms", "--json", str(written)]
+    arguments = ["goals", "--goal", "20us,1ms", "--json", str(written)]
     told = CliRunner().invoke(app, arguments)
     assert told.exit_code == 0, told.output
     assert "3 of 4" in told.output
@@ -95,6 +95,6 @@ def test_what_is_shown_and_written(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_asked_for(option: str, value: str, told: str) -> None:
-    answer = CliRunner().invoke(app, ["bench", "goals", option, value])
+    answer = CliRunner().invoke(app, ["goals", option, value])
     assert answer.exit_code == 2
     assert told in answer.output

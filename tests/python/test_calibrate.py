@@ -13,8 +13,8 @@ import pytest
 from tests.python.commands import run
 from tests.python.test_paper import ALL, measured, window
 from unis import built
-from unis.bench.paper import calibration as fitted
-from unis.bench.paper.virtual import Calibrated
+from unis.calibrate import calibration as fitted
+from unis.calibrate.virtual import Calibrated
 from unis.cli.calibrate_command import refuse_what_was_not_found
 from unis.errors import UnisError
 from unis.plan.machine import Machine

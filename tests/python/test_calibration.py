@@ -2,13 +2,13 @@
 
 import pytest
 
+from evaluation.paper.simulated import agreement, simulate_case
 from tests.python.test_paper import ALL, measured, window
-from unis.bench.paper import arms
-from unis.bench.paper.calibration import calibrated, with_switch
-from unis.bench.paper.cases import MAIN
-from unis.bench.paper.measured import Measured, Window
-from unis.bench.paper.simulated import agreement, simulate_case
-from unis.bench.paper.virtual import Calibrated, mpps_of
+from unis.calibrate import arms
+from unis.calibrate.calibration import calibrated, with_switch
+from unis.calibrate.case import MAIN
+from unis.calibrate.measured import Measured, Window
+from unis.calibrate.virtual import Calibrated, mpps_of
 from unis.simulate.scenario import MachineCosts
 
 PREEMPT_NS = 4_000.0

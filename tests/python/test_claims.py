@@ -1,4 +1,4 @@
-"""Numbers in README and docs that come from a run of `unis bench paper` are those of its results.
+"""Numbers in README and docs that come from a run of `evaluation paper` are those of its results.
 
 How they are marked: tools/keep_results.py.
 """
@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.paper.evaluation import FIGURES
+from evaluation.paper.report import counts
+from evaluation.paper.results import Agreement, Figure, Results, SimulatedPoint
 from tests.python.test_docs import DOCS, ROOT
 from tests.python.test_paper_source import a_row
 from tools import keep_results
@@ -25,11 +28,8 @@ from tools.keep_results import (
     renewed,
     why_not,
 )
-from unis.bench.paper.evaluation import FIGURES
 from unis.measure.paired import Ratio
 from unis.measure.summary import MachineSummary
-from unis.report.evaluation import Agreement, Figure, Results, SimulatedPoint
-from unis.report.paper import counts
 
 
 @functools.cache

@@ -1,12 +1,12 @@
-"""unis bench fairness: what is said of windows and of a trace."""
+"""python -m evaluation fairness: what is said of windows and of a trace."""
 
 import pytest
 from typer.testing import CliRunner
 
+from evaluation.app import app
+from evaluation.fairness import longest_gap_ns, many_functions, two_chains
 from tests.python.planned import path_of
-from unis.bench.fairness import longest_gap_ns, many_functions, two_chains
 from unis.bench.synthetic import macswap_chain
-from unis.cli.app import app
 from unis.measure.windows import Arm, Rounds
 from unis.v1 import engine_pb2 as pb
 
@@ -111,6 +111,6 @@ def test_several_chains_have_nothing_in_common_but_the_cpu() -> None:
     ],
 )
 def test_a_mistake_is_told_with_what_could_be_written(arguments: list[str], told: str) -> None:
-    ended = CliRunner().invoke(app, ["bench", "fairness", *arguments])
+    ended = CliRunner().invoke(app, ["fairness", *arguments])
     assert ended.exit_code == 2
     assert told in " ".join(ended.output.replace("│", " ").split())

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.python.commands import run
+
 HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
 LOADED = """
 import json, sys
@@ -68,7 +70,7 @@ def test_looking_at_runs_needs_no_chain_file(tmp_path: Path, command: list[str])
             "unis.cli.simulate_command, unis.cli.config_command",
             ["unis.cli.run_commands", "unis.runtime.clean_up", "matplotlib", "grpc"],
         ),
-        ("unis.bench.agreement", ["unis.bench.demo", "unis.report", "matplotlib"]),
+        ("evaluation.agreement", ["unis.bench.demo", "unis.report", "matplotlib"]),
     ],
 )
 def test_a_command_brings_no_other(modules: str, unwanted: list[str]) -> None:
@@ -77,6 +79,13 @@ def test_a_command_brings_no_other(modules: str, unwanted: list[str]) -> None:
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
     assert those_of(set(json.loads(done.stdout)), unwanted) == []
+
+
+@pytest.mark.parametrize("name", ["paper", "resq", "goals"])
+def test_a_command_that_moved_says_where_it_is(name: str) -> None:
+    code, said = run("bench", name, "--quick", "-o", "x", "more")
+    assert (code, "python -m evaluation " + name in said) == (2, True)
+    assert name not in run("bench", "--help")[1].split()
 
 
 def test_asking_an_engine_needs_no_more_than_grpc() -> None:

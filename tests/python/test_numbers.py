@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from evaluation.app import app as evaluation
 from unis import built
 from unis.cli import simulate_command
 from unis.cli.app import app
@@ -17,14 +18,14 @@ OPTIONS = [
     ["trace", "-o", "x.json", "--seconds"],
     ["up", EXAMPLE, "--timeout"],
     ["demo", "--window"],
-    ["bench", "agreement", "--window"],
+    ["agreement", "--window"],
 ]
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e10"])
 @pytest.mark.parametrize("words", OPTIONS, ids=" ".join)
 def test_what_is_no_sensible_number_is_refused(words: list[str], value: str) -> None:
-    result = CliRunner().invoke(app, [*words, value])
+    result = CliRunner().invoke(evaluation if words[0] == "agreement" else app, [*words, value])
     assert result.exit_code == 2
     assert f"'{words[-1]}'" in result.output
 

@@ -1,4 +1,4 @@
-"""`unis bench paper`, without a machine: what is measured, how it is judged, what is written."""
+"""`evaluation paper`, without a machine: what is measured, how it is judged, what is written."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench.paper import (
-    arms,
+from evaluation.paper import (
     causes,
     conditions,
     density,
@@ -17,19 +16,13 @@ from unis.bench.paper import (
     table,
     throughput,
 )
-from unis.bench.paper.cases import (
-    FULL,
-    LOAD,
-    QUICK,
-    TUNED,
-    Case,
-    Extent,
-    cases,
-)
-from unis.bench.paper.evaluation import FIGURES
-from unis.bench.paper.figure import Found
-from unis.bench.paper.measured import Measured, Window, seconds_of
-from unis.bench.paper.simulated import FREE
+from evaluation.paper.cases import FULL, QUICK, cases
+from evaluation.paper.evaluation import FIGURES
+from evaluation.paper.figure import Found
+from evaluation.paper.simulated import FREE
+from unis.calibrate import arms
+from unis.calibrate.case import LOAD, TUNED, Case, Extent
+from unis.calibrate.measured import Measured, Window, seconds_of
 from unis.chain.load import LoadedChain
 from unis.measure.disturbance import Disturbance
 from unis.plan.machine import Machine

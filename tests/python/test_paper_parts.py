@@ -1,4 +1,4 @@
-"""What `unis bench paper` leaves in its directory, whatever interrupts it."""
+"""What `python -m evaluation paper` leaves in its directory, whatever interrupts it."""
 
 import errno
 import json
@@ -11,22 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.commands import run
+from evaluation.commands import paper as paper_command
+from evaluation.paper import evaluation, parts, scale, ticks
+from evaluation.paper.cases import QUICK, cases
+from evaluation.paper.evaluation import FIGURES, Settings, evaluate
+from evaluation.paper.figure import FigureOf, Found
+from evaluation.paper.parts import FOLDER, only_ours, refuse_to_lose
+from evaluation.paper.results import Results
+from evaluation.paper.simulated import FREE
+from evaluation.paper.source import Source
+from tests.python.commands import evaluation as run
 from tests.python.test_paper import MACHINE, measured, window
 from unis import built
-from unis.bench.paper import arms, evaluation, parts, scale, ticks
-from unis.bench.paper.cases import QUICK, Case, cases
-from unis.bench.paper.evaluation import FIGURES, Settings, evaluate
-from unis.bench.paper.figure import FigureOf, Found
-from unis.bench.paper.measured import Measured
-from unis.bench.paper.parts import FOLDER, only_ours, refuse_to_lose
-from unis.bench.paper.simulated import FREE
-from unis.bench.paper.source import Source
-from unis.bench.paper.virtual import Calibrated
-from unis.cli import paper_command
+from unis.calibrate import arms
+from unis.calibrate.case import Case
+from unis.calibrate.measured import Measured
+from unis.calibrate.virtual import Calibrated
 from unis.errors import UnisError
 from unis.plan.machine import Machine
-from unis.report.evaluation import Results
 from unis.runtime.errors import InterruptedRunError
 from unis.runtime.files import write_atomically
 from unis.simulate.scenario import MachineCosts
@@ -190,7 +192,7 @@ def test_a_part_that_cannot_be_written_is_a_sentence(
 
 
 def paper(directory: Path, *words: str) -> tuple[int, str]:
-    code, text = run("bench", "paper", "--quick", "--only", "fig7", "-o", directory, *words)
+    code, text = run("paper", "--quick", "--only", "fig7", "-o", directory, *words)
     return code, " ".join(text.split())
 
 
@@ -241,7 +243,7 @@ def test_two_do_not_write_to_one_directory(seen: list[str], tmp_path: Path) -> N
     with only_ours(tmp_path):
         code, text = paper(tmp_path)
     assert code == 1
-    assert "another `unis bench paper` writes to" in text
+    assert "another `python -m evaluation paper` writes to" in text
     assert "-o" in text
     assert seen == []
     assert paper(tmp_path)[0] == 0
@@ -289,15 +291,15 @@ def test_what_would_be_lost_is_told_before_anything_is_measured(
     before = file.read_text()
     assert paper(tmp_path)[0] == 2
     file.write_text("[1]")
-    assert "not of `unis bench paper`" in paper(tmp_path)[1]
+    assert "not of `python -m evaluation paper`" in paper(tmp_path)[1]
     assert seen == []
     file.write_text(before)
-    assert run("bench", "paper", "--quick", "--only", "fig7,fig8", "-o", tmp_path)[0] == 0
+    assert run("paper", "--quick", "--only", "fig7,fig8", "-o", tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("only", ["", ",", " , ", "fig7,fig99"])
 def test_only_names_figures(seen: list[str], tmp_path: Path, only: str) -> None:
-    code, text = run("bench", "paper", "--only", only, "-o", tmp_path)
+    code, text = run("paper", "--only", only, "-o", tmp_path)
     assert code == 2
     assert "--only" in text
     assert seen == []
@@ -358,7 +360,7 @@ def test_a_fault_in_a_simulation_does_not_lose_the_rest(
     for module, name in ((evaluation, "simulate_table"), (scale, "_mpps")):
         monkeypatch.setattr(module, name, fault)
     monkeypatch.setattr(evaluation, "calibrated", fault)
-    code, text = run("bench", "paper", "--quick", "--only", "fig7,scale,table1", "-o", tmp_path)
+    code, text = run("paper", "--quick", "--only", "fig7,scale,table1", "-o", tmp_path)
     assert code == 0
     assert f"{TWO[0]} could not be simulated: unis-sim failed" in text
     results = Results.model_validate_json((tmp_path / "results.json").read_text())

@@ -1,4 +1,4 @@
-"""What `unis bench paper` says that it measured, how long it will take, and what it writes."""
+"""What `evaluation paper` says that it measured, how long it will take, and what it writes."""
 
 import csv
 import io
@@ -10,16 +10,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from evaluation.commands.paper import csv_of
+from evaluation.paper.progress import Progress
+from evaluation.paper.results import Agreement, Results, Row
+from evaluation.paper.source import Source
 from tests.python.test_docs import ROOT
 from tools.results_schema import schema_text
 from unis import built, version
-from unis.bench.paper.measured import latency_us
-from unis.bench.paper.progress import Progress
-from unis.bench.paper.source import Source
-from unis.cli.paper_command import csv_of
+from unis.calibrate.measured import latency_us
 from unis.measure.paired import Quartiles, Ratio
 from unis.measure.summary import MachineSummary
-from unis.report.evaluation import Agreement, Results, Row
 from unis.v1 import common_pb2 as common
 
 PROGRAMS = [

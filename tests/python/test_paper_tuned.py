@@ -2,11 +2,12 @@
 
 import pytest
 
+from evaluation.paper import conditions, density, scale, ticks
+from evaluation.paper.figure import Found
+from evaluation.paper.rows import best_of, row
 from tests.python.test_paper import ALL, found, measured, share, window
-from unis.bench.paper import arms, conditions, density, scale, ticks
-from unis.bench.paper.cases import FOLLOWED, HANDED, MAIN, TUNED
-from unis.bench.paper.figure import Found
-from unis.bench.paper.rows import best_of, row
+from unis.calibrate import arms
+from unis.calibrate.case import FOLLOWED, HANDED, MAIN, TUNED
 
 
 def test_hand_over_is_held_against_the_distance_that_was_best_when_measured_anew() -> None:

@@ -1,4 +1,4 @@
-"""`unis bench paper` as a whole, without a machine: what is measured, put together and written."""
+"""`evaluation paper` as a whole, without a machine: what is measured, put together and written."""
 
 import csv
 import io
@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation.commands.paper import csv_of
+from evaluation.paper import evaluation, scale
+from evaluation.paper.evaluation import FIGURES, Settings, evaluate
+from evaluation.paper.report import report_page
+from evaluation.paper.simulated import FREE
 from tests.python.test_paper import ALL, MACHINE, measured, window
-from unis.bench.paper import arms, evaluation, scale
-from unis.bench.paper.cases import FOLLOWED, HANDED, KERNEL, LOAD, MAIN, TUNED, Case
-from unis.bench.paper.evaluation import FIGURES, Settings, evaluate
-from unis.bench.paper.measured import Measured, latency_us
-from unis.bench.paper.simulated import FREE
-from unis.bench.paper.virtual import Calibrated
-from unis.cli.paper_command import csv_of
+from unis.calibrate import arms
+from unis.calibrate.case import FOLLOWED, HANDED, KERNEL, LOAD, MAIN, TUNED, Case
+from unis.calibrate.measured import Measured, latency_us
+from unis.calibrate.virtual import Calibrated
 from unis.plan.machine import Machine
-from unis.report.paper import report_page
 from unis.simulate.scenario import MachineCosts
 from unis.v1 import common_pb2 as common
 

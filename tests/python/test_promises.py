@@ -1,4 +1,4 @@
-"""unis bench promises: what is planned from profiles, and what is said of windows."""
+"""python -m evaluation promises: what is planned from profiles, and what is said of windows."""
 
 import json
 import struct
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from unis.bench import promises
-from unis.bench.mixed import write_mixed
-from unis.bench.promised import OfChain, Window, calm, p95s, pooled_p95_us
-from unis.bench.promises import Settings, kept, result
-from unis.bench.promises_core import Core
-from unis.bench.promises_result import Block, FunctionProfile, Result, Together
-from unis.cli.app import app
+from evaluation.app import app
+from evaluation.promises import blocks as promises
+from evaluation.promises.blocks import Settings, kept, result
+from evaluation.promises.core import Core
+from evaluation.promises.mixed import write_mixed
+from evaluation.promises.result import Block, FunctionProfile, Result, Together
+from evaluation.promises.windows import OfChain, Window, calm, p95s, pooled_p95_us
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.simulate.capture import packet_sizes
@@ -176,7 +176,7 @@ def test_the_command_says_it_and_ends_with_1_where_a_promise_is_broken(
 ) -> None:
     blocks = [block(holds=False)]
     monkeypatch.setattr(promises, "measure", lambda *_: iter([(blocks, 0)]))
-    done = CliRunner().invoke(app, ["bench", "promises", "--blocks", "1", "-o", str(tmp_path)])
+    done = CliRunner().invoke(app, ["promises", "--blocks", "1", "-o", str(tmp_path)])
     assert done.exit_code == 1
     assert "do not hold" in done.output
     written = Result.model_validate_json((tmp_path / "results.json").read_text())
@@ -196,7 +196,7 @@ def test_the_command_says_it_and_ends_with_1_where_a_promise_is_broken(
     ],
 )
 def test_what_cannot_be_is_refused(option: str, text: str, said: str) -> None:
-    done = CliRunner().invoke(app, ["bench", "promises", option, text])
+    done = CliRunner().invoke(app, ["promises", option, text])
     assert done.exit_code == 2
     assert said in done.output
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench import resq_baselines
-from unis.bench.resq import paper_workload
-from unis.bench.resq_baselines import PAPER, UNTIMED, by_baselines, overestimate
+from evaluation.resq import methods as resq_baselines
+from evaluation.resq.baselines import agnostic, elastic, predictor
+from evaluation.resq.baselines.arrivals import Promise, Served, broken, in_turn
+from evaluation.resq.baselines.contention import Tenant, beside, shares
+from evaluation.resq.baselines.predictor import PENALTY_US, Reading
+from evaluation.resq.comparison import paper_workload
+from evaluation.resq.methods import PAPER, UNTIMED, by_baselines, overestimate
 from unis.errors import UnisError
-from unis.slo.baselines import agnostic, elastic, predictor
-from unis.slo.baselines.arrivals import Promise, Served, broken, in_turn
-from unis.slo.baselines.contention import Tenant, beside, shares
-from unis.slo.baselines.predictor import PENALTY_US, Reading
 from unis.slo.library import PROFILES, SENSITIVE
 from unis.slo.profile import Profile, Server, Slo, Workload
 

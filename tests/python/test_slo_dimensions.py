@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.resq import WORKLOADS, large_workload, paper_workload
-from unis.bench.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
+from evaluation.resq.comparison import WORKLOADS, large_workload, paper_workload
+from evaluation.resq.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
 from unis.slo.catalogue import Worth, unlisted
 from unis.slo.dimensions import by_sockets, only_ways
 from unis.slo.exact import NoRoomError, exact

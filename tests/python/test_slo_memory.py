@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from unis.bench.resq import paper_workload
+from evaluation.resq.comparison import paper_workload
 from unis.slo.dimensions import only_ways_and_cores
 from unis.slo.exact import exact
 from unis.slo.explain import alike, costs, given_away, kept

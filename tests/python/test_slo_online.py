@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.admission import admission, admit_all, random_arrivals
+from evaluation.resq.admission import admission, admit_all, random_arrivals
 from unis.slo.online import Admitted, Online
 from unis.slo.placement import Instance, Placement, Refusal
 from unis.slo.prices import Kind, prices

@@ -7,14 +7,10 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from tests.python.test_report import Page
-from unis import built
-from unis.bench.resq import paper_workload, part_workload
-from unis.bench.resq_baselines import PAPER, models
-from unis.cli.app import app
-from unis.report.colours import of_functions
-from unis.report.drawings import drawing
-from unis.report.promises import (
+from evaluation.resq.comparison import paper_workload, part_workload
+from evaluation.resq.methods import PAPER, models
+from evaluation.resq.report import METHODS, broken_promises, resq_page
+from evaluation.resq.results import (
     Admission,
     Answers,
     CacheArm,
@@ -25,7 +21,11 @@ from unis.report.promises import (
     Shared,
     Sockets,
 )
-from unis.report.resq import METHODS, broken_promises, resq_page
+from tests.python.test_report import Page
+from unis import built
+from unis.cli.app import app
+from unis.report.colours import of_functions
+from unis.report.drawings import drawing
 from unis.report.servers import picture
 from unis.slo.exact import exact
 from unis.slo.picture import ANY, Row, by_ways, functions_of, rows, rows_of_shared

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.resq import large_workload, paper_workload
-from unis.bench.resq_baselines import PAPER
+from evaluation.resq.comparison import large_workload, paper_workload
+from evaluation.resq.methods import PAPER
 from unis.slo.exact import NoRoomError, exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from unis.bench.shared_cores import simulated
+from evaluation.resq.shared_cores import simulated
 from unis.slo import polling
 from unis.slo.cores import Core, Part, SharedMachine, SharedPlacement, added_by_part, load_of
 from unis.slo.library import PROFILES

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.resq.comparison import WORKLOADS, paper_workload
+from evaluation.resq.profile_error import stated, with_errors
 from unis import built
-from unis.bench.resq import WORKLOADS, paper_workload
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.model import load
 from unis.slo.placement import Instance, Machine
 from unis.slo.profile import Profile, Server, Slo, Workload
-from unis.slo.profile_error import stated, with_errors
 
 MEMORY = built.clone() / "examples" / "slo" / "memory.yaml"
 

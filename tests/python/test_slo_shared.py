@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unis.bench.resq import part_workload
-from unis.bench.shared_cores import simulated
+from evaluation.resq.comparison import part_workload
+from evaluation.resq.shared_cores import simulated
 from unis.errors import UnisError
 from unis.slo.cores import (
     Core,

@@ -1,4 +1,4 @@
-"""The structure of the package, read from its imports: down only, no circle, no long file."""
+"""The structure of the packages, read from their imports: down only, no circle, no long file."""
 
 import ast
 import re
@@ -8,17 +8,24 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "unis"
+ROOT = Path(__file__).parents[2]
+PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 # What stands behind may import what stands before.
 LAYERS = [
     "v1", "errors", "built", "engine", "links", "chain", "slo", "isolate", "workload", "plan",
-    "runtime", "simulate", "measure", "profile", "agent", "report", "bench", "cli",
+    "runtime", "simulate", "measure", "profile", "agent", "report", "bench",
+    "calibrate", "cli",
 ]  # fmt: skip
-FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "v1" not in path.parts]
+FILES = [
+    path
+    for package in (PACKAGE, RESEARCH)
+    for path in sorted(package.rglob("*.py"))
+    if "v1" not in path.parts
+]
 
 
 def module_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -31,16 +38,22 @@ def imports(path: Path, *, when_loaded: bool) -> Iterator[str]:
         ast.parse(path.read_text()).body if when_loaded else ast.walk(ast.parse(path.read_text()))
     )
     for node in nodes:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("unis"):
+        if isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
             for alias in node.names:
                 below = f"{node.module}.{alias.name}"
                 yield below if below in MODULES else node.module
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("unis."))
+            yield from (alias.name for alias in node.names if _is_ours(alias.name))
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in (PACKAGE.name, RESEARCH.name)
 
 
 def layer(module: str) -> int:
     parts = module.split(".")
+    if parts[0] == RESEARCH.name:  # stands behind all: the product imports nothing of it
+        return len(LAYERS)
     return LAYERS.index(parts[1]) if len(parts) > 1 else -1
 
 

@@ -1,14 +1,18 @@
 """The command `unis`."""
 
+import importlib
 import sys
 
 
 def main() -> None:
-    """Entry point; says what to do where the generated half of the package is missing."""
-    try:
-        from unis.cli.app import run
+    """Entry point."""
+    run_app("unis.cli.app")
 
-        run()  # each command imports its own
+
+def run_app(module: str) -> None:
+    """Calls `run` of a module; says what to do where the generated code is missing."""
+    try:
+        importlib.import_module(module).run()  # each command imports its own
     except ImportError as error:
         if error.name is None or not error.name.startswith("unis.v1"):
             raise

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from unis.cli.bench_parts import WINDOW, lengths_of, paired_ratio, print_disturbed, table_of
+from unis.cli.bench_parts import WINDOW, paired_ratio, print_disturbed, table_of
 from unis.cli.numbers import between
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.engine import names
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
-    from unis.bench.agreement import Comparison
     from unis.bench.alerts import Alerts
-    from unis.bench.faults import Result as Faults
     from unis.bench.unmodified import ChainResult
-    from unis.measure.paired import Paired
     from unis.measure.windows import Arm
 
 
@@ -64,36 +59,6 @@ def demo(
         write_result(file, text)
     out.print(f"{page}  {numbers}", markup=False, style="bold")
     if not result.summary.accounted:
-        raise typer.Exit(1)
-
-
-def agreement(
-    functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
-    cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
-    rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
-    output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
-        "build/agreement.json"
-    ),
-) -> None:
-    """Compare the machine with the simulator, which is fed with costs measured on the machine.
-
-    Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
-    by how much machine and simulator differ in the ratio of those two is told with its interval.
-
-    Example: unis bench agreement --functions 2,5 --cost medium
-    """
-    from unis.bench import agreement as agreement_bench
-
-    lengths = lengths_of(functions, "--functions")
-    with errors_told():
-        writable(output)
-        results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
-    out.print(_agreement_table(results))
-    data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
-    write_result(output, json.dumps(data, indent=2) + "\n")
-    if not all(result.agrees for result in results):
-        say("the simulator and the machine do not agree")
         raise typer.Exit(1)
 
 
@@ -158,58 +123,6 @@ def unmodified(
         raise typer.Exit(1)
 
 
-def faults(
-    minutes: Annotated[float, between(0.05, 600, "For how long.")] = 5,
-    most: Annotated[int, typer.Option("--faults", min=1, help="And so many at most.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="Which faults: the same again with the same.")] = 1,
-    cpu: Annotated[int | None, typer.Option(help="Of the functions; absent: the last.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
-    ] = None,
-) -> None:
-    """Kill what a run is made of at random moments, and look at what comes of it.
-
-    Functions over rings and over memif, and in every second run a process that sends the packets,
-    are killed and stopped: they must come back, the chain beside them lose nothing, and every
-    packet be accounted for. Engine, launcher and guard are killed, alone and two at once: then
-    nothing of the run may be left. Exit code 1 if something was not as it should be.
-
-    Example: unis bench faults --minutes 5 --json faults.json
-    """
-    from unis.bench.faults import run_faults
-    from unis.plan.machine import Machine
-
-    until = time.monotonic() + 60 * minutes
-    with errors_told():
-        if file:
-            writable(file)
-        functions_cpu = max(Machine.this().cpus) if cpu is None else cpu
-        result = run_faults(
-            functions_cpu, seed, lambda done: done < most and time.monotonic() < until, say
-        )
-    out.print(_faults_table(result))
-    if file:
-        write_result(file, result.model_dump_json(indent=2) + "\n")
-    if result.wrong:
-        say(f"{result.wrong} of {result.faults} faults did not end as they should")
-        raise typer.Exit(1)
-
-
-def _faults_table(result: Faults) -> Table:
-    title = f"{result.faults} faults, seed {result.seed}"
-    table = table_of(title, "struck", ("faults", "wrong", "s until all is well", "q1–q3"))
-    for fault, of in result.kinds.items():
-        table.add_row(
-            fault,
-            str(of.faults),
-            str(of.wrong),
-            f"{of.seconds.median:.2f}",
-            f"{of.seconds.q1:.2f}–{of.seconds.q3:.2f}",
-            style="red" if of.wrong else "",
-        )
-    return table
-
-
 def _arms(text: str) -> tuple[Arm, ...]:
     """What --arms says."""
     from unis.measure.windows import Arm
@@ -258,39 +171,3 @@ def _alerts_table(name: str, alerts: Alerts) -> Table:
             ),
         )
     return table
-
-
-def _agreement_table(results: list[Comparison]) -> Table:
-    table = table_of(
-        "Mpps, machine / simulator",
-        "functions",
-        (*names.COMPARED, "unis ÷ cooperative", "difference", "same order"),
-    )
-    for result in results:
-        table.add_row(
-            str(result.functions),
-            *(
-                f"{result.machine_mpps[policy]:.3f} / {result.simulator_mpps[policy]:.3f}"
-                for policy in names.COMPARED
-            ),
-            f"{_median(result.machine_ratio)} / {_median(result.simulator_ratio)}",
-            _difference(result.difference),
-            _order(result),
-            style="" if result.agrees else "red",
-        )
-    return table
-
-
-def _order(result: Comparison) -> str:
-    if not result.judged:
-        return "not told apart"
-    same = sum(result.judged.values())
-    return f"{same} of {len(result.judged)} pairs"
-
-
-def _median(ratio: Paired | None) -> str:
-    return f"{ratio.median:.2f}" if ratio else "–"
-
-
-def _difference(value: Paired | None) -> str:
-    return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"

@@ -1,19 +1,36 @@
 """`unis bench`: its commands."""
 
+from collections.abc import Callable
+
 import typer
 
-from unis.cli.bench_commands import agreement, faults, unmodified
-from unis.cli.fairness_command import fairness
-from unis.cli.goals_command import goals
+from unis.cli.bench_commands import unmodified
 from unis.cli.latency_command import latency
-from unis.cli.paper_command import paper
-from unis.cli.promises_command import promises
-from unis.cli.resq_command import resq
+from unis.cli.terminal import fail
 from unis.cli.throughput_command import throughput
 
-bench = typer.Typer(no_args_is_help=True, help="Comparisons that check UNiS itself.")
-COMMANDS = (
-    paper, throughput, latency, goals, fairness, unmodified, agreement, faults, resq, promises,
-)  # fmt: skip
+bench = typer.Typer(no_args_is_help=True, help="Compare policies on this machine.")
+COMMANDS = (throughput, latency, unmodified)
 for command in COMMANDS:
     bench.command()(command)
+
+# Commands that were here once, and are run from a clone now.
+MOVED = ("paper", "goals", "fairness", "agreement", "faults", "resq", "promises")
+
+
+def _told(name: str) -> Callable[[], None]:
+    def moved() -> None:
+        raise fail(
+            f"`unis bench {name}` is now `uv run python -m evaluation {name}`, in a clone of UNiS"
+        )
+
+    return moved
+
+
+for each in MOVED:
+    bench.command(
+        each,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(_told(each))

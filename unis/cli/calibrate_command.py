@@ -31,7 +31,7 @@ def calibrate(as_json: JsonOption = False) -> None:
 
     Example: unis calibrate && unis simulate examples/demo.yaml --calibrated
     """
-    from unis.bench.paper.calibration import calibrate_machine, mean_of
+    from unis.calibrate.calibration import calibrate_machine, mean_of
     from unis.plan.machine import Machine
     from unis.simulate.calibration import Calibration, keep, see_that_it_can_be_kept
 

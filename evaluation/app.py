@@ -1,0 +1,34 @@
+"""`python -m evaluation`: its commands."""
+
+import typer
+
+from evaluation.commands.agreement import agreement
+from evaluation.commands.fairness import fairness
+from evaluation.commands.faults import faults
+from evaluation.commands.goals import goals
+from evaluation.commands.paper import paper
+from evaluation.commands.promises import promises
+from evaluation.commands.resq import resq
+
+COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises)
+
+app = typer.Typer(
+    name="evaluation",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+@app.callback()
+def evaluation_command() -> None:
+    """Compare UNiS with its papers, and with itself. From a clone, after `make build`."""
+
+
+def run() -> None:
+    """Entry point."""
+    app(prog_name="python -m evaluation")

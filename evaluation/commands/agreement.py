@@ -1,0 +1,85 @@
+"""`python -m evaluation agreement`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from unis.cli.bench_parts import WINDOW, lengths_of, table_of
+from unis.cli.numbers import between
+from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.engine import names
+
+if TYPE_CHECKING:
+    from evaluation.agreement import Comparison
+    from unis.measure.paired import Paired
+
+
+def agreement(
+    functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
+    cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
+    rounds: Annotated[int, typer.Option(min=2)] = 16,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
+        "build/agreement.json"
+    ),
+) -> None:
+    """Compare the machine with the simulator, which is fed with costs measured on the machine.
+
+    Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
+    by how much machine and simulator differ in the ratio of those two is told with its interval.
+
+    Example: python -m evaluation agreement --functions 2,5 --cost medium
+    """
+    from evaluation import agreement as agreement_bench
+
+    lengths = lengths_of(functions, "--functions")
+    with errors_told():
+        writable(output)
+        results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
+    out.print(_agreement_table(results))
+    data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
+    write_result(output, json.dumps(data, indent=2) + "\n")
+    if not all(result.agrees for result in results):
+        say("the simulator and the machine do not agree")
+        raise typer.Exit(1)
+
+
+def _agreement_table(results: list[Comparison]) -> Table:
+    table = table_of(
+        "Mpps, machine / simulator",
+        "functions",
+        (*names.COMPARED, "unis ÷ cooperative", "difference", "same order"),
+    )
+    for result in results:
+        table.add_row(
+            str(result.functions),
+            *(
+                f"{result.machine_mpps[policy]:.3f} / {result.simulator_mpps[policy]:.3f}"
+                for policy in names.COMPARED
+            ),
+            f"{_median(result.machine_ratio)} / {_median(result.simulator_ratio)}",
+            _difference(result.difference),
+            _order(result),
+            style="" if result.agrees else "red",
+        )
+    return table
+
+
+def _order(result: Comparison) -> str:
+    if not result.judged:
+        return "not told apart"
+    same = sum(result.judged.values())
+    return f"{same} of {len(result.judged)} pairs"
+
+
+def _median(ratio: Paired | None) -> str:
+    return f"{ratio.median:.2f}" if ratio else "–"
+
+
+def _difference(value: Paired | None) -> str:
+    return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"

@@ -1,0 +1,121 @@
+"""`python -m evaluation goals`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import print_disturbed, table_of
+from unis.cli.numbers import between
+from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.throughput_command import one_chain_of, us_text
+
+if TYPE_CHECKING:
+    from evaluation.goals import Row
+    from unis.chain.values import ControllerName
+
+_CONTROLLERS: tuple[ControllerName, ...] = ("handover", "priority", "signal")
+
+
+def goals(
+    goal: Annotated[
+        str, typer.Option(help="On p95 latency, as in a chain file, and `none`; with commas.")
+    ] = "50us,100us,200us,400us,none",
+    cost: Annotated[
+        str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
+    ] = "light",
+    length: Annotated[str, typer.Option(help="Functions in the chain.")] = "3",
+    controllers: Annotated[
+        str, typer.Option(help=f"{', '.join(_CONTROLLERS)}; with commas.")
+    ] = "handover",
+    windows: Annotated[int, typer.Option(min=1, max=10_000, help="For each goal.")] = 10,
+    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = 0.5,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the result to this file.")
+    ] = None,
+) -> None:
+    """See whether a chain at full load keeps the latency that it was given as a goal.
+
+    It is brought up for each goal, on rings as long as `unis up` would make them. A goal that
+    cannot be met is refused, as there.
+
+    Example: python -m evaluation goals --goal 100us,1ms,none --controllers handover,priority
+    """
+    from evaluation import goals as of
+    from unis.plan.machine import Machine
+
+    one_cost, one_length = one_chain_of(cost, length)
+    settings = of.Settings(
+        cost=one_cost,
+        length=one_length,
+        goals=_goals_of(goal),
+        controllers=_controllers_of(controllers),
+        windows=windows,
+        window=window,
+    )
+    rows: list[Row] = []
+    with errors_told():
+        if file:
+            writable(file)
+        machine = Machine.this()
+        for row in of.measure(settings, machine, say):
+            rows.append(row)
+            if file:  # what there is, if a later one fails
+                text = of.result(rows, settings, machine).model_dump_json(indent=2)
+                write_result(file, text + "\n")
+        _print(rows, f"{settings.length} {settings.cost}, windows of {window:g} s")
+
+
+def _goals_of(text: str) -> tuple[str, ...]:
+    from evaluation.goals import NO_GOAL
+    from unis.chain.goals import Goals
+
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for word in words:
+        try:
+            if word != NO_GOAL:
+                Goals(p95_latency=word)
+        except ValueError:
+            raise typer.BadParameter(
+                f"`{word}`: write none or a duration, as 100us or 1.5ms", param_hint="--goal"
+            ) from None
+    return words
+
+
+def _controllers_of(text: str) -> tuple[ControllerName, ...]:
+    words = dict.fromkeys(word.strip() for word in text.split(","))
+    if unknown := [word for word in words if word not in _CONTROLLERS]:
+        raise typer.BadParameter(
+            f"there is no {unknown[0]!r}: {', '.join(_CONTROLLERS)}", param_hint="--controllers"
+        )
+    return tuple(name for name in _CONTROLLERS if name in words)
+
+
+def _print(rows: list[Row], title: str) -> None:
+    columns = ("slots", "expected µs", "p50 µs", "p95", "windows kept", "Mpps")
+    table = table_of(title, "controller, goal", columns)
+    for row in rows:
+        name = f"{row.controller}, {row.goal}"
+        if kept := row.kept:
+            of = "–" if kept.windows_kept is None else f"{kept.windows_kept} of {kept.windows}"
+            table.add_row(
+                name,
+                str(kept.slots),
+                us_text(kept.expected_p95_us),
+                *(us_text(kept.latency_us[key]) for key in ("p50", "p95")),
+                of,
+                f"{kept.mpps.median:.3f}",
+            )
+        else:
+            table.add_row(name, *["–"] * len(columns))
+    out.print(table)
+    for row in rows:
+        if row.refused:
+            told = f"{row.controller}, {row.goal}: refused: {row.refused}"
+            out.print(told, markup=False, style="yellow", soft_wrap=True)
+        for note in row.kept.notes if row.kept else ():
+            told = f"{row.controller}, {row.goal}: {note}"
+            out.print(told, markup=False, style="dim", soft_wrap=True)
+    print_disturbed(row.kept.disturbed for row in rows if row.kept)

@@ -1,0 +1,177 @@
+"""`python -m evaluation paper`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from unis.cli.bench_parts import table_of
+from unis.cli.terminal import errors_told, fail, out, say, writable
+from unis.errors import EXIT_FAILED
+from unis.runtime.errors import InterruptedRunError, interrupted_code
+from unis.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from evaluation.paper.results import Results, Row
+
+_STYLES = {
+    "agrees": "green",
+    "holds": "green",
+    "differs": "red",
+    "fails": "red",
+    "too close to tell": "yellow",
+}
+_FOR_ALL = 0o644  # results are no secret
+# What a mapping of a row has, of which no model tells.
+_KEYS = {"latency_us": ("mean", "p5", "p50", "p95", "p99")}
+
+
+def paper(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer lengths and rounds: under six minutes.")
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Figures, as fig4a,fig15,table1; same: one policy under two names; scale: many "
+            "cores."
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for report and figures.")
+    ] = Path("build/bench"),
+) -> None:
+    """The evaluation of the UNiS paper, measured on this machine beside what the paper says.
+
+    Every figure of its sections 3 and 5, with a verdict. Writes report.html, results.json and
+    results.csv. What an interrupted call has measured is taken over by the next of the same kind
+    within a day. Results of more figures, or of more than --quick, are not overwritten.
+    Takes less than half an hour; needs root, hugepages, what `make build` builds and two CPUs that
+    do nothing else.
+
+    Example: python -m evaluation paper --quick -o build/bench
+    """
+    from evaluation.paper.evaluation import Settings, evaluate
+    from evaluation.paper.parts import only_ours, refuse_to_lose
+    from evaluation.paper.report import counts
+    from evaluation.paper.source import Source
+
+    wanted = figures_of(only)
+    with errors_told(), _interrupted(), only_ours(output):
+        files = [writable(output / name) for name in ("report.html", "results.csv", "results.json")]
+        refuse_to_lose(files[-1], wanted if only else None, quick=quick)
+        source = Source.this()
+        if source.trouble:
+            say(source.trouble)
+        found = evaluate(
+            Settings(quick, wanted, output), say, source=source, keep=lambda of: _write(files, of)
+        )
+    _print(found)
+    out.print(counts(found.figures), markup=False)
+    if found.disturbed:
+        out.print(found.disturbed, markup=False, style="yellow")
+    out.print(*files, sep="  ", markup=False, style="bold")
+
+
+@contextmanager
+def _interrupted() -> Iterator[None]:
+    """One exit code, whatever Ctrl-C has interrupted: a run of a chain makes an error of it."""
+    try:
+        yield
+    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
+        raise typer.Exit(interrupted_code(interrupt)) from None
+
+
+def _write(files: list[Path], results: Results) -> None:
+    """All is made before anything is written, and the old ones are there until then."""
+    from evaluation.paper.report import report_page
+
+    texts = [
+        report_page(results), csv_of(results.rows), results.model_dump_json(indent=1) + "\n",
+    ]  # fmt: skip
+    for file, text in zip(files, texts, strict=True):
+        try:
+            write_atomically(file, text, _FOR_ALL)
+        except OSError as error:
+            raise fail(f"cannot write {file}: {error.strerror}", EXIT_FAILED) from None
+
+
+def figures_of(text: str | None) -> tuple[str, ...]:
+    """What --only says; all, if it is not there."""
+    from evaluation.paper.evaluation import FIGURES
+
+    if text is None:
+        return tuple(FIGURES)
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not words:
+        raise typer.BadParameter(
+            f"{text!r} names no figure: {', '.join(FIGURES)}", param_hint="--only"
+        )
+    if unknown := [word for word in words if word not in FIGURES]:
+        raise typer.BadParameter(
+            f"there is no {unknown[0]!r}: {', '.join(FIGURES)}", param_hint="--only"
+        )
+    return words
+
+
+def csv_of(rows: list[Row]) -> str:
+    """A line for each row; what has parts has a column for each, also where none is known."""
+    from evaluation.paper.results import Row
+
+    columns = [*_columns(Row)]
+    flat = [_flat(row.model_dump()) for row in rows]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return stream.getvalue()
+
+
+def _columns(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        parts = [field.annotation, *typing.get_args(field.annotation)]  # of `Ratio | None` two
+        of = next((part for part in parts if hasattr(part, "model_fields")), None)
+        if of:
+            yield from _columns(of, f"{before}{name}.")
+        elif name in _KEYS:
+            yield from (f"{before}{name}.{key}" for key in _KEYS[name])
+        else:
+            yield before + name
+
+
+def _flat(data: dict[str, object], before: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in data.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{before}{name}.")
+        else:
+            flat[before + name] = value
+    return flat
+
+
+def _print(results: Results) -> None:
+    table = table_of("", "figure", ())
+    table.add_column("verdict")
+    table.add_column("here")
+    for figure in results.figures:
+        said = f"{figure.ours} {figure.why}".strip()
+        style = _STYLES.get(figure.verdict, "dim")
+        table.add_row(figure.name, f"[{style}]{figure.verdict}[/]", escape(said))
+    out.print(table)
+    simulator = results.simulator
+    if simulator.points:
+        out.print(
+            f"Simulator beside machine, {len(simulator.points)} points: median error "
+            f"{simulator.median_error:.3f}, the worst {simulator.worst_error:.3f}.",
+            markup=False,
+        )

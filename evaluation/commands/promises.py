@@ -1,0 +1,131 @@
+"""`python -m evaluation promises`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import table_of
+from unis.cli.numbers import between
+from unis.cli.terminal import errors_told, out, say, writable, write_result
+
+if TYPE_CHECKING:
+    from evaluation.promises.result import Result
+
+
+def promises(
+    output: Annotated[Path, typer.Option("--out", "-o", help="Directory for results.json.")] = Path(
+        "build/promises"
+    ),
+    costs: Annotated[
+        str, typer.Option(help="Of a packet in each of the two functions, cycles; with a comma.")
+    ] = "1000,2500",
+    parts: Annotated[
+        str, typer.Option(help="Promised, in % of what each passes alone; with a comma.")
+    ] = "30,40",
+    p95_us: Annotated[
+        float, between(1, 1e6, "Latency that is promised to both; the paper's by default.")
+    ] = 100.0,
+    blocks: Annotated[
+        int, typer.Option(min=1, max=100, help="Profiles, a plan and both together, each anew.")
+    ] = 3,
+    windows: Annotated[int, typer.Option(min=2, max=1000, help="Of both together.")] = 12,
+    rounds: Annotated[
+        int, typer.Option(min=2, max=100, help="Of each reading of a profile, at least.")
+    ] = 5,
+    window: Annotated[float, between(0.02, 60, "Seconds measured.")] = 0.2,
+    again: Annotated[
+        int,
+        typer.Option(min=0, max=100, help="So often a block that others disturbed is made anew."),
+    ] = 2,
+) -> None:
+    """Plan two promises onto one core of this machine, and see whether both hold there.
+
+    Two functions (`macswap`) are profiled alone on the core. The planner places both promises on
+    it, or refuses them; and says which latency it would have promised at least, and which parts it
+    refuses. Then they are run there, each in its own chain with packets that come at random
+    (Poisson) at its promised rate, and passed and p95 are held against the promise; and once at the
+    parts that were refused, to see whether that was right. Windows in which others had the engine's
+    CPU do not count, and where most are so it is not told who is right. Needs root, hugepages and
+    two CPUs, four to six minutes. Exit code 1 if a promise does not hold. Writes results.json.
+
+    Example: python -m evaluation promises --parts 20,50 --blocks 5
+    """
+    from evaluation.promises import blocks as of
+    from unis.plan.machine import Machine
+
+    settings = of.Settings(
+        costs=_costs_of(costs),
+        parts=_parts_of(parts),
+        p95_us=p95_us,
+        blocks=blocks,
+        windows=windows,
+        rounds=rounds,
+        window=window,
+        again=again,
+    )
+    with errors_told():
+        file = writable(output / "results.json")
+        machine = Machine.this()
+        for done, left_out in of.measure(settings, machine, say):  # what there is, if one fails
+            result = of.result(done, left_out, settings, machine)
+            write_result(file, result.model_dump_json(indent=1) + "\n")
+    _print(result)
+    out.print(str(file), markup=False, style="bold")
+    if result.kept is False:
+        raise typer.Exit(1)
+
+
+def _costs_of(text: str) -> tuple[str, str]:
+    words = [word.strip() for word in text.split(",")]
+    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
+        raise typer.BadParameter(
+            f"`{text}`: write two numbers of cycles, as 1000,2500", param_hint="--costs"
+        )
+    return words[0], words[1]
+
+
+def _parts_of(text: str) -> tuple[float, float]:
+    try:
+        found = [float(word) / 100 for word in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != 2 or not all(0.01 <= part <= 0.95 for part in found) or sum(found) > 0.95:
+        raise typer.BadParameter(
+            f"`{text}`: write two percentages, together 95 at most, as 30,40", param_hint="--parts"
+        )
+    return found[0], found[1]
+
+
+def _print(result: Result) -> None:
+    table = table_of(
+        "Two promises on one core", "block, chain",
+        ("Mpps promised", "passed", "p95 µs promised", "least", "p95 µs", "windows kept"),
+    )  # fmt: skip
+    for number, block in enumerate(result.blocks, 1):
+        for of in block.promised.promises:
+            table.add_row(
+                f"{number}, {of.chain}" + ("" if block.counts else " (disturbed)"),
+                f"{of.promised_mpps:.3f}", f"{of.mpps.median:.3f}", f"{of.promised_p95_us:g}",
+                f"{of.least_p95_us:.1f}" if of.least_p95_us else "–", f"{of.pooled_p95_us:.1f}",
+                f"{of.windows_kept} of {of.windows}",
+            )  # fmt: skip
+    out.print(table)
+    disturbed = sum(block.promised.disturbed for block in result.blocks)
+    whole = sum(len(block.promised.windows) for block in result.blocks)
+    told = []
+    if disturbed:
+        told.append(f"Disturbed: in {disturbed} of {whole} windows others had the engine's CPU.")
+    if result.left_out:
+        told.append(
+            f"Left out: {result.left_out} blocks, made anew: the profiles were disturbed, or the "
+            "CPUs' distance changed."
+        )
+    for sentence in told:
+        out.print(sentence, markup=False, style="yellow")
+    style = {True: "green", False: "red", None: "yellow"}[result.kept]
+    out.print(result.verdict, markup=False, style=style)
+    for sentence in result.tightness if result.counting else []:
+        out.print(sentence, markup=False)

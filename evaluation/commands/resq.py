@@ -1,0 +1,125 @@
+"""`python -m evaluation resq`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.bench_parts import table_of
+from unis.cli.terminal import errors_told, out, say, writable
+from unis.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    from evaluation.resq.comparison import Evaluation
+    from evaluation.resq.results import Resq
+
+_FOR_ALL = 0o644  # results are no secret
+
+
+def resq(
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for results.json and report.html.")
+    ] = Path("build/resq"),
+) -> None:
+    """Placement of promises beside the ResQ paper's own numbers, and of 20,000 at once.
+
+    The paper's three workloads by its greedy method and by the exact one, each placement checked by
+    arithmetic of its own; by the methods that the paper compares itself with (a predictor, elastic
+    scaling, packing that knows of no contention); with parts of cores, each core simulated under
+    UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those
+    that the paper prints; what it does not is assumed (docs/slo.md). Besides, our own functions by
+    profiles of the cache model, all of a server played side by side in one modelled cache; without
+    Valgrind that is left out. Needs what `make build` builds, no root and no server; four minutes,
+    and half a minute more the first time. Writes results.json, and report.html with pictures of the
+    servers.
+
+    Example: python -m evaluation resq -o build/resq
+    """
+    from evaluation.resq.comparison import evaluate
+    from evaluation.resq.report import admission, broken_promises, kept, scale, sockets
+
+    with errors_told():
+        file, page = writable(output / "results.json"), writable(output / "report.html")
+        found = evaluate(say)
+        write_atomically(file, found.results.model_dump_json(indent=1) + "\n", _FOR_ALL)
+        write_atomically(page, _page(found), _FOR_ALL)
+    _print_methods(found.results)
+    _print_violations(found.results)
+    _print_shared(found.results)
+    out.print(scale(found.results), markup=False)
+    out.print(admission(found.results), markup=False)
+    out.print(sockets(found.results), markup=False)
+    _print_caches(found.results)
+    wrong = broken_promises(found.results)
+    out.print(kept(wrong), style="green" if not wrong else "red")
+    out.print(f"{file}\n{page}", markup=False, style="bold")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _page(found: Evaluation) -> str:
+    from evaluation.resq.report import resq_page
+    from unis.slo.picture import rows, rows_of_shared
+
+    return resq_page(
+        found.results,
+        {name: rows(*of) for name, of in found.exact.items()},
+        {name: rows_of_shared(*of) for name, of in found.shared.items() if "seed 1" in name},
+    )
+
+
+def _print_methods(results: Resq) -> None:
+    from evaluation.resq.report import METHODS
+
+    columns = [column for name in results.placement for column in (name, "paper")]
+    table = table_of("Servers", "method", columns)
+    for method in METHODS:
+        cells: list[str] = []
+        for of in results.placement.values():
+            cells += [str(getattr(of, method.key)), str(of.paper.get(method.paper, "–"))]
+        table.add_row(method.label, *cells)
+    seconds = [cell for of in results.placement.values() for cell in (f"{of.seconds:.2f}", "")]
+    table.add_row("seconds of the exact method", *seconds)
+    out.print(table)
+
+
+def _print_violations(results: Resq) -> None:
+    columns = [column for name in results.placement for column in (name, "paper")]
+    title = "Promises broken by more than 5 % where nobody knows of contention, %"
+    table = table_of(title, "cache", columns)
+    for label, key in (
+        ("shared", "agnostic_shared_violated"),
+        ("in equal parts", "agnostic_split_violated"),
+    ):
+        cells: list[str] = []
+        for of in results.placement.values():
+            cells += [f"{getattr(of, key):.1f}", str(of.paper[key])]
+        table.add_row(label, *cells)
+    out.print(table)
+
+
+def _print_caches(results: Resq) -> None:
+    from evaluation.resq.report import CACHE_COLUMNS, cache_rows, caches
+
+    out.print(caches(results), markup=False)
+    rows = cache_rows(results)
+    if rows:
+        table = table_of("In that cache", CACHE_COLUMNS[0], CACHE_COLUMNS[1:])
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+
+
+def _print_shared(results: Resq) -> None:
+    parts = table_of(
+        "Cores shared, promises of 10 to 60 % of a core", "workload",
+        ("a core each", "shared", "bound", "fewer", "simulated", "not kept", "p95 at most"),
+    )  # fmt: skip
+    for name, share in results.shared.items():
+        parts.add_row(
+            name, str(share.exact), str(share.shared), str(share.bound), f"{share.fewer:.1%}",
+            str(share.simulated), str(share.late_or_short), f"{share.closest:.0%}",
+        )  # fmt: skip
+    out.print(parts)

@@ -1,0 +1,147 @@
+"""`python -m evaluation goals`: whether a chain keeps the latency that it was given as a goal.
+
+The chain is brought up once for each goal, on rings as long as `unis up` makes them for it, and
+takes packets as fast as it can. What was expected stands beside what came of it. Chains with other
+goals are other starts, so how far apart they are may also be the machine's.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pydantic import BaseModel
+
+from unis.bench.synthetic import macswap_chain
+from unis.bench.throughput import POLICIES
+from unis.chain.load import LoadedChain
+from unis.chain.problem import ChainFileError
+from unis.chain.values import ControllerName
+from unis.measure.disturbance import Disturbance
+from unis.measure.machine import this_machine
+from unis.measure.paired import Quartiles
+from unis.measure.spans import in_turn
+from unis.measure.summary import MachineSummary, latency_of, summarise_arm
+from unis.measure.windows import Arm
+from unis.plan.machine import Machine
+from unis.runtime.bring_up import brought_up
+from unis.runtime.options import Options
+from unis.runtime.planning import plan_chain
+from unis.runtime.run import Run
+
+NO_GOAL = "none"
+
+
+class Kept(BaseModel):
+    """What came of a goal."""
+
+    notes: list[str]  # as `unis config` tells them: of a goal that may not be kept, among others
+    slots: int
+    expected_p95_us: float | None  # with the model's margin; None: there is no goal
+    latency_us: dict[str, float | None]
+    mpps: Quartiles
+    windows: int
+    windows_kept: int | None  # in which p95 was within the goal; None: there is none
+    disturbed: Disturbance
+
+
+class Row(BaseModel):
+    """One goal under one controller."""
+
+    controller: str
+    goal: str  # as in a chain file, or `none`
+    refused: str | None  # why the chain is not brought up
+    kept: Kept | None
+
+
+class Result(BaseModel):
+    """All that was measured, and where."""
+
+    machine: MachineSummary
+    cost: str
+    length: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    cost: str
+    length: int
+    goals: tuple[str, ...]  # as in a chain file, or `none`
+    controllers: tuple[ControllerName, ...]
+    windows: int  # for each goal
+    window: float  # seconds
+
+
+def measure(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Iterator[Row]:
+    """A row for each goal, under one controller after the other."""
+    for controller in settings.controllers:
+        report(f"what packets and a switch cost, for {controller}")
+        # Without them goals would only be noted, for what is assumed proves nothing.
+        free = partial(_chain, settings, machine, controller, NO_GOAL)
+        brought_up(free, machine, Options(costs="measured"), report, lambda _: None)
+        for goal in settings.goals:
+            report(f"{controller}, goal {goal}")
+            yield _row(settings, machine, controller, goal, report)
+
+
+def result(rows: list[Row], settings: Settings, machine: Machine) -> Result:
+    """What is written."""
+    return Result(
+        machine=this_machine(len(machine.cpus)),
+        cost=settings.cost,
+        length=settings.length,
+        rows=rows,
+    )
+
+
+def _row(
+    settings: Settings,
+    machine: Machine,
+    controller: ControllerName,
+    goal: str,
+    report: Callable[[str], None],
+) -> Row:
+    make = partial(_chain, settings, machine, controller, goal)
+    try:
+        plan_chain(make(), machine)
+    except ChainFileError as error:
+        refused = "; ".join(row.problem.sentence for row in error.problems)
+        return Row(controller=controller, goal=goal, refused=refused, kept=None)
+    arm = replace(POLICIES[controller], name=controller)
+    kept = brought_up(make, machine, Options(), report, lambda run: _kept(run, arm, settings))
+    return Row(controller=controller, goal=goal, refused=None, kept=kept)
+
+
+def _kept(run: Run, arm: Arm, settings: Settings) -> Kept:
+    (chain,) = run.plan.chains
+    rounds = in_turn(run, [arm], settings.windows, settings.window)
+    summary = summarise_arm(rounds, str(arm))
+    each = [latency_of([windows], str(arm)).percentiles_us((95,))["p95"] for windows in rounds]
+    goal_us = None if chain.goal_ns is None else chain.goal_ns / 1e3
+    return Kept(
+        notes=list(run.plan.notes),
+        slots=run.plan.links[0].slots,
+        expected_p95_us=chain.ring.p95_us if chain.ring else None,
+        latency_us=summary.latency_us,
+        mpps=summary.mpps,
+        windows=len(rounds),
+        windows_kept=None
+        if goal_us is None
+        else sum(p95 is not None and p95 <= goal_us for p95 in each),
+        disturbed=summary.disturbed,
+    )
+
+
+def _chain(
+    settings: Settings, machine: Machine, controller: ControllerName, goal: str
+) -> LoadedChain:
+    return macswap_chain(
+        "bench-goals",
+        settings.cost,
+        settings.length,
+        max(machine.cpus),
+        controller=controller,
+        goal=None if goal == NO_GOAL else goal,
+    )

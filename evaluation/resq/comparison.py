@@ -1,0 +1,166 @@
+"""Placement beside the ResQ paper's own numbers, and how it scales."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evaluation.resq.admission import admission, answers
+from evaluation.resq.methods import PAPER, by_baselines, models
+from evaluation.resq.modelled_caches import in_caches
+from evaluation.resq.profile_error import most_broken
+from evaluation.resq.results import Placed, Resq, Scale, Shared
+from evaluation.resq.shared_cores import simulated
+from evaluation.resq.socket_workloads import evaluate_sockets, wrong
+from unis.profile.references import NoRecorderError
+from unis.slo.cores import SharedPlacement
+from unis.slo.exact import exact
+from unis.slo.greedy import greedy
+from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
+from unis.slo.placement import Placement
+from unis.slo.profile import Server, Slo, Workload
+from unis.slo.shared import shared
+from unis.slo.verify_shared import shared_problems
+
+_P95_US = 100.0
+_PART = 0.9  # of what a function passes alone
+_COUNTS = {
+    "sensitive": (SENSITIVE, 50), "insensitive": (INSENSITIVE, 66),
+    "combination": (tuple(PROFILES), 22),
+}  # fmt: skip
+WORKLOADS = tuple(_COUNTS)
+_XEON = Server("xeon", 5000, cores=9, ways=18)
+_SLOS, _SERVERS = 20_000, 5_000
+_SEED = 1  # of the large workload
+_ARRIVALS = range(1000, 1050)  # seeds; the method was chosen by others
+_COME = 2000
+_SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Results, and the servers behind them."""
+
+    results: Resq
+    exact: Mapping[str, tuple[Workload, Placement]]  # by workload
+    shared: Mapping[str, tuple[Workload, SharedPlacement]]
+
+
+def paper_workload(name: str) -> Workload:
+    """One of the paper's three (section 6)."""
+    functions, count = _COUNTS[name]
+    return Workload(
+        f"paper-{name}", tuple(_slo(of, of, _PART, count) for of in functions), (_XEON,)
+    )
+
+
+def large_workload(count: int = _SLOS, servers: int = _SERVERS, seed: int = _SEED) -> Workload:
+    """Promises of 10 to 150 % of what their functions pass alone, of all nine."""
+    chance = random.Random(seed)  # noqa: S311  no secret
+    names = tuple(PROFILES)
+    slos = tuple(
+        _slo(f"slo{at}", chance.choice(names), chance.uniform(0.1, 1.5), 1) for at in range(count)
+    )
+    return Workload("large", slos, (Server("xeon", servers, cores=9, ways=18),))
+
+
+def _slo(name: str, function: str, part: float, count: int) -> Slo:
+    profile = PROFILES[function]
+    return Slo(name, profile, part * profile.solo_mpps, _P95_US, count)
+
+
+def evaluate(report: Callable[[str], None]) -> Evaluation:
+    """All of it."""
+    placement: dict[str, Placed] = {}
+    exact_ones: dict[str, tuple[Workload, Placement]] = {}
+    for name in WORKLOADS:
+        report(f"placing {name}")
+        workload = paper_workload(name)
+        by_exact = exact(workload)
+        placement[name] = _placed(name, workload, by_exact)
+        exact_ones[name] = workload, by_exact
+    parts: dict[str, Shared] = {}
+    shared_ones: dict[str, tuple[Workload, SharedPlacement]] = {}
+    for name in WORKLOADS:
+        for seed in _SEEDS:
+            key = f"{name}, seed {seed}"
+            report(f"sharing cores: {key}, placed and simulated")
+            workload = part_workload(name, seed)
+            by_shared = shared(workload)
+            parts[key] = _shared(workload, by_shared)
+            shared_ones[key] = workload, by_shared
+    try:
+        caches = in_caches(report)
+    except NoRecorderError as error:
+        report(f"left out: {error}")
+        caches = None
+    sockets = evaluate_sockets(report)
+    report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
+    scale = _scale()
+    report(f"admitting promises one by one: {len(_ARRIVALS)} random workloads of {_COME:,}")
+    one_by_one = admission(_ARRIVALS, _COME)
+    report(f"admitting {_SLOS:,} promises one by one on {_SERVERS:,} servers")
+    results = Resq(
+        placement=placement, models=models(), shared=parts, sockets=sockets, caches=caches,
+        scale=scale, admission=one_by_one,
+        answers=answers(Server("xeon", _SERVERS, cores=9, ways=18), _SLOS, _SEED),
+    )  # fmt: skip
+    return Evaluation(results, exact_ones, shared_ones)
+
+
+def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
+    by_greedy = greedy(workload)
+    return Placed(
+        promises=sum(slo.count for slo in workload.slos),
+        greedy=len(by_greedy.machines),
+        exact=len(by_exact.machines),
+        bound=by_exact.bound or 0,
+        seconds=by_exact.seconds,
+        greedy_seconds=by_greedy.seconds,
+        wrong=wrong(workload, by_greedy) + wrong(workload, by_exact),
+        off=max(most_broken(workload, of) for of in (by_greedy, by_exact)),
+        paper=dict(PAPER[name]),
+        **by_baselines(workload),
+    )
+
+
+def _scale() -> Scale:
+    workload = large_workload()
+    placed = exact(workload, gap=0.001)
+    return Scale(
+        slos=_SLOS,
+        servers=_SERVERS,
+        machines=len(placed.machines),
+        bound=placed.bound or 0,
+        seconds=placed.seconds,
+        gap=placed.gap or 0.0,
+        wrong=wrong(workload, placed),
+    )
+
+
+def _shared(workload: Workload, parts: SharedPlacement) -> Shared:
+    whole = exact(workload)
+    of_parts = len([*shared_problems(workload, parts)]) + len(parts.refused)
+    kept = simulated(workload, parts)
+    return Shared(
+        exact=len(whole.machines),
+        shared=len(parts.machines),
+        bound=parts.bound,
+        wrong=of_parts + wrong(workload, whole),
+        seconds=parts.seconds,
+        fewer=1 - len(parts.machines) / len(whole.machines),
+        simulated=len(kept),
+        late_or_short=sum(not one.holds for one in kept),
+        closest=max(one.p95_us / one.promised_us for one in kept),
+    )
+
+
+def part_workload(name: str, seed: int = _SEED) -> Workload:
+    """One of the three where each promise needs 10 to 60 % of a core only."""
+    chance = random.Random(seed)  # noqa: S311  no secret
+    functions, count = _COUNTS[name]
+    slos = tuple(
+        _slo(f"{of}{at}", of, chance.uniform(0.1, 0.6), 1)
+        for of in functions
+        for at in range(count)
+    )
+    return Workload(f"part-{name}", slos, (_XEON,))

@@ -1,0 +1,221 @@
+"""Promises placed by profiles of the cache model, and all functions of a machine in one such cache.
+
+Profiles are of our functions, each alone, by the references that they really make and caches that
+are modelled (docs/cache-model.md). Placed by them, the functions of each machine are played side by
+side in one last-level cache, each at the rate that it is given and in the ways of its mask, while
+devices write packets into the highest ways. On the core and the ways that each server leases to
+functions on demand a hungry one may run, which nobody was asked about. What each passes there is
+held against its promise, with profiles that are off besides; with masks, without, and where nobody
+looked at the cache when functions were packed.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
+from evaluation.resq.results import CacheArm, InCaches
+from evaluation.resq.socket_workloads import wrong
+from unis.isolate.bitmask import mask_of
+from unis.profile.cache_model import (
+    IO_WAYS,
+    Neighbour,
+    PacketCost,
+    beside,
+    cache_profile,
+    ns_by_ways,
+)
+from unis.profile.machine_caches import PAPER, Caches
+from unis.profile.reference_subjects import SUBJECTS, reference_subject
+from unis.profile.references import Flows, Recorded, record
+from unis.slo.exact import exact
+from unis.slo.library import PROFILES
+from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.profile import Profile, Server, Slo, Workload
+
+_LEASED_WAYS = 2
+_FLOWS = Flows(100_000, 300_000)
+_HUNGRY, _MANY = "monitor", Flows(400_000, 200_000)
+_PACKETS = 50_000  # that count, of each function of a machine
+_EACH = 20  # promises
+_PART, _P95_US = 0.9, 100.0  # as in the paper's workloads
+_CORES, _SERVERS = 9, 100
+_LATENCY = PROFILES["firewall"].latency_us  # assumed of all
+_PORT_NS = 30.0  # assumed: what a poll-mode driver takes of a packet, in and out
+_COST = PacketCost(port_ns=_PORT_NS)
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """A function by the model."""
+
+    recorded: Recorded
+    profile: Profile
+
+
+def modelled(
+    report: Callable[[str], None], caches: Caches = PAPER, flows: Flows = _FLOWS
+) -> dict[str, Modelled]:
+    """Our functions, as recorded and simulated one by one. UnisError where that cannot be."""
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
+        for name in SUBJECTS:
+            report(f"{name} in caches that are modelled")
+            recorded = record(reference_subject(name, Path(folder), flows), flows)
+            found[name] = Modelled(recorded, profile_of(recorded, caches))
+    return found
+
+
+def profile_of(recorded: Recorded, caches: Caches) -> Profile:
+    """With the ways that are for promises."""
+    of = cache_profile(recorded, caches)
+    ns = ns_by_ways(of, _COST)[: _ways(caches)]
+    shares = tuple(min(1.0, ns[-1] / each) for each in ns)
+    return Profile(of.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
+
+
+def workload(functions: Mapping[str, Modelled], caches: Caches = PAPER) -> Workload:
+    """So many promises of each function, of nine tenths of what it passes alone."""
+    slos = tuple(
+        Slo(name, of.profile, _PART * of.profile.solo_mpps, _P95_US, _EACH)
+        for name, of in functions.items()
+    )
+    server = Server("modelled", _SERVERS, cores=_CORES, ways=_ways(caches))
+    return Workload("modelled", slos, (server,))
+
+
+def _ways(caches: Caches) -> int:
+    return caches.llc.ways - IO_WAYS - _LEASED_WAYS
+
+
+def hungry(caches: Caches = PAPER, flows: Flows = _MANY) -> Neighbour:
+    """Of more flows than the cache holds, as fast as it goes, in the ways that are leased."""
+    with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
+        recorded = record(reference_subject(_HUNGRY, Path(folder), flows), flows)
+    of = cache_profile(recorded, caches)
+    mask = mask_of(_ways(caches), _LEASED_WAYS)
+    return Neighbour(recorded, 1e3 / _COST.ns(of, _LEASED_WAYS), mask)
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """An instance, without its name: those alike pass alike."""
+
+    function: str
+    mpps: float
+    mask: int
+
+
+class SideBySide:
+    """What instances pass with all others of their machine in the same last-level cache."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Modelled],
+        placed: tuple[Workload, Placement],
+        *,
+        masks: bool,
+        guest: Neighbour | None = None,
+        caches: Caches = PAPER,
+    ) -> None:
+        """`masks`: each fills its own ways; else all of them all that are not the devices'.
+
+        `guest`: runs on every machine besides.
+        """
+        self._functions = functions
+        self._caches = caches
+        self._profiles = {slo.name: slo.profile.name for slo in placed[0].slos}
+        self._given = given_mpps(*placed)
+        self._masks = masks
+        self._whole = mask_of(0, caches.llc.ways - IO_WAYS)
+        self._guests = [replace(guest, mask=guest.mask if masks else self._whole)] if guest else []
+        machines = {self._seats(machine) for machine in placed[1].machines}
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            passed = pool.map(self._play, machines)
+            self._mpps = dict(zip(machines, passed, strict=True))
+
+    @property
+    def machines(self) -> int:
+        """Different ones."""
+        return len(self._mpps)
+
+    def passes(self, machine: Machine, instance: Instance) -> float:
+        """Mpps of an instance; of several that are alike on a machine the slowest."""
+        return self._mpps[self._seats(machine)][self._seat(instance)]
+
+    def _seats(self, machine: Machine) -> tuple[_Seat, ...]:
+        seats = map(self._seat, machine.instances)
+        return tuple(sorted(seats, key=lambda of: (of.mask, of.function, of.mpps)))
+
+    def _seat(self, instance: Instance) -> _Seat:
+        mpps = self._given[instance.slo, instance.at][instance.ways]
+        mask = instance.mask if self._masks else self._whole
+        return _Seat(self._profiles[instance.slo], round(mpps, 9), mask)
+
+    def _play(self, seats: Sequence[_Seat]) -> dict[_Seat, float]:
+        neighbours = [
+            Neighbour(self._functions[of.function].recorded, of.mpps, of.mask) for of in seats
+        ]
+        found = beside([*neighbours, *self._guests], self._caches, packets=_PACKETS)
+        slowest: dict[_Seat, float] = {}
+        for seat, of in zip(seats, found, strict=False):
+            mpps = 1e3 / _COST.ns_beside(of)
+            slowest[seat] = min(mpps, slowest.get(seat, mpps))
+        return slowest
+
+
+def in_caches(report: Callable[[str], None]) -> InCaches:
+    """Placed by the model's profiles, and played. UnisError where Valgrind is missing, under which
+    functions are recorded.
+    """
+    functions = modelled(report)
+    guest = hungry()
+    of = workload(functions)
+    placed, at_will = exact(of), packed(of)
+    arms = {}
+    for name, by, masks, beside_them in (
+        ("placed, masks, a hungry neighbour", placed, True, guest),
+        ("placed, no masks", placed, False, None),
+        ("placed, no masks, a hungry neighbour", placed, False, guest),
+        ("packed, no masks, a hungry neighbour", at_will, False, guest),
+    ):
+        report(f"{len(by.machines)} servers in caches that are modelled: {name}")
+        play = SideBySide(functions, (of, by), masks=masks, guest=beside_them)
+        arms[name] = _arm(of, by, play)
+    return InCaches(
+        promises=sum(slo.count for slo in of.slos),
+        bound=placed.bound or 0,
+        wrong=wrong(of, placed),
+        kept_apart=next(iter(arms)),
+        arms=arms,
+    )
+
+
+def packed(of: Workload) -> Placement:
+    """One for each core, functions in turn: their ways say nothing."""
+    most = max(slo.count for slo in of.slos)
+    instances = [
+        Instance(slo.name, at, 1) for at in range(most) for slo in of.slos if at < slo.count
+    ]
+    servers = range(0, len(instances), _CORES)
+    return Placement([Machine("modelled", instances[at : at + _CORES]) for at in servers])
+
+
+def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:
+    exactly = with_errors(of, placed, points=0.0, passes=play.passes)
+    profiles = {slo.name: slo.profile for slo in of.slos}
+    lost: dict[str, float] = dict.fromkeys(profiles, 0.0)
+    for machine in placed.machines:
+        for one in machine.instances:
+            share = play.passes(machine, one) / profiles[one.slo].solo_mpps
+            lost[one.slo] = max(lost[one.slo], 1 - share)
+    return CacheArm(
+        servers=len(placed.machines),
+        played=play.machines,
+        broken=dict(exactly.broken_of),
+        broken_when_off=most_broken(of, placed, play.passes),
+        lost=lost,
+    )

@@ -1,1 +1,0 @@
-"""`unis bench paper`: the evaluation of the UNiS paper (sections 3 and 5), measured here."""

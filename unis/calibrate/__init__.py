@@ -1,0 +1,1 @@
+"""What the simulator must know of this machine, measured on it."""
