@@ -81,7 +81,7 @@ build: $(STUBS) bytecode $(BUILD)/build.ninja
 
 # Else each `unis` compiles for 0.3 s, where PYTHONDONTWRITEBYTECODE is set.
 bytecode: $(STUBS)
-	@.venv/bin/python -m compileall -q unis || true
+	@.venv/bin/python -m compileall -q unis evaluation || true
 
 demo: build
 	@uv run unis demo $(if $(PCAP),--pcap $(PCAP))

@@ -9,6 +9,7 @@ from evaluation.commands.goals import goals
 from evaluation.commands.paper import paper
 from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
+from unis.cli.app import QuietOption, VerboseOption, set_voice
 
 COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises)
 
@@ -25,8 +26,12 @@ for command in COMMANDS:
 
 
 @app.callback()
-def evaluation_command() -> None:
-    """Compare UNiS with its papers, and with itself. From a clone, after `make build`."""
+def evaluation_command(quiet: QuietOption = False, verbose: VerboseOption = False) -> None:
+    """Compare UNiS with its papers, and with itself. In a clone, after `make build`.
+
+    Exit codes are those of `unis`.
+    """
+    set_voice(quiet=quiet, verbose=verbose)
 
 
 def run() -> None:

@@ -1,7 +1,7 @@
 """A traffic source in a process of its own: packets into a network device, till it is killed.
 
-`python -P -m evaluation.sender DEVICE PPS`. What it could not send in time it does
-not send later.
+`python -P -m evaluation.sender DEVICE PPS`. What it could not send in
+time it does not send later.
 """
 
 import errno

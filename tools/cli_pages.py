@@ -26,7 +26,7 @@ def pages() -> dict[str, str]:
     texts = {f"{_slug(inner)}.md": _page(command, inner) for command, inner in [*unis, *research]}
     index = (
         "# The commands of `unis`\n\nWritten by `make docs`, from the commands themselves.\n\n"
-        f"{_index(unis)}\n\n# Comparisons with papers\n\nIn a clone: "
+        f"{_index(unis)}\n\n## Comparisons with papers, and of UNiS with itself\n\nIn a clone: "
         f"`uv run python -m evaluation`.\n\n{_index(research)}\n"
     )
     return {"README.md": index, **texts}

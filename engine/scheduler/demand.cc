@@ -3,11 +3,8 @@
 #include <cmath>
 
 namespace unis {
-namespace {
 
 constexpr Nanoseconds kMaxWaitOfRanks = 1'000'000;
-
-}  // namespace
 
 Demand::Demand(CoreTasks& tasks, const ThreadGroups& groups)
     : tasks_(tasks),
@@ -39,14 +36,14 @@ bool Demand::HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noe
 // A packet of an ingress can leave by every egress that the ingress reaches, because nobody knows
 // which one it will be; each counts by its share of the packets. Egresses are read only where there
 // are packets for them.
-PathDemand Demand::OfPackets(Slot slot) const noexcept {
+PathDemand Demand::OfPackets(Slot slot, std::uint32_t i, std::uint32_t waiting) const noexcept {
   const TaskState& task = tasks_[slot];
+  const std::uint32_t end = task.ingress.begin + task.ingress.size;
   const auto out = tasks_.Out(task);
   const double cost = tasks_.CostOf(task);
   PathDemand demand{.packets = true};
   std::uint64_t looked_at = 0, used = 0, blocked = 0, scarce = 0;  // egresses
-  for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i) {
-    const std::uint32_t waiting = Waiting(task, i);
+  for (; i < end; waiting = ++i < end ? Waiting(task, i) : 0) {
     if (waiting == 0) continue;
     const std::uint64_t reaches = tasks_.ingresses()[i].reaches;
     ForEachBit(reaches & ~looked_at, [&](std::uint32_t j) {

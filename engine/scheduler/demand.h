@@ -51,7 +51,10 @@ class Demand {
 
   // For tasks of any number of links (docs/scheduler.md, "Tasks with several links").
   PathDemand Of(Slot slot) const noexcept {
-    return HasPackets(slot) ? OfPackets(slot) : PathDemand{};
+    const TaskState& task = tasks_[slot];
+    for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i)
+      if (const std::uint32_t waiting = Waiting(task, i)) return OfPackets(slot, i, waiting);
+    return {};
   }
   // Meaningful work and nothing to lose, or a wait that lasted too long.
   bool IsOfFirstRank(Slot slot, const PathDemand& demand, Nanoseconds now) noexcept;
@@ -70,7 +73,8 @@ class Demand {
   }
 
  private:
-  PathDemand OfPackets(Slot slot) const noexcept;
+  // Of a task whose first ingress with packets is `i`, with so many waiting.
+  PathDemand OfPackets(Slot slot, std::uint32_t i, std::uint32_t waiting) const noexcept;
   bool HasWaited(const TaskState& task, Nanoseconds now) const noexcept {
     return max_wait_ > 0 && now - task.idle_at >= max_wait_;
   }

@@ -33,7 +33,7 @@ def agreement(
     Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
     by how much machine and simulator differ in the ratio of those two is told with its interval.
 
-    Example: python -m evaluation agreement --functions 2,5 --cost medium
+    Example: uv run python -m evaluation agreement --functions 2,5 --cost medium
     """
     from evaluation import agreement as agreement_bench
 

@@ -50,7 +50,7 @@ def fairness(
     many functions: how many turns and packets the one had that had least in a second, and how long
     one waited for its next turn.
 
-    Example: python -m evaluation fairness --seconds 60 --json fairness.json
+    Example: uv run python -m evaluation fairness --seconds 60 --json fairness.json
     """
     from evaluation import fairness as of
     from unis.plan.machine import Machine

@@ -33,7 +33,7 @@ def faults(
     packet be accounted for. Engine, launcher and guard are killed, alone and two at once: then
     nothing of the run may be left. Exit code 1 if something was not as it should be.
 
-    Example: python -m evaluation faults --minutes 5 --json faults.json
+    Example: uv run python -m evaluation faults --minutes 5 --json faults.json
     """
     from evaluation.faults import run_faults
     from unis.plan.machine import Machine

@@ -41,7 +41,7 @@ def goals(
     It is brought up for each goal, on rings as long as `unis up` would make them. A goal that
     cannot be met is refused, as there.
 
-    Example: python -m evaluation goals --goal 100us,1ms,none --controllers handover,priority
+    Example: uv run python -m evaluation goals --goal 100us,1ms,none --controllers handover,priority
     """
     from evaluation import goals as of
     from unis.plan.machine import Machine

@@ -59,7 +59,7 @@ def paper(
     Takes less than half an hour; needs root, hugepages, what `make build` builds and two CPUs that
     do nothing else.
 
-    Example: python -m evaluation paper --quick -o build/bench
+    Example: uv run python -m evaluation paper --quick -o build/bench
     """
     from evaluation.paper.evaluation import Settings, evaluate
     from evaluation.paper.parts import only_ours, refuse_to_lose

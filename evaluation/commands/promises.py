@@ -51,7 +51,7 @@ def promises(
     CPU do not count, and where most are so it is not told who is right. Needs root, hugepages and
     two CPUs, four to six minutes. Exit code 1 if a promise does not hold. Writes results.json.
 
-    Example: python -m evaluation promises --parts 20,50 --blocks 5
+    Example: uv run python -m evaluation promises --parts 20,50 --blocks 5
     """
     from evaluation.promises import blocks as of
     from unis.plan.machine import Machine

@@ -35,7 +35,7 @@ def resq(
     and half a minute more the first time. Writes results.json, and report.html with pictures of the
     servers.
 
-    Example: python -m evaluation resq -o build/resq
+    Example: uv run python -m evaluation resq -o build/resq
     """
     from evaluation.resq.comparison import evaluate
     from evaluation.resq.report import admission, broken_promises, kept, scale, sockets

@@ -22,6 +22,7 @@ from unis.calibrate.case import (
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
+NAME = "evaluation-paper"  # of the runs
 SEED = 1  # of the order in which they are measured
 # Slices of the kernel's policies, the shortest that it has.
 _SHORT_RR_MS, _SHORT_FAIR_MS = 1, 0.1
@@ -91,7 +92,7 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
         sets[KERNEL] = arms.KERNEL
     if latency:
         sets[LOAD] = arms.LATENCY
-    yield chain_case(cost, length, cpu, sets, frozenset(figures))
+    yield chain_case(cost, length, cpu, sets, frozenset(figures), NAME)
     if length in extent.fused.get(cost, ()):  # one process has one cost
         fused = [Stage(cost, cpu, length)]
         size = size_of(cost)
@@ -100,7 +101,7 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
             cost=cost,
             length=length,
             figures=frozenset({_OF_FUSED[cost]}),
-            make=lambda: chain_like_the_papers({"chain": fused}, size=size),
+            make=lambda: chain_like_the_papers({"chain": fused}, NAME, size=size),
             sets={MAIN: (arms.FUSED,)},
             size=size,
             fused=True,
@@ -118,7 +119,7 @@ def _kernels(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
                 cost="0",
                 length=2,
                 figures=frozenset({"fig1"}),
-                make=partial(chain_like_the_papers, {"chain": path}, size=size, **slices),
+                make=partial(chain_like_the_papers, {"chain": path}, NAME, size=size, **slices),
                 sets={MAIN: (arms.OTHER, arms.RR, arms.HANDOVER, arms.PAPER_K)},
                 size=size,
             )
@@ -133,7 +134,7 @@ def _slices(cpu: int) -> Iterator[Case]:
             cost=cost,
             length=LENGTH_LOOKED_INTO,
             figures=frozenset({"fig15"}),
-            make=partial(chain_like_the_papers, {"chain": path}),
+            make=partial(chain_like_the_papers, {"chain": path}, NAME),
             sets={
                 MAIN: names,
                 FOLLOWED: [*map(arms.followed, arms.SOME_FILLS)],
@@ -163,7 +164,7 @@ def paths_of(configuration: str, cpus: Sequence[int]) -> dict[str, list[Stage]]:
 
 def table_chain(paths: Mapping[str, Sequence[Stage]]) -> LoadedChain:
     """Chains of a configuration of Table 1."""
-    return chain_like_the_papers(paths)
+    return chain_like_the_papers(paths, NAME)
 
 
 def cpus_of(configuration: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.commands import run
+from unis.cli.bench_group import MOVED
 
 HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
 LOADED = """
@@ -81,7 +82,7 @@ def test_a_command_brings_no_other(modules: str, unwanted: list[str]) -> None:
     assert those_of(set(json.loads(done.stdout)), unwanted) == []
 
 
-@pytest.mark.parametrize("name", ["paper", "resq", "goals"])
+@pytest.mark.parametrize("name", MOVED)
 def test_a_command_that_moved_says_where_it_is(name: str) -> None:
     code, said = run("bench", name, "--quick", "-o", "x", "more")
     assert (code, "python -m evaluation " + name in said) == (2, True)
@@ -104,14 +105,12 @@ def test_asking_an_engine_needs_no_more_than_grpc() -> None:
 
 def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path) -> None:
     """Root would run it."""
-    for name in ("grpc.py", "json.py", "pydantic.py"):
+    for name in ("grpc.py", "json.py", "pydantic.py", "typer.py"):
         (tmp_path / name).write_text("open('ran', 'w')\n")
     folder = Path(__file__).parents[2] / "unis" / "runtime"
     how = [path.read_text() for path in folder.glob("*.py") if '"-m", ' in path.read_text()]
     assert len(how) == 1
     assert '"-P", "-m", "unis.runtime.guard"' in how[0]
-    subprocess.run(
-        [sys.executable, "-P", "-c", "import unis.runtime.guard"],
-        cwd=tmp_path, check=True, timeout=60,
-    )  # fmt: skip
+    for words in (["-P", "-c", "import unis.runtime.guard"], ["-m", "evaluation", "resq", "-h"]):
+        subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, timeout=60)
     assert not (tmp_path / "ran").exists()

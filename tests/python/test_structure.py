@@ -82,7 +82,7 @@ def test_no_circle() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["chain", "isolate", "links", "workload", "plan", "measure", "bench"]
+    "part", ["chain", "isolate", "links", "workload", "plan", "measure", "bench", "calibrate"]
 )
 def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
     graph = {

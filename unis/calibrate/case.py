@@ -60,6 +60,7 @@ def chain_case(
     cpu: int,
     sets: Mapping[str, Sequence[str]],
     figures: frozenset[str] = frozenset(),
+    name: str = "calibrate",
 ) -> Case:
     """One chain on one CPU."""
     path = [Stage(each, cpu) for each in costs_of(cost, length)]
@@ -69,7 +70,7 @@ def chain_case(
         cost=cost,
         length=length,
         figures=figures,
-        make=lambda: chain_like_the_papers({"chain": path}, size=size),
+        make=lambda: chain_like_the_papers({"chain": path}, name, size=size),
         sets=sets,
         size=size,
     )
@@ -83,8 +84,8 @@ def costs_of(cost: str, length: int) -> list[str]:
 
 
 def chain_like_the_papers(
-    paths: Mapping[str, Sequence[Stage]], *, size: int | str = 64, **scheduler: float
+    paths: Mapping[str, Sequence[Stage]], name: str, *, size: int | str = 64, **scheduler: float
 ) -> LoadedChain:
-    """As in the paper, but for what `scheduler` says."""
+    """Run as `name`; as in the paper, but for what `scheduler` says."""
     settings = {"controller": arms.PRIORITY, "gamma": GAMMA, "cost": "static", **scheduler}
-    return chain_of("bench-paper", paths, size=size, ring=RING, scheduler=settings)
+    return chain_of(name, paths, size=size, ring=RING, scheduler=settings)

@@ -1,4 +1,4 @@
-"""What was measured of one case: plain data, kept in a file until the report is written."""
+"""What was measured of one case: plain data, which can be kept in a file."""
 
 import contextlib
 import time

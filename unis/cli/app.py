@@ -87,12 +87,16 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also when, and where an error comes from.")
+]
+
+
 @app.callback()
 def unis_command(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also when, and where an error comes from.")
-    ] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -102,6 +106,11 @@ def unis_command(
     Exit codes: 0, done; 1, it failed; 2, a word, a file or this machine cannot do it: mend that
     first; 128 and the number of the signal, interrupted (130: Ctrl-C).
     """
+    set_voice(quiet=quiet, verbose=verbose)
+
+
+def set_voice(*, quiet: bool, verbose: bool) -> None:
+    """How much all commands say."""
     if quiet or verbose:
         from unis.cli import terminal
 

@@ -1,4 +1,4 @@
-"""What the commands of `unis bench` have in common."""
+"""What commands that compare have in common."""
 
 from __future__ import annotations
 
