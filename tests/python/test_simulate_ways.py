@@ -103,7 +103,8 @@ def test_what_the_model_does_not_know(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "x.pcap").write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff0000"))
     assert "not captures or ports" in told(a_file(tmp_path, source="kind: pcap, file: x.pcap"))
     assert "`a` is a command of others" in told(a_file(tmp_path, "{command: [sh, -x]}"))
-    assert "there is no program `nowhere`" in told(a_file(tmp_path, "{program: nowhere}"))
+    for name in ("nowhere", "9" * 5000):  # longer than a file's name can be
+        assert f"there is no program `{name}`" in told(a_file(tmp_path, f"{{program: '{name}'}}"))
     monkeypatch.setenv("VALGRIND_LIB", "/nowhere")
     assert "Valgrind is missing" in told(a_file(tmp_path))
 

@@ -1,5 +1,6 @@
 """Programs and captures that a chain file names."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def program_problem(program: str, directory: Path) -> str | None:
         )
     if "/" in program:
         return f"there is no program {directory / program}; name one that can be executed"
-    if (directory / program).is_file():
+    beside = directory / program
+    # is_file() alone raises for a name that is too long.
+    if os.access(beside, os.F_OK) and beside.is_file():
         return (
             f"`{program}` lies beside the chain file, and is neither a built function nor on PATH; "
             f"write ./{program}"
