@@ -79,7 +79,7 @@ comma := ,
 build: $(STUBS) bytecode $(BUILD)/build.ninja
 	@ninja -C $(BUILD) programs
 
-# Else each `unis` compiles for 0.3 s, where PYTHONDONTWRITEBYTECODE is set.
+# Python writes no bytecode where PYTHONDONTWRITEBYTECODE is set: each `unis` would compile for 0.3 s.
 bytecode: $(STUBS)
 	@.venv/bin/python -m compileall -q unis evaluation || true
 

@@ -54,7 +54,7 @@ class YieldingTasks {
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.
   virtual void RequestYield(TaskIndex task) noexcept = 0;
-  // `task` takes so many packets, in one turn or in several, until the next call. No system call.
+  // Until the next call `task` may take this many packets in all its turns. No system call.
   virtual void Grant(TaskIndex task, std::uint32_t packets) noexcept = 0;
   // Packets of a turn after which `task` yields. Also before Start(). No system call.
   virtual void SetBudget(TaskIndex task, std::uint32_t packets) noexcept = 0;

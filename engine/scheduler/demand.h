@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "engine/scheduler/core_tasks.h"
 #include "engine/scheduler/thread_groups.h"
@@ -51,20 +52,13 @@ class Demand {
 
   // For tasks of any number of links (docs/scheduler.md, "Tasks with several links").
   PathDemand Of(Slot slot) const noexcept {
-    const TaskState& task = tasks_[slot];
-    for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i)
-      if (const std::uint32_t waiting = Waiting(task, i)) return OfPackets(slot, i, waiting);
-    return {};
+    const auto [ingress, waiting] = FirstWaiting(tasks_[slot]);
+    return waiting > 0 ? OfPackets(slot, ingress, waiting) : PathDemand{};
   }
   // Meaningful work and nothing to lose, or a wait that lasted too long.
   bool IsOfFirstRank(Slot slot, const PathDemand& demand, Nanoseconds now) noexcept;
 
-  bool HasPackets(Slot slot) const noexcept {
-    const TaskState& task = tasks_[slot];
-    for (std::uint32_t i = 0; i < task.ingress.size; ++i)
-      if (Waiting(task, task.ingress.begin + i) > 0) return true;
-    return false;
-  }
+  bool HasPackets(Slot slot) const noexcept { return FirstWaiting(tasks_[slot]).second > 0; }
   bool AnyHasPackets(Slot current) const noexcept;
   // Packets in front of the ingress (in CoreTasks::ingresses()), or inside the task's function.
   std::uint32_t Waiting(const TaskState& task, std::uint32_t ingress) const noexcept {
@@ -73,7 +67,13 @@ class Demand {
   }
 
  private:
-  // Of a task whose first ingress with packets is `i`, with so many waiting.
+  // The first ingress of the task that has packets, and how many; {0, 0}: none has.
+  std::pair<std::uint32_t, std::uint32_t> FirstWaiting(const TaskState& task) const noexcept {
+    for (std::uint32_t i = task.ingress.begin; i < task.ingress.begin + task.ingress.size; ++i)
+      if (const std::uint32_t waiting = Waiting(task, i)) return {i, waiting};
+    return {};
+  }
+  // The demand of a task with packets: `waiting` at ingress `i`, and none at an ingress before it.
   PathDemand OfPackets(Slot slot, std::uint32_t i, std::uint32_t waiting) const noexcept;
   bool HasWaited(const TaskState& task, Nanoseconds now) const noexcept {
     return max_wait_ > 0 && now - task.idle_at >= max_wait_;

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def faults(
     minutes: Annotated[float, between(0.05, 600, "For how long.")] = 5,
-    most: Annotated[int, typer.Option("--faults", min=1, help="And so many at most.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="Which faults: the same again with the same.")] = 1,
-    cpu: Annotated[int | None, typer.Option(help="Of the functions; absent: the last.")] = None,
+    most: Annotated[int, typer.Option("--faults", min=1, help="Most faults.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="The same seed, the same faults.")] = 1,
+    cpu: Annotated[int | None, typer.Option(help="Of functions; default: the last.")] = None,
     file: Annotated[
         Path | None, typer.Option("--json", help="Write the result to this file.")
     ] = None,

@@ -38,7 +38,7 @@ def promises(
     window: Annotated[float, between(0.02, 60, "Seconds measured.")] = 0.2,
     again: Annotated[
         int,
-        typer.Option(min=0, max=100, help="So often a block that others disturbed is made anew."),
+        typer.Option(min=0, max=100, help="Retries per block that other processes disturbed."),
     ] = 2,
 ) -> None:
     """Plan two promises onto one core of this machine, and see whether both hold there.

@@ -65,7 +65,7 @@ class Settings:
     windows: int  # of both together, by block
     rounds: int  # of each reading of a profile, at least
     window: float  # seconds
-    again: int  # times the blocks: so many are made anew, where others disturbed them
+    again: int  # retries per block, in the mean, where other processes disturbed it
 
 
 def measure(

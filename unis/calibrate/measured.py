@@ -1,4 +1,4 @@
-"""What was measured of one case: plain data, which can be kept in a file."""
+"""The measurements of one case, as plain data that a file can hold."""
 
 import contextlib
 import time

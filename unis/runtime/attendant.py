@@ -336,7 +336,7 @@ def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
 
 
 def run_attached(request: AttachRequest, parent: Parent) -> None:
-    """The launcher of a run that begins with this function, till the last has gone."""
+    """Starts a run with this function, and ends when no function is attached any more."""
     with interrupts() as switch, contextlib.ExitStack() as stack:
         keep_to(request.cpus)
         request.function()  # what is wrong with it is told before anything is started

@@ -110,7 +110,7 @@ def interrupts() -> Iterator[Interrupts]:
 
 @contextmanager
 def blocked() -> Iterator[None]:
-    """While this lasts signals wait; a process that is forked meanwhile has them wait too."""
+    """Blocks the signals, also in a process that is forked meanwhile; a blocked signal is kept."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -119,7 +119,7 @@ def blocked() -> Iterator[None]:
 
 
 def forget_handlers() -> None:
-    """In a fork: signals do what they do by default, also those that wait."""
+    """Restores the default action of each signal, in a fork. A pending signal acts at once."""
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
