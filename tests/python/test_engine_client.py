@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,8 @@ import grpc
 import pytest
 
 from unis.engine.client import EngineClient, EngineError
-from unis.runtime.errors import RunFailedError
+from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.interrupts import interrupts
 from unis.v1 import common_pb2, traffic_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -121,6 +124,28 @@ def test_answers_arrive(socket: Path) -> None:
 def test_a_method_that_the_engine_lacks(socket: Path) -> None:
     with EngineClient(socket) as client, pytest.raises(EngineError, match="Method not found"):
         client.trace(0.01)
+
+
+@pytest.mark.timeout(30, method="thread")  # a channel that is spoilt does not even close
+def test_a_signal_while_a_call_begins_spoils_no_later_call(
+    socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC starts a thread for the first call under way, and counts on it afterwards."""
+    start = threading.Thread.start
+
+    def signalled(thread: threading.Thread) -> None:
+        if threading.current_thread() is threading.main_thread():  # not of the server beside us
+            monkeypatch.undo()
+            signal.raise_signal(signal.SIGTERM)
+        start(thread)
+
+    with EngineClient(socket) as client, interrupts() as switch:
+        client.wait_ready(10, lambda: None)
+        monkeypatch.setattr(threading.Thread, "start", signalled)
+        with pytest.raises(InterruptedRunError):
+            client.stats()
+        assert switch.heard()
+        assert client.stats().decisions == 7
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,6 +11,7 @@ from google.protobuf.message import Message
 
 from unis.engine import names
 from unis.errors import UnisError
+from unis.signals import blocked
 from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy, SchedulerSettings
@@ -76,15 +78,16 @@ class EngineClient:
             if not self._socket.exists() and time.monotonic() < end:
                 time.sleep(0.005)
                 continue
-            try:
-                grpc.channel_ready_future(self._channel).result(timeout=0.2)
-            except grpc.FutureTimeoutError:
-                if time.monotonic() > end:
-                    raise EngineError(
-                        f"unisd did not answer on {self._socket} within {seconds:.0f} s", gone=True
-                    ) from None
-            else:
-                return
+            with _uncut():
+                try:
+                    grpc.channel_ready_future(self._channel).result(timeout=0.2)
+                    return
+                except grpc.FutureTimeoutError:
+                    pass
+            if time.monotonic() > end:
+                raise EngineError(
+                    f"unisd did not answer on {self._socket} within {seconds:.0f} s", gone=True
+                )
 
     def deploy(self, request: pb.DeployRequest) -> None:
         """Makes links, classifier and traffic, which do not run yet."""
@@ -156,7 +159,8 @@ class EngineClient:
     def watch(self, interval: float, *, latency: bool = False) -> Iterator[pb.Stats]:
         """A snapshot now and after every interval, until the run ends."""
         request = pb.WatchRequest(interval_ns=round(interval * 1e9), latency=latency)
-        call = self._stub.Watch(request)
+        with _uncut():
+            call = self._stub.Watch(request)
         try:
             yield from call
         except grpc.RpcError:
@@ -243,17 +247,22 @@ class EngineClient:
         seconds: float = _CALL_SECONDS,
         alive: Callable[[], None] = lambda: None,
     ) -> Reply:
-        future = getattr(self._stub, method).future(request, timeout=seconds)
+        future: Any = None
         try:
             while True:
-                try:
-                    return cast("Reply", future.result(timeout=_LOOK_SECONDS))
-                except grpc.FutureTimeoutError:
-                    alive()
-                except grpc.RpcError:
-                    raise self._explain(method, future, seconds) from None
+                with _uncut():
+                    future = future or getattr(self._stub, method).future(request, timeout=seconds)
+                    try:
+                        return cast("Reply", future.result(timeout=_LOOK_SECONDS))
+                    except grpc.FutureTimeoutError:
+                        pass
+                    except grpc.RpcError:
+                        raise self._explain(method, future, seconds) from None
+                alive()
         finally:
-            future.cancel()
+            if future:
+                with _uncut():
+                    future.cancel()
 
     def _explain(self, method: str, call: grpc.Call, seconds: float) -> EngineError:
         code, details = call.code(), (call.details() or "").strip()
@@ -263,6 +272,12 @@ class EngineClient:
             if code == grpc.StatusCode.DEADLINE_EXCEEDED:
                 return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
         return EngineError(details or f"{method} failed in unisd ({code.name})", code)
+
+
+def _uncut() -> AbstractContextManager[None]:
+    """No signal handler raises in the middle of gRPC's code: a lock would stay held, or the thread
+    that reads answers would not start, and no later call on the channel would return."""
+    return blocked()
 
 
 def _other_than(what: str, wanted: str, measured: str) -> EngineError:

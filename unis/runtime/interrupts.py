@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from unis.runtime.errors import InterruptedRunError, RunFailedError
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from unis.signals import ENDING
 
 
 class Interrupts:
@@ -97,7 +96,7 @@ def interrupts() -> Iterator[Interrupts]:
     switch = Interrupts()
     heard = [
         number
-        for number in _SIGNALS
+        for number in ENDING
         if number == signal.SIGTERM or signal.getsignal(number) != signal.SIG_IGN
     ]
     before = {number: signal.signal(number, switch._on_signal) for number in heard}  # noqa: SLF001
@@ -108,19 +107,9 @@ def interrupts() -> Iterator[Interrupts]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def blocked() -> Iterator[None]:
-    """Blocks the signals, also in a process that is forked meanwhile; a blocked signal is kept."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def forget_handlers() -> None:
     """Restores the default action of each signal, in a fork. A pending signal acts at once."""
-    for number in _SIGNALS:
+    for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDING, signal.SIGALRM))

@@ -16,11 +16,12 @@ from typing import NoReturn
 from unis.errors import EXIT_FAILED, UnisError
 from unis.plan.model import Plan
 from unis.runtime.errors import InterruptedRunError, interrupted_code
-from unis.runtime.interrupts import Interrupts, blocked, forget_handlers, interrupts
+from unis.runtime.interrupts import Interrupts, forget_handlers, interrupts
 from unis.runtime.keeper import Keeper
 from unis.runtime.options import Options
 from unis.runtime.process import keep_to
 from unis.runtime.upkeep import Upkeep
+from unis.signals import blocked
 
 _STANDARD = 3  # descriptors: input, output, error
 
