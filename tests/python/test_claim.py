@@ -20,7 +20,7 @@ from unis.cli.app import app
 from unis.plan.model import Plan
 from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
-from unis.runtime import run as run_module
+from unis.runtime import running as running_module
 from unis.runtime.claim import claim
 from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
 from unis.runtime.errors import (
@@ -142,7 +142,7 @@ def test_a_fault_of_ours_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise ZeroDivisionError("in a step")
 
-    monkeypatch.setattr(run_module, "STEPS", [type("Broken", (), {"do": broken})()])
+    monkeypatch.setattr(running_module, "STEPS", [type("Broken", (), {"do": broken})()])
     built_parts(monkeypatch)
     with pytest.raises(ZeroDivisionError):
         start(plan(tmp_path, "one", 1))

@@ -14,6 +14,7 @@ from unis.runtime.errors import RunFailedError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.options import Options
 from unis.runtime.run import Run
+from unis.runtime.running import take_down
 from unis.runtime.state import Phase
 
 
@@ -35,7 +36,7 @@ def test_a_later_run_keeps_its_notes_and_its_log(tmp_path: Path) -> None:
     run.directory.write(later)
     with pytest.raises(RunFailedError, match="`one` was undone meanwhile"):
         run.record(phase=Phase.RUNNING)
-    assert run.take_down("unisd died") == (None, [])
+    assert take_down(run, "unisd died") == (None, [])
     assert run.directory.read() == later
     assert not run.directory.event_log.exists()
 

@@ -82,7 +82,8 @@ def test_no_circle() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["chain", "isolate", "links", "workload", "plan", "measure", "bench", "calibrate"]
+    "part",
+    ["chain", "isolate", "links", "workload", "plan", "measure", "bench", "calibrate", "runtime"],
 )
 def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
     graph = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unis.plan.model import FunctionPlan
-    from unis.runtime.launch import Launch
+    from unis.runtime.run import Run
     from unis.runtime.state import RunState
 
 
@@ -76,7 +76,7 @@ def _give_socket(entry: Path, owner: tuple[int, int]) -> None:
 class Folders:
     """They are made before the engine, which makes its sockets in them."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Makes them, for root alone."""
         for function in run.plan.functions:
             make(function)
@@ -92,7 +92,7 @@ class Folders:
 class Owners:
     """They are given to their users once the engine's sockets are in them."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Gives them away."""
         for function in run.plan.functions:
             give_away(function)

@@ -19,7 +19,7 @@ from unis.runtime.state import FunctionProcess
 
 if TYPE_CHECKING:
     from unis.plan.model import FunctionPlan
-    from unis.runtime.launch import Launch
+    from unis.runtime.run import Run
 
 DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
@@ -29,7 +29,7 @@ _GENERATIONS = 8  # of processes that a function left behind, each started by th
 
 
 def start_functions(
-    run: Launch,
+    run: Run,
     functions: Iterable[FunctionPlan],
     *,
     beside: bool = False,
@@ -81,7 +81,7 @@ def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-def end_functions(run: Launch, names: Collection[str], patience: float = _PATIENCE) -> list[str]:
+def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE) -> list[str]:
     """Ends functions while others go on, in this order; what does not die. EngineError: the engine
     does not let go of one, which is still there then; after so many seconds, if it is busy.
     """
@@ -105,7 +105,7 @@ def end_functions(run: Launch, names: Collection[str], patience: float = _PATIEN
     return problems
 
 
-def _end_orphans(run: Launch, name: str) -> list[str]:
+def _end_orphans(run: Run, name: str) -> list[str]:
     """What it left behind, and what that leaves: a child's children are ours once it is dead."""
     problems: list[str] = []
     for _ in range(_GENERATIONS):
@@ -115,7 +115,7 @@ def _end_orphans(run: Launch, name: str) -> list[str]:
     return problems
 
 
-def _end(run: Launch, name: str, processes: Sequence[ProcessId]) -> list[str]:
+def _end(run: Run, name: str, processes: Sequence[ProcessId]) -> list[str]:
     for process in processes:  # where others spin it would get no time to end in
         _move(process, run.plan.platform_cpus)
     return calm(processes) + end(processes, name, gentle_seconds=_GENTLE_SECONDS)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from unis.plan.model import Plan
-    from unis.runtime.launch import Launch
+    from unis.runtime.run import Run
 
 Made = tuple[str, str]  # kind of link, and what it calls what was made
 
@@ -22,7 +22,7 @@ def made_by(plan: Plan) -> list[Made]:
     return [(kind, name) for kind, name in named if name]
 
 
-def make_links(run: Launch, plan: Plan) -> None:
+def make_links(run: Run, plan: Plan) -> None:
     """Makes what is not there yet, each noted before.
 
     UnisError if it cannot be: then the note goes, for what has that name is somebody else's.

@@ -18,7 +18,7 @@ from unis.runtime.files import own_directory, remove_tree, written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unis.runtime.launch import Launch
+    from unis.runtime.run import Run
     from unis.runtime.state import RunState
 
 
@@ -45,7 +45,7 @@ def parts(run: str) -> dict[Path, Path]:
 class Ports:
     """They are there before the functions, which only read them."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Copies them. The folder is root's; everybody may read what is in it."""
         folder = ports_directory() / run.plan.name
         own_directory(ports_directory(), 0o755)

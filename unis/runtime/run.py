@@ -1,8 +1,7 @@
-"""`unis up`: walks the steps forward, watches the run, and walks them back."""
+"""A run: its notes on disk, its processes, and the engine that they belong to."""
 
 import contextlib
 import dataclasses
-import os
 import subprocess
 import sys
 import time
@@ -17,34 +16,20 @@ from unis.engine.client import EngineClient, EngineError
 from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
-from unis.runtime.account import account_line
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command, Process
-from unis.runtime.claim import Report, claim
-from unis.runtime.clean_up import clean_up
-from unis.runtime.costs import ESTIMATE_ROUNDS, Cost, remember_cost, remember_switch, shares_of
-from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
+from unis.runtime.costs import Cost
+from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
 from unis.runtime.files import appending, written
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.lock import locked
 from unis.runtime.options import Options
-from unis.runtime.orphans import (
-    FUNCTION_MARK,
-    Orphan,
-    adopt_orphans,
-    left_behind,
-    mark_of,
-    reap,
-)
-from unis.runtime.ports import parts
+from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of, reap
 from unis.runtime.privileges import Rights
-from unis.runtime.process import children, keep_to
+from unis.runtime.process import children
 from unis.runtime.state import Phase, RunState
-from unis.runtime.steps import STEPS
-from unis.v1 import engine_pb2 as pb
 
-_UNISD_END_SECONDS = 3.0
 _PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 _ENDING_SECONDS = 1.0  # for one whose end the engine has seen already
 
@@ -56,7 +41,7 @@ class Run:
         self,
         plan: Plan,
         options: Options,
-        report: Report,
+        report: Callable[[str], None],
         switch: Interrupts,
         costs: Mapping[str, Cost] | None = None,  # known before, by function
     ):
@@ -67,9 +52,8 @@ class Run:
         self.costs: dict[str, Cost] = dict(costs or {})
         self.leaf: Leaf | None = None
         self.guard: subprocess.Popen[bytes] | None = None
-        self._cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
-        self._report = report
-        self._switch = switch
+        self.report = report
+        self.switch = switch
         self.functions: dict[str, Child] = {}  # those that were started, by name
         self.unisd: Child | None = None
         self._coming: set[str] = set()  # functions that were started and not attached yet
@@ -77,23 +61,16 @@ class Run:
         self._faults: dict[str, str] = {}  # the last traceback, by what was being done
         self._unwritten = False  # whether `state` says more than the disk
 
-    # ------------------------------------------------------------------ up
+    # ------------------------------------------------------------------ state
 
-    def up(self) -> None:
-        """Brings everything up; on any exception `take_down` undoes what was done."""
-        keep_off_functions()
-        adopt_orphans()
-        parts(self.plan.name)  # nothing is claimed for what is not built
-        options = self.options
-        claim(self.plan, self.directory, options, self._report, self._switch, self._taken)
-        for note in self.plan.notes:
-            self.tell(note)
-        for step in STEPS:
-            step.do(self)
-        self.record(phase=Phase.RUNNING)
-
-    def _taken(self, state: RunState) -> None:
+    def claimed(self, state: RunState) -> None:
+        """What was noted first."""
         self._state = state
+
+    @property
+    def has_claimed(self) -> bool:
+        """Whether anything is noted, and may have to be undone."""
+        return self._state is not None
 
     @property
     def state(self) -> RunState:
@@ -139,7 +116,7 @@ class Run:
     def tell(self, line: str) -> None:
         """To the user and to the log."""
         self.note(line)
-        self._report(line)
+        self.report(line)
 
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
@@ -203,7 +180,7 @@ class Run:
 
     def deferred(self) -> contextlib.AbstractContextManager[None]:
         """While this lasts no signal raises anything: it does so at the end."""
-        return self._switch.deferred()
+        return self.switch.deferred()
 
     def forget(self, function: str) -> None:
         """A function whose process has ended is not looked after any more."""
@@ -262,42 +239,6 @@ class Run:
     def _mark(self, function: str) -> str:
         return mark_of(self.state.run_id, function)
 
-    # ------------------------------------------------------------------ costs
-
-    def estimate(self, functions: Sequence[str]) -> None:
-        """Measures what a packet costs each function, before any chain starts, and remembers it."""
-        self.tell(f"measuring what a packet costs {', '.join(functions)}")
-        shares = shares_of(self.plan.traffic, self.options.sizes)
-        for estimate in self.client.estimate(functions, shares, ESTIMATE_ROUNDS):
-            name = estimate.function
-            if estimate.not_measured:
-                self.tell(f"{name} is not measured: {estimate.not_measured}; state its cost_ns")
-                continue
-            self.costs[name] = Cost.of(estimate)
-            self.tell(f"{name}: {self.costs[name].ns:.1f} ns a packet")
-            remember_cost(self.plan.function(name).subject, shares, self.costs[name])
-
-    def _followed(self) -> dict[str, float]:
-        """What the scheduler found packets to cost, ns, by function; empty where nobody tells."""
-        with contextlib.suppress(EngineError):
-            functions = self.client.stats(seconds=1).functions
-            followed = (one for one in functions if one.cost_source == pb.COST_SOURCE_FOLLOWED)
-            return {function.name: function.cost_ns for function in followed}
-        return {}
-
-    def _remember_followed(self, followed: Mapping[str, float]) -> None:
-        """Keeps that of functions whose cost the file does not state, nor was measured alone."""
-        shares = shares_of(self.plan.traffic, self.options.sizes)
-        for function in self.plan.functions:
-            before, ns = self.costs.get(function.name), followed.get(function.name)
-            if function.cost_ns is None and ns and not (before and before.alone):
-                remember_cost(function.subject, shares, Cost.followed(ns))
-
-    def remember_switch(self) -> None:
-        """What the engine measured at the start, by raising a priority whichever the controller."""
-        with contextlib.suppress(EngineError):  # no reason to fail
-            remember_switch("priority", self.client.stats(seconds=1).switch_ns)
-
     # ------------------------------------------------------------------ policy
 
     def set_policy(self, policy: str, controller: str | None) -> None:
@@ -341,58 +282,12 @@ class Run:
         if self.guard and self.guard.poll() is not None:
             raise RunFailedError("the guard that cleans up after a crash died")
 
-    # ------------------------------------------------------------------ down
-
-    def take_down(
-        self, reason: str | None, hurry: Callable[[], bool] = lambda: False
-    ) -> tuple[pb.Account | None, list[str]]:
-        """Undoes everything; the last account of packets, and what could not be undone."""
-        account = None
-        problems: list[str] = []
-        if self._state:
-            with contextlib.suppress(LaunchError, RunFailedError):
-                self.record(phase=Phase.STOPPING, reason=reason or "")
-            runs = self.unisd is not None and not self.engine_died()
-            followed = self._followed() if runs and not hurry() else {}
-            account = self._stop_engine(hurry)
-            if account:
-                self.note(f"account: {account_line(account)}")
-            if reason:
-                self.note(reason)
-            problems = clean_up(self.directory, self.state.run_id, reason, hurry)
-            if problems:
-                self.note("\n".join(problems))
-            if not hurry():
-                self._remember_followed(followed)
-        self.client.close()
-        if not problems:
-            keep_to(self._cpus)  # for what this process plans next
-        self.tell_guard("down")
-        self._reap()
-        return account, problems
-
-    def _stop_engine(self, hurry: Callable[[], bool]) -> pb.Account | None:
-        unisd = self.unisd
-        if unisd is None or unisd.process.poll() is not None:
-            return None
-
-        def insist() -> None:
-            if hurry():
-                raise EngineError("it takes too long")
-
-        try:
-            account = self.client.stop(alive=insist)
-        except EngineError:
-            return None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            unisd.process.wait(_UNISD_END_SECONDS)
-        return account
-
-    def _reap(self) -> None:
+    def wait_for_ends(self, seconds: float = 1.0) -> None:
+        """Till the processes have ended, whose end was asked for."""
         if self.guard and self.guard.stdin:
             with contextlib.suppress(OSError):
                 self.guard.stdin.close()
-        end = time.monotonic() + 1.0
+        end = time.monotonic() + seconds
         for process in self.processes():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))

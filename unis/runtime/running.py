@@ -1,20 +1,40 @@
 """A run brought up and taken down, whatever happens; before it those that measure costs."""
 
 import contextlib
+import os
+import subprocess
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from unis.chain.problem import ChainFileError
+from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.plan.model import Plan
 from unis.plan.subject import Subject
 from unis.runtime.account import account_line
-from unis.runtime.claim import Report
-from unis.runtime.costs import Cost, cost_key, known_costs, shares_of
-from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.claim import Report, claim
+from unis.runtime.clean_up import clean_up
+from unis.runtime.costs import (
+    ESTIMATE_ROUNDS,
+    Cost,
+    cost_key,
+    known_costs,
+    remember_cost,
+    shares_of,
+)
+from unis.runtime.directory import keep_off_functions
+from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.options import Options
+from unis.runtime.orphans import adopt_orphans
+from unis.runtime.ports import parts
+from unis.runtime.process import keep_to
 from unis.runtime.run import Run
+from unis.runtime.state import Phase
+from unis.runtime.steps import STEPS
+from unis.v1 import engine_pb2 as pb
+
+_UNISD_END_SECONDS = 3.0
 
 
 def measure_costs(
@@ -32,7 +52,7 @@ def measure_costs(
 
     def measured(plan: Plan, names: Sequence[str]) -> dict[str, Cost]:
         with running(plan, only, report, switch) as run:
-            run.estimate(names)
+            estimate(run, names)
         switch.resume()
         return {name: run.costs[name] for name in names if name in run.costs}
 
@@ -88,10 +108,11 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
     RunFailedError, besides what made it end, where something could not be undone.
     """
     run = Run(plan, options, report, switch, known_before(plan, options, report, switch))
+    cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
     reason: str | None = None
     failed = True
     try:
-        run.up()
+        _bring_up(run)
         yield run
         failed = False
     except UnisError as error:
@@ -106,13 +127,108 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
         raise
     finally:
         switch.hold()
-        account, problems = run.take_down(reason, switch.forced)
+        account, problems = take_down(run, reason, switch.forced)
         if account and account.offered:
             report(account_line(account))
         for problem in problems:
             report(problem)
+        if not problems:
+            keep_to(cpus)  # for what this process plans next
         if problems and not failed:
             raise RunFailedError(
                 f"not everything of `{plan.name}` could be undone; try again with "
                 f"`unis down {plan.name}`"
             )
+
+
+def _bring_up(run: Run) -> None:
+    """Walks the steps forward; on any exception `take_down` undoes what was done."""
+    keep_off_functions()
+    adopt_orphans()
+    parts(run.plan.name)  # nothing is claimed for what is not built
+    claim(run.plan, run.directory, run.options, run.report, run.switch, run.claimed)
+    for note in run.plan.notes:
+        run.tell(note)
+    for step in STEPS:
+        step.do(run)
+    run.record(phase=Phase.RUNNING)
+
+
+def take_down(
+    run: Run, reason: str | None, hurry: Callable[[], bool] = lambda: False
+) -> tuple[pb.Account | None, list[str]]:
+    """Walks the steps back; the last account of packets, and what could not be undone."""
+    account = None
+    problems: list[str] = []
+    if run.has_claimed:
+        with contextlib.suppress(LaunchError, RunFailedError):
+            run.record(phase=Phase.STOPPING, reason=reason or "")
+        lives = run.unisd is not None and not run.engine_died()
+        followed = _followed(run) if lives and not hurry() else {}
+        account = _stop_engine(run, hurry)
+        if account:
+            run.note(f"account: {account_line(account)}")
+        if reason:
+            run.note(reason)
+        problems = clean_up(run.directory, run.state.run_id, reason, hurry)
+        if problems:
+            run.note("\n".join(problems))
+        if not hurry():
+            _remember_followed(run, followed)
+    run.client.close()
+    run.tell_guard("down")
+    run.wait_for_ends()
+    return account, problems
+
+
+def _stop_engine(run: Run, hurry: Callable[[], bool]) -> pb.Account | None:
+    unisd = run.unisd
+    if unisd is None or unisd.process.poll() is not None:
+        return None
+
+    def insist() -> None:
+        if hurry():
+            raise EngineError("it takes too long")
+
+    try:
+        account = run.client.stop(alive=insist)
+    except EngineError:
+        return None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        unisd.process.wait(_UNISD_END_SECONDS)
+    return account
+
+
+# ------------------------------------------------------------------ costs
+
+
+def estimate(run: Run, functions: Sequence[str]) -> None:
+    """Measures what a packet costs each function, before any chain starts, and remembers it."""
+    run.tell(f"measuring what a packet costs {', '.join(functions)}")
+    shares = shares_of(run.plan.traffic, run.options.sizes)
+    for estimate in run.client.estimate(functions, shares, ESTIMATE_ROUNDS):
+        name = estimate.function
+        if estimate.not_measured:
+            run.tell(f"{name} is not measured: {estimate.not_measured}; state its cost_ns")
+            continue
+        run.costs[name] = Cost.of(estimate)
+        run.tell(f"{name}: {run.costs[name].ns:.1f} ns a packet")
+        remember_cost(run.plan.function(name).subject, shares, run.costs[name])
+
+
+def _followed(run: Run) -> dict[str, float]:
+    """What the scheduler found packets to cost, ns, by function; empty where nobody tells."""
+    with contextlib.suppress(EngineError):
+        functions = run.client.stats(seconds=1).functions
+        followed = (one for one in functions if one.cost_source == pb.COST_SOURCE_FOLLOWED)
+        return {function.name: function.cost_ns for function in followed}
+    return {}
+
+
+def _remember_followed(run: Run, followed: Mapping[str, float]) -> None:
+    """Keeps the costs of functions whose cost neither the file states nor anybody measured."""
+    shares = shares_of(run.plan.traffic, run.options.sizes)
+    for function in run.plan.functions:
+        before, ns = run.costs.get(function.name), followed.get(function.name)
+        if function.cost_ns is None and ns and not (before and before.alone):
+            remember_cost(function.subject, shares, Cost.followed(ns))

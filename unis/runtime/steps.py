@@ -33,7 +33,7 @@ from unis.runtime.process import ProcessId, calm, end, keep_off, marked
 from unis.runtime.state import RUN_MARK, RunState
 
 if TYPE_CHECKING:
-    from unis.runtime.launch import Launch
+    from unis.runtime.run import Run
 
 Hurry = Callable[[], bool]
 
@@ -43,7 +43,7 @@ _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory 
 class Step(Protocol):
     """One part of bringing a run up."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Does it."""
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
@@ -53,7 +53,7 @@ class Step(Protocol):
 class Guard:
     """The process that undoes the run if its launcher is killed. It ends when the run does."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Starts it; it reads the launcher's words from its standard input."""
         with written(run.directory.event_log):
             log = appending(run.directory.event_log)
@@ -78,7 +78,7 @@ class Guard:
 class Group:
     """A cgroup in which all processes of the run are, where there is one to be had."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Makes it."""
         if name := cgroup.leaf_name(run.state.run_id):
             run.record(leaf=name)
@@ -97,7 +97,7 @@ class Group:
 class LinkDevices:
     """What links need made before programs can open them."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Makes it."""
         make_links(run, run.plan)
 
@@ -109,7 +109,7 @@ class LinkDevices:
 class Engine:
     """unisd, its packet memory and the kernel's settings that it changes."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Starts it and tells it what shall run."""
         run.tell("starting unisd")
         run.directory.held.unlink(missing_ok=True)  # of one that died
@@ -138,7 +138,7 @@ class Engine:
 class Functions:
     """The processes of the functions."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Starts and attaches each: attached it waits idle, the next has the CPU to start on."""
         # From when all are started on functions may spin; children, who may need their CPUs, are.
         start_functions(run, run.plan.functions, started=lambda: keep_off(run.plan.cpus))
@@ -164,13 +164,13 @@ class Functions:
 class Traffic:
     """Packets flow, and the engine schedules."""
 
-    def do(self, run: Launch) -> None:
+    def do(self, run: Run) -> None:
         """Lets them, unless the run only measures costs."""
         if run.options.start:
             policy = run.options.policy or run.plan.policy
             controller = run.options.controller or run.plan.controller
             run.client.start(names.policy(policy), names.controller(controller))
-            run.remember_switch()
+            _remember_switch(run)
             run.tell(f"running under policy {policy}")
 
     def undo(self, state: RunState, hurry: Hurry) -> list[str]:
@@ -199,6 +199,15 @@ def leaf_of(state: RunState) -> Leaf | None:
     with contextlib.suppress(ValueError):
         return Leaf(state.leaf, state.run_id) if state.leaf else None
     return None
+
+
+def _remember_switch(run: Run) -> None:
+    """What the engine measured at the start, by raising a priority whichever the controller."""
+    from unis.engine.client import EngineError
+    from unis.runtime.costs import remember_switch
+
+    with contextlib.suppress(EngineError):  # no reason to fail
+        remember_switch("priority", run.client.stats(seconds=1).switch_ns)
 
 
 def _remove_packet_memory(mount: Path, groups: Iterable[str]) -> list[str]:
