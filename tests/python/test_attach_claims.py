@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from unis.runtime import attendant
-from unis.runtime.attendant import require_nobodys
+from unis.runtime import attached
+from unis.runtime.attached import require_nobodys
 from unis.runtime.directory import run_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.process import ProcessId
 from unis.runtime.state import FunctionProcess, Phase, RunState
+from unis.v1 import supervisor_pb2 as pb
 
 
 def noted(phase: Phase) -> ProcessId:
@@ -47,8 +48,9 @@ def test_ones_own_and_one_of_a_run_that_is_over_are_free() -> None:
 
 @pytest.mark.parametrize("group", ["../etc", "a b", "-x", ""])
 def test_a_group_of_an_odd_name_is_bad_input(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendant, "group_of", lambda _: group)
-    request = attendant.AttachRequest("run", 1, "a", 1, [("ring:a", "ring:b")], group=group)
+    monkeypatch.setattr(attached, "group_of", lambda _: group)
+    path = pb.AttachedPath(ingress="ring:a", egress="ring:b")
+    request = pb.AttachProcessRequest(name="a", pid=1, cpu=1, paths=[path], group=group)
     with pytest.raises(LaunchError, match="cannot be a DPDK group") as caught:
-        request.joined()
+        attached.group_to_join(request)
     assert caught.value.exit_code == 2

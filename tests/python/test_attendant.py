@@ -1,4 +1,4 @@
-"""The launcher of attached functions, when the engine cannot be asked just now."""
+"""Functions that somebody else started, when the engine cannot be asked just now."""
 
 import os
 from pathlib import Path
@@ -9,30 +9,35 @@ import grpc
 import pytest
 
 from unis.engine.client import EngineError
-from unis.runtime import attendant
-from unis.runtime.attendant import Attendant
+from unis.runtime import supervisor as supervisor_module
+from unis.runtime.attached import AttachedFunctions
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.process import ProcessId
+from unis.runtime.requests import Request
 from unis.runtime.run import Run
 from unis.runtime.state import FunctionProcess
+from unis.runtime.supervisor import Supervisor
+from unis.v1 import supervisor_pb2 as pb
 
 DEAD = FunctionProcess("a", 1, ProcessId(pid=1, start_time=1))
 
 
-def of(monkeypatch: pytest.MonkeyPatch, error: EngineError) -> tuple[Attendant, list[str]]:
-    """One whose engine answers `error` the first time that a function shall be dropped."""
+def of(monkeypatch: pytest.MonkeyPatch, error: EngineError) -> tuple[AttachedFunctions, list[str]]:
+    """Those whose engine answers `error` the first time that a function shall be dropped."""
     errors, done = [error], list[str]()
 
-    def drop(_self: Attendant, name: str, patience: float = 0.0) -> None:
+    def drop(_self: AttachedFunctions, name: str, patience: float = 0.0) -> None:
         assert patience == 0.0, "it looks after others too"
         if errors:
             raise errors.pop()
         done.append(name)
 
-    monkeypatch.setattr(Attendant, "_drop", drop)
-    monkeypatch.setattr(attendant, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(AttachedFunctions, "_drop", drop)
     plan: Any = SimpleNamespace(engine=SimpleNamespace(joins=None), attached=["another"])
-    return Attendant(cast("Run", SimpleNamespace(tell=done.append)), plan), done
+    run = SimpleNamespace(
+        tell=done.append, guard=None, unisd=None, state=SimpleNamespace(functions=[DEAD])
+    )
+    return AttachedFunctions(cast("Run", run), plan), done
 
 
 @pytest.mark.parametrize(
@@ -41,56 +46,57 @@ def of(monkeypatch: pytest.MonkeyPatch, error: EngineError) -> tuple[Attendant, 
 def test_a_dead_function_is_let_go_of_at_the_next_look(
     monkeypatch: pytest.MonkeyPatch, why: EngineError
 ) -> None:
-    one, done = of(monkeypatch, why)
-    one._died_if_free(DEAD)
+    functions, done = of(monkeypatch, why)
+    functions.reconcile()
     assert done == []
-    one._died_if_free(DEAD)
+    assert functions.due() < 1
+    functions.reconcile()
     assert done == ["a", "a (pid 1) has ended"]
+    assert functions.due() > 1
 
 
 def test_a_fault_of_ours_ends_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(attendant, "ControlSocket", lambda _: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(attendant, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor_module, "_AGAIN_SECONDS", 0.0)
     looks = [ZeroDivisionError("one"), ZeroDivisionError("one"), RunFailedError("the end")]
     faults: list[str] = []
 
-    def look(_self: Attendant, _control: object) -> None:
+    def reconcile(_self: AttachedFunctions) -> None:
         raise looks.pop(0)
 
-    monkeypatch.setattr(Attendant, "_look", look)
-    run = SimpleNamespace(directory=SimpleNamespace(control=tmp_path), fault=faults.append)
+    monkeypatch.setattr(AttachedFunctions, "reconcile", reconcile)
+    monkeypatch.setattr(Supervisor, "_look", lambda _: None)
+    directory = SimpleNamespace(requests=lambda _: tmp_path / "x.sock")
+    state = SimpleNamespace(run_id="one")
+    run = cast("Run", SimpleNamespace(directory=directory, state=state, fault=faults.append))
     plan: Any = SimpleNamespace(engine=SimpleNamespace(joins=None), attached=["another"])
-    with pytest.raises(RunFailedError, match="the end"):
-        Attendant(cast("Run", run), plan).wait()
+    with (
+        Supervisor(run, AttachedFunctions(run, plan)) as supervisor,
+        pytest.raises(RunFailedError, match="the end"),
+    ):
+        supervisor.wait()
     assert len(faults) == 2
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "why"),
     [
-        None,
-        "attach",
-        {},
-        {"pid": "many"},
-        {"paths": [["ring:a"]]},
-        {"unknown": 1},
-        {"name": "a\0b"},
-        {"paths": [["memif:x", "ring:b"]]},
+        ({"name": "a\0b"}, "invalid name"),
+        ({"paths": [pb.AttachedPath(ingress="memif:x", egress="ring:b")]}, "invalid end"),
+        ({"paths": [pb.AttachedPath(ingress="ring:a")]}, "invalid end"),
+        ({"pid": 0}, "no process 0"),
+        ({"pid": 2**32 - 1}, "no process"),
     ],
 )
-def test_a_malformed_attach_request_is_refused(wrong: Any) -> None:
-    asked = {
-        "run": "r", "pid": os.getpid(), "name": "a", "cpu": 1, "paths": [["ring:a", "ring:b"]]
-    }  # fmt: skip
-    if isinstance(wrong, dict):
-        wrong = {**asked, **wrong} if wrong else wrong
+def test_a_malformed_attach_request_is_refused(wrong: dict[str, Any], why: str) -> None:
+    path = pb.AttachedPath(ingress="ring:a", egress="ring:b")
+    asked = {"pid": os.getpid(), "name": "a", "cpu": 1, "paths": [path], **wrong}
     plan: Any = SimpleNamespace(engine=SimpleNamespace(joins=None), attached=[], name="r")
-    one = Attendant(cast("Run", SimpleNamespace(note=print)), plan)
-    with pytest.raises(LaunchError, match="invalid"):
-        one._answer({"what": "attach", "attach": wrong}, print)
+    functions = AttachedFunctions(cast("Run", SimpleNamespace(note=print)), plan)
+    with pytest.raises(LaunchError, match=why):
+        functions.serve(Request("Attach", pb.AttachProcessRequest(**asked)))
 
 
 def test_another_refusal_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, _ = of(monkeypatch, EngineError("what is that"))
+    functions, _ = of(monkeypatch, EngineError("what is that"))
     with pytest.raises(EngineError, match="what is that"):
-        one._died_if_free(DEAD)
+        functions.reconcile()

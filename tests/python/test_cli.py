@@ -13,7 +13,7 @@ from tests.python.commands import busy_file, json_of, run, stale_run
 from unis import built
 from unis.cli import run_commands
 from unis.plan.model import Plan
-from unis.runtime import doctor, steps, supervisor
+from unis.runtime import doctor, launcher, steps
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
 from unis.runtime.process import ProcessId
@@ -157,13 +157,13 @@ def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[supervisor.Request] = []
+    asked: list[launcher.Request] = []
 
-    def start(_: Plan, request: supervisor.Request, __: object) -> int:
+    def start(_: Plan, request: launcher.Request, __: object) -> int:
         asked.append(request)
         return 0
 
-    monkeypatch.setattr(supervisor, "start_detached", start)
+    monkeypatch.setattr(launcher, "start_detached", start)
     assert run("up", busy_file(tmp_path), "--wait")[0] == 0
     assert run("up", busy_file(tmp_path), "--detach")[0] == 0
     assert [request.timeout for request in asked] == [60, None]

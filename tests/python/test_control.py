@@ -1,39 +1,160 @@
-"""How a launcher answers on its control socket."""
+"""How a supervisor is asked, and answers."""
 
 import json
-import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from unis.runtime.control import ControlSocket, Conversation
+import pytest
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
+
+from unis.engine import names
+from unis.plan.difference import Change, Difference
+from unis.runtime.errors import LaunchError
+from unis.runtime.requests import Request, RequestServer, SupervisorClient
+from unis.v1 import engine_pb2
+from unis.v1 import supervisor_pb2 as pb
+
+SECONDS = 20.0
+POLICY = engine_pb2.PolicyRequest(policy=names.policy("rr"))
 
 
-def test_a_fault_of_ours_is_answered_and_logged() -> None:
-    ours, theirs = socket.socketpair()
-    theirs.sendall(b"{}\n")
+class Answering:
+    """A server, and a thread in the place of the supervisor's loop."""
 
-    def answer(*_: Any) -> dict[str, Any]:
+    def __init__(self, path: Path, do: Callable[[Request], Message]) -> None:
+        self.server = RequestServer(path)
+        self.noted: list[str] = []
+        self._do = do
+        self._over = threading.Event()
+        self._loop = threading.Thread(target=self._run, daemon=True)
+        self._loop.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.005):
+            if request := self.server.take():
+                request.serve(self._do, self.noted.append)
+
+    def close(self) -> None:
+        self._over.set()
+        self._loop.join(SECONDS)
+        self.server.close()
+
+
+Answer = Callable[[Callable[[Request], Message]], Answering]
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[Answer]:
+    made: list[Answering] = []
+
+    def make(do: Callable[[Request], Message]) -> Answering:
+        made.append(Answering(tmp_path / "a.sock", do))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_lines_come_before_the_result(answering: Answer, tmp_path: Path) -> None:
+    """The result has every key, also of what is empty: `unis apply --json` prints it."""
+    steps = Difference((Change("chain", "c", "added", ("why",)),), started=("a",))
+
+    def do(request: Request) -> Message:
+        assert request.message.file == "x.yaml"
+        request.say("one")
+        request.say("two")
+        told = ParseDict(steps.as_dict(), pb.Difference())
+        return pb.ApplyFileReply(result=pb.ApplyFileResult(difference=told, seconds=2))
+
+    answering(do)
+    said: list[str] = []
+    with SupervisorClient(tmp_path / "a.sock") as client:
+        result = client.apply(pb.ApplyFileRequest(file="x.yaml"), said.append)
+    assert said == ["one", "two"]
+    difference = json.loads(json.dumps(steps.as_dict()))
+    assert result == {"difference": difference, "notes": [], "applied": False, "seconds": 2.0}
+
+
+@pytest.mark.parametrize("bad_input", [True, False])
+def test_a_refusal_keeps_its_sentence(
+    answering: Answer, tmp_path: Path, *, bad_input: bool
+) -> None:
+    words = "the last words\n" * 3000  # of a program: more than headers hold as gRPC has them
+
+    def do(_: Request) -> Message:
+        raise LaunchError(words, bad_input=bad_input)
+
+    answering(do)
+    with SupervisorClient(tmp_path / "a.sock") as client, pytest.raises(LaunchError) as caught:
+        client.set_policy(POLICY)
+    assert str(caught.value) == words
+    assert caught.value.bad_input == bad_input
+
+
+def test_a_fault_of_ours_is_answered_and_logged(answering: Answer, tmp_path: Path) -> None:
+    def do(_: Request) -> Message:
         raise ZeroDivisionError("by zero")
 
-    noted: list[str] = []
-    with Conversation(ours) as conversation:
-        conversation.serve(answer, noted.append)
-    said = json.loads(theirs.recv(1 << 16))
-    theirs.close()
-    assert "internal error: ZeroDivisionError('by zero')" in said["error"]
-    assert not said["bad_input"]
-    assert "Traceback" in noted[0]
+    one = answering(do)
+    with SupervisorClient(tmp_path / "a.sock") as client, pytest.raises(LaunchError) as caught:
+        client.detach("a")
+    assert "internal error: ZeroDivisionError('by zero')" in str(caught.value)
+    assert not caught.value.bad_input
+    assert "Traceback" in one.noted[0]
 
 
-def test_a_launcher_that_ends_late_leaves_the_socket_of_a_newer_run(tmp_path: Path) -> None:
-    path = tmp_path / "control.sock"
-    stopped = ControlSocket(path)
-    newer = ControlSocket(path)
-    stopped.close()
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
-        conversation = newer.accept()
-        assert conversation
-        with conversation:
-            pass
-    newer.close()
+def test_one_request_after_the_other(answering: Answer, tmp_path: Path) -> None:
+    running: list[int] = []
+
+    def do(_: Request) -> Message:
+        running.append(1)
+        assert len(running) == 1
+        threading.Event().wait(0.02)
+        running.pop()
+        return engine_pb2.Empty()
+
+    one = answering(do)
+
+    def ask() -> None:
+        with SupervisorClient(tmp_path / "a.sock") as client:
+            client.set_policy(POLICY)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    assert one.noted == []
+
+
+def test_who_waits_when_the_supervisor_ends_is_told(tmp_path: Path) -> None:
+    server = RequestServer(tmp_path / "a.sock")
+    errors: list[str] = []
+
+    def ask() -> None:
+        with SupervisorClient(tmp_path / "a.sock") as client:
+            try:
+                client.set_policy(POLICY)
+            except LaunchError as error:
+                errors.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not server.take():
+        threading.Event().wait(0.01)
+    server.close()
+    thread.join(SECONDS)
+    assert errors == ["the launcher ended before it answered; see `unis ps`"]
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with (
+        SupervisorClient(tmp_path / "none.sock") as client,
+        pytest.raises(LaunchError, match="takes no changes") as caught,
+    ):
+        client.detach("a")
+    assert not caught.value.bad_input

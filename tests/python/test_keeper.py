@@ -14,17 +14,18 @@ from unis.chain.load import load
 from unis.engine.client import EngineClient, EngineError
 from unis.plan.machine import Machine
 from unis.plan.planner import make_plan
-from unis.runtime import keeper as module
+from unis.runtime import supervisor as module
 from unis.runtime.child import Child
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import RunFailedError
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.keeper import Keeper
+from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.options import Options
 from unis.runtime.planning import places
 from unis.runtime.process import ProcessId
 from unis.runtime.run import Run
 from unis.runtime.state import FunctionProcess, Phase
+from unis.runtime.supervisor import Supervisor
 
 FILE = """
 apiVersion: unis/v1
@@ -70,6 +71,10 @@ def run(tmp_path: Path, told: list[str]) -> Iterator[Run]:
             process.wait()
 
 
+def supervised(run: Run) -> Supervisor:
+    return Supervisor(run, LaunchedFunctions(run))
+
+
 def let_go(monkeypatch: pytest.MonkeyPatch, error: EngineError | None = None) -> list[str]:
     """The calls of Detach, which are answered with `error`."""
     calls: list[str] = []
@@ -89,20 +94,20 @@ def test_notes_that_cannot_be_written_end_no_run(
     """They are written as soon as there is room."""
     let_go(monkeypatch)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.05)
-    with monkeypatch.context() as full, Keeper(run) as keeper:
+    with monkeypatch.context() as full, supervised(run) as supervisor:
 
         def refuse(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         full.setattr(RunDirectory, "write", refuse)
-        keeper.wait(0.3)
+        supervisor.wait(0.3)
         assert sum("No space left on device" in line for line in told) == 1, told
         assert any("a will be started again" in line for line in told), told
         noted = run.directory.read()
         assert noted
         assert noted.functions[0].ended == ""
         full.undo()
-        keeper.wait(0.3)
+        supervisor.wait(0.3)
     noted = run.directory.read()
     assert noted
     assert noted.functions[0].ended
@@ -112,12 +117,15 @@ def test_notes_that_cannot_be_written_end_no_run(
 def test_a_run_that_others_have_undone_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go(monkeypatch)
     run.directory.write(run.state.with_changes(phase=Phase.FAILED, reason="unisd died"))
-    with Keeper(run) as keeper, pytest.raises(RunFailedError, match="`two` was undone meanwhile"):
-        keeper.wait(1.0)
+    with (
+        supervised(run) as supervisor,
+        pytest.raises(RunFailedError, match="`two` was undone meanwhile"),
+    ):
+        supervisor.wait(1.0)
 
 
 def test_a_busy_engine_is_not_asked_all_the_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = let_go(monkeypatch, EngineError("busy", grpc.StatusCode.ABORTED))
-    with Keeper(run) as keeper:
-        keeper.wait(0.35)
+    with supervised(run) as supervisor:
+        supervisor.wait(0.35)
     assert 2 <= len(calls) <= 8, "ten times a second, and once more when the function dies"

@@ -12,7 +12,7 @@ import pytest
 _START = """
 import json, os, sys
 from pathlib import Path
-from unis.runtime.supervisor import start_launcher
+from unis.runtime.launcher import start_launcher
 
 def run(parent):
     {run}

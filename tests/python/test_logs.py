@@ -19,12 +19,13 @@ from unis.runtime.clean_up import clean_up
 from unis.runtime.directory import RunDirectory
 from unis.runtime.files import appending
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.keeper import Keeper
+from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.logs import LOG_BYTES, shorten
 from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
 from unis.runtime.run import Run
 from unis.runtime.state import Phase
+from unis.runtime.supervisor import Supervisor
 
 
 def test_logs_outlast_the_run(tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_run_shortens_the_logs_of_its_functions(tmp_path: Path) -> None:
     log.write_bytes(b"x" * (LOG_BYTES + 1))
     with subprocess.Popen(["sleep", "100"]) as sleeper:
         one.functions["a"] = Child("function a", sleeper, log)
-        with Keeper(one) as keeper:
-            keeper.wait(0.01)
+        with Supervisor(one, LaunchedFunctions(one)) as supervisor:
+            supervisor.wait(0.01)
         sleeper.kill()
     assert log.stat().st_size < LOG_BYTES / 2
 

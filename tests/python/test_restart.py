@@ -9,7 +9,7 @@ from tests.python.commands import busy_file, run, stale_run
 from unis import built
 from unis.cli import run_commands
 from unis.plan.model import Plan
-from unis.runtime import claim, hugepages, supervisor
+from unis.runtime import claim, hugepages, launcher
 
 
 @pytest.mark.parametrize("command", ["up", "restart"])
@@ -19,13 +19,13 @@ def test_the_background_may_have_every_cpu_that_we_had(
     """Though we keep off those of a run that was killed, and that it will undo."""
     before = os.sched_getaffinity(0)
     stale_run(tmp_path)
-    asked: list[supervisor.Request] = []
+    asked: list[launcher.Request] = []
 
-    def start(_: Plan, request: supervisor.Request, __: object) -> int:
+    def start(_: Plan, request: launcher.Request, __: object) -> int:
         asked.append(request)
         return 0
 
-    monkeypatch.setattr(supervisor, "start_detached", start)
+    monkeypatch.setattr(launcher, "start_detached", start)
     monkeypatch.setattr(claim, "require_room", lambda *_: None)
     file = busy_file(tmp_path)
     assert run(*(["up", file, "-d"] if command == "up" else ["restart"]))[0] == 0
@@ -52,6 +52,6 @@ def test_restart_ends_no_chain_whose_place_is_too_small(
     directory = stale_run(tmp_path, chain_file=str(busy_file(tmp_path)), hugepages_mb=200)
     monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
     monkeypatch.setattr(hugepages, "free_mb", lambda: free or 0)
-    monkeypatch.setattr(supervisor, "start_detached", lambda *_: 0)
+    monkeypatch.setattr(launcher, "start_detached", lambda *_: 0)
     assert run("restart")[0] == code
     assert directory.path.exists() == (code != 0)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from unis.cli.select import ChainFileArgument, JsonOption, connect
 from unis.cli.terminal import errors_told, fail, out, say
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
-
-if TYPE_CHECKING:
-    from unis.runtime.directory import RunDirectory
 
 
 def apply(
@@ -37,15 +34,27 @@ def apply(
     """
     from unis.chain.load import load
     from unis.plan.machine import Machine
-    from unis.runtime.change import ApplyRequest
+    from unis.runtime.requests import SupervisorClient
+    from unis.v1 import supervisor_pb2 as pb
 
     machine = Machine.this()  # before we keep off the CPUs of functions
     with errors_told():
         loaded = load(file, name)  # what is wrong with it is told here, before anybody is asked
         directory, state, client = connect(loaded.file.name)
         client.close()
-        request = ApplyRequest(str(file.resolve()), dict(os.environ), sorted(machine.cpus), dry_run)
-        result = _ask(directory, request.as_dict())
+        request = pb.ApplyFileRequest(
+            file=str(file.resolve()),
+            variables={key: value for key, value in os.environ.items() if _is_text(key + value)},
+            cpus=sorted(machine.cpus),
+            dry_run=dry_run,
+        )
+        try:
+            with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+                result = supervisor.apply(request, say)
+        except KeyboardInterrupt:
+            what = "nothing was to be done" if dry_run else "the change goes on by itself"
+            sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
+            raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
     if as_json:
         out.print_json(json.dumps(result))
         if result["difference"]["refused"]:
@@ -54,15 +63,9 @@ def apply(
     _show(state.name, result)
 
 
-def _ask(directory: RunDirectory, request: dict[str, Any]) -> dict[str, Any]:
-    from unis.runtime.control import ask
-
-    try:
-        return ask(directory.control, request, say)
-    except KeyboardInterrupt:
-        what = "nothing was to be done" if request["dry_run"] else "the change goes on by itself"
-        sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
-        raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
+def _is_text(value: str) -> bool:
+    """Whether it is Unicode, as a message has it; bytes of a file's name need not be."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def _show(name: str, result: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,6 @@ from unis.runtime.directory import RunDirectory, keep_off_functions, run_directo
 from unis.runtime.process import wait_gone
 
 if TYPE_CHECKING:
-    from unis.runtime.attendant import AttachRequest
     from unis.runtime.state import RunState
 
 _NAME = "attached"
@@ -29,7 +28,7 @@ PidOption = Annotated[int | None, typer.Option(min=2, help="Of the process.", sh
 
 
 def _ends(values: list[str]) -> list[str]:
-    from unis.runtime.attendant import END, END_FORM
+    from unis.runtime.attached import END, END_FORM
 
     for value in values:
         if not END.fullmatch(value):
@@ -92,9 +91,10 @@ def attach(
     Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
     """
     from unis.plan.machine import Machine
-    from unis.runtime.attendant import AttachRequest, run_attached
-    from unis.runtime.control import ask
-    from unis.runtime.supervisor import start_launcher
+    from unis.runtime.attached import run_attached
+    from unis.runtime.launcher import start_launcher
+    from unis.runtime.requests import SupervisorClient
+    from unis.v1 import supervisor_pb2 as pb
 
     if len(ingress) != len(egress):
         raise typer.BadParameter(
@@ -103,28 +103,29 @@ def attach(
     machine = Machine.this()  # before we keep off the CPUs of functions
     with errors_told():
         keep_off_functions()
-    request = AttachRequest(
-        run=name,
-        pid=pid,
+    request = pb.AttachProcessRequest(
         name=function or _called(pid),
+        pid=pid,
         cpu=cpu,
-        paths=list(zip(ingress, egress, strict=True)),
+        paths=[pb.AttachedPath(ingress=i, egress=e) for i, e in zip(ingress, egress, strict=True)],
         cost_ns=cost_ns,
-        group=group,
-        policy=policy or "unis",
-        cpus=sorted(machine.cpus),
+        group=group or "",
     )
-    if sentence := _problem(request):
+    if sentence := _problem(name, request.name):
         raise typer.BadParameter(sentence)
     with errors_told():
         directory = run_directory(name)
         state = directory.read()
         if state is None or not state.live():
-            raise typer.Exit(start_launcher(lambda parent: run_attached(request, parent), say))
+            cpus = sorted(machine.cpus)
+            run = partial(run_attached, name, request, policy or "unis", cpus)
+            raise typer.Exit(start_launcher(run, say))
         _require_attached(state)
         if policy:
             raise fail(f"`{name}` runs already: `unis policy` changes its policy")
-        ask(directory.control, {"what": "attach", "attach": asdict(request)}, say)
+        with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+            supervisor.attach(request)
+        say(f"{request.name} (pid {pid}) is attached on CPU {cpu}")
 
 
 def _called(pid: int) -> str:
@@ -135,8 +136,8 @@ def _called(pid: int) -> str:
     return f"{re.sub('[^a-zA-Z0-9]+', '-', program).strip('-') or 'function'}-{pid}"[:_NAME_BYTES]
 
 
-def _problem(request: AttachRequest) -> str:
-    for what, name in (("run", request.run), ("function", request.name)):
+def _problem(run: str, function: str) -> str:
+    for what, name in (("run", run), ("function", function)):
         if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", name) or len(name) > _NAME_BYTES:
             return f"invalid {what} {name!r}; expected up to {_NAME_BYTES} letters, digits, - and _"
     return ""
@@ -163,7 +164,7 @@ def detach(
 
     Example: unis detach --pid 4711
     """
-    from unis.runtime.control import ask
+    from unis.runtime.requests import SupervisorClient
 
     if (function is None) == (pid is None):
         raise typer.BadParameter("say the function or --pid")
@@ -171,8 +172,10 @@ def detach(
     with errors_told():
         _require_attached(state)
         called = function or _name_of(state, pid)
-        result = ask(directory.control, {"what": "detach", "function": called}, say)
-        if not result["functions"]:
+        with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+            left = supervisor.detach(called)
+        say(f"{called} is detached")
+        if not left:
             _wait_for_end(directory, state)
 
 

@@ -27,7 +27,7 @@ from unis.runtime.process import ProcessId, wait_gone
 from unis.runtime.state import RunState
 
 if TYPE_CHECKING:
-    from unis.runtime.keeper import Keeper
+    from unis.runtime.supervisor import Supervisor
     from unis.v1 import engine_pb2 as pb
 
 _DOWN_SECONDS = 20.0
@@ -99,10 +99,10 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
+    from unis.runtime.launcher import Request, start_detached
     from unis.runtime.options import Options
     from unis.runtime.planning import look, plan_file
-    from unis.runtime.supervisor import Request, start_detached
-    from unis.runtime.upkeep import Upkeep
+    from unis.runtime.supervisor import Job, supervise
 
     with errors_told():
         machine = look()
@@ -115,33 +115,33 @@ def up(
             raise typer.Exit(start_detached(plan, request, say))
         with interrupts() as switch:
             options = Options(policy=policy, controller=controller)
-            Upkeep(options, say, switch, _show_live, timeout=timeout).of(plan)
+            supervise(plan, Job(options, say, switch, _show_live, timeout=timeout))
 
 
-def _show_live(keeper: Keeper) -> None:
+def _show_live(supervisor: Supervisor) -> None:
     try:
-        _watch(keeper)
+        _watch(supervisor)
     except InterruptedRunError:  # Ctrl-C is how it ends
         say("taking the chain down")
 
 
-def _watch(keeper: Keeper) -> None:
+def _watch(supervisor: Supervisor) -> None:
     if voice.quiet:
-        keeper.wait()
+        supervisor.wait()
     from rich.live import Live
 
     from unis.cli.view import Rates, live_view
 
-    before = keeper.run.client.stats()
+    before = supervisor.run.client.stats()
     with Live(console=err, transient=True, auto_refresh=False) as live:
 
         def show(stats: pb.Stats) -> None:
             nonlocal before
-            name, rates = keeper.run.directory.name, Rates(before, stats)
+            name, rates = supervisor.run.directory.name, Rates(before, stats)
             live.update(live_view(name, rates, live.console.width), refresh=True)
             before = stats
 
-        keeper.watch(show)
+        supervisor.watch(show)
 
 
 def down(
@@ -231,8 +231,8 @@ def restart(name: NameArgument = None) -> None:
     """
     from unis.plan.machine import Machine
     from unis.runtime.claim import require_room
+    from unis.runtime.launcher import Request, start_detached
     from unis.runtime.planning import plan_file
-    from unis.runtime.supervisor import Request, start_detached
 
     machine = Machine.this()
     directory, state = choose(name)
@@ -266,12 +266,16 @@ def policy(
 
     Example: unis policy rr
     """
-    from unis.runtime.control import ask
+    from unis.runtime.requests import SupervisorClient
+    from unis.v1 import engine_pb2 as pb
 
     directory, state = choose_running(name)
-    request = {"what": "policy", "policy": policy_name, "controller": controller}
-    with errors_told():
-        ask(directory.control, request, say)
+    request = pb.PolicyRequest(
+        policy=names.policy(policy_name),
+        controller=names.controller(controller) if controller else None,
+    )
+    with errors_told(), SupervisorClient(directory.requests(state.run_id)) as supervisor:
+        supervisor.set_policy(request)
     say(
         f"{state.name}: policy {policy_name}" + (f", controller {controller}" if controller else "")
     )

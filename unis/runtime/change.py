@@ -6,10 +6,11 @@ the new whole; new functions are started. If one of that fails, the way is gone 
 
 import time
 import traceback
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from google.protobuf.json_format import ParseDict
 
 from unis.engine import names
 from unis.errors import UnisError
@@ -18,52 +19,31 @@ from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.runtime import folders
 from unis.runtime.claim import claim_more
-from unis.runtime.control import Say, parsed
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
 from unis.runtime.functions import end_functions, start_functions
 from unis.runtime.link_devices import made_by, make_links, remove_links
 from unis.runtime.planning import plan_next
 from unis.runtime.process import keep_off
+from unis.runtime.requests import Say
 from unis.runtime.run import Run
+from unis.v1 import supervisor_pb2 as pb
 
 
-@dataclass(frozen=True)
-class ApplyRequest:
-    """What shall run instead."""
-
-    file: str
-    variables: dict[str, str]  # of the environment of who asks
-    cpus: list[int]  # those that we may use
-    dry_run: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """As `parsed` reads it."""
-        return asdict(self)
-
-
-def change_policy(run: Run, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `unis policy` asks every launcher for. UnisError if it cannot be."""
-    policy, controller = str(data.get("policy")), data.get("controller")
-    run.set_policy(policy, controller)
-    return {"policy": policy, "controller": controller}
-
-
-def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say) -> dict[str, Any]:
+def apply_file(
+    run: Run, missing: Collection[str], request: pb.ApplyFileRequest, say: Say
+) -> pb.ApplyFileResult:
     """Changes the run as the request says; `missing` functions are dead. UnisError if it cannot.
 
     Whatever happens the run goes on, unless its engine dies.
     """
-    request = parsed(ApplyRequest, data)
     machine = Machine(frozenset(request.cpus))
     new = plan_next(Path(request.file), run.plan, machine, request.variables)
     steps = difference(run.plan, new, missing)
-    result: dict[str, Any] = {
-        "difference": steps.as_dict(),
-        "notes": [note for note in new.notes if note not in run.plan.notes],
-        "applied": False,
-        "seconds": 0.0,
-    }
+    result = pb.ApplyFileResult(
+        difference=ParseDict(steps.as_dict(), pb.Difference()),
+        notes=[note for note in new.notes if note not in run.plan.notes],
+    )
     if request.dry_run:
         return result
     if not steps:
@@ -74,7 +54,8 @@ def answer(run: Run, missing: Collection[str], data: Mapping[str, Any], say: Say
         raise LaunchError("; ".join(steps.refused))
     begin = time.monotonic()
     _Change(run, new, steps, frozenset(missing), say).carry_out()
-    return {**result, "applied": True, "seconds": time.monotonic() - begin}
+    result.applied, result.seconds = True, time.monotonic() - begin
+    return result
 
 
 class _Change:

@@ -36,10 +36,12 @@ class RunDirectory:
         """Where unisd listens."""
         return self.path / "engine.sock"
 
-    @property
-    def control(self) -> Path:
-        """Where the launcher listens while the chains run."""
-        return self.path / "control.sock"
+    def requests(self, run_id: str) -> Path:
+        """Where the supervisor listens while the chains run.
+
+        gRPC removes the socket when it stops: it must not be that of a newer run of this name.
+        """
+        return self.path / f"{run_id[:8]}.sock"
 
     @property
     def event_log(self) -> Path:
@@ -90,8 +92,8 @@ class RunDirectory:
 
     def remove_shared(self) -> None:
         """What the processes of the run shared: all but state and logs. OSError if it cannot."""
-        self.socket.unlink(missing_ok=True)
-        self.control.unlink(missing_ok=True)
+        for socket in self.path.glob("*.sock"):
+            socket.unlink(missing_ok=True)
         self.held.unlink(missing_ok=True)
         shutil.rmtree(self.links, ignore_errors=True)
 

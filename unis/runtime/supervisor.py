@@ -1,174 +1,268 @@
-"""`unis up --detach`: the launcher in a session of its own, and the parent that waits for it."""
+"""Keeps a run as it shall be, from its plan to its end.
+
+One loop for every run: it sleeps till a process dies, a request comes or something is due. Then it
+looks what shall run and what runs, and does what is between the two. A death, a restart, a changed
+file and a function that is attached go through it alike.
+
+unisd owns the packet memory. So where unisd dies, a run of functions that UNiS has started ends;
+`supervise` brings all of it up again where the chain file says so.
+"""
 
 import contextlib
-import fcntl
-import json
+import math
 import os
-import signal
-import sys
+import select
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NoReturn
+from typing import Protocol
 
-from unis.errors import EXIT_FAILED, UnisError
+from google.protobuf.message import Message
+
+from unis.engine import names
+from unis.engine.client import EngineError
+from unis.errors import UnisError
 from unis.plan.model import Plan
-from unis.runtime.errors import InterruptedRunError, interrupted_code
-from unis.runtime.interrupts import Interrupts, forget_handlers, interrupts
-from unis.runtime.keeper import Keeper
+from unis.runtime.account import account_line
+from unis.runtime.backoff import Backoff
+from unis.runtime.directory import RunDirectory, run_directory
+from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.interrupts import Interrupts
+from unis.runtime.launched import LaunchedFunctions
+from unis.runtime.lock import locked
+from unis.runtime.logs import shorten
 from unis.runtime.options import Options
-from unis.runtime.process import keep_to
-from unis.runtime.upkeep import Upkeep
-from unis.signals import blocked
+from unis.runtime.process import ProcessId
+from unis.runtime.requests import Request, RequestServer
+from unis.runtime.run import Run
+from unis.runtime.running import running
+from unis.runtime.state import RunState
+from unis.v1 import engine_pb2 as pb
 
-_STANDARD = 3  # descriptors: input, output, error
-
-
-@dataclass(frozen=True)
-class Request:
-    """How the run of a plan is brought up."""
-
-    cpus: list[int]  # those that we may use; who asks has kept off some already
-    policy: str | None = None
-    controller: str | None = None
-    wait: bool = False  # till every chain delivers
-    timeout: float | None = None  # seconds until it runs, or delivers
+_LOOK_SECONDS = 1.0  # between looks at how long logs have become
+_AGAIN_SECONDS = 0.1  # what failed may fail at once again
+_UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
-def start_detached(plan: Plan, request: Request, report: Callable[[str], None]) -> int:
-    """Starts the launcher in the background and waits till the chain runs; the exit code."""
-    return start_launcher(lambda parent: _run(plan, request, parent), report)
+class Functions(Protocol):
+    """The functions of a run: those that UNiS has started, or those that somebody else has."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to look after."""
+
+    def reconcile(self) -> None:
+        """Brings what runs to what shall run. RunFailedError: the run cannot go on."""
+
+    def watched(self) -> Iterable[int]:
+        """Processes whose end `reconcile` must see at once."""
+
+    def due(self) -> float:
+        """Seconds till `reconcile` has something to do, if no process ends before."""
+
+    def serve(self, request: Request) -> Message:
+        """Does what a client asks for. UnisError: it is refused."""
 
 
-def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None]) -> int:
-    """Starts `run` as a launcher in the background, and waits for its word; the exit code.
+class Supervisor:
+    """The loop. RunFailedError ends the run, and nothing else does: any other exception is told."""
 
-    The launcher is a fork: it has imported already what another Python would import again, half a
-    second long. This process must have one thread and no gRPC channel.
-    """
-    listener, speaker = _pipe()
-    last_words, error = _pipe()
-    with interrupts() as switch:
-        try:
-            with blocked():  # until we know its pid, and it has none of our handlers
-                pid = os.fork()
-                if pid == 0:
-                    _become_launcher(run, speaker, error)
-            os.close(speaker)
-            os.close(error)
-            with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
-                for line in messages:
-                    message = json.loads(line)
-                    if "report" in message:
-                        report(message["report"])
-                    else:
-                        return int(message["code"])
-                os.waitpid(pid, 0)  # it ended without a word
-                report(errors.read())
-                return EXIT_FAILED
-        except InterruptedRunError as signalled:
-            try:  # the terminal may be gone
-                report("interrupted: taking down what was started")
-            finally:
-                _end(pid, switch)
-            return interrupted_code(signalled)
+    def __init__(self, run: Run, functions: Functions) -> None:
+        self.run = run
+        self.last: pb.Account | None = None  # of the packets, a second ago or so
+        self._functions = functions
+        self._looked = -math.inf
+        self._requests = RequestServer(run.directory.requests(run.state.run_id))
 
+    def __enter__(self) -> "Supervisor":
+        return self
 
-def _pipe() -> tuple[int, int]:
-    """Its ends for reading and writing, above standard error, also where that is closed."""
-    ends = os.pipe()
-    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _STANDARD) for end in ends]
-    for end in ends:
-        os.close(end)
-    return above[0], above[1]
+    def __exit__(self, *_: object) -> None:
+        self._requests.close()
 
+    def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
+        """Calls `on_stats` every so many seconds, till an exception: the end, or an interrupt."""
+        unanswered = 0
+        while True:
+            self.wait(interval)
+            try:
+                stats = self.run.client.stats()
+            except EngineError as error:
+                unanswered += 1
+                if unanswered >= _UNANSWERED:
+                    raise RunFailedError(str(error)) from None
+                continue
+            unanswered = 0
+            try:
+                on_stats(stats)
+            except UnisError:
+                raise
+            except Exception:
+                self.run.fault("showing the run")
 
-def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) -> NoReturn:
-    """In the fork: a session of its own, and nothing of the terminal."""
-    code = EXIT_FAILED
-    try:
-        os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for here, there in ((null, 0), (null, 1), (error, 2)):
-            os.dup2(here, there)
-        for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-            if descriptor >= _STANDARD and descriptor != speaker:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-        forget_handlers()  # a signal that waits ends us here, where nothing is started yet
-        code = under(Parent(speaker), run)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+    def wait_delivering(self) -> None:
+        """Till every chain has delivered a packet."""
+        while not all(chain.delivered for chain in self.run.client.stats().chains):
+            self.wait(0.1)
 
+    def wait(self, seconds: float | None = None) -> None:
+        """Supervises for so long; None: till nothing is left to look after."""
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        while not self._functions.done:
+            try:
+                self._look()
+                self._functions.reconcile()
+                if request := self._requests.take():
+                    request.serve(self._do, self.run.note)
+                    self._functions.reconcile()
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._sleep(min(left, self._functions.due(), _LOOK_SECONDS))
+            except RunFailedError:
+                raise
+            except Exception:
+                self.run.fault("looking after the run")
+                time.sleep(_AGAIN_SECONDS)
+                if time.monotonic() >= until:
+                    return
 
-def _end(pid: int, switch: Interrupts) -> None:
-    """Asks the child to end; who interrupts twice hurries it too."""
-    os.kill(pid, signal.SIGTERM)
-    hurried = False
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if switch.forced() and not hurried:
-            hurried = True
-            os.kill(pid, signal.SIGTERM)
-        time.sleep(0.02)
-
-
-class Parent:
-    """The other end of `start_launcher`, which may go away at any time."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._stream = os.fdopen(descriptor, "w", buffering=1)
-
-    def report(self, line: str) -> None:
-        """A line for the user."""
-        self._send({"report": line})
-
-    def finish(self, code: int) -> None:
-        """The chain runs (0) or does not; the parent waits no longer, nor does it listen."""
-        if self._stream.closed:
+    def _look(self) -> None:
+        """What a run needs now and then, whatever its functions are."""
+        self.run.write_again()
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
             return
-        self._send({"code": code})
-        with contextlib.suppress(OSError):
-            self._stream.close()
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 2)  # nobody reads the pipe any more
-        os.close(null)
+        self._looked = time.monotonic()
+        self.run.reap()
+        shorten(self.run.directory.unisd_log)
+        for child in self.run.functions.values():
+            shorten(child.log)
+        if self.run.plan.restart != "never":
+            with contextlib.suppress(EngineError):
+                self.last = self.run.client.stats(seconds=_LOOK_SECONDS).account
 
-    def _send(self, message: dict[str, object]) -> None:
-        if not self._stream.closed:
-            with contextlib.suppress(OSError):
-                self._stream.write(json.dumps(message) + "\n")
+    def _sleep(self, seconds: float) -> None:
+        """Till a process of the run ends, or a request comes."""
+        with contextlib.ExitStack() as stack:
+            poll = select.poll()
+            poll.register(self._requests, select.POLLIN)
+            for pid in self._functions.watched():
+                try:
+                    descriptor = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    return
+                stack.callback(os.close, descriptor)
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(max(0.0, seconds) * 1000)
+
+    def _do(self, request: Request) -> Message:
+        if request.method == "SetPolicy":
+            asked: pb.PolicyRequest = request.message
+            controller = names.controller_name(asked.controller) if asked.controller else None
+            self.run.set_policy(names.policy_name(asked.policy), controller)
+            return pb.Empty()
+        return self._functions.serve(request)
 
 
-def _run(plan: Plan, request: Request, parent: Parent) -> None:
-    with interrupts() as switch:
-        keep_to(request.cpus)  # not the rest that the parent has kept to
-        options = Options(policy=request.policy, controller=request.controller)
-
-        def ready(keeper: Keeper) -> None:
-            if request.wait:
-                keeper.wait_delivering()
-
-        def serve(keeper: Keeper) -> None:
-            parent.finish(0)
-            keeper.wait()
-
-        Upkeep(options, parent.report, switch, serve, ready, request.timeout).of(plan)
+# ------------------------------------------------------------------ up, and up again
 
 
-def under(parent: Parent, run: Callable[[Parent], None]) -> int:
-    """Runs a launcher to its end, and tells the parent if it never ran; the exit code."""
+@dataclass
+class Job:
+    """What `supervise` is asked for."""
+
+    options: Options
+    report: Callable[[str], None]
+    switch: Interrupts
+    serve: Callable[[Supervisor], None]  # returns when the run shall end
+    ready: Callable[[Supervisor], None] = lambda _: None  # returns once it is as asked for
+    timeout: float | None = None  # seconds till then, the first time
+
+
+def supervise(plan: Plan, job: Job) -> None:
+    """Brings the run up, and up again where unisd dies and the file says so; till `serve` returns.
+
+    RunFailedError and others: the run cannot go on.
+    """
+    backoff = Backoff()
+    options, timeout, before = job.options, job.timeout, ""
+    failed: set[str] = set()  # ids of runs, since it ran
+    while True:
+        try:
+            _once(plan, options, job, timeout, before)
+        except _EngineDiedError as death:
+            plan, timeout = death.run.plan, None
+            options = death.run.options
+            before = f"{death}, so all of the run was brought up again"
+            failed = set()
+            _wait(death, plan, job, backoff.after(death.ran), failed)
+        except _StillDownError as failure:
+            _wait(failure, plan, job, backoff.after(0.0), failed)
+        else:
+            return
+
+
+def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before: str) -> None:
+    died: Supervisor | None = None
+    served: float | None = None
     try:
-        run(parent)
+        with contextlib.ExitStack() as stack:
+            with job.switch.within(timeout, f"`{plan.name}` did not run"):
+                run = stack.enter_context(running(plan, options, job.report, job.switch))
+                supervisor = stack.enter_context(Supervisor(run, LaunchedFunctions(run)))
+                if before:  # the log is that of another run by now
+                    run.note(before)
+                job.ready(supervisor)
+            begin = time.monotonic()
+            try:
+                job.serve(supervisor)
+            except UnisError:  # afterwards it has ended in any case
+                died = supervisor if run.engine_died() else None
+                raise
+            finally:
+                served = time.monotonic() - begin
     except UnisError as error:
-        parent.report(str(error))
-        parent.finish(error.exit_code)
-        return error.exit_code
-    except InterruptedRunError:
-        parent.report("it was taken down before it ran")
-        parent.finish(EXIT_FAILED)
-    return 0
+        # What is wrong with the file does not mend itself.
+        if served is None and before and not error.bad_input:
+            raise _StillDownError(f"it did not come up again: {error}", error) from None
+        if served is not None and died and died.run.plan.restart == "on-failure":
+            raise _EngineDiedError(died, served, error) from None
+        raise
+
+
+def _wait(why: "_DownError", plan: Plan, job: Job, seconds: float, failed: set[str]) -> None:
+    """Raises the error behind `why` if nobody wants the run back any more."""
+    job.report(f"{why}; all of the run is brought up again in {seconds:g} s")
+    job.switch.resume()
+    directory = run_directory(plan.name)
+    with contextlib.suppress(OSError, LaunchError), locked(directory.lock):  # `unis ps` tells
+        if noted := _ours(directory):
+            failed.add(noted.run_id)  # the same where the next could not even claim its place
+            directory.write(noted.with_changes(failures=len(failed)))
+    time.sleep(seconds)
+    if _ours(directory) is None:  # `unis down` was faster
+        raise why.error from None
+
+
+def _ours(directory: RunDirectory) -> RunState | None:
+    noted = directory.read()
+    return noted if noted and noted.launcher == ProcessId.me() else None
+
+
+class _DownError(Exception):
+    def __init__(self, sentence: str, error: UnisError) -> None:
+        super().__init__(sentence)
+        self.error = error
+
+
+class _EngineDiedError(_DownError):
+    def __init__(self, supervisor: Supervisor, ran: float, error: UnisError) -> None:
+        last = supervisor.last
+        lost = f" (the last account of before: {account_line(last)})" if last else ""
+        super().__init__(f"unisd died{lost}", error)
+        self.run = supervisor.run
+        self.ran = ran  # seconds, since it was as it was asked for
+
+
+class _StillDownError(_DownError):
+    """A death after no time at all."""

@@ -1,20 +1,17 @@
-"""The launcher of a run of functions that somebody else started: `unis attach`.
+"""Functions that somebody else has started: `unis attach`.
 
-It lives in the background as long as a function is attached. When unisd dies the guard gives the
-functions back to the kernel, under which they go on; the launcher starts another unisd, and that
-adopts them.
+The launcher lives in the background as long as a function is attached. When unisd dies the guard
+gives the functions back to the kernel, under which they go on; another unisd starts, and adopts
+them.
 """
 
 import contextlib
-import os
+import math
 import re
-import select
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from pydantic import ConfigDict
+from google.protobuf.message import Message
 
 from unis.engine import names
 from unis.engine.client import PATIENCE, EngineError
@@ -30,22 +27,23 @@ from unis.plan.attached import (
 from unis.plan.machine import Machine
 from unis.runtime import held
 from unis.runtime.backoff import Backoff
-from unis.runtime.change import change_policy
 from unis.runtime.claim import claim_more
-from unis.runtime.control import ControlSocket, Say, parsed
 from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.groups import group_of, remove_traces
 from unis.runtime.interrupts import interrupts
+from unis.runtime.launcher import Parent
 from unis.runtime.memifs import find_end
 from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
+from unis.runtime.requests import Request
 from unis.runtime.run import Run
 from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import Engine, Guard
-from unis.runtime.supervisor import Parent
+from unis.runtime.supervisor import Supervisor
+from unis.v1 import supervisor_pb2 as pb
 
 # An end of a path, as users write it.
 END = re.compile(
@@ -54,52 +52,46 @@ END = re.compile(
 )
 END_FORM = "ring:NAME or memif[:NUMBER[:ROLE[:RX,TX]]]"
 
-_LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
 _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 
 
-@dataclass(frozen=True)
-class AttachRequest:
-    """A function that shall be scheduled, as the command line says it."""
+def group_to_join(request: pb.AttachProcessRequest) -> str | None:
+    """The DPDK group, where there are rings. LaunchError if none is found."""
+    ends = [end for path in request.paths for end in (path.ingress, path.egress)]
+    if all(end.startswith("memif") for end in ends):
+        return None
+    group = request.group or group_of(request.pid)
+    if not is_name(group):
+        raise LaunchError(
+            f"`{group}` cannot be a DPDK group here: letters, digits, `.`, `-` and `_`, a "
+            "letter or digit first"
+        )
+    return group
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
 
-    run: str
-    pid: int
-    name: str
-    cpu: int
-    paths: list[tuple[str, str]]  # ingress, egress, as `END` has them
-    cost_ns: float | None = None
-    group: str | None = None  # file prefix of the DPDK group of its rings; None: as it is found
-    policy: str = "unis"  # where this is the first of the run
-    cpus: Sequence[int] = ()  # that the launcher may use
+def function_of(request: pb.AttachProcessRequest) -> AttachedFunction:
+    """What it is on this machine; LaunchError where it, or an end of it, is not found."""
+    if not is_name(request.name):
+        raise LaunchError(
+            f"invalid name of a function {request.name!r}; expected letters, digits, `-`, `_`"
+        )
+    paths = tuple(
+        AttachedPath(_end(request.pid, path.ingress), _end(request.pid, path.egress))
+        for path in request.paths
+    )
+    cost_ns = request.cost_ns if request.HasField("cost_ns") else None
+    return AttachedFunction(request.name, request.pid, request.cpu, cost_ns, paths)
 
-    def joined(self) -> str | None:
-        """The DPDK group to join, where there are rings. LaunchError if none is found."""
-        if all(end.startswith("memif") for path in self.paths for end in path):
-            return None
-        group = self.group or group_of(self.pid)
-        if not is_name(group):
-            raise LaunchError(
-                f"`{group}` cannot be a DPDK group here: letters, digits, `.`, `-` and `_`, a "
-                "letter or digit first"
-            )
-        return group
 
-    def function(self) -> AttachedFunction:
-        """What it is on this machine; LaunchError where an end of it is not found."""
-        paths = tuple(AttachedPath(self._end(i), self._end(e)) for i, e in self.paths)
-        return AttachedFunction(self.name, self.pid, self.cpu, self.cost_ns, paths)
-
-    def _end(self, text: str) -> End:
-        if (end := END.fullmatch(text)) is None:
-            raise LaunchError(f"invalid end of a path `{text}`; expected {END_FORM}")
-        ring, position, role, receives, sends = end.groups()
-        if ring:
-            return RingEnd(ring)
-        queues = (int(receives), int(sends)) if receives else None
-        return find_end(self.pid, int(position or 0), role, queues)
+def _end(pid: int, text: str) -> End:
+    if (end := END.fullmatch(text)) is None:
+        raise LaunchError(f"invalid end of a path `{text}`; expected {END_FORM}")
+    ring, position, role, receives, sends = end.groups()
+    if ring:
+        return RingEnd(ring)
+    queues = (int(receives), int(sends)) if receives else None
+    return find_end(pid, int(position or 0), role, queues)
 
 
 def require_nobodys(process: ProcessId, run: str) -> None:
@@ -117,26 +109,23 @@ def require_nobodys(process: ProcessId, run: str) -> None:
                 )
 
 
-class Attendant:
-    """Looks after what is attached."""
+class AttachedFunctions:
+    """What is attached, and what holds it."""
 
     def __init__(self, run: Run, plan: AttachedPlan) -> None:
         self._run = run
         self._plan = plan  # the run's, as its kind has it
         self._group = plan.engine.joins
         self._started = False
+        self._again = False  # whether the engine was busy, or has just died
         self._backoff = Backoff()
         self._unisd_since = time.monotonic()
 
     # ------------------------------------------------------------------ come and go
 
-    def attach(self, request: AttachRequest) -> None:
+    def attach(self, request: pb.AttachProcessRequest) -> None:
         """Takes hold of a function, and lets the scheduler have it."""
-        if not is_name(request.name):
-            raise LaunchError(
-                f"invalid name of a function {request.name!r}; expected letters, digits, `-`, `_`"
-            )
-        function = request.function()
+        function = function_of(request)
         identity = ProcessId.of(request.pid)
         if identity is None or not identity.alive():
             raise LaunchError(f"there is no process {request.pid}")
@@ -144,7 +133,7 @@ class Attendant:
         for other in self._plan.attached:
             if other.pid == function.pid or other.name == function.name:
                 raise LaunchError(f"{other.name} (pid {other.pid}) is attached already")
-        if (group := request.joined()) and group != self._group:
+        if (group := group_to_join(request)) and group != self._group:
             joined = f"is in DPDK group {self._group}" if self._group else "is in no DPDK group"
             raise LaunchError(
                 f"run `{self._plan.name}` {joined}, and the rings are in group {group}: attach "
@@ -168,6 +157,7 @@ class Attendant:
         except BaseException:
             self._drop(function.name)
             raise
+        self._run.tell(f"{function.name} (pid {function.pid}) is attached on CPU {function.cpu}")
 
     def _hold(self, function: AttachedFunction) -> None:
         alive = self._run.check_platform
@@ -187,6 +177,7 @@ class Attendant:
             raise LaunchError(f"no function {name} is attached to `{self._plan.name}`")
         self._run.client.detach(name)
         self._drop(name)
+        self._run.tell(f"{name} is detached")
 
     def _drop(self, name: str, patience: float = PATIENCE) -> None:
         with contextlib.suppress(EngineError):  # it is not attached any more, or not yet
@@ -202,44 +193,40 @@ class Attendant:
 
     # ------------------------------------------------------------------ while they run
 
-    def wait(self) -> None:
-        """Till the last function is detached. RunFailedError if the run cannot go on."""
-        control = ControlSocket(self._run.directory.control)
-        with contextlib.closing(control):
-            while self._plan.attached:
-                try:
-                    self._look(control)
-                    self._run.write_again()
-                except UnisError:
-                    raise
-                except Exception:
-                    self._run.fault("looking after the functions")
-                    time.sleep(_AGAIN_SECONDS)  # what failed may fail at once again
+    @property
+    def done(self) -> bool:
+        """Whether the last function is detached."""
+        return not self._plan.attached
 
-    def _look(self, control: ControlSocket) -> None:
-        self._sleep(control)
+    def due(self) -> float:
+        """Nothing is due but what `reconcile` could not do at once."""
+        return _AGAIN_SECONDS if self._again else math.inf
+
+    def watched(self) -> list[int]:
+        """The platform's processes and the functions."""
+        functions = [] if self._again else [one.process.pid for one in self._run.state.functions]
+        return [*(process.pid for process in self._run.processes()), *functions]
+
+    def reconcile(self) -> None:
+        """Starts anew what has died of the platform, and lets go of functions that have ended."""
         self._see_to_platform()
+        self._again = False
         for function in self._run.state.functions:
             if not function.process.alive():
                 self._died_if_free(function)
-        if conversation := control.accept():
-            with conversation:
-                conversation.serve(self._answer, self._run.note)
 
-    def _sleep(self, control: ControlSocket) -> None:
-        pids = [process.pid for process in self._run.processes()]
-        pids += [function.process.pid for function in self._run.state.functions]
-        with contextlib.ExitStack() as stack:
-            poll = select.poll()
-            poll.register(control, select.POLLIN)
-            for pid in pids:
-                try:
-                    descriptor = os.pidfd_open(pid)
-                except ProcessLookupError:
-                    return
-                stack.callback(os.close, descriptor)
-                poll.register(descriptor, select.POLLIN)
-            poll.poll(_LOOK_SECONDS * 1000)
+    def serve(self, request: Request) -> Message:
+        """Attach and Detach."""
+        if request.method == "Attach":
+            self.attach(request.message)
+        elif request.method == "Detach":
+            self.detach(request.message.function)
+        else:
+            raise LaunchError(
+                f"the functions of `{self._plan.name}` are attached: `unis attach` and `unis "
+                "detach` change it"
+            )
+        return pb.AttachedFunctions(functions=[one.name for one in self._plan.attached])
 
     def _died_if_free(self, function: FunctionProcess) -> None:
         """Once more at the next look, where the engine is busy or has just died."""
@@ -248,37 +235,13 @@ class Attendant:
         except EngineError as error:
             if not (error.busy or error.gone):
                 raise
-            time.sleep(_AGAIN_SECONDS)
+            self._again = True
 
     def _died(self, function: FunctionProcess) -> None:
         self._drop(function.name, patience=0.0)
         self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
         if not self._plan.attached:
             raise RunFailedError(f"{function.name}, the last function attached, has ended")
-
-    def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
-        run = self._run
-
-        def tell(line: str) -> None:
-            run.note(line)
-            say(line)
-
-        if request.get("what") == "policy":
-            return change_policy(run, request)
-        if request.get("what") == "attach":
-            wanted = parsed(AttachRequest, request.get("attach"))
-            self.attach(wanted)
-            tell(f"{wanted.name} (pid {wanted.pid}) is attached on CPU {wanted.cpu}")
-        elif request.get("what") == "detach":
-            function = str(request.get("function"))
-            self.detach(function)
-            tell(f"{function} is detached")
-        else:
-            raise LaunchError(
-                f"the functions of `{run.plan.name}` are attached: `unis attach` and `unis detach` "
-                "change it"
-            )
-        return {"functions": [function.name for function in self._plan.attached]}
 
     # ------------------------------------------------------------------ unisd
 
@@ -311,7 +274,7 @@ class Attendant:
                 self._start()
         except UnisError as error:
             if run.unisd and not run.unisd.ended():
-                raise
+                raise RunFailedError(str(error)) from None
             run.tell(str(error))  # it died again
             return
         run.tell(f"unisd has adopted {', '.join(one.name for one in self._plan.attached)}")
@@ -335,20 +298,23 @@ def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
     return next((cpu for cpu in free if cpu not in shared), free[0])
 
 
-def run_attached(request: AttachRequest, parent: Parent) -> None:
-    """Starts a run with this function, and ends when no function is attached any more."""
+def run_attached(
+    name: str, request: pb.AttachProcessRequest, policy: str, cpus: Sequence[int], parent: Parent
+) -> None:
+    """Starts run `name` with this function, and ends when no function is attached any more.
+
+    `cpus`: that the launcher may use.
+    """
     with interrupts() as switch, contextlib.ExitStack() as stack:
-        keep_to(request.cpus)
-        request.function()  # what is wrong with it is told before anything is started
-        group = request.joined()
+        keep_to(cpus)
+        function_of(request)  # what is wrong with it is told before anything is started
+        group = group_to_join(request)
         platform = _platform_cpu(request.cpu, sorted(Machine.this().cpus))
-        plan = plan_attached(
-            request.run, request.cpu, platform, places(request.run), group, request.policy
-        )
-        options = Options(policy=request.policy, start=False)
+        plan = plan_attached(name, request.cpu, platform, places(name), group, policy)
+        options = Options(policy=policy, start=False)
         run = stack.enter_context(running(plan, options, parent.report, switch))
-        attendant = Attendant(run, plan)
-        attendant.attach(request)
-        run.tell(f"{request.name} (pid {request.pid}) is attached on CPU {request.cpu}")
+        functions = AttachedFunctions(run, plan)
+        functions.attach(request)
+        supervisor = stack.enter_context(Supervisor(run, functions))
         parent.finish(0)
-        attendant.wait()
+        supervisor.wait()

@@ -1,131 +1,63 @@
-"""Looks after a run that is up: functions that die, logs that grow, changes that are asked for.
-
-Only RunFailedError ends the run. Of any other exception the log has the traceback, and the run
-goes on.
+"""The functions that UNiS has started: deaths, restarts, and changes by another file.
 
 A function that dies takes its chains down, and the rest goes on. With `restart: on-failure` it is
 started again, after a while that doubles from death to death. Together with it go the functions
 that connect to a memif of its: a client does not come back to another server.
 """
 
-import contextlib
 import dataclasses
 import math
-import os
-import select
 import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+
+from google.protobuf.message import Message
 
 from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.runtime.backoff import Backoff
-from unis.runtime.change import answer, change_policy
+from unis.runtime.change import apply_file
 from unis.runtime.child import Child
-from unis.runtime.control import ControlSocket, Say
-from unis.runtime.errors import RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.functions import end_functions, start_functions
-from unis.runtime.logs import shorten
+from unis.runtime.requests import Request
 from unis.runtime.run import Run
-from unis.v1 import engine_pb2 as pb
+from unis.v1 import supervisor_pb2 as pb
 
-_LOOK_SECONDS = 1.0  # between looks at how long logs have become
 _LEAST_SECONDS = 0.02  # of sleep, while one waits for another
 _AGAIN_SECONDS = 0.1  # between two attempts to have a busy engine let go of a dead function
-_UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
-class Keeper:
-    """The launcher's part while the chains run."""
+class LaunchedFunctions:
+    """What shall run of them, and what runs."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._control = ControlSocket(run.directory.control)
-        self.last: pb.Account | None = None  # of the packets, a second ago or so
-        self._looked = -math.inf
         self._ended: set[str] = set()  # functions that are down for good
         self._ending: list[str] = []  # functions of which the engine has not let go yet
         self._due: dict[str, float] = {}  # functions to be started again, and when (monotonic)
         self._backoff: dict[str, Backoff] = {}
         self._since = dict.fromkeys(run.functions, time.monotonic())
 
-    def __enter__(self) -> "Keeper":
-        return self
+    @property
+    def done(self) -> bool:
+        """Never: who waits for the supervisor ends the run."""
+        return False
 
-    def __exit__(self, *_: object) -> None:
-        self._control.close()
-
-    # ------------------------------------------------------------------ waiting
-
-    def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
-        """Calls `on_stats` every so many seconds, till an exception: the end, or an interrupt."""
-        unanswered = 0
-        while True:
-            self.wait(interval)
-            try:
-                stats = self.run.client.stats()
-            except EngineError as error:
-                unanswered += 1
-                if unanswered >= _UNANSWERED:
-                    raise RunFailedError(str(error)) from None
-                continue
-            unanswered = 0
-            try:
-                on_stats(stats)
-            except UnisError:
-                raise
-            except Exception:
-                self.run.fault("showing the run")
-
-    def wait_delivering(self) -> None:
-        """Till every chain has delivered a packet."""
-        while not all(chain.delivered for chain in self.run.client.stats().chains):
-            self.wait(0.1)
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Does what there is to do; RunFailedError as soon as the run cannot go on. None: ever."""
-        until = math.inf if seconds is None else time.monotonic() + seconds
-        while True:
-            try:
-                self._attend()
-                left = until - time.monotonic()
-                if left <= 0:
-                    return
-                self._sleep(min(left, self._next()))
-            except RunFailedError:
-                raise
-            except Exception:
-                self.run.fault("looking after the run")
-                time.sleep(_AGAIN_SECONDS)  # what failed may fail at once again
-                if time.monotonic() >= until:
-                    return
-
-    def _next(self) -> float:
-        """Seconds till there is something to do of itself."""
+    def due(self) -> float:
+        """Seconds till something is to be done."""
         if self._ending:
             return _AGAIN_SECONDS
-        first = min((at - time.monotonic() for at in self._due.values()), default=_LOOK_SECONDS)
-        return min(_LOOK_SECONDS, max(_LEAST_SECONDS, first))
+        first = min((at - time.monotonic() for at in self._due.values()), default=math.inf)
+        return max(_LEAST_SECONDS, first)
 
-    def _sleep(self, seconds: float) -> None:
-        """Till a process of the run dies, or somebody wants something."""
-        with contextlib.ExitStack() as stack:
-            poll = select.poll()
-            poll.register(self._control, select.POLLIN)
-            # Of those that the engine has not let go of yet it is known that they have ended.
-            for process in self.run.processes(without=self._ending):
-                if process.poll() is not None:
-                    return
-                descriptor = os.pidfd_open(process.pid)
-                stack.callback(os.close, descriptor)
-                poll.register(descriptor, select.POLLIN)
-            poll.poll(max(0.0, seconds) * 1000)
+    def watched(self) -> Iterator[int]:
+        """Not those of which the engine has not let go yet: they have ended, as we know."""
+        return (process.pid for process in self.run.processes(without=self._ending))
 
-    def _attend(self) -> None:
+    def reconcile(self) -> None:
+        """Sees who has died, and starts again whose time has come."""
         run = self.run
         run.check_platform()
-        if time.monotonic() - self._looked >= _LOOK_SECONDS:
-            self._look()
         for name, child in list(run.functions.items()):
             # Not one that was ended with another, which died.
             if name in run.functions and child.ended() and name not in self._ending:
@@ -133,21 +65,6 @@ class Keeper:
         self._end()
         if not self._ending and (due := self._now_due()):
             self._start_again(due)
-        if conversation := self._control.accept():
-            with conversation:
-                conversation.serve(self._answer, run.note)
-                run.check_platform()
-
-    def _look(self) -> None:
-        self._looked = time.monotonic()
-        self.run.reap()
-        self.run.write_again()
-        shorten(self.run.directory.unisd_log)
-        for child in self.run.functions.values():
-            shorten(child.log)
-        if self.run.plan.restart != "never":
-            with contextlib.suppress(EngineError):
-                self.last = self.run.client.stats(seconds=_LOOK_SECONDS).account
 
     # ------------------------------------------------------------------ deaths
 
@@ -262,24 +179,31 @@ class Keeper:
 
     # ------------------------------------------------------------------ changes
 
-    def _answer(self, request: dict[str, Any], say: Say) -> dict[str, Any]:
-        if request.get("what") == "policy":
-            return change_policy(self.run, request)
+    def serve(self, request: Request) -> Message:
+        """Only Apply: nothing can be attached here."""
+        if request.method != "Apply":
+            raise LaunchError(
+                f"the functions of `{self.run.plan.name}` are its own: give those that you attach "
+                "a run of their own with --name"
+            )
         try:
-            return answer(self.run, self.missing, request, say)
+            result = apply_file(self.run, self.missing, request.message, request.say)
+            return pb.ApplyFileReply(result=result)
         finally:
-            self._ending = [
-                name
-                for name in self._ending
-                if name in self.run.functions and self.run.functions[name].ended()
-            ]
-            # Whoever runs now is missed no more, and who has gone is.
-            there = {*self.run.functions} - {*self._ending}
-            absent = {one.name for one in self.run.plan.functions} - there
-            self._due = {name: at for name, at in self._due.items() if name in absent}
-            self._ended = absent - {*self._due}
-            for name in there:
-                self._since.setdefault(name, time.monotonic())
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """After a change: who runs now is missed no more, and who has gone is."""
+        functions = self.run.functions
+        self._ending = [
+            name for name in self._ending if name in functions and functions[name].ended()
+        ]
+        there = {*functions} - {*self._ending}
+        absent = {one.name for one in self.run.plan.functions} - there
+        self._due = {name: at for name, at in self._due.items() if name in absent}
+        self._ended = absent - {*self._due}
+        for name in there:
+            self._since.setdefault(name, time.monotonic())
 
 
 def _listed(names: Collection[str]) -> str:

@@ -1,0 +1,173 @@
+"""`unis up --detach`: the launcher in a session of its own, and the parent that waits for it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from unis.errors import EXIT_FAILED, UnisError
+from unis.plan.model import Plan
+from unis.runtime.errors import InterruptedRunError, interrupted_code
+from unis.runtime.interrupts import Interrupts, forget_handlers, interrupts
+from unis.runtime.options import Options
+from unis.runtime.process import keep_to
+from unis.runtime.supervisor import Job, Supervisor, supervise
+from unis.signals import blocked
+
+_STANDARD = 3  # descriptors: input, output, error
+
+
+@dataclass(frozen=True)
+class Request:
+    """How the run of a plan is brought up."""
+
+    cpus: list[int]  # those that we may use; who asks has kept off some already
+    policy: str | None = None
+    controller: str | None = None
+    wait: bool = False  # till every chain delivers
+    timeout: float | None = None  # seconds until it runs, or delivers
+
+
+def start_detached(plan: Plan, request: Request, report: Callable[[str], None]) -> int:
+    """Starts the launcher in the background and waits till the chain runs; the exit code."""
+    return start_launcher(lambda parent: _run(plan, request, parent), report)
+
+
+def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None]) -> int:
+    """Starts `run` as a launcher in the background, and waits for its word; the exit code.
+
+    The launcher is a fork: it has imported already what another Python would import again, half a
+    second long. This process must have one thread and no gRPC channel.
+    """
+    listener, speaker = _pipe()
+    last_words, error = _pipe()
+    with interrupts() as switch:
+        try:
+            with blocked():  # until we know its pid, and it has none of our handlers
+                pid = os.fork()
+                if pid == 0:
+                    _become_launcher(run, speaker, error)
+            os.close(speaker)
+            os.close(error)
+            with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
+                for line in messages:
+                    message = json.loads(line)
+                    if "report" in message:
+                        report(message["report"])
+                    else:
+                        return int(message["code"])
+                os.waitpid(pid, 0)  # it ended without a word
+                report(errors.read())
+                return EXIT_FAILED
+        except InterruptedRunError as signalled:
+            try:  # the terminal may be gone
+                report("interrupted: taking down what was started")
+            finally:
+                _end(pid, switch)
+            return interrupted_code(signalled)
+
+
+def _pipe() -> tuple[int, int]:
+    """Its ends for reading and writing, above standard error, also where that is closed."""
+    ends = os.pipe()
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _STANDARD) for end in ends]
+    for end in ends:
+        os.close(end)
+    return above[0], above[1]
+
+
+def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) -> NoReturn:
+    """In the fork: a session of its own, and nothing of the terminal."""
+    code = EXIT_FAILED
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for here, there in ((null, 0), (null, 1), (error, 2)):
+            os.dup2(here, there)
+        for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+            if descriptor >= _STANDARD and descriptor != speaker:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        forget_handlers()  # a signal that waits ends us here, where nothing is started yet
+        code = under(Parent(speaker), run)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _end(pid: int, switch: Interrupts) -> None:
+    """Asks the child to end; who interrupts twice hurries it too."""
+    os.kill(pid, signal.SIGTERM)
+    hurried = False
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if switch.forced() and not hurried:
+            hurried = True
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.02)
+
+
+class Parent:
+    """The other end of `start_launcher`, which may go away at any time."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._stream = os.fdopen(descriptor, "w", buffering=1)
+
+    def report(self, line: str) -> None:
+        """A line for the user."""
+        self._send({"report": line})
+
+    def finish(self, code: int) -> None:
+        """The chain runs (0) or does not; the parent waits no longer, nor does it listen."""
+        if self._stream.closed:
+            return
+        self._send({"code": code})
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)  # nobody reads the pipe any more
+        os.close(null)
+
+    def _send(self, message: dict[str, object]) -> None:
+        if not self._stream.closed:
+            with contextlib.suppress(OSError):
+                self._stream.write(json.dumps(message) + "\n")
+
+
+def _run(plan: Plan, request: Request, parent: Parent) -> None:
+    with interrupts() as switch:
+        keep_to(request.cpus)  # not the rest that the parent has kept to
+        options = Options(policy=request.policy, controller=request.controller)
+
+        def ready(supervisor: Supervisor) -> None:
+            if request.wait:
+                supervisor.wait_delivering()
+
+        def serve(supervisor: Supervisor) -> None:
+            parent.finish(0)
+            supervisor.wait()
+
+        supervise(plan, Job(options, parent.report, switch, serve, ready, request.timeout))
+
+
+def under(parent: Parent, run: Callable[[Parent], None]) -> int:
+    """Runs a launcher to its end, and tells the parent if it never ran; the exit code."""
+    try:
+        run(parent)
+    except UnisError as error:
+        parent.report(str(error))
+        parent.finish(error.exit_code)
+        return error.exit_code
+    except InterruptedRunError:
+        parent.report("it was taken down before it ran")
+        parent.finish(EXIT_FAILED)
+    return 0

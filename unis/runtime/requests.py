@@ -1,0 +1,212 @@
+"""Requests to the supervisor of a run that is up, over gRPC on a socket in the run's folder.
+
+The server takes requests on threads of its own. The supervisor's loop does them, one by one: it
+polls the server's descriptor, and takes what has come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, cast
+
+import grpc
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from unis.errors import UnisError
+from unis.runtime.errors import LaunchError, internal_error
+from unis.signals import blocked
+from unis.v1 import engine_pb2 as engine
+from unis.v1 import supervisor_pb2 as pb
+from unis.v1 import supervisor_pb2_grpc
+
+Say = Callable[[str], None]
+
+_THREADS = 4  # clients that wait at a time; more wait for these
+_ENDS = "the launcher ended before it answered; see `unis ps`"
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.enable_http_proxy", 0),
+    # Of errors: the last words of a program are in them.
+    ("grpc.max_metadata_size", 1 << 20),
+    ("grpc.absolute_max_metadata_size", 1 << 20),
+]
+
+
+class Request:
+    """What a client wants, and how it is answered. A client may go away at any time."""
+
+    def __init__(self, method: str, message: Any) -> None:
+        self.method = method  # of the service
+        self.message = message
+        self.replies: SimpleQueue[Message | grpc.StatusCode | str] = SimpleQueue()
+
+    def say(self, line: str) -> None:
+        """Tells what is being done, where the client can be told."""
+        if self.method == "Apply":
+            self.replies.put(pb.ApplyFileReply(line=line))
+
+    def serve(self, do: Callable[[Request], Message], note: Say) -> None:
+        """Answers with what `do` returns, or raises; `note` takes the traceback of a fault."""
+        try:
+            self.replies.put(do(self))
+            self.replies.put(grpc.StatusCode.OK)
+        except UnisError as error:
+            wrong = grpc.StatusCode.INVALID_ARGUMENT
+            self.refuse(wrong if error.bad_input else grpc.StatusCode.FAILED_PRECONDITION, error)
+        except Exception as error:
+            note(traceback.format_exc())
+            sentence = f"{internal_error(error)}; the run goes on, and its log has the traceback"
+            self.refuse(grpc.StatusCode.INTERNAL, sentence)
+
+    def refuse(self, code: grpc.StatusCode, why: object) -> None:
+        """Ends the call with an error."""
+        self.replies.put(str(why))
+        self.replies.put(code)
+
+
+class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
+    """Takes requests. LaunchError if it cannot listen on `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
+        self._waiting: deque[Request] = deque()
+        self._open: set[Request] = set()
+        with blocked():  # also in its threads: signals are for the supervisor
+            self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
+            add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
+            add(self, self._server)
+            try:
+                self._server.add_insecure_port(f"unix:{path}")
+                path.chmod(0o600)
+            except (RuntimeError, OSError) as error:
+                raise LaunchError(f"cannot listen on {path}: {error}") from None
+            self._server.start()
+
+    def fileno(self) -> int:
+        """To be polled: readable when a request waits."""
+        return self._wake
+
+    def take(self) -> Request | None:
+        """The next request, if there is one."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+            return self._waiting.popleft()
+        return None
+
+    def close(self) -> None:
+        """Ends every call that is open."""
+        with blocked():
+            stopped = self._server.stop(None)
+            for request in list(self._open):
+                request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
+            stopped.wait(1.0)
+        os.close(self._wake)
+
+    def Apply(  # noqa: N802
+        self, request: pb.ApplyFileRequest, context: grpc.ServicerContext
+    ) -> Iterator[Message]:
+        """See supervisor.proto."""
+        return self._replies("Apply", request, context)
+
+    def SetPolicy(  # noqa: N802
+        self, request: engine.PolicyRequest, context: grpc.ServicerContext
+    ) -> Message:
+        """See supervisor.proto."""
+        return next(self._replies("SetPolicy", request, context))
+
+    def Attach(  # noqa: N802
+        self, request: pb.AttachProcessRequest, context: grpc.ServicerContext
+    ) -> Message:
+        """See supervisor.proto."""
+        return next(self._replies("Attach", request, context))
+
+    def Detach(  # noqa: N802
+        self, request: pb.DetachFunctionRequest, context: grpc.ServicerContext
+    ) -> Message:
+        """See supervisor.proto."""
+        return next(self._replies("Detach", request, context))
+
+    def _replies(
+        self, method: str, message: Message, context: grpc.ServicerContext
+    ) -> Iterator[Message]:
+        request = Request(method, message)
+        self._open.add(request)
+        self._waiting.append(request)
+        os.eventfd_write(self._wake, 1)
+        try:
+            while not isinstance(reply := request.replies.get(), grpc.StatusCode):
+                if isinstance(reply, str):
+                    context.abort(cast("grpc.StatusCode", request.replies.get()), reply)
+                yield reply
+        finally:
+            self._open.discard(request)
+
+
+class SupervisorClient:
+    """Asks the supervisor behind the socket `path`. Every method raises LaunchError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._channel = grpc.insecure_channel(
+            f"unix:{path}", options=[*_OPTIONS, ("grpc.default_authority", "unis")]
+        )
+        self._stub: Any = cast("Any", supervisor_pb2_grpc.SupervisorStub)(self._channel)
+
+    def __enter__(self) -> SupervisorClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def apply(self, request: pb.ApplyFileRequest, say: Say) -> dict[str, Any]:
+        """The result as plain data; `say` is told what is being done."""
+        with self._explained():
+            for reply in self._stub.Apply(request):
+                if reply.WhichOneof("reply") == "result":
+                    return MessageToDict(
+                        reply.result,
+                        preserving_proto_field_name=True,
+                        always_print_fields_with_no_presence=True,
+                    )
+                say(reply.line)
+        raise LaunchError(_ENDS, bad_input=False)
+
+    def set_policy(self, request: engine.PolicyRequest) -> None:
+        """Changes policy and controller."""
+        with self._explained():
+            self._stub.SetPolicy(request)
+
+    def attach(self, request: pb.AttachProcessRequest) -> list[str]:
+        """The functions that are attached then."""
+        with self._explained():
+            return list(self._stub.Attach(request).functions)
+
+    def detach(self, function: str) -> list[str]:
+        """The functions that are still attached then."""
+        with self._explained():
+            return list(self._stub.Detach(pb.DetachFunctionRequest(function=function)).functions)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        if not self._path.is_socket():
+            raise LaunchError(
+                f"the launcher takes no changes ({self._path}: no such socket): it is still "
+                "bringing the chains up, or was not started by `unis up`",
+                bad_input=False,
+            )
+        try:
+            yield
+        except grpc.RpcError as error:
+            call = cast("grpc.Call", error)
+            gone = call.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+            wrong = call.code() == grpc.StatusCode.INVALID_ARGUMENT
+            sentence = _ENDS if gone else call.details() or call.code().name
+            raise LaunchError(sentence, bad_input=wrong) from None
