@@ -9,7 +9,7 @@ from unittest import mock
 from tests.python.planned import EIGHT_CPUS, places
 from unis import built
 from unis.chain.load import load
-from unis.plan import outline
+from unis.plan import programs
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known
@@ -20,8 +20,8 @@ _KNOWN = Known(costs={"monitor": 40.0, "nat": 90.0, "firewall": 120.0}, switch_n
 def table() -> str:
     """What each example becomes on a machine with eight CPUs, whatever is built or known here."""
     with (
-        mock.patch.object(outline, "find_program", lambda name, _: Path("/bin") / Path(name).name),
-        mock.patch.object(outline, "program_problem", return_value=None),
+        mock.patch.object(programs, "find_program", lambda name, _: Path("/bin") / Path(name).name),
+        mock.patch.object(programs, "program_problem", return_value=None),
     ):
         examples = sorted(built.examples_directory().glob("*.yaml"))
         lines = [line for example in examples for line in _example(example)]

@@ -9,9 +9,8 @@ from tests.python.planned import EIGHT_CPUS, places, planned, small
 from unis.chain.defaults import BATCH
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, SchedulerPart
-from unis.plan.gamma import gamma_choice, gamma_of
 from unis.plan.planner import make_plan
-from unis.plan.rings import Known
+from unis.plan.rings import Known, gamma_choice, gamma_of
 
 AUTO = SchedulerPart()
 NAMES = ("fw", "nat", "monitor")

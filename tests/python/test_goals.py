@@ -11,8 +11,17 @@ from tests.python.planned import wired
 from unis.chain.model import API_VERSION, ChainFile
 from unis.chain.problem import Problem
 from unis.chain.values import in_ns
-from unis.plan.delay import Delays, Segment, Turn, delay_ns, round_ns
-from unis.plan.rings import Known, RingChoice, choices, goal_problems
+from unis.plan.rings import (
+    Delays,
+    Known,
+    RingChoice,
+    Segment,
+    Turn,
+    choices,
+    delay_ns,
+    goal_problems,
+    round_ns,
+)
 
 
 def file(

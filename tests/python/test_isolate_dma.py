@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.isolate.dma import descriptors, fitting, lines_of, size_buffers
+from unis.plan.dma import descriptors, fitting, lines_of, size_buffers
 
 MB = 1 << 20
 

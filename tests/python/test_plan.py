@@ -10,9 +10,9 @@ from tests.python.planned import memifs_of, planned
 from tests.python.strategies import Data, chain_files
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
-from unis.plan.link_problems import MOST_PORTS
 from unis.plan.model import Plan
 from unis.plan.numbers import lcores as lcores_of
+from unis.plan.wiring import MOST_PORTS
 
 CHECKS = settings(max_examples=120)
 

@@ -14,13 +14,12 @@ from tests.python.planned import EIGHT_CPUS, places, small
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
-from unis.isolate.dma import fitting
 from unis.isolate.geometry import LastLevelCache
 from unis.isolate.info import CacheInfo
 from unis.isolate.io_ways import INTEL, io_ways
 from unis.isolate.look import Found
 from unis.plan.difference import difference
-from unis.plan.dma import LEAST_DESCRIPTORS, QUEUE_DESCRIPTORS, DmaChoice, IoCache, choice
+from unis.plan.dma import LEAST_DESCRIPTORS, QUEUE_DESCRIPTORS, DmaChoice, IoCache, choice, fitting
 from unis.plan.machine import OtherRun
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan

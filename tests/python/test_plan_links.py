@@ -1,8 +1,6 @@
 """Links, ports and thresholds of a plan."""
 
-import pickle
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +8,11 @@ from hypothesis import strategies as st
 
 from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
-from unis.chain.load import LoadedChain
+from unis.chain.graph import Graph
+from unis.chain.model import ChainFile
 from unis.engine.limits import broken
 from unis.plan import planner
-from unis.plan.outline import Outline, outline
+from unis.plan.wiring import Wiring, wire
 from unis.v1 import engine_pb2 as pb
 
 
@@ -112,13 +111,12 @@ def test_no_function_is_planned_alone_before_it_must_be_measured(
 ) -> None:
     made: list[str] = []
 
-    def counted(chain: LoadedChain, *more: Any) -> Outline:
-        made.extend(chain.file.functions)
-        return outline(chain, *more)
+    def counted(file: ChainFile, graph: Graph) -> Wiring:
+        made.extend(file.functions)
+        return wire(file, graph)
 
-    monkeypatch.setattr(planner, "outline", counted)
-    # As a run in the background gets it.
-    plan = pickle.loads(pickle.dumps(planned(branching())))  # noqa: S301
+    monkeypatch.setattr(planner, "wire", counted)
+    plan = planned(branching())
     assert plan.linked == {"fw", "nat", "dpi"}
     assert made == ["fw", "nat", "dpi"]
     plan.alone("fw")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.python.commands import busy_file
 from unis.chain.load import load
-from unis.plan import outline, planner
+from unis.plan import planner
 from unis.runtime import costs, planning
 
 
@@ -24,7 +24,7 @@ def test_a_file_is_planned_once_and_its_programs_are_read_once(
 
         monkeypatch.setattr(module, name, call)
 
-    for module, name in ((outline, "wire"), (planner, "name_links"), (costs, "cost_key")):
+    for module, name in ((planner, "wire"), (planner, "name_links"), (costs, "cost_key")):
         counted(module, name)
     plan = planning.plan_chain(load(busy_file(tmp_path)))
     assert sorted(calls) == sorted(["wire", "name_links", *["cost_key"] * len(plan.functions)])

@@ -10,10 +10,9 @@ from tests.python.planned import EIGHT_CPUS, places, planned, small, wired
 from tests.python.strategies import Data
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
-from unis.plan.gamma import gamma_of
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.plan.rings import Known, RingChoice, choices, last_level_cache
+from unis.plan.rings import Known, RingChoice, choices, gamma_of, last_level_cache
 
 AUTO = SchedulerPart()
 

@@ -96,7 +96,7 @@ def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_no_file_is_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 400
+    assert len(path.read_text().splitlines()) <= 600
 
 
 def test_the_engine_includes_no_model() -> None:

@@ -8,8 +8,8 @@ from unis.bench.cooperative import COOPERATIVE, SECOND, YIELD_EVERY
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
 from unis.plan.contract import scheduler_settings
-from unis.plan.gamma import gamma_of
 from unis.plan.model import Plan
+from unis.plan.rings import gamma_of
 from unis.simulate.scenario import PAPER_YIELD_EVERY
 from unis.v1 import common_pb2 as pb
 

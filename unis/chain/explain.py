@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from unis.chain.consistency import unknown_function
 from unis.chain.document import Document
+from unis.chain.model import ChainFile
 from unis.chain.problem import WRONG, Location, Problem
 
 _TYPES = {
@@ -31,6 +33,16 @@ def explained(
     other = [details for details in every if (details["loc"], details["type"]) == wrong]
     for details in other or every:
         yield from _explain(details, document, root)
+
+
+def explained_chain(error: ValidationError, document: Document) -> list[Problem]:
+    """What is wrong with a document that is to be a chain file."""
+    data: dict[Any, Any] = document.data
+    if old := _old_form(data):
+        return [old]
+    found = list(explained(error, document, ChainFile))
+    # What holds between parts can be asked only when each is right by itself.
+    return [*found, *(problem for problem in _unknown_functions(data) if problem not in found)]
 
 
 def _explain(details: ErrorDetails, document: Document, root: type[BaseModel]) -> Iterator[Problem]:
@@ -149,3 +161,30 @@ def _variants(annotation: Any) -> list[Any]:
     if origin in (typing.Union, types.UnionType):
         return [kind for variant in typing.get_args(annotation) for kind in _variants(variant)]
     return [annotation]
+
+
+def _old_form(data: dict[Any, Any]) -> Problem | None:
+    """A file of before functions had a place of their own: how its parts are written now."""
+    chains = data.get("chains")
+    first = chains[0] if isinstance(chains, list) and chains else None
+    if not isinstance(first, dict) or not isinstance(first.get("functions"), list):
+        return None
+    names = [part.get("name") for part in first["functions"] if isinstance(part, dict)]
+    path = ", ".join(str(name) for name in names if name)
+    return Problem(
+        ("chains",),
+        "is a list, as files were before; functions stand by name under functions: now, and a "
+        f"chain names them: write chains: {{{first.get('name', 'NAME')}: {{path: [{path}]}}}} and "
+        f"functions: {{{names[0] if names else 'NAME'}: {{program: …}}, …}} (docs/chain-file.md)",
+    )
+
+
+def _unknown_functions(data: dict[Any, Any]) -> Iterator[Problem]:
+    functions, chains = data.get("functions"), data.get("chains")
+    if not isinstance(functions, dict) or not functions or not isinstance(chains, dict):
+        return
+    for name, chain in chains.items():
+        path = chain.get("path") if isinstance(chain, dict) else None
+        for at, function in enumerate(path if isinstance(path, list) else []):
+            if isinstance(function, str) and function not in functions:
+                yield unknown_function(("chains", name, "path", at), function, functions)

@@ -1,16 +1,15 @@
 """Reads a chain file, or says everything that is wrong with it at once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from unis.chain import consistency
 from unis.chain.document import Document, read_document
-from unis.chain.explain import explained
+from unis.chain.explain import explained_chain
 from unis.chain.graph import Graph
 from unis.chain.model import API_VERSION, ChainFile
 from unis.chain.problem import ChainFileError, Problem
@@ -54,8 +53,6 @@ def load(
     if not isinstance(document.data, dict):
         begin = f"is not a chain file; begin it with apiVersion: {API_VERSION}"
         raise ChainFileError([document.located(Problem((), begin))])
-    if old := _old_form(document.data):
-        raise ChainFileError([document.located(old)])
     if name is not None:
         document.data["name"] = name
     problems: list[Problem] = []
@@ -64,9 +61,7 @@ def load(
         chain_file = ChainFile.model_validate(document.data)
         problems.extend(consistency.problems(chain_file))
     except ValidationError as error:
-        problems.extend(explained(error, document, ChainFile))
-        # What holds between parts can be asked only when each is right by itself.
-        problems.extend(p for p in _unknown_functions(document.data) if p not in problems)
+        problems.extend(explained_chain(error, document))
     if chain_file is None or problems or document.problems:
         refused = {located.problem.location for located in document.problems}
         located = document.problems + [
@@ -74,32 +69,3 @@ def load(
         ]
         raise ChainFileError(sorted(located, key=lambda problem: problem.line))
     return LoadedChain(path, chain_file, document)
-
-
-def _old_form(data: dict[Any, Any]) -> Problem | None:
-    """A file of before functions had a place of their own: how its parts are written now."""
-    chains = data.get("chains")
-    first = chains[0] if isinstance(chains, list) and chains else None
-    if not isinstance(first, dict) or not isinstance(first.get("functions"), list):
-        return None
-    names = [part.get("name") for part in first["functions"] if isinstance(part, dict)]
-    path = ", ".join(str(name) for name in names if name)
-    return Problem(
-        ("chains",),
-        "is a list, as files were before; functions stand by name under functions: now, and a "
-        f"chain names them: write chains: {{{first.get('name', 'NAME')}: {{path: [{path}]}}}} and "
-        f"functions: {{{names[0] if names else 'NAME'}: {{program: …}}, …}} (docs/chain-file.md)",
-    )
-
-
-def _unknown_functions(data: dict[Any, Any]) -> Iterator[Problem]:
-    functions, chains = data.get("functions"), data.get("chains")
-    if not isinstance(functions, dict) or not functions or not isinstance(chains, dict):
-        return
-    for name, chain in chains.items():
-        path = chain.get("path") if isinstance(chain, dict) else None
-        for at, function in enumerate(path if isinstance(path, list) else []):
-            if isinstance(function, str) and function not in functions:
-                yield consistency.unknown_function(
-                    ("chains", name, "path", at), function, functions
-                )

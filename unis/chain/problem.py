@@ -25,6 +25,7 @@ class Problem:
 
     location: Location
     sentence: str
+    passing: bool = False  # right as soon as other runs are down
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class ChainFileError(UnisError):
     def __init__(self, problems: Sequence[LocatedProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = list(problems)
+        self.bad_input = not all(located.problem.passing for located in self.problems)
 
 
 WRONG = "unis_wrong"

@@ -7,8 +7,8 @@ from pathlib import Path
 from unis.chain import defaults
 from unis.chain.model import SchedulerPart, Traffic
 from unis.plan.contract import scheduler_settings
-from unis.plan.gamma import GammaChoice
 from unis.plan.model import EnginePlan, Places, Plan
+from unis.plan.rings import GammaChoice
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LINK_MEMIF, LINK_RING
 from unis.workload.kind import engine_prefix

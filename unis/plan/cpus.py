@@ -1,6 +1,7 @@
 """Which CPUs traffic and scheduler have, and whether functions may have theirs."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
@@ -20,7 +21,29 @@ def clashing(
     return frozenset(cpus) & theirs | frozenset(platform_cpus) & other.cpus
 
 
-def function_problems(
+@dataclass(frozen=True)
+class Platform:
+    """CPUs of source, sink and scheduler, and what is wrong with all CPUs of a file."""
+
+    cpus: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def assign(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int] = ()
+) -> Platform:
+    """CPUs of source, sink and scheduler beside those that the file gives to functions.
+
+    Where the file states none they stay those that are `there`, but a function may want one.
+    """
+    found = _platform(file, machine, others, there)
+    return replace(
+        found, problems=(*found.problems, *_function_problems(file, machine, others, found.cpus))
+    )
+
+
+def _function_problems(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun], platform_cpus: Sequence[int]
 ) -> list[Problem]:
     """CPUs of functions that are not here, or not free; each said once, with those that are."""
@@ -29,68 +52,73 @@ def function_problems(
     found: dict[str, Problem] = {}
     for name in file.functions:
         cpu = file.function(name).cpu
-        if cpu is not None and (sentence := _function_sentence(cpu, machine, others, reserved)):
-            stated = file.functions[name].cpu is not None
-            where: Location = ("functions", name, "cpu") if stated else ("defaults", "cpu")
-            found.setdefault(sentence, Problem(where, sentence))
+        stated = file.functions[name].cpu is not None
+        where: Location = ("functions", name, "cpu") if stated else ("defaults", "cpu")
+        if cpu is not None and (
+            problem := _function_problem(where, cpu, machine, others, reserved)
+        ):
+            found.setdefault(problem.sentence, problem)
     return list(found.values())
 
 
-def _function_sentence(
-    cpu: int, machine: Machine, others: Sequence[OtherRun], reserved: frozenset[int]
-) -> str | None:
+def _function_problem(
+    where: Location,
+    cpu: int,
+    machine: Machine,
+    others: Sequence[OtherRun],
+    reserved: frozenset[int],
+) -> Problem | None:
     if len(machine.cpus) == 1:
-        return (
+        return Problem(
+            where,
             "this machine has one CPU, and functions need another than the scheduler; "
-            "try the chain with `unis simulate`"
+            "try the chain with `unis simulate`",
         )
     taken = {used for other in others for used in other.cpus | other.platform_cpus}
     free = machine.cpus - reserved - taken
     advice = f"choose from {format_cpu_list(free)}" if free else "none is free"
     if cpu not in machine.cpus:
-        return (
+        return Problem(
+            where,
             f"CPU {cpu} does not exist here ({format_cpu_list(machine.cpus)}); {advice}, or try "
-            "the chain with `unis simulate`"
+            "the chain with `unis simulate`",
         )
     for other in others:
         if clashing([cpu], [], other):
-            return (
+            return Problem(
+                where,
                 f"CPU {cpu} is in use by run `{other.name}`: run `unis down {other.name}` first; "
-                f"{advice}"
+                f"{advice}",
+                passing=True,
             )
     return None
 
 
-def platform(
-    file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int] = ()
-) -> tuple[list[int], list[str], list[Problem]]:
-    """The CPUs of source, sink and scheduler; what the user should know; what is wrong.
-
-    Where the file states none they stay those that are `there`, but a function may want one.
-    """
+def _platform(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int]
+) -> Platform:
     if file.platform_cpus:
         return _stated(file, machine, others)
     if there and file.cpus.isdisjoint(there):
-        return list(there), [], []
+        return Platform(tuple(there))
     functions = {used for other in others for used in other.cpus} | file.cpus
     platforms = {used for other in others for used in other.platform_cpus}
     free = sorted(machine.cpus - functions - platforms)
     if free:
         # One for each where there are as many and one to spare, else they share the first.
-        return free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1], [], []
+        return Platform(tuple(free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1]))
     shared = sorted((machine.cpus & platforms) - functions)
     if shared:
-        return shared[:1], [_sharing(shared[0], others)], []
+        return Platform((shared[0],), (_sharing(shared[0], others),))
     sentence = (
         f"no CPU of {format_cpu_list(machine.cpus)} is left for traffic and the scheduler; give "
         "the functions fewer, or end another run"
     )
-    return [], [], [Problem(("functions",), sentence)]
+    taken_by_others = bool(machine.cpus - file.cpus)
+    return Platform((), (), (Problem(("functions",), sentence, passing=taken_by_others),))
 
 
-def _stated(
-    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
-) -> tuple[list[int], list[str], list[Problem]]:
+def _stated(file: ChainFile, machine: Machine, others: Sequence[OtherRun]) -> Platform:
     cpus = file.platform_cpus
     notes: list[str] = []
     problems: list[Problem] = []
@@ -104,10 +132,10 @@ def _stated(
         for other in others:
             if clashing([], [cpu], other):
                 sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
-                problems.append(Problem(where, sentence))
+                problems.append(Problem(where, sentence, passing=True))
         if any(cpu in other.platform_cpus for other in others):
             notes.append(_sharing(cpu, others))
-    return cpus, notes, problems
+    return Platform(tuple(cpus), tuple(notes), tuple(problems))
 
 
 def _sharing(cpu: int, others: Sequence[OtherRun]) -> str:

@@ -3,19 +3,96 @@
 A NIC fills the buffers that wait in its receive queue, and holds in its send queue what it has sent
 and not freed (ResQ, section 4.4): as many as the two have descriptors, whatever the size of the
 packet memory behind them and whenever a driver frees (DPDK's tx_free_thresh). Packets in rings are
-out of the NIC's reach till they are freed.
+out of the NIC's reach till they are freed. With more buffers in flight than the ways for I/O hold,
+what a NIC wrote is pushed out to memory before a function has read it, and brought in again to be
+sent: the leaky DMA problem. Each buffer is as large as the largest frame.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from unis.chain.model import PortSink, PortSource, Traffic
 from unis.engine.limits import limit
-from unis.isolate.dma import LARGEST_FRAME, LINE, descriptors, fitting, lines_of, size_buffers
 
+_PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+LINE = 64  # bytes of a cache line
+# Beside the frame: with one line more a frame of 64 bytes spans the 2 lines that the paper counts,
+# and one of 1518 its 25.
+HEADROOM = LINE
+LARGEST_FRAME = 1518  # bytes with FCS
+_LEAST = 32  # buffers with which a queue still works in bursts
 # Of a queue of which nothing says how long it should be, as engine/platform/eth_port.h has it.
 QUEUE_DESCRIPTORS = 1024
 LEAST_DESCRIPTORS = int(limit("PortTraffic.descriptors").min or 1)
-_BUFFER_BYTES = lines_of(LARGEST_FRAME) * LINE
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """Buffers of one socket."""
+
+    io_bytes: int
+    frame: int
+    fits: int  # buffers
+    asked: Mapping[str, int]  # by function: what it wants
+    granted: Mapping[str, int]  # what it should have
+
+    @property
+    def leaky(self) -> bool:
+        """Whether what is asked for does not fit."""
+        return sum(self.asked.values()) > self.fits
+
+    @property
+    def told(self) -> str:
+        """A sentence."""
+        room = (
+            f"{self.io_bytes / (1 << 20):.3g} MB for I/O hold {self.fits} frames of {self.frame} B"
+        )
+        wanted = sum(self.asked.values())
+        if not self.leaky:
+            return f"{room}; {wanted} can be under way"
+        return (
+            f"{room}, and {wanted} can be under way: with large frames packets leave the cache "
+            "before they are read (leaky DMA)"
+        )
+
+
+def lines_of(frame: int, headroom: int = HEADROOM) -> int:
+    """Cache lines that a buffer spans."""
+    return -(-(frame + headroom) // LINE)
+
+
+def fitting(io_bytes: int, frame: int, headroom: int = HEADROOM) -> int:
+    """Buffers that stay in so many bytes of cache."""
+    return io_bytes // (lines_of(frame, headroom) * LINE)
+
+
+def size_buffers(
+    io_bytes: int,
+    asked: Mapping[str, int],
+    frame: int = LARGEST_FRAME,
+    headroom: int = HEADROOM,
+) -> BufferPlan:
+    """What each function should have of those that fit: max–min fair, so that who asks for little
+    gets it, and nobody fewer than a burst, which may be more than fits. ValueError where frames or
+    wishes are not above 0.
+    """
+    if frame <= 0 or headroom < 0 or any(count <= 0 for count in asked.values()):
+        raise ValueError("frames and wishes are above 0")
+    fits = fitting(io_bytes, frame, headroom)
+    granted: dict[str, int] = {}
+    left = fits
+    waiting = sorted(asked, key=lambda name: (asked[name], name))
+    for at, name in enumerate(waiting):
+        share = min(asked[name], left // (len(waiting) - at))
+        left -= share
+        granted[name] = max(share, min(_LEAST, asked[name]))
+    return BufferPlan(io_bytes, frame, fits, dict(asked), granted)
+
+
+def descriptors(buffers: int) -> int:
+    """The largest power of two, as queues have, that needs no more buffers."""
+    return 1 << (max(1, buffers).bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -91,7 +168,7 @@ def _fixed(stated: Mapping[str, int | None], there: DmaChoice | None) -> Iterato
 def _shared(buffers: int, ways: Sequence[str]) -> dict[str, int]:
     """Descriptors of each, so that all together are no more than so many, or as few as can be."""
     asked = dict.fromkeys(ways, QUEUE_DESCRIPTORS)
-    granted = size_buffers(max(0, buffers) * _BUFFER_BYTES, asked).granted
+    granted = size_buffers(max(0, buffers) * lines_of(LARGEST_FRAME) * LINE, asked).granted
     return {way: max(LEAST_DESCRIPTORS, descriptors(count)) for way, count in granted.items()}
 
 
@@ -108,3 +185,37 @@ def _more(
             yield f"queues of {best} descriptors would fit, not of {told}"
     elif shorter := [n for way, n in lengths.items() if way not in fixed and n < QUEUE_DESCRIPTORS]:
         yield f"so that they fit, queues have {min(shorter)} descriptors, not {QUEUE_DESCRIPTORS}"
+
+
+def queues(
+    traffic: Traffic, ring_slots: int, io: IoCache | None, there: DmaChoice | None
+) -> DmaChoice | None:
+    """Of the NICs of a run, behind which rings of so many slots wait; None: it has none."""
+    stated = {
+        "rx" if isinstance(end, PortSource) else "tx": end.descriptors
+        for end in traffic_ports(traffic)
+        if nic(end)
+    }
+    return choice(pci_addresses(traffic), stated, ring_slots, io, there)
+
+
+def traffic_ports(traffic: Traffic) -> list[PortSource | PortSink]:
+    """The source and the sink, if they are ports."""
+    return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+
+
+def port_packets(traffic: Traffic) -> int:
+    """What queues of source and sink hold at most, with the short ones of ways not used."""
+    lengths = [end.descriptors or QUEUE_DESCRIPTORS for end in traffic_ports(traffic)]
+    return sum(length + LEAST_DESCRIPTORS for length in lengths)
+
+
+def nic(end: PortSource | PortSink) -> str:
+    """Its PCI address; empty for devices of other kinds, which have no DMA of their own."""
+    address = end.device.partition(",")[0]
+    return address if _PCI_ADDRESS.fullmatch(address) else ""
+
+
+def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
+    """The NICs among source and sink, which DPDK must be let probe."""
+    return tuple(dict.fromkeys(filter(None, map(nic, traffic_ports(traffic)))))

@@ -16,8 +16,7 @@ from unis.plan.contract import (
     traffic_config,
 )
 from unis.plan.dma import DmaChoice
-from unis.plan.gamma import GammaChoice
-from unis.plan.rings import RingChoice
+from unis.plan.rings import GammaChoice, RingChoice
 from unis.plan.subject import Subject
 from unis.v1 import engine_pb2 as pb
 from unis.workload.kind import GroupName

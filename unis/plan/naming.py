@@ -50,7 +50,7 @@ def name_links(
     there: Iterable[LinkPlan] = (),
 ) -> Links:
     """The links of a run; `rings` says how many slots those of each chain have. Files of links are
-    in the `folders` of their functions (see `unis.plan.users`), of functions that have none in
+    in the `folders` of their functions (see `unis.plan.programs`), of functions that have none in
     `directory`.
 
     Of the links that are `there` already, those that stay what they are keep their names.
@@ -68,7 +68,7 @@ def name_links(
             run=run,
             name="",
             slots=place.slots(rings),
-            engine=not place.direct,
+            engine=not place.is_direct,
             folder=next((folders[end] for end in ends if end in folders), directory),
             queues_to_server=queues.tx,
             queues_to_client=queues.rx,

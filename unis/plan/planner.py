@@ -1,7 +1,7 @@
 """File and machine become a plan, in stages that are walked once: graph, places, sizes, names."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -9,17 +9,15 @@ from typing import TypeVar
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile, Function, PortSource
+from unis.chain.model import Function
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine.limits import broken
-from unis.links.kind import EalDevice, LinkPlan
-from unis.plan import dma, memory, users
+from unis.links.kind import EalDevice
+from unis.plan import dma, memory
 from unis.plan.alone import on_its_links
-from unis.plan.arguments import arguments
-from unis.plan.devices import nic, port_packets, traffic_ports
-from unis.plan.gamma import GammaChoice
+from unis.plan.cpus import assign
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
     BranchPlan,
@@ -35,11 +33,10 @@ from unis.plan.model import (
 )
 from unis.plan.naming import Links, name_links
 from unis.plan.numbers import Numbers
-from unis.plan.outline import Outline, outline
-from unis.plan.rings import Known, RingChoice, choices, goal_problems
-from unis.plan.rings import gamma as gamma_for
+from unis.plan.programs import Programs, arguments, look_at_programs
+from unis.plan.rings import Known, Sizes, Sought, size
 from unis.plan.subject import Subject
-from unis.plan.thresholds import threshold_problems
+from unis.plan.wiring import Wiring, wire, wiring_problems
 from unis.workload.kind import Start, engine_prefix
 
 _T = TypeVar("_T")
@@ -51,46 +48,47 @@ def make_plan(
     others: Sequence[OtherRun],
     places: Callable[[str], Places],
     there: Plan | None = None,
-    known: Known | None = None,
+    known: Known | Callable[[Sought], Known] | None = None,
 ) -> Plan:
     """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
 
     Where the run is `there` already, all that stays keeps its names, lcores and CPUs, and rings
-    that are `auto` their length; else that is chosen by what is `known` of the machine, without
-    which goals on latency are not held against anything. Raises
+    that are `auto` their length; else that is chosen by what is `known` of the machine (a function
+    looks it up), without which goals on latency are not held against anything. Raises
     ChainFileError with everything that is wrong with the file here. The same arguments make the
     same plan.
     """
-    return finish(outline(chain, machine, others, there), places, known)
-
-
-def finish(outlined: Outline, places: Callable[[str], Places], known: Known | None = None) -> Plan:
-    """The plan, where what is `known` of the machine has been looked up."""
-    chain, wiring, there = outlined.chain, outlined.wiring, outlined.there
     here = places(chain.file.name)
-    sizes = _sizes(outlined, known or Known())
-    notes, problems = [*outlined.notes], [*outlined.problems]
-    problems += threshold_problems(chain.file.scheduler, wiring, sizes.slots, sizes.gamma.value)
-    if known:
-        lengths = _ring_lengths(there)
-        hints, unmet = goal_problems(_as_switched(outlined), wiring, sizes.rings, known, lengths)
-        notes, problems = [*notes, *hints], [*problems, *unmet]
-    if problems:
+    wiring = wire(chain.file, chain.graph)
+    platform = assign(chain.file, machine, others, there.platform_cpus if there else ())
+    programs = look_at_programs(chain, wiring, here.folders)
+    file = programs.file
+    if callable(known):
+        nic_cpu = platform.cpus[0] if platform.cpus and dma.pci_addresses(file.traffic) else None
+        sought = Sought(programs.subjects, file.traffic, file.scheduler.controller, nic_cpu)
+        known = known(sought)
+    sizes = size(file, wiring, known, _ring_lengths(there))
+    if problems := [
+        *platform.problems,
+        *wiring_problems(file, wiring),
+        *programs.problems,
+        *sizes.narrow,
+        *sizes.unmet,
+    ]:
         raise chain.error(problems)
-    named = name_links(
-        chain.file.name,
-        wiring,
-        sizes.slots,
-        here.directory,
-        users.folders(chain.file, here.folders),
-        there.links if there else (),
-    )
-    chosen = _dma(outlined, named.plans(), known) if known else None
-    notes += [f"NICs: {chosen.why}"] if chosen and chosen.leaky else []
+    stay = there.links if there else ()
+    named = name_links(file.name, wiring, sizes.slots, here.directory, programs.folders, stay)
+    slots = sum(link.slots for link in named.plans() if links.KINDS[link.kind].of_group)
+    before = there.dma if there else None
+    queues = dma.queues(file.traffic, slots, known.io, before) if known else None
+    notes = [*platform.notes, *programs.notes, *sizes.notes]
+    notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
+    numbers = Numbers(len(platform.cpus), file, there)
+    parts = _Parts(chain, programs, wiring, platform.cpus, sizes, named, here, numbers, queues)
     plan = replace(
-        _Planner(outlined, sizes, named, here).plan(notes, chosen),
-        linked=frozenset(name for place in wiring.direct() for name in place.functions),
-        make_alone=partial(_plan_alone, replace(outlined, there=None), places),
+        parts.plan(notes),
+        linked=frozenset(name for place in wiring.direct for name in place.functions),
+        make_alone=partial(_plan_alone, chain, wiring, machine, others, places),
     )
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
@@ -98,34 +96,16 @@ def finish(outlined: Outline, places: Callable[[str], Places], known: Known | No
     return plan
 
 
-def _plan_alone(outlined: Outline, places: Callable[[str], Places], name: str) -> Plan:
+def _plan_alone(
+    chain: LoadedChain,
+    wiring: Wiring,
+    machine: Machine,
+    others: Sequence[OtherRun],
+    places: Callable[[str], Places],
+    name: str,
+) -> Plan:
     """Of a function by itself, to measure it."""
-    by_itself = on_its_links(outlined.chain, outlined.wiring, name)
-    return make_plan(by_itself, outlined.machine, outlined.others, places)
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    rings: Mapping[str, RingChoice]  # by chain
-    gamma: GammaChoice
-
-    @property
-    def slots(self) -> dict[str, int]:
-        """Of each ring of a chain, by chain."""
-        return {name: choice.slots for name, choice in self.rings.items()}
-
-
-def _sizes(outlined: Outline, known: Known) -> _Sizes:
-    file, wiring = _as_switched(outlined), outlined.wiring
-    rings = choices(file, wiring, known, _ring_lengths(outlined.there))
-    return _Sizes(rings, gamma_for(file, wiring, rings, known))
-
-
-def _as_switched(outlined: Outline) -> ChainFile:
-    """The file with the controller that the run has, by which rings are chosen."""
-    file = outlined.chain.file
-    scheduler = file.scheduler.model_copy(update={"controller": outlined.controller})
-    return file.model_copy(update={"scheduler": scheduler})
+    return make_plan(on_its_links(chain, wiring, name), machine, others, places)
 
 
 def _ring_lengths(there: Plan | None) -> dict[str, int]:
@@ -133,90 +113,78 @@ def _ring_lengths(there: Plan | None) -> dict[str, int]:
     return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
 
 
-def _dma(outlined: Outline, wires: Sequence[LinkPlan], known: Known) -> dma.DmaChoice | None:
-    slots = sum(link.slots for link in wires if links.KINDS[link.kind].of_group)
-    stated = {
-        "rx" if isinstance(end, PortSource) else "tx": end.descriptors
-        for end in traffic_ports(outlined.chain.file.traffic)
-        if nic(end)
-    }
-    kept = outlined.there.dma if outlined.there else None
-    return dma.choice(outlined.pci, stated, slots, known.io, kept)
-
-
-class _Planner:
+@dataclass(frozen=True)
+class _Parts:
     """Puts the parts together; the file is known to be right."""
 
-    def __init__(self, outlined: Outline, sizes: _Sizes, named: Links, places: Places) -> None:
-        self._outlined = outlined
-        self._chain = outlined.chain
-        self._file = outlined.chain.file
-        self._wired = outlined.wiring
-        self._platform = outlined.platform
-        self._sizes = sizes
-        self._named = named
-        self._places = places
-        self._prefix = engine_prefix(self._file.name)
-        self._numbers = Numbers(len(self._platform), self._file, outlined.there)
+    chain: LoadedChain
+    programs: Programs
+    wiring: Wiring
+    platform: tuple[int, ...]
+    sizes: Sizes
+    named: Links
+    places: Places
+    numbers: Numbers
+    queues: dma.DmaChoice | None
 
-    def plan(self, notes: Sequence[str], chosen: dma.DmaChoice | None) -> Plan:
-        functions = tuple(map(self._function, self._outlined.subjects))
-        packets = port_packets(self._file.traffic)
-        memory_mb = memory.engine_mb(self._named.plans(), functions, packets)
+    def plan(self, notes: Sequence[str]) -> Plan:
+        functions = tuple(map(self._function, self.programs.subjects))
+        packets = dma.port_packets(self.chain.file.traffic)
+        memory_mb = memory.engine_mb(self.named.plans(), functions, packets)
         return Plan(
-            name=self._file.name,
-            chain_file=self._chain.path.resolve(),
-            directory=self._chain.directory,
-            platform_cpus=self._platform,
-            cpus=tuple(sorted(self._chain.graph.cpus)),
+            name=self.chain.file.name,
+            chain_file=self.chain.path.resolve(),
+            directory=self.chain.directory,
+            platform_cpus=self.platform,
+            cpus=tuple(sorted(self.chain.graph.cpus)),
             engine=self._engine(memory_mb),
-            links=self._named.plans(),
+            links=self.named.plans(),
             functions=functions,
-            chains=tuple(map(self._chain_plan, self._chain.graph.chains.values())),
-            traffic=self._file.traffic,
-            scheduler=self._file.scheduler,
-            gamma=self._sizes.gamma,
-            policy=self._file.scheduler.policy,
-            controller=self._outlined.controller,
+            chains=tuple(map(self._chain_plan, self.chain.graph.chains.values())),
+            traffic=self.chain.file.traffic,
+            scheduler=self.chain.file.scheduler,
+            gamma=self.sizes.gamma,
+            policy=self.chain.file.scheduler.policy,
+            controller=self.programs.file.scheduler.controller,
             hugepages_mb=memory_mb + memory.own_mb(functions),
-            restart=self._file.platform.restart,
-            dma=chosen,
+            restart=self.chain.file.platform.restart,
+            dma=self.queues,
             notes=tuple(notes),
         )
 
     def _engine(self, memory_mb: int) -> EnginePlan:
-        pci = self._outlined.pci
-        hugepages = self._places.hugepages
+        pci = dma.pci_addresses(self.chain.file.traffic)
+        hugepages = self.places.hugepages
         return EnginePlan(
             argv=(
-                *("--socket", str(self._places.engine_socket)),
-                *("--file-prefix", self._prefix),
-                *("--cpus", ",".join(map(str, self._platform))),
+                *("--socket", str(self.places.engine_socket)),
+                *("--file-prefix", engine_prefix(self.chain.file.name)),
+                *("--cpus", ",".join(map(str, self.platform))),
                 *("--memory", str(memory_mb)),
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
-                *(("--ports",) if traffic_ports(self._file.traffic) else ()),
+                *(("--ports",) if dma.traffic_ports(self.chain.file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
             ),
-            file_prefix=self._prefix,
+            file_prefix=engine_prefix(self.chain.file.name),
             pci=pci,
         )
 
     def _function(self, subject: Subject) -> FunctionPlan:
         name = subject.name
-        function = self._chain.graph.functions[name]
+        function = self.chain.graph.functions[name]
         cpu = _stated(function.cpu)
-        group = self._wired.groups[name]
+        group = self.wiring.groups[name]
         devices, ports = self._ports(name)
         kind = workload.KINDS[group]
-        first = self._numbers.lcore(name, function.lcores) if group == "engine" else 0
+        first = self.numbers.lcore(name, function.lcores) if group == "engine" else 0
         start = Start(
-            file_prefix=kind.file_prefix(self._file.name, name),
+            file_prefix=kind.file_prefix(self.chain.file.name, name),
             lcores=self._lcores(first, function.lcores, cpu),
-            port_driver=self._places.port_driver,
-            port_plugin=self._places.port_plugin if function.plugin else None,
+            port_driver=self.places.port_driver,
+            port_plugin=self.places.port_plugin if function.plugin else None,
             devices=devices,
         )
-        beside = replace(start, lcores=self._lcores(first, function.lcores, self._platform[0]))
+        beside = replace(start, lcores=self._lcores(first, function.lcores, self.platform[0]))
         return FunctionPlan(
             name=name,
             program=subject.program,
@@ -232,7 +200,7 @@ class _Planner:
             env=subject.env,
             user=subject.user,
             capabilities=subject.capabilities,
-            folder=users.folders(self._file, self._places.folders).get(name),
+            folder=self.programs.folders.get(name),
             cwd=subject.cwd,
             cost_ns=self._cost(function),
             yield_every=subject.yield_every,
@@ -245,20 +213,20 @@ class _Planner:
         """What the scheduler reckons with, in the mean over this traffic (section 5.1.2)."""
         if function.cost_ns is None:
             return None
-        return mean_cost(function.cost_ns, shares(self._file.traffic))
+        return mean_cost(function.cost_ns, shares(self.chain.file.traffic))
 
     def _lcores(self, first: int, count: int, cpu: int) -> str:
-        cpus = [cpu] if count == 1 else [self._platform[0], *[cpu] * (count - 1)]
+        cpus = [cpu] if count == 1 else [self.platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
     def _ports(self, name: str) -> tuple[list[EalDevice], list[PortPlan]]:
         devices: list[EalDevice] = []
         ports: list[PortPlan] = []
-        for at, place in enumerate(self._wired.ports[name]):
+        for at, place in enumerate(self.wiring.ports[name]):
             kind = links.KINDS[place.kind]
             port = f"{name}.{at}"
-            number = self._numbers.device(port) if kind.of_group else at
-            ends = self._named.port(name, port, number, place)
+            number = self.numbers.device(port) if kind.of_group else at
+            ends = self.named.port(name, port, number, place)
             device = kind.device(ends)
             rx, tx = (link.name if link else "" for link in (ends.rx, ends.tx))
             devices.append(device)
@@ -266,11 +234,11 @@ class _Planner:
         return devices, ports
 
     def _chain_plan(self, chain: ChainGraph) -> ChainPlan:
-        ways = self._wired.ways
-        part = self._file.chains[chain.name]
-        passed = self._wired.passed[chain.name]
+        ways = self.wiring.ways
+        part = self.chain.file.chains[chain.name]
+        passed = self.wiring.passed[chain.name]
         first, last = passed[chain.out_of(INGRESS)[0]][0], passed[chain.into(EGRESS)[0]][-1]
-        ingress, egress = self._named.names([first, last])
+        ingress, egress = self.named.names([first, last])
         plain = chain.is_path
         return ChainPlan(
             name=chain.name,
@@ -282,27 +250,27 @@ class _Planner:
             ),
             egress=egress,
             goal_ns=part.slo.p95_ns if part.slo else None,
-            ring=self._sizes.rings[chain.name],
+            ring=self.sizes.rings[chain.name],
             edges=() if plain else tuple(self._edge(chain.name, edge) for edge in chain.edges),
             splits=() if plain else self._splits(chain),
-            drains=tuple(self._named.names(self._wired.drains[chain.name])),
+            drains=tuple(self.named.names(self.wiring.drains[chain.name])),
         )
 
     def _edge(self, chain: str, edge: Edge) -> EdgePlan:
-        origin, to = (end if end in self._wired.groups else "" for end in edge.ends)
+        origin, to = (end if end in self.wiring.groups else "" for end in edge.ends)
         return EdgePlan(
             origin,
-            self._wired.out_port(chain, edge),
+            self.wiring.out_port(chain, edge),
             to,
-            self._wired.in_port(chain, edge),
-            tuple(self._named.names(self._wired.passed[chain][edge])),
+            self.wiring.in_port(chain, edge),
+            tuple(self.named.names(self.wiring.passed[chain][edge])),
         )
 
     def _splits(self, chain: ChainGraph) -> tuple[SplitPlan, ...]:
         """Wherever an edge passes two links; of one branch it is a mere bridge."""
         found: dict[str, list[BranchPlan]] = {}
         for edge in sorted(chain.edges, key=lambda edge: edge.rank):
-            names = self._named.names(self._wired.passed[chain.name][edge])
+            names = self.named.names(self.wiring.passed[chain.name][edge])
             for link, to in itertools.pairwise(names):
                 branch = BranchPlan(to, edge.match, edge.weight, edge.tap)
                 found.setdefault(link, []).append(branch)

@@ -1,11 +1,33 @@
-"""Programs and captures that a chain file names."""
+"""The programs of functions: where they are, whom they run as, what they are started with.
+
+Needs the machine's files and users.
+"""
 
 import os
+import pwd
+import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from unis import built
+from unis import built, links
+from unis.chain.graph import Graph
+from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile, Function, PcapSource
+from unis.chain.problem import Problem
+from unis.plan.subject import Subject
+from unis.plan.wiring import Wiring
+from unis.workload.kind import OFFLOADS, Start
 
+ROOT = "root"
+# Root without them is not what programs expect of root: it cannot read the folder of a chain file
+# that is somebody's own, nor keep its memory from being paged out.
+ROOTS_CAPABILITIES = ("dac_override", "ipc_lock")
+_EAL = "{eal}"
+_PLUGIN = "{plugin}"
+_NUMBERED = re.compile(r"\{(vdev|lcore)(\d+)\}")
+_PLACE = re.compile(r"\{(vdev\d+|lcore\d+|file_prefix|cpu|lcores|plugin)\}")
 CAPTURE_MAGIC = {
     bytes.fromhex(magic): kind
     for magic, kind in {
@@ -16,6 +38,35 @@ CAPTURE_MAGIC = {
         "0a0d0d0a": "pcapng",
     }.items()
 }
+# How programs are switched, by default, that do not load UNiS' plug-in.
+_WITHOUT_PLUGIN = "priority"
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The functions' programs, and what is wrong with them here."""
+
+    subjects: tuple[Subject, ...]  # of the functions whose programs are there
+    file: ChainFile  # with the controller that these programs can have
+    folders: Mapping[str, Path]  # of functions that run as another user
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Programs:
+    """The programs of a chain file; folders of functions are to be `below` a folder."""
+    file, graph = chain.file, chain.graph
+    found = [_subject(chain, wiring, name) for name in graph.functions]
+    subjects = tuple(subject for subject in found if subject)
+    problems = (*user_problems(file, wiring), *place_problems(file, wiring), *_file_problems(chain))
+    scheduler = file.scheduler.model_copy(update={"controller": _controller(chain)})
+    return Programs(
+        subjects,
+        file.model_copy(update={"scheduler": scheduler}),
+        user_folders(file, below),
+        tuple(_idle_branches(graph, subjects)),
+        problems,
+    )
 
 
 def find_program(program: str, directory: Path) -> Path | None:
@@ -69,3 +120,217 @@ def capture_problem(file: Path) -> str | None:
     if magic not in CAPTURE_MAGIC:
         return f"{file} is neither pcap nor pcapng; name a capture written by tcpdump or the like"
     return None
+
+
+def other_user(function: Function) -> str | None:
+    """The user that a function runs as; None if that is root."""
+    return None if function.user in (None, ROOT) else function.user
+
+
+def capabilities(function: Function, ports: Iterable[str] = ()) -> tuple[str, ...]:
+    """All that its process has, and whatever that starts; `ports`: what its ports need."""
+    roots = () if other_user(function) else ROOTS_CAPABILITIES
+    return tuple(dict.fromkeys([*roots, *function.capabilities, *ports]))
+
+
+def user_folders(file: ChainFile, below: Path) -> dict[str, Path]:
+    """Of each function that runs as another user, the folder that only this user may enter. No name
+    of a run or function has a dot.
+    """
+    return {
+        name: below / f"{file.name}.{name}"
+        for name in file.functions
+        if other_user(file.function(name)) is not None
+    }
+
+
+def user_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the users that the file names, as its links are."""
+    return [*_unknown(file), *_on_rings(file, wiring), *_between_users(file, wiring)]
+
+
+def _where(file: ChainFile, name: str) -> tuple[str, ...]:
+    return ("functions", name, "user") if file.functions[name].user else ("defaults", "user")
+
+
+def _unknown(file: ChainFile) -> Iterator[Problem]:
+    for name in file.functions:
+        user = other_user(file.function(name))
+        if user is None:
+            continue
+        try:
+            if pwd.getpwnam(user).pw_uid == 0:
+                sentence = f"`{user}` is another name of root; write `{ROOT}`"
+                yield Problem(_where(file, name), sentence)
+        except KeyError:
+            yield Problem(
+                _where(file, name),
+                f"there is no user `{user}` here; name one that `getent passwd` shows, or make it: "
+                f"`useradd --system {user}`",
+            )
+
+
+def _on_rings(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
+    for name in file.functions:
+        user = other_user(file.function(name))
+        if user is not None and wiring.shares_memory(name):
+            yield Problem(
+                _where(file, name),
+                f"`{name}` is on rings, in the engine's DPDK group, which is one domain of trust: "
+                f"who is in it can write all of its memory, and unisd's is root's. So `{user}` "
+                f"must have a memif: add {{from: …, to: {name}, kind: memif}} to links, or leave "
+                "the user out",
+            )
+
+
+def _between_users(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
+    for place in wiring.direct:
+        if not links.KINDS[place.kind].one_user:
+            continue
+        before, behind = place.edge.ends
+        users = [other_user(wiring.graph.functions[name]) for name in (before, behind)]
+        if users[0] != users[1]:
+            names = " and ".join(user or ROOT for user in users)
+            yield Problem(
+                _where(file, before if users[0] else behind),
+                f"`{before}` and `{behind}` have a {place.kind} between them, whose socket is one "
+                f"user's alone, and they run as {names}; give both the same user, or put a "
+                "function on rings between them",
+            )
+
+
+def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) -> list[str]:
+    """EAL's arguments and the function's own, in the places that it leaves for them."""
+    if function.command is None:
+        yielding = ["--yield-every", str(function.yield_every)] if function.yield_every else []
+        return [*eal, "--", *function.args, *yielding]
+    words = function.command[1:]
+    if not _has_places(words):
+        if "--" not in words:
+            return [*eal, "--", *words]
+        at = words.index("--")
+        return [*eal, *words[:at], "--", *words[at + 1 :]]
+    lcores = [lcore.partition("@")[0] for lcore in start.lcores.split(",")]
+    places = {
+        **{f"vdev{at}": device.name for at, device in enumerate(start.devices)},
+        **{f"lcore{at}": lcore for at, lcore in enumerate(lcores)},
+        "file_prefix": start.file_prefix,
+        "cpu": str(cpu),
+        "lcores": start.lcores,
+        "plugin": str(start.port_plugin),  # named only where it is there
+    }
+
+    def filled(word: str) -> list[str]:
+        if word == _EAL:
+            return list(eal)
+        return [_PLACE.sub(lambda found: places.get(found[1], found[0]), word)]
+
+    return [part for word in words for part in filled(word)]
+
+
+def loads_plugin(function: Function) -> bool:
+    """Whether our plug-in is among EAL's arguments in its command line."""
+    words = (function.command or [])[1:]
+    placed = not _has_places(words) or _EAL in words or any(_PLUGIN in word for word in words)
+    return function.plugin and placed
+
+
+def place_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """Commands that name what they do not have, or leave out what their offloads need."""
+    return [
+        problem
+        for name in file.functions
+        for problem in _place_problems(name, file.function(name), len(wiring.ports[name]))
+    ]
+
+
+def _has_places(words: Sequence[str]) -> bool:
+    return any(_EAL in word or _PLACE.search(word) for word in words)
+
+
+def _place_problems(name: str, function: Function, ports: int) -> Iterator[Problem]:
+    words = (function.command or [])[1:]
+    where = ("functions", name)
+    for word in words:
+        for kind, number in _NUMBERED.findall(word):
+            there = function.lcores if kind == "lcore" else ports
+            if int(number) < there:
+                continue
+            has = f"{{{kind}{number}}}: it has {there} {'lcore' if kind == 'lcore' else 'port'}"
+            mend = f"add lcores: {int(number) + 1}" if kind == "lcore" else "they count from 0"
+            yield Problem((*where, "command"), f"{has}{'s' if there > 1 else ''}; {mend}")
+    named = any(_PLUGIN in word for word in words)
+    if not function.plugin and named:
+        yield Problem((*where, "plugin"), "the command names {plugin}; leave one of them out")
+    if function.offloads and not function.plugin:
+        yield Problem(
+            (*where, "offloads"), "are offered by the plug-in; leave out them or plugin: false"
+        )
+    elif function.offloads and _has_places(words) and not named and _EAL not in words:
+        yield Problem(
+            (*where, "offloads"),
+            "are offered by the plug-in, which the command does not load; write {eal} or "
+            "`-d {plugin}` among EAL's arguments in it",
+        )
+
+
+def _idle_branches(graph: Graph, subjects: Sequence[Subject]) -> Iterator[str]:
+    """Where a function that chooses no port is to choose one."""
+    for subject in subjects:
+        for chain in graph.chains_of(subject.name):
+            ports = {edge.out_port for edge in chain.out_of(subject.name)}
+            into = {edge.in_port for edge in chain.into(subject.name)}
+            if len(ports) > len(into) and is_built(subject.program):  # they pair ports
+                yield (
+                    f"chain {chain.name}: `{subject.name}` is to choose between {len(ports)} "
+                    f"ports, but {subject.program.name} sends all packets by one; split by match "
+                    "or weight, or name a program that chooses"
+                )
+
+
+def _subject(chain: LoadedChain, wiring: Wiring, name: str) -> Subject | None:
+    function = chain.graph.functions[name]
+    program = find_program(function.executable, chain.directory)
+    if program is None:
+        return None
+    kinds = [links.KINDS[port.kind] for port in wiring.ports[name]]
+    offloads = {OFFLOADS: ",".join(function.offloads)} if function.offloads else {}
+    return Subject(
+        name=name,
+        program=program,
+        words=tuple(function.args if function.command is None else function.command[1:]),
+        drivers=tuple(kind.driver for kind in kinds),
+        env={**function.env, **offloads},
+        user=other_user(function),
+        capabilities=capabilities(
+            function, [needed for kind in kinds for needed in kind.capabilities]
+        ),
+        yield_every=function.yield_every or 0,
+        lcores=function.lcores,
+        stdin=None if function.command is None else function.stdin or "",
+        terminal=function.terminal,
+        cwd=chain.directory,
+    )
+
+
+def _controller(chain: LoadedChain) -> str:
+    """The file's; by default another where nobody could hand the CPU over."""
+    scheduler = chain.file.scheduler
+    functions: Sequence[Function] = list(chain.graph.functions.values())
+    if any(map(loads_plugin, functions)) or "controller" in scheduler.model_fields_set:
+        return scheduler.controller
+    return _WITHOUT_PLUGIN
+
+
+def _file_problems(chain: LoadedChain) -> list[Problem]:
+    found: dict[str, Problem] = {}
+    for name, function in chain.file.functions.items():
+        if sentence := program_problem(function.executable, chain.directory):
+            key = "program" if function.program else "command"
+            found.setdefault(sentence, Problem(("functions", name, key), sentence))
+    source = chain.file.traffic.source
+    if isinstance(source, PcapSource) and (
+        sentence := capture_problem(chain.directory / source.file)
+    ):
+        found[sentence] = Problem(("traffic", "source", "file"), sentence)
+    return list(found.values())

@@ -1,30 +1,51 @@
-"""How long the rings of a chain are where its file does not say.
+"""How long links are, how much of its egress a time slice fills (γ), and which goals that keeps.
 
-A function runs until its turn has filled γ of its egress, so the longer the rings, the less of the
-CPU is lost to switches: of a turn of `packets` at `cost` each, switch / (switch + packets · cost).
-Beyond the length at which little is left to win, more costs memory, latency when they are full, and
-the cache. Under hand-over a turn may be shorter: how long is found while the functions run.
+**Length.** A function runs until its turn has filled γ of its egress. Longer rings mean longer
+turns, and so less CPU time lost to switches: switch / (switch + packets · cost) of a turn. Beyond
+some length little is left to win, and more costs memory, cache, and latency when rings are full.
+Under hand-over a turn may be shorter than the ring: the engine finds its length at run time.
+
+**γ.** The scheduler begins a switch so early that it is done when the slice ends (the lead). But a
+turn ends with a whole burst, and the scheduler looks a little late. So γ leaves two bursts of room:
+the longer the links, the nearer γ is to 1. γ is never below the paper's value, and never quite 1,
+because the cost of a packet is known to a few percent only. γ does not depend on the controller,
+which may change while the chains run.
+
+**Latency**, at full load. All functions of a CPU take turns. In a round each function takes up to
+its quota of packets: γ of its shortest link (under hand-over at most `quota`), rounded up to a
+burst. So a round lasts the sum of `packets · cost + switch` over the functions of the CPU. A round
+of a chain passes its smallest quota; of a function in several chains it has an equal share.
+
+A path through a chain is a list of segments: functions one after the other on one CPU. At full load
+the links in front of a segment are full, the slowest segment of the path empties them, and inside a
+segment a packet needs one round. All packets see nearly the same, so p95 is near the whole. Of a
+chain with branches the slowest path counts.
+
+The model leaves out interrupts and other tasks, costs that vary, packets that stay in rings between
+functions, source and sink, decisions, and polls without packets. `_MARGIN` stands for these.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from itertools import groupby
+from math import ceil, inf
 from pathlib import Path
+from types import MappingProxyType
 
+from unis import links
 from unis.chain import defaults
-from unis.chain.graph import ChainGraph, Graph
-from unis.chain.model import NS_PER_US, ChainFile
+from unis.chain.graph import ChainGraph, Edge, Graph
+from unis.chain.model import NS_PER_US, ChainFile, SchedulerPart, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
+from unis.chain.values import EGRESS, INGRESS
 from unis.isolate.geometry import bytes_of
-from unis.plan.delay import Delays
 from unis.plan.dma import IoCache
-from unis.plan.gamma import GammaChoice, gamma_of
-from unis.plan.wiring import Wiring
+from unis.plan.subject import Subject
+from unis.plan.wiring import Place, Wiring
 
-_LOST = (
-    0.03  # of the time of the chain's cheapest function, in switches: no ring is longer for less
-)
+# Of the time of the chain's cheapest function, in switches: no ring is longer for less.
+_LOST = 0.03
 _MUCH_LOST, _MOSTLY_LOST = 0.2, 0.5  # of the time of a CPU
 # What p95 is of the modelled delay: interrupts, other tasks, costs that vary (docs/scheduler.md).
 _MARGIN = 1.3
@@ -39,6 +60,36 @@ _SWITCH_NS = {"priority": 10e3, "signal": 40e3, "handover": 2e3}
 _CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 _LINES = 128  # bytes of a packet that a function touches: its mbuf's first cache line, its headers
 _UNKNOWN_CACHE = 8 << 20  # bytes
+_GAMMA_ROOM = 2 * defaults.BATCH  # packets that a link keeps free when a slice ends
+_MOST_GAMMA = 0.95
+
+
+@dataclass(frozen=True)
+class GammaChoice:
+    """γ of a run, and why."""
+
+    value: float
+    why: str
+
+
+def gamma_of(part: SchedulerPart, slots: int) -> float:
+    """For links of so many slots, the shortest."""
+    if part.gamma != "auto":
+        return part.gamma
+    return max(defaults.PAPER_GAMMA, min(_MOST_GAMMA, round(1 - _GAMMA_ROOM / slots, 2)))
+
+
+def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
+    """The same, and why."""
+    value = gamma_of(part, slots)
+    if part.gamma != "auto":
+        return GammaChoice(value, "stated")
+    why = f"so two bursts find room in the shortest link of a function, of {slots} slots"
+    if value == defaults.PAPER_GAMMA:
+        why = f"the paper's; the shortest link of a function has {slots} slots"
+    elif value == _MOST_GAMMA:
+        why += f"; {_MOST_GAMMA:g} is the most"
+    return GammaChoice(value, why)
 
 
 @dataclass(frozen=True)
@@ -52,12 +103,178 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Sought:
+    """What a plan asks: what of these is `Known`."""
+
+    subjects: tuple[Subject, ...]
+    traffic: Traffic
+    controller: str
+    nic_cpu: int | None  # near which NICs are; None: there is no NIC
+
+
+@dataclass(frozen=True)
 class RingChoice:
     """Slots of each ring of a chain, and why so many."""
 
     slots: int
     why: str
     p95_us: float | None = None  # to be expected at full load; of a chain with a goal
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Of a function, in each round of its CPU."""
+
+    packets: int
+    cost_ns: float
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Functions on a way, one behind the other, on one CPU."""
+
+    slots: int  # of what leads to the first of them
+    packets: float  # of the chain, that a round takes
+    round_ns: float
+
+
+def round_ns(turns: Sequence[Turn], switch_ns: float) -> float:
+    """How long a round of a CPU lasts; one function alone is never switched."""
+    switches = len(turns) if len(turns) > 1 else 0
+    return sum(turn.packets * turn.cost_ns for turn in turns) + switches * switch_ns
+
+
+def delay_ns(segments: Sequence[Segment]) -> float:
+    """How long a packet is under way, at full load; 0 on a way that passes no function."""
+    slowest = max((segment.round_ns / segment.packets for segment in segments), default=0.0)
+    return sum(segment.slots * slowest + segment.round_ns for segment in segments)
+
+
+class Delays:
+    """The model of a wiring. `costs`: ns a packet, of each function."""
+
+    def __init__(
+        self,
+        scheduler: SchedulerPart,
+        wiring: Wiring,
+        costs: Mapping[str, float],
+        switch_ns: float,
+    ) -> None:
+        self._scheduler = scheduler
+        self._wiring = wiring
+        self._chains = wiring.graph.chains
+        self._costs = costs
+        self._switch_ns = switch_ns
+        self._cpu = {name: part.cpu for name, part in wiring.graph.functions.items()}
+        self._sharing = {name: len(wiring.ways[name]) for name in self._cpu}
+        self._links_of: dict[str, list[Place]] = {name: [] for name in self._cpu}
+        for place in wiring.places:
+            for name in place.functions:
+                self._links_of[name].append(place)
+        self._here: dict[int | None, list[str]] = {}
+        for name, cpu in self._cpu.items():
+            self._here.setdefault(cpu, []).append(name)
+
+    def of(self, chain: str, rings: Mapping[str, int]) -> float:
+        """The delay of packets of `chain`, ns, where rings are so long, by chain."""
+        gamma = self.gamma(rings).value
+        return max(
+            delay_ns(list(self._segments(chain, way, rings, gamma)))
+            for way in self._chains[chain].ways
+        )
+
+    def gamma(self, rings: Mapping[str, int]) -> GammaChoice:
+        """γ where rings are so long."""
+        least = min(self._shortest(name, rings) for name in self._links_of)
+        return gamma_choice(self._scheduler, least)
+
+    def lost(self, chain: str, rings: Mapping[str, int]) -> float:
+        """The share of their time that CPUs of `chain` lose in switches, of the worst."""
+        gamma = self.gamma(rings).value
+        return max(self._lost(self._turns(cpu, rings, gamma)) for cpu in self._cpus(chain))
+
+    def beside(self, chain: str) -> frozenset[str]:
+        """The functions on the CPUs of `chain`, its own among them."""
+        return frozenset(name for cpu in self._cpus(chain) for name in self._here[cpu])
+
+    def _lost(self, turns: Sequence[Turn]) -> float:
+        whole = round_ns(turns, self._switch_ns)
+        return (whole - round_ns(turns, 0)) / whole
+
+    def _cpus(self, chain: str) -> set[int | None]:
+        return {self._cpu[name] for name in self._chains[chain].functions}
+
+    def _segments(
+        self, chain: str, way: Sequence[Edge], rings: Mapping[str, int], gamma: float
+    ) -> Iterator[Segment]:
+        leading = [edge for edge in way if edge.to in self._cpu]
+        for cpu, edges in groupby(leading, lambda edge: self._cpu[edge.to]):
+            here = list(edges)
+            packets = min(
+                self._packets(edge.to, rings, gamma) / self._sharing[edge.to] for edge in here
+            )
+            whole = round_ns(self._turns(cpu, rings, gamma), self._switch_ns)
+            front = sum(place.slots(rings) for place in self._wiring.passed[chain][here[0]])
+            yield Segment(front, packets, whole)
+
+    def _turns(self, cpu: int | None, rings: Mapping[str, int], gamma: float) -> list[Turn]:
+        return [
+            Turn(self._packets(name, rings, gamma), self._costs[name]) for name in self._here[cpu]
+        ]
+
+    def _packets(self, function: str, rings: Mapping[str, int], gamma: float) -> int:
+        """That a turn of it takes, of all its chains."""
+        if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
+            return defaults.BATCH
+        least = self._shortest(function, rings)
+        scheduler = self._scheduler
+        stated = defaults.AUTO_QUOTA if scheduler.quota == "auto" else scheduler.quota
+        quota = min(
+            gamma * least,
+            stated if scheduler.controller == "handover" else inf,
+            inf if scheduler.theta_max is None else scheduler.theta_max,
+        )
+        return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
+
+    def _shortest(self, function: str, rings: Mapping[str, int]) -> int:
+        """Slots of the shortest link that it sends to or receives from."""
+        return min(place.slots(rings) for place in self._links_of[function])
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Lengths and γ of a run, and what is wrong with them."""
+
+    rings: Mapping[str, RingChoice]  # by chain
+    gamma: GammaChoice
+    notes: tuple[str, ...]  # goals of which it is not certain that they are met
+    narrow: tuple[Problem, ...]  # links too short for θmin and θmax
+    unmet: tuple[Problem, ...]  # goals that cannot be met
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """Of each ring of a chain, by chain."""
+        return {name: choice.slots for name, choice in self.rings.items()}
+
+
+def size(
+    file: ChainFile,
+    wiring: Wiring,
+    known: Known | None = None,
+    there: Mapping[str, int] = MappingProxyType({}),
+) -> Sizes:
+    """Sizes of the links of `file`.
+
+    Chains that are `there` keep the length of their rings (slots), where the file states none.
+    Goals on latency are held against nothing where nothing is `known` of the machine.
+    """
+    measured = known or Known()
+    rings = choices(file, wiring, measured, there)
+    slots = {name: ring.slots for name, ring in rings.items()}
+    gamma = _delays(file, wiring, measured).gamma(slots)
+    notes, unmet = goal_problems(file, wiring, rings, known, there) if known else ([], [])
+    narrow = threshold_problems(file.scheduler, wiring, slots, gamma.value)
+    return Sizes(rings, gamma, tuple(notes), tuple(narrow), tuple(unmet))
 
 
 def choices(
@@ -78,14 +295,6 @@ def choices(
         name: _explained(file, name, given.get(name) or wishes[name], delays, slots)
         for name in file.chains
     }
-
-
-def gamma(
-    file: ChainFile, wiring: Wiring, rings: Mapping[str, RingChoice], known: Known
-) -> GammaChoice:
-    """γ of the run, where its rings are so long."""
-    slots = {name: ring.slots for name, ring in rings.items()}
-    return _delays(file, wiring, known).gamma(slots)
 
 
 def goal_problems(
@@ -323,3 +532,37 @@ def _bytes(file: Path) -> int:
         return bytes_of(file)
     except (OSError, ValueError):
         return 0
+
+
+def threshold_problems(
+    part: SchedulerPart, wiring: Wiring, rings: Mapping[str, int], gamma: float
+) -> list[Problem]:
+    """Links that are too small for the thresholds, once each; `rings`: slots, by chain."""
+    found: dict[str, Problem] = {}
+    for chain, edges in wiring.passed.items():
+        for edge, passed in edges.items():
+            if edge.to == EGRESS:  # the sink takes whatever there is
+                continue
+            capacities = [links.KINDS[place.kind].capacity(place.slots(rings)) for place in passed]
+            for sentence in _wrong(part, gamma, edge, capacities):
+                found.setdefault(sentence, Problem(("chains", chain), sentence))
+    return list(found.values())
+
+
+def _wrong(part: SchedulerPart, gamma: float, edge: Edge, capacities: list[int]) -> Iterator[str]:
+    before, behind = edge.ends
+    low, high = part.theta_min, part.theta_max
+    link = f"the link from `{before}` to `{behind}`"
+    advice = "give it more slots, or lower theta_min"
+    full = ceil(gamma * capacities[0]) if high is None else high
+    if low >= capacities[-1]:
+        yield (
+            f"{link} holds {capacities[-1]} packets, and θmin is {low}: `{behind}` would never "
+            f"have work; {advice}"
+        )
+    # What a source fills knows no θmax, and what the engine carries across does not stay.
+    elif before != INGRESS and len(capacities) == 1 and full <= low:
+        yield (
+            f"{link} is filled up to θmax, {full} packets of {capacities[0]}, and θmin is {low}: "
+            f"`{behind}` would hardly ever have work; {advice}"
+        )

@@ -10,10 +10,16 @@ from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge, Graph
 from unis.chain.link import Link
 from unis.chain.model import ChainFile
+from unis.chain.problem import Problem
+from unis.chain.queues import Queues
 from unis.chain.values import EGRESS
-from unis.plan.ports import Way, ways
+from unis.engine.limits import limit
 from unis.workload.kind import GroupName
 
+Way = tuple[int, int]  # in port, out port
+
+# Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
+MOST_PORTS = 31
 _TRAFFIC = "ring"  # what source and sink have, where they have no end of the function's link
 
 
@@ -35,7 +41,7 @@ class Place:
         return frozenset(end for end in (self.origin, self.to) if end)
 
     @property
-    def direct(self) -> bool:
+    def is_direct(self) -> bool:
         """Whether functions have both ends."""
         return None not in (self.origin, self.to)
 
@@ -80,6 +86,8 @@ class Wiring:
     passed: Mapping[str, Mapping[Edge, tuple[Place, ...]]]
     crowded: frozenset[tuple[str, int]]  # ports of functions on which two duplex links would be
     drains: Mapping[str, tuple[Place, ...]]  # by chain: what functions fill that only watch copies
+    # Those of the places that two functions have between them, of which the engine has no end.
+    direct: tuple[Place, ...]
 
     def out_port(self, chain: str, edge: Edge) -> int:
         """Of the function at its origin; 0 for the source."""
@@ -94,10 +102,6 @@ class Wiring:
     def shares_memory(self, function: str) -> bool:
         """Whether it is in the engine's DPDK group, with all of its memory."""
         return self.groups[function] == "engine"
-
-    def direct(self) -> Iterator[Place]:
-        """The links that two functions have between them, of which the engine has no end."""
-        return (place for place in self.places if place.direct and links.KINDS[place.kind].duplex)
 
 
 def wire(file: ChainFile, graph: Graph) -> Wiring:
@@ -152,6 +156,9 @@ class _Weaver:
             passed=self.passed,
             crowded=frozenset(self.crowded),
             drains=self.drains,
+            direct=tuple(
+                place for place in self.places if place.is_direct and links.KINDS[place.kind].duplex
+            ),
         )
 
     def _is_duplex(self, function: str) -> bool:
@@ -326,3 +333,161 @@ def _group(file: ChainFile, graph: Graph, function: str) -> GroupName:
     if stated:
         return (programs_for(stated) or programs_for(stated[:1]))[0]
     return "engine" if graph.functions[function].command is None else "own"
+
+
+def ways(graph: Graph, function: str, *, duplex: bool) -> dict[str, Way]:
+    """Through which ports of a function each chain goes, by chain.
+
+    UNiS' functions forward 0↔1, 2↔3 and so on. A function of one chain has one port. A function of
+    several chains has a pair of ports for every two of them, one chain each way. A chain and its
+    way back share a pair, as do both ways of a `duplex` link. A command always has a pair: most
+    programs forward from a port to another.
+    """
+    serving = graph.chains_of(function)
+    command = graph.functions[function].command is not None
+    if stated := {chain.name: way for chain in serving if (way := _stated_way(chain, function))}:
+        return stated
+    if len(serving) == 1 and not duplex and not command:
+        return {serving[0].name: (0, 0)}
+    found: dict[str, Way] = {}
+    ports = 0
+    left: Way | None = None  # the free direction of a pair
+    for chain in serving:
+        if chain.reverse_of:
+            continue
+        back = graph.back_of(chain.name)
+        if left and not back and not duplex:
+            found[chain.name], left = left, None
+            continue
+        there, there_back = (ports, ports + 1), (ports + 1, ports)
+        ports += 2
+        found[chain.name] = there
+        if back:
+            found[back.name] = there_back
+        elif not duplex:
+            left = there_back
+    return found
+
+
+def _stated_way(chain: ChainGraph, function: str) -> Way | None:
+    """What the edges of the chain say, the first of several."""
+    received, sent = chain.stated_ports(function)
+    return (min(received), min(sent)) if received and sent else None
+
+
+def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the links that the file states."""
+    found: list[Problem] = []
+    for at, link in enumerate(file.links):
+        kind = links.KINDS[link.kind]
+        if link.slots is not None and link.slots > kind.most_slots:
+            sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
+            found.append(Problem(("links", at, "slots"), sentence))
+        opens = [
+            workload.KINDS[wiring.groups[end]].opens(kind)
+            for end in (link.origin, link.to)
+            if end in wiring.groups
+        ]
+        if link.to == EGRESS and not kind.of_group and not all(opens):
+            found.append(
+                Problem(
+                    ("links", at),
+                    f"`{link.origin}` receives from a ring, so it sends to one; make the link to "
+                    f"`{link.origin}` a {link.kind} too, or leave this one out",
+                )
+            )
+        if kind.of_group and opens == [False, False]:
+            found.append(
+                Problem(
+                    ("links", at),
+                    f"`{link.origin}` and `{link.to}` are of DPDK groups of their own, which share "
+                    f"no {link.kind}; leave this link out",
+                )
+            )
+    return [*found, *_of_other_programs(file)]
+
+
+def _of_other_programs(file: ChainFile) -> Iterator[Problem]:
+    """A function is one program, on whichever of its links packets come."""
+    first: dict[str, Link] = {}
+    for at, link in enumerate(file.links):
+        other = first.setdefault(link.to, link)
+        if link.to != EGRESS and not programs_for([other.kind, link.kind]):
+            yield Problem(
+                ("links", at),
+                f"`{link.to}` receives on a {link.kind} here and on a {other.kind} from "
+                f"`{other.origin}`, and no program opens both; state kind: {other.kind} here too, "
+                "or leave one of both links out",
+            )
+
+
+def wiring_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    """What is wrong with the links, and with the processes at their ends."""
+    crowded = [
+        Problem(
+            ("functions", name),
+            f"port {port} is on a link that carries packets both ways, and edges lead over it to "
+            "two; let the edges state other ports",
+        )
+        for name, port in sorted(wiring.crowded)
+    ]
+    return [
+        *link_problems(file, wiring),
+        *crowded,
+        *_queue_problems(wiring),
+        *_too_many_ports(file, wiring),
+    ]
+
+
+def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
+    functions = wiring.graph.functions
+    for name, function in functions.items():
+        if function.queues != Queues() and wiring.shares_memory(name):
+            yield Problem(
+                ("functions", name, "queues"),
+                "applies to functions in a DPDK group of their own; one on rings has one queue "
+                f"each way: leave it out, or let the link to `{name}` state kind: memif",
+            )
+        kinds = {port.kind for port in wiring.ports.get(name, ())}
+        alike = sorted(kind for kind in kinds if not links.KINDS[kind].queues_may_differ)
+        if alike and function.queues.rx != function.queues.tx and not wiring.shares_memory(name):
+            yield Problem(
+                ("functions", name, "queues"),
+                f"differ for receiving and sending, and `{name}` is on a {alike[0]}, which has as "
+                "many of both: give one number, or make its links kind: memif",
+            )
+    direct = {(place.origin or "", place.to or ""): place.kind for place in wiring.direct}
+    for (before, behind), kind in sorted(direct.items()):
+        has, wanted = functions[behind].queues, functions[before].queues.opposite
+        if has != wanted:
+            yield Problem(
+                ("functions", behind, "queues"),
+                f"`{before}` has queues: {functions[before].queues} and `{behind}` queues: {has}; "
+                f"over a {kind} each receives by as many as the other sends by, so give `{behind}` "
+                f"queues: {wanted}",
+            )
+
+
+def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
+    most_each = limit("FunctionConfig.ports").max_items
+    found = [
+        Problem(
+            ("functions", name),
+            f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
+            "second time under another name",
+        )
+        for name, ports in wiring.ports.items()
+        if len(ports) > most_each
+    ]
+    traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
+    in_group = sum(len(ports) for name, ports in wiring.ports.items() if wiring.shares_memory(name))
+    if (count := in_group + traffic) > MOST_PORTS:
+        found.append(
+            Problem(
+                ("functions",),
+                f"{in_group} ports on rings and {traffic} of traffic are {count}, more than the "
+                f"{MOST_PORTS} that DPDK has for a group of processes; spread them over several "
+                "chain files",
+            )
+        )
+    return found

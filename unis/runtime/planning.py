@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
-from unis.chain.problem import ChainFileError
 from unis.isolate.look import Found
 from unis.isolate.look import look as look_at_caches
 from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
-from unis.plan.outline import Outline, outline
-from unis.plan.planner import finish, make_plan
-from unis.plan.rings import Known, last_level_cache
+from unis.plan.planner import make_plan
+from unis.plan.rings import Known, Sought, last_level_cache
 from unis.runtime import hugepages
 from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
@@ -42,14 +41,8 @@ def plan_chain(
     """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
     machine = machine or look()
     beside, notes = _beside(chain.file.name)
-    outlined = outline(chain, machine, beside, there)
-    known = _known(outlined, beside)
-    try:
-        plan = finish(outlined, places, known)
-        return replace(plan, notes=(*plan.notes, *notes))
-    except ChainFileError as error:
-        error.bad_input = not (beside and _fits(chain, machine, known))
-        raise
+    plan = make_plan(chain, machine, beside, places, there, partial(_known, beside))
+    return replace(plan, notes=(*plan.notes, *notes))
 
 
 def plan_anywhere(chain: LoadedChain) -> Plan:
@@ -60,12 +53,12 @@ def plan_anywhere(chain: LoadedChain) -> Plan:
     return make_plan(chain, Machine(_ANY_CPU), [], places)
 
 
-def _known(outlined: Outline, beside: Sequence[OtherRun]) -> Known:
-    wanted = shares_of(outlined.chain.file.traffic)
-    costs = {name: cost.ns for name, cost in costs_of(outlined.subjects, wanted).items()}
-    nics = outlined.pci and outlined.platform
-    io = io_cache(look_at_caches(), outlined.platform[0], beside) if nics else None
-    return Known(costs, known_switch_ns(outlined.controller), last_level_cache(), io)
+def _known(beside: Sequence[OtherRun], sought: Sought) -> Known:
+    found = costs_of(sought.subjects, shares_of(sought.traffic))
+    costs = {name: cost.ns for name, cost in found.items()}
+    cpu = sought.nic_cpu
+    io = None if cpu is None else io_cache(look_at_caches(), cpu, beside)
+    return Known(costs, known_switch_ns(sought.controller), last_level_cache(), io)
 
 
 def io_cache(found: Found, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
@@ -98,15 +91,6 @@ def look() -> Machine:
     machine = Machine.this()
     keep_off_functions()
     return machine
-
-
-def _fits(chain: LoadedChain, machine: Machine, known: Known | None) -> bool:
-    """Whether nothing is wrong but that other runs are there, which end."""
-    try:
-        make_plan(chain, machine, [], places, known=known)
-    except ChainFileError:
-        return False
-    return True
 
 
 def others() -> list[OtherRun]:

@@ -23,12 +23,9 @@ from unis.chain.values import EGRESS, INGRESS
 from unis.engine import names
 from unis.errors import UnisError
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
-from unis.plan.link_problems import link_problems
 from unis.plan.machine import rr_timeslice_ms
-from unis.plan.rings import Known, choices
-from unis.plan.rings import gamma as gamma_for
-from unis.plan.thresholds import threshold_problems
-from unis.plan.wiring import Place, Wiring, wire
+from unis.plan.rings import Known, size
+from unis.plan.wiring import Place, Wiring, link_problems, wire
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
@@ -99,11 +96,11 @@ def scenario(
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
     wired = wire(file, chain.graph)
-    rings, gamma = _rings(file, wired, costs, shares(file.traffic))
+    sizes = size(file, wired, Known(_means(costs, shares(file.traffic))))
     if problems := [
         *link_problems(file, wired),
         *_bridged(chain),
-        *threshold_problems(file.scheduler, wired, rings, gamma),
+        *sizes.narrow,
     ]:
         raise chain.error(problems)
     arrivals = _arrivals(file.traffic, chain.directory, 1 / len(file.chains))
@@ -118,9 +115,9 @@ def scenario(
             )
             for name in file.functions
         ],
-        chains=[_chain(part, wired, rings, arrivals) for part in chain.graph.chains.values()],
+        chains=[_chain(part, wired, sizes.slots, arrivals) for part in chain.graph.chains.values()],
         machine=machine.message(file.scheduler),
-        scheduler=scheduler_settings(file.scheduler, gamma),
+        scheduler=scheduler_settings(file.scheduler, sizes.gamma.value),
         policy=names.policy(policy),
         duration_ns=round(seconds * 1e9),
         warmup_ns=round(min(0.1, seconds / 10) * 1e9),
@@ -199,17 +196,12 @@ def _edge(edge: Edge, capacity: int) -> pb.SimEdge:
     return simulated
 
 
-def _rings(
-    file: ChainFile, wired: Wiring, costs: Mapping[str, CostOf], shares: Mapping[int, int]
-) -> tuple[dict[str, int], float]:
-    """Slots of the rings of each chain, and γ."""
-    known = {
+def _means(costs: Mapping[str, CostOf], shares: Mapping[int, int]) -> dict[str, float]:
+    """ns a packet, in the mean over the traffic."""
+    return {
         name: mean_cost(cost, shares) if isinstance(cost, dict) else cost
         for name, cost in costs.items()
     }
-    rings = choices(file, wired, Known(known), {})
-    slots = {name: choice.slots for name, choice in rings.items()}
-    return slots, gamma_for(file, wired, rings, Known(known)).value
 
 
 def _capacity(passed: Sequence[Place], rings: Mapping[str, int]) -> int:
