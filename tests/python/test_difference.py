@@ -32,8 +32,8 @@ from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.difference import Difference, difference, without
 from unis.plan.model import EnginePlan, FunctionPlan, Plan
-from unis.plan.numbers import lcores as lcores_of
 from unis.plan.planner import make_plan
+from unis.plan.resources import lcores as lcores_of
 
 CHECKS = settings(max_examples=150)
 

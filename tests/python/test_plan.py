@@ -11,7 +11,7 @@ from tests.python.strategies import Data, chain_files
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.model import Plan
-from unis.plan.numbers import lcores as lcores_of
+from unis.plan.resources import lcores as lcores_of
 from unis.plan.wiring import MOST_PORTS
 
 CHECKS = settings(max_examples=120)

@@ -15,7 +15,7 @@ from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine.limits import broken
 from unis.links.kind import EalDevice
-from unis.plan import dma, memory
+from unis.plan import dma
 from unis.plan.alone import on_its_links
 from unis.plan.cpus import assign
 from unis.plan.machine import Machine, OtherRun
@@ -32,8 +32,8 @@ from unis.plan.model import (
     SplitPlan,
 )
 from unis.plan.naming import Links, name_links
-from unis.plan.numbers import Numbers
 from unis.plan.programs import Programs, arguments, look_at_programs
+from unis.plan.resources import Numbers, engine_mb, own_mb
 from unis.plan.rings import Known, Sizes, Sought, size
 from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring, wire, wiring_problems
@@ -130,7 +130,7 @@ class _Parts:
     def plan(self, notes: Sequence[str]) -> Plan:
         functions = tuple(map(self._function, self.programs.subjects))
         packets = dma.port_packets(self.chain.file.traffic)
-        memory_mb = memory.engine_mb(self.named.plans(), functions, packets)
+        memory_mb = engine_mb(self.named.plans(), functions, packets)
         return Plan(
             name=self.chain.file.name,
             chain_file=self.chain.path.resolve(),
@@ -146,7 +146,7 @@ class _Parts:
             gamma=self.sizes.gamma,
             policy=self.chain.file.scheduler.policy,
             controller=self.programs.file.scheduler.controller,
-            hugepages_mb=memory_mb + memory.own_mb(functions),
+            hugepages_mb=memory_mb + own_mb(functions),
             restart=self.chain.file.platform.restart,
             dma=self.queues,
             notes=tuple(notes),
