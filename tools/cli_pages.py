@@ -85,7 +85,10 @@ def _page(command: Any, context: typer.Context) -> str:
 
 
 def _argument(part: Any) -> str:
-    name = str(part.metavar or part.name).strip("[]").upper() + ("..." if part.nargs == -1 else "")
+    name = str(part.metavar or part.name).upper()
+    if name.endswith("..."):  # the name says how it is repeated
+        return name
+    name = name.strip("[]") + ("..." if part.nargs == -1 else "")
     return name if part.required else f"[{name}]"
 
 

@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 
 
 def agreement(
-    functions: Annotated[str, typer.Option(help="Lengths of chains, with commas.")] = "2,3,4,5",
-    cost: Annotated[str, typer.Option(help="macswap's --cost: light, medium, heavy.")] = "light",
+    functions: Annotated[
+        str, typer.Option(help="Numbers of functions in the chain, comma-separated.")
+    ] = "2,3,4,5",
+    cost: Annotated[
+        str, typer.Option(help="Cost of a packet in macswap: light, medium, heavy.")
+    ] = "light",
     rounds: Annotated[int, typer.Option(min=2)] = 16,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
-    output: Annotated[Path, typer.Option("--out", help="JSON file.")] = Path(
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
+    output: Annotated[Path, typer.Option("--out", help="Output file (JSON).")] = Path(
         "build/agreement.json"
     ),
 ) -> None:
-    """Compare the machine with the simulator, which is fed with costs measured on the machine.
+    """Compare the machine with the simulator, which gets costs measured on the machine.
 
-    Exit code 1 if they differ in the order of the policies. UNiS and co-operative are not judged:
-    by how much machine and simulator differ in the ratio of those two is told with its interval.
+    Exit code 1 if they order the policies differently. `unis` and `cooperative` are too close to
+    judge: their ratio is printed for machine and simulator, with its interval.
 
     Example: uv run python -m evaluation agreement --functions 2,5 --cost medium
     """

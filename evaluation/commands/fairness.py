@@ -20,35 +20,52 @@ if TYPE_CHECKING:
 
 def fairness(
     cost: Annotated[
-        str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
+        str,
+        typer.Option(
+            help="Cost of a packet: light, medium, heavy, variable, or a number of cycles."
+        ),
     ] = "medium",
-    length: Annotated[str, typer.Option(help="Functions in each of the two chains.")] = "3",
+    length: Annotated[
+        str, typer.Option(help="Number of functions in each of the two chains.")
+    ] = "3",
     functions: Annotated[
-        int, typer.Option(min=2, help="Of the second part; an even number, two chains of half.")
+        int,
+        typer.Option(
+            min=2,
+            help="Functions in the second part: an even number, half of them in each of "
+            "two chains.",
+        ),
     ] = 16,
     policies: Annotated[
         str,
         typer.Option(
-            help="priority, handover, signal (unis with that controller), cooperative, "
-            "rr, other; with commas."
+            help="Comma-separated: priority, handover, signal (`unis` with that "
+            "controller), cooperative, rr, other."
         ),
     ] = "handover,priority",
     rounds: Annotated[
-        int, typer.Option(min=2, help="Of two chains, at least; a whole number of squares.")
+        int,
+        typer.Option(
+            min=2,
+            help="Minimum number of rounds with two chains. Rounded up to whole balanced "
+            "Latin squares.",
+        ),
     ] = 48,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured, of two chains.")] = WINDOW,
+    window: Annotated[
+        float, between(0.02, 3600, "Length of a measured window with two chains, seconds.")
+    ] = WINDOW,
     seconds: Annotated[
-        int, typer.Option(min=1, max=86_400, help="With many functions, under each policy.")
+        int, typer.Option(min=1, max=86_400, help="Seconds under each policy with many functions.")
     ] = 60,
     file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
+        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
     ] = None,
 ) -> None:
-    """See whether chains and functions that share a CPU get their shares of it.
+    """Measure whether chains and functions that share a CPU get equal shares.
 
-    First two equal chains: how much the second passes by the first, in windows of one run. Then
-    many functions: how many turns and packets the one had that had least in a second, and how long
-    one waited for its next turn.
+    First two equal chains: the packets of the second relative to the first, in windows of one run.
+    Then many functions: the turns and packets of the function that got least in a second, and the
+    longest wait for a turn.
 
     Example: uv run python -m evaluation fairness --seconds 60 --json fairness.json
     """

@@ -18,20 +18,26 @@ if TYPE_CHECKING:
 
 
 def faults(
-    minutes: Annotated[float, between(0.05, 600, "For how long.")] = 5,
-    most: Annotated[int, typer.Option("--faults", min=1, help="Most faults.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="The same seed, the same faults.")] = 1,
-    cpu: Annotated[int | None, typer.Option(help="Of functions; default: the last.")] = None,
+    minutes: Annotated[float, between(0.05, 600, "How long to inject faults, minutes.")] = 5,
+    most: Annotated[
+        int, typer.Option("--faults", min=1, help="Stop after this many faults.")
+    ] = 100_000,
+    seed: Annotated[
+        int, typer.Option(help="Random seed. The same seed gives the same faults.")
+    ] = 1,
+    cpu: Annotated[
+        int | None, typer.Option(help="CPU of the functions. Default: the last CPU.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
+        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
     ] = None,
 ) -> None:
-    """Kill what a run is made of at random moments, and look at what comes of it.
+    """Kill parts of a run at random moments, and check the consequences.
 
-    Functions over rings and over memif, and in every second run a process that sends the packets,
-    are killed and stopped: they must come back, the chain beside them lose nothing, and every
-    packet be accounted for. Engine, launcher and guard are killed, alone and two at once: then
-    nothing of the run may be left. Exit code 1 if something was not as it should be.
+    Kills and stops functions on rings and memifs, and in every second run a process that sends the
+    packets: they must come back, the chain next to them must lose nothing, and every packet must be
+    accounted for. Kills engine, launcher and guard, one or two at once: then nothing of the run may
+    be left. Exit code 1 if a check failed.
 
     Example: uv run python -m evaluation faults --minutes 5 --json faults.json
     """

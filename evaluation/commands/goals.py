@@ -21,25 +21,31 @@ _CONTROLLERS: tuple[ControllerName, ...] = ("handover", "priority", "signal")
 
 def goals(
     goal: Annotated[
-        str, typer.Option(help="On p95 latency, as in a chain file, and `none`; with commas.")
+        str,
+        typer.Option(help="Goals on p95 latency as in a chain file, or `none`, comma-separated."),
     ] = "50us,100us,200us,400us,none",
     cost: Annotated[
-        str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
+        str,
+        typer.Option(
+            help="Cost of a packet: light, medium, heavy, variable, or a number of cycles."
+        ),
     ] = "light",
-    length: Annotated[str, typer.Option(help="Functions in the chain.")] = "3",
+    length: Annotated[str, typer.Option(help="Number of functions in the chain.")] = "3",
     controllers: Annotated[
-        str, typer.Option(help=f"{', '.join(_CONTROLLERS)}; with commas.")
+        str, typer.Option(help=f"Comma-separated: {', '.join(_CONTROLLERS)}.")
     ] = "handover",
-    windows: Annotated[int, typer.Option(min=1, max=10_000, help="For each goal.")] = 10,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = 0.5,
+    windows: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Number of windows per goal.")
+    ] = 10,
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = 0.5,
     file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
+        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
     ] = None,
 ) -> None:
-    """See whether a chain at full load keeps the latency that it was given as a goal.
+    """Measure whether a chain at full load keeps its goal on latency.
 
-    It is brought up for each goal, on rings as long as `unis up` would make them. A goal that
-    cannot be met is refused, as there.
+    Starts the chain once per goal, with the ring lengths that `unis up` would choose. Like `unis
+    up`, refuses a goal that cannot be met.
 
     Example: uv run python -m evaluation goals --goal 100us,1ms,none --controllers handover,priority
     """

@@ -38,26 +38,26 @@ _KEYS = {"latency_us": ("mean", "p5", "p50", "p95", "p99")}
 
 def paper(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer lengths and rounds: under six minutes.")
+        bool, typer.Option("--quick", help="Fewer lengths and rounds. Takes under six minutes.")
     ] = False,
     only: Annotated[
         str | None,
         typer.Option(
-            help="Figures, as fig4a,fig15,table1; same: one policy under two names; scale: many "
-            "cores."
+            help="Figures to measure, as in fig4a,fig15,table1. same: one policy under two "
+            "names. scale: many cores."
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for report and figures.")
+        Path, typer.Option("--out", "-o", help="Output directory for the report and its data.")
     ] = Path("build/bench"),
 ) -> None:
-    """The evaluation of the UNiS paper, measured on this machine beside what the paper says.
+    """Repeat the evaluation of the UNiS paper on this machine, next to the paper's results.
 
-    Every figure of its sections 3 and 5, with a verdict. Writes report.html, results.json and
-    results.csv. What an interrupted call has measured is taken over by the next of the same kind
-    within a day. Results of more figures, or of more than --quick, are not overwritten.
-    Takes less than half an hour; needs root, hugepages, what `make build` builds and two CPUs that
-    do nothing else.
+    Measures every figure of its sections 3 and 5, and gives a verdict on each. Writes report.html,
+    results.json and results.csv. After Ctrl-C the same command within a day continues. Results with
+    more figures, or without --quick, are not overwritten by results with fewer. Takes less than
+    half an hour. Needs root, hugepages, what `make build` builds, and two CPUs that do nothing
+    else.
 
     Example: uv run python -m evaluation paper --quick -o build/bench
     """

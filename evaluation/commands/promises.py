@@ -16,40 +16,56 @@ if TYPE_CHECKING:
 
 
 def promises(
-    output: Annotated[Path, typer.Option("--out", "-o", help="Directory for results.json.")] = Path(
-        "build/promises"
-    ),
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Output directory for results.json.")
+    ] = Path("build/promises"),
     costs: Annotated[
-        str, typer.Option(help="Of a packet in each of the two functions, cycles; with a comma.")
+        str,
+        typer.Option(
+            help="Cost of a packet in each of the two functions, cycles, comma-separated."
+        ),
     ] = "1000,2500",
     parts: Annotated[
-        str, typer.Option(help="Promised, in % of what each passes alone; with a comma.")
+        str,
+        typer.Option(
+            help="Promised throughput, in percent of what each function passes alone, "
+            "comma-separated."
+        ),
     ] = "30,40",
     p95_us: Annotated[
-        float, between(1, 1e6, "Latency that is promised to both; the paper's by default.")
+        float, between(1, 1e6, "Promised p95 latency of both functions, µs. Default: the paper's.")
     ] = 100.0,
     blocks: Annotated[
-        int, typer.Option(min=1, max=100, help="Profiles, a plan and both together, each anew.")
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Number of blocks. A block measures the profiles, plans, and runs both "
+            "functions together.",
+        ),
     ] = 3,
-    windows: Annotated[int, typer.Option(min=2, max=1000, help="Of both together.")] = 12,
+    windows: Annotated[
+        int, typer.Option(min=2, max=1000, help="Number of windows with both functions together.")
+    ] = 12,
     rounds: Annotated[
-        int, typer.Option(min=2, max=100, help="Of each reading of a profile, at least.")
+        int, typer.Option(min=2, max=100, help="Minimum number of windows per point of a profile.")
     ] = 5,
-    window: Annotated[float, between(0.02, 60, "Seconds measured.")] = 0.2,
+    window: Annotated[float, between(0.02, 60, "Length of a measured window, seconds.")] = 0.2,
     again: Annotated[
         int,
-        typer.Option(min=0, max=100, help="Retries per block that other processes disturbed."),
+        typer.Option(min=0, max=100, help="Retries of a block that other processes disturbed."),
     ] = 2,
 ) -> None:
-    """Plan two promises onto one core of this machine, and see whether both hold there.
+    """Place two promises on one core of this machine, and measure whether both hold.
 
-    Two functions (`macswap`) are profiled alone on the core. The planner places both promises on
-    it, or refuses them; and says which latency it would have promised at least, and which parts it
-    refuses. Then they are run there, each in its own chain with packets that come at random
-    (Poisson) at its promised rate, and passed and p95 are held against the promise; and once at the
-    parts that were refused, to see whether that was right. Windows in which others had the engine's
-    CPU do not count, and where most are so it is not told who is right. Needs root, hugepages and
-    two CPUs, four to six minutes. Exit code 1 if a promise does not hold. Writes results.json.
+    Profiles two functions (`macswap`) alone on the core. The planner places both promises on the
+    core or refuses them; it also prints the smallest latency that it would promise, and the load
+    that it would refuse. Then both functions run, each in a chain of its own, with Poisson arrivals
+    at the promised rate: throughput and p95 latency are compared with the promise. A second
+    measurement uses the refused load, to check the refusal. Windows in which other processes had
+    the engine's CPU do not count; if most windows are such, there is no verdict. Needs root,
+    hugepages and two CPUs. Takes four to six minutes. Writes results.json. Exit code 1 if a promise
+    does not hold.
 
     Example: uv run python -m evaluation promises --parts 20,50 --blocks 5
     """

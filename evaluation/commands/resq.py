@@ -20,18 +20,18 @@ _FOR_ALL = 0o644  # results are no secret
 
 def resq(
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for results.json and report.html.")
+        Path, typer.Option("--out", "-o", help="Output directory for results.json and report.html.")
     ] = Path("build/resq"),
 ) -> None:
-    """Placement of promises beside the ResQ paper's own numbers, and of 20,000 at once.
+    """Compare the placement of promises with the numbers of the ResQ paper, and place 20,000.
 
-    The paper's three workloads by its greedy method and by the exact one, each placement checked by
-    arithmetic of its own; by the methods that the paper compares itself with (a predictor, elastic
-    scaling, packing that knows of no contention); with parts of cores, each core simulated under
-    UNiS' scheduler; and one by one, as `unis admit` does, beside the fewest. Profiles are those
-    that the paper prints; what it does not is assumed (docs/slo.md). Besides, our own functions by
-    profiles of the cache model, all of a server played side by side in one modelled cache; without
-    Valgrind that is left out. Needs what `make build` builds, no root and no server; four minutes,
+    Places the paper's three workloads by its greedy method and by the exact one; by the methods
+    that the paper compares with (a predictor, elastic scaling, packing that ignores contention);
+    with shared cores, each core simulated under UNiS' scheduler; and one by one as `unis admit`
+    does. An independent verifier checks each placement. Profiles are those that the paper prints;
+    what the paper does not print is assumed (docs/slo.md). Also places UNiS' own functions by
+    profiles of the cache model, and plays all functions of a server in one modelled cache; this
+    part needs Valgrind. Needs what `make build` builds, no root and no server. Takes four minutes,
     and half a minute more the first time. Writes results.json, and report.html with pictures of the
     servers.
 

@@ -10,9 +10,9 @@ import unis
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look whether this machine is fit for UNiS: what each finding means, what mends it.
+    """Check whether this machine can run UNiS. Each finding says what it means and what to do.
 
     Exit code 1 if something keeps `unis up` from working.
 
@@ -51,7 +51,7 @@ def schema() -> None:
 
 
 def version(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the version."""
     typer.echo(json.dumps({"unis": unis.version()}) if as_json else unis.version())

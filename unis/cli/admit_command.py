@@ -41,23 +41,21 @@ class _Answer:
 def admit(
     cluster: FileArgument,
     request: Annotated[
-        Path, typer.Argument(help="A chain file with slo, or a workload file with slos.")
+        Path, typer.Argument(help="Chain file with `slo`, or workload file with `slos`.")
     ],
     book: BookOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The answers, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Answer, and promise nothing.")
+        bool, typer.Option("--dry-run", help="Answer, but do not record a promise.")
     ] = False,
 ) -> None:
-    """Ask a cluster for promises: each is admitted, with where and what, or refused.
+    """Ask a cluster for promises. Prints for each promise where it is placed, or why it is refused.
 
-    A refusal says why, and what is the nearest that could be kept. Running instances stay where
-    they are; ways of some may be shifted, which is told. An instance goes where the least is lost
-    of what the room could be used for, so that a cluster that fills up stays near the fewest
-    servers. No server is asked: what is promised stands in CLUSTER's book, which `unis cluster`
-    shows, takes promises out of, and packs again.
-
-    Exits with 1 if anything was refused.
+    A refusal names the nearest promise that could be kept. Running instances stay where they are;
+    ways of some instances may move, and the output says which. A new instance goes where it costs
+    the least room for others, so that a cluster that fills up needs nearly the fewest servers. UNiS
+    asks no server: CLUSTER's book keeps the promises. `unis cluster` shows, releases and repacks
+    them. Exit code 1 if a promise was refused.
 
     Example: unis admit examples/slo/cluster.yaml examples/slo/edge.yaml
     """

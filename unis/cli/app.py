@@ -87,9 +87,9 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also when, and where an error comes from.")
+    bool, typer.Option("--verbose", "-v", help="Print time stamps, and tracebacks of errors.")
 ]
 
 

@@ -16,19 +16,18 @@ from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 def apply(
     file: ChainFileArgument,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done, and why.")
+        bool, typer.Option("--dry-run", help="Print what would change and why. Change nothing.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="The run, instead of the one called as the file says.")
+        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change a running run to what FILE says; chains that stay as they are lose nothing.
+    """Change a run to what FILE says. Unchanged chains lose no packet.
 
-    Chains and functions are added, removed and moved, functions with other arguments or links are
-    started anew, costs, thresholds, policy and controller are changed. A chain with a function that
-    is started anew drops what comes meanwhile. If something fails, the way is gone back. The run
-    is the one that has the file's name.
+    Adds, removes and moves chains and functions; restarts functions that have other arguments or
+    links; changes costs, thresholds, policy and controller. A chain drops its packets while one of
+    its functions restarts. If a step fails, UNiS undoes the steps before it. FILE names the run.
 
     Example: unis apply chain.yaml --dry-run
     """

@@ -24,7 +24,9 @@ _NAME = "attached"
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
 
-PidOption = Annotated[int | None, typer.Option(min=2, help="Of the process.", show_default=False)]
+PidOption = Annotated[
+    int | None, typer.Option(min=2, help="Process ID of the function.", show_default=False)
+]
 
 
 def _ends(values: list[str]) -> list[str]:
@@ -37,18 +39,20 @@ def _ends(values: list[str]) -> list[str]:
 
 
 def attach(
-    pid: Annotated[int, typer.Option(min=2, help="Of the function.", show_default=False)],
+    pid: Annotated[
+        int, typer.Option(min=2, help="Process ID of the function.", show_default=False)
+    ],
     cpu: Annotated[
-        int, typer.Option(min=0, help="On which its polling threads run.", show_default=False)
+        int, typer.Option(min=0, help="CPU that its polling threads run on.", show_default=False)
     ],
     ingress: Annotated[
         list[str],
         typer.Option(
             callback=_ends,
-            help="Where it takes packets from: ring:NAME, or memif:NUMBER, the process's memifs "
-            "counted from 0 in the order of its open files. Where it cannot be seen, add which end "
-            "the function has, :server or :client, and by how many queues it receives and sends, "
-            "as memif:0:server:2,2.",
+            help="Link that it receives from: ring:NAME, or memif:NUMBER. Memifs of the "
+            "process count from 0 in the order of its open files. If UNiS cannot "
+            "detect the role, add :server or :client and the number of receive and "
+            "send queues, as in memif:0:server:2,2.",
             show_default=False,
         ),
     ],
@@ -56,12 +60,12 @@ def attach(
         list[str],
         typer.Option(
             callback=_ends,
-            help="Where it puts them; for each --ingress one.",
+            help="Where it sends packets: one for each --ingress.",
             show_default=False,
         ),
     ],
     function: Annotated[
-        str | None, typer.Option("--as", help="Call the function so, instead of program and pid.")
+        str | None, typer.Option("--as", help="Name of the function. Default: program and PID.")
     ] = None,
     cost_ns: Annotated[
         float | None,
@@ -74,19 +78,23 @@ def attach(
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="DPDK group of its rings (EAL's --file-prefix), if it cannot be seen."),
+        typer.Option(
+            help="EAL --file-prefix of the DPDK group of its rings, if UNiS cannot detect it."
+        ),
     ] = None,
     policy: PolicyOption = None,
-    name: Annotated[str, typer.Option(help="The run that it joins, or begins.")] = _NAME,
+    name: Annotated[
+        str, typer.Option(help="Run to add the function to. UNiS starts the run if it is not up.")
+    ] = _NAME,
 ) -> None:
-    """Schedule a function that somebody else started.
+    """Schedule a function that UNiS did not start.
 
-    Its polling threads are found, put on CPU --cpu and scheduled by what is in its links, together
-    with all that are attached to the same run. The function, its links and its packets stay
-    somebody else's: if unisd dies they go on under the kernel, until the next unisd, which starts
-    by itself, adopts them. `unis detach`, `unis down` and the last one's end give all back as they
-    were found. Say --ingress and --egress once more for the way back of a program that forwards
-    both ways.
+    Finds the threads of the function that poll, moves them to --cpu, and schedules them by the
+    packets in their links, together with the other functions of the run. UNiS does not own the
+    function, its links or its packets: if unisd dies, the function goes on under the kernel, until
+    the next unisd starts and adopts it. `unis detach`, `unis down` and the end of the last function
+    put everything back as it was. For a program that forwards both ways, repeat --ingress and
+    --egress for the way back.
 
     Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
     """
@@ -153,14 +161,14 @@ def _require_attached(state: RunState) -> None:
 
 def detach(
     function: Annotated[
-        str | None, typer.Argument(help="As `unis ps` calls it.", show_default=False)
+        str | None, typer.Argument(help="Name of the function in `unis ps`.", show_default=False)
     ] = None,
     pid: PidOption = None,
     name: NameOption = None,
 ) -> None:
-    """Give an attached function back as it was found: class, priority, nice value and CPUs.
+    """Give back an attached function as it was: scheduling class, priority, nice value and CPUs.
 
-    It goes on under the kernel. With the last one the run ends.
+    The function goes on under the kernel's scheduler. The run ends with its last function.
 
     Example: unis detach --pid 4711
     """

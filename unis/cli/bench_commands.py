@@ -21,29 +21,32 @@ if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRP
 
 def demo(
     pcap: Annotated[
-        Path | None, typer.Option(help="Replay this pcap or pcapng instead of 64 B packets.")
+        Path | None, typer.Option(help="Replay this pcap or pcapng file instead of 64 B packets.")
     ] = None,
-    output: Annotated[Path, typer.Option("--out", help="Directory for the report.")] = Path(
+    output: Annotated[Path, typer.Option("--out", help="Output directory for the report.")] = Path(
         "build/demo"
     ),
     rounds: Annotated[
-        int, typer.Option(min=2, help="At least; a whole number of balanced squares.")
+        int,
+        typer.Option(
+            min=2, help="Minimum number of rounds. Rounded up to whole balanced Latin squares."
+        ),
     ] = 12,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
     arms: Annotated[
         str,
         typer.Option(
             "--arms",
-            help="Policies, controllers of unis, or cooperative/BURSTS; with commas. "
-            "cooperative: at its best.",
+            help="Comma-separated: policies, controllers of `unis`, or cooperative/BURSTS. "
+            "`cooperative`: with the number of bursts that passes most.",
         ),
     ] = ",".join(names.COMPARED),
 ) -> None:
-    """Run firewall → nat → monitor on one CPU under four policies, and compare them.
+    """Run firewall → nat → monitor on one CPU under four policies, and compare the policies.
 
-    unis against functions that co-operate and the kernel's rr and other, in alternating windows
-    of one run; windows of rr are longer, for it takes longer to come round. Writes report.html
-    and summary.json.
+    Compares `unis` with functions that co-operate, and with `rr` and `other` of the kernel, in
+    alternating windows of one run. Windows of `rr` are longer, because its turns are. Writes
+    report.html and summary.json.
 
     Example: unis demo --arms unis/priority,unis/signal,cooperative
     """
@@ -64,30 +67,37 @@ def demo(
 
 def unmodified(
     only: Annotated[
-        str | None, typer.Option(help="Chains by their strangers, with commas; absent: all.")
+        str | None,
+        typer.Option(
+            help="Chains to measure, by the third-party program in them, comma-separated. "
+            "Default: all."
+        ),
     ] = None,
     arms: Annotated[
         str,
         typer.Option(
             "--arms",
             "--policies",
-            help="Policies, or unis under a controller: priority, handover, ...; with commas.",
+            help="Comma-separated policies, or controllers of `unis` (priority, handover, signal).",
         ),
     ] = "unis,priority,rr,other",
     rounds: Annotated[
-        int, typer.Option(min=1, help="At least; a whole number of balanced squares.")
+        int,
+        typer.Option(
+            min=1, help="Minimum number of rounds. Rounded up to whole balanced Latin squares."
+        ),
     ] = 24,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
     file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
+        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
     ] = None,
 ) -> None:
-    """Compare policies on chains of programs that the project did not write, over memif.
+    """Compare policies on chains of third-party programs over memif.
 
-    The arms in alternating windows, and functions of ours that co-operate, each with its
-    best distance between yields, on the same links; the two chains alternate in blocks. The
-    programs are fetched by `tools/strangers`. Suricata's alerts are compared with those that it
-    raises alone on a core; exit code 1 if they differ.
+    Measures policies in alternating windows, and next to them UNiS' own functions that co-operate
+    on the same links, each with the distance between yields that passes most. The two chains
+    alternate in blocks. `tools/strangers` fetches the programs. Compares the alerts of Suricata
+    with those that it raises alone on a core; exit code 1 if they differ.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from unis.slo.online import Where
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="CLUSTER", help="Servers and profiles: docs/slo.md.")
+    Path,
+    typer.Argument(metavar="CLUSTER", help="Cluster file: servers and profiles (docs/slo.md)."),
 ]
 BookOption = Annotated[
     Path | None,
-    typer.Option("--book", help="Where what is promised is kept; else beside CLUSTER: .book.json."),
+    typer.Option(
+        "--book",
+        help="File that keeps the promises. Default: next to CLUSTER, with the suffix .book.json.",
+    ),
 ]
 
 

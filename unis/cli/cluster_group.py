@@ -41,13 +41,15 @@ def show(
     book: BookOption = None,
     everything: Annotated[
         bool,
-        typer.Option("--all", help=f"Each promise; else {_SHOWN} of either kind (--json has all)."),
+        typer.Option(
+            "--all", help=f"List every promise. Default: {_SHOWN} of each kind (--json lists all)."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is promised, on which servers, with which ways.
 
-    Says what is not kept any more where a profile in CLUSTER has changed since; exits with 1 then.
+    If a profile in CLUSTER has changed, names the promises that no longer hold. Exit code 1 then.
 
     Example: unis cluster show examples/slo/cluster.yaml --all
     """
@@ -104,10 +106,12 @@ def _print_promises(of: Cluster, most: int | None) -> None:
 @cluster.command()
 def release(
     file: FileArgument,
-    names: Annotated[list[str], typer.Argument(help="Promises, as `unis cluster show` has them.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Names of promises, as `unis cluster show` prints them.")
+    ],
     book: BookOption = None,
 ) -> None:
-    """Take promises back; their servers have room for others.
+    """Release promises. Their servers have room for others.
 
     Example: unis cluster release examples/slo/cluster.yaml edge.vpn
     """
@@ -120,14 +124,16 @@ def release(
 @cluster.command()
 def reconcile(
     file: FileArgument,
-    report: Annotated[Path, typer.Argument(help="What agents told: `unis agent --report`.")],
+    report: Annotated[
+        Path, typer.Argument(help="Events from agents: the file of `unis agent --report`.")
+    ],
     book: BookOption = None,
 ) -> None:
-    """Give promises on demand the further instances that agents ask for.
+    """Place the further instances that agents ask for, of promises on demand.
 
-    Only the last event of each server about a promise counts: a promise that is kept again needs no
-    further instance. Each instance is on another server, which has a core left that is leased on
-    demand. A request that was met is not met again. Exits with 1 if there is no room for one.
+    Of the events of one server about one promise only the last counts: a promise that is kept again
+    needs no further instance. Each instance goes to another server that has a free core leased on
+    demand. A request that was met is not met again. Exit code 1 if there is no room for one.
 
     Example: unis cluster reconcile examples/slo/cluster.yaml report.jsonl
     """
@@ -202,17 +208,22 @@ def repack(
     book: BookOption = None,
     threshold: Annotated[
         float,
-        typer.Option(min=0, max=100, help="Percent of the servers in use that must become free."),
+        typer.Option(
+            min=0,
+            max=100,
+            help="Repack only if at least this percentage of the servers in use becomes free.",
+        ),
     ] = 5.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
+        bool, typer.Option("--dry-run", help="Print what would change. Change nothing.")
     ] = False,
 ) -> None:
-    """Move running instances where that frees servers, with the fewest moves for each.
+    """Move running instances if that frees servers, with as few moves as possible.
 
-    Two ways are looked at: to empty the servers with the fewest instances into what is left of
-    others, and the exact plan, matched with what runs so that as much as can be stays. The cheaper
-    one that frees enough is noted in the book; moving the functions is whoever's who runs them.
+    Compares two plans: one moves the instances of the least used servers to the rest of the other
+    servers; the other is the exact placement, matched with what runs so that most instances stay.
+    Records the cheaper plan that frees enough in the book. Whoever runs the functions must move
+    them.
 
     Example: unis cluster repack examples/slo/cluster.yaml --threshold 10
     """

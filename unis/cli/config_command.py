@@ -24,7 +24,7 @@ def config(
     file: ChainFileArgument,
     as_json: JsonOption = False,
     name: Annotated[
-        str | None, typer.Option(help="Call the run so, instead of the file's name.")
+        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
     ] = None,
 ) -> None:
     """Show the plan for FILE: CPUs, links, command lines, environment. Nothing is started.

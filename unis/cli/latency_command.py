@@ -24,36 +24,44 @@ _QUICK_RINGS = (256, 512, 1024, 4096)
 
 def latency(
     cost: Annotated[
-        str, typer.Option(help="Of a packet: light, medium, heavy, variable or cycles.")
+        str,
+        typer.Option(
+            help="Cost of a packet: light, medium, heavy, variable, or a number of cycles."
+        ),
     ] = "light",
-    length: Annotated[str, typer.Option(help="Functions in the chain.")] = "3",
+    length: Annotated[str, typer.Option(help="Number of functions in the chain.")] = "3",
     ring: Annotated[
-        str, typer.Option(help="Slots of the rings while the load varies; auto: as `unis up`.")
+        str,
+        typer.Option(
+            help="Slots of each ring while the load varies. auto: chosen as `unis up` does."
+        ),
     ] = "auto",
     policies: Annotated[
-        str, typer.Option(help="priority, handover, signal, cooperative; with commas.")
+        str, typer.Option(help="Comma-separated: priority, handover, signal, cooperative.")
     ] = "priority,handover,cooperative",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer loads, rings and rounds: four minutes.")
+        bool,
+        typer.Option("--quick", help="Fewer loads, ring lengths and rounds. Takes four minutes."),
     ] = False,
     loads: Annotated[
         str | None,
-        typer.Option(help="In % of what cooperative sustains; with commas, as 20,80,100."),
+        typer.Option(help="Loads, in percent of what `cooperative` sustains, as in 20,80,100."),
     ] = None,
     rings: Annotated[
-        str | None, typer.Option(help="Slots of the rings at full load; with commas.")
+        str | None,
+        typer.Option(help="Ring lengths (slots) to measure at full load, comma-separated."),
     ] = None,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="Directory for picture and figures.")
+        Path, typer.Option("--out", "-o", help="Output directory for the report and its data.")
     ] = Path("build/latency"),
 ) -> None:
-    """Latency against load, and throughput against latency, under each policy.
+    """Measure latency against load, and throughput against latency, under each policy.
 
-    First packets come at their own pace, evenly and at random (Poisson), from little to more than
-    co-operative functions sustain. Then as fast as rings of several lengths take them: what is the
-    most that each policy passes within a bound on the latency? Writes latency.svg, latency.png and
-    latency.json.
+    First packets arrive at a given rate, evenly and at random (Poisson), from a low load to more
+    than co-operative functions sustain. Then packets arrive as fast as rings of several lengths
+    take them: the most that each policy passes within a bound on the latency. Writes latency.svg,
+    latency.png and latency.json.
 
     Example: unis bench latency --quick -o build/latency
     """

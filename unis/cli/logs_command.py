@@ -23,26 +23,27 @@ _TRIES, _MOVED_SECONDS = 10, 0.02
 def logs(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="The run; else the one that runs or ran last."),
+        typer.Argument(
+            metavar="[NAME]", help="Name of the run. Default: the run that is up or ran last."
+        ),
     ] = None,
     function: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FUNCTION]", help="Only this one's; or unisd, or unis for the launcher."
+            metavar="[FUNCTION]",
+            help="Show only this function, or `unisd` (the engine), or `unis` (the launcher).",
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as long as the run does.")
+        bool,
+        typer.Option("--follow", "-f", help="Print new lines as they come, until the run ends."),
     ] = False,
-    listing: Annotated[
-        bool, typer.Option("--list", help="Which runs' logs are kept instead.")
-    ] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the runs that have logs.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the launcher, the engine and the functions of a run said.
+    """Show the logs of the launcher, the engine and the functions of a run.
 
-    The logs of the last runs that are down are kept too. Of one that grows beyond 4 MB only the
-    last part is.
+    UNiS keeps the logs of the last runs. Of a log larger than 4 MB it keeps the last part.
 
     Examples: unis logs  |  unis logs demo firewall -f
     """

@@ -16,15 +16,16 @@ from unis.errors import EXIT_FAILED
 
 def top(
     name: NameArgument = None,
-    interval: Annotated[float, between(0.1, 3600, "Seconds between two looks.")] = 1.0,
-    count: Annotated[int, typer.Option(min=0, help="Looks, then end; 0: until Ctrl-C.")] = 0,
+    interval: Annotated[float, between(0.1, 3600, "Seconds between two refreshes.")] = 1.0,
+    count: Annotated[int, typer.Option(min=0, help="Number of refreshes. 0: until Ctrl-C.")] = 0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For programs: the counters, a line a look.")
+        bool, typer.Option("--json", help="Print the counters as JSON, one line per refresh.")
     ] = False,
 ) -> None:
-    """Watch a chain live: CPU shares, packets, links, switches and drops of each function.
+    """Watch a run live: CPU shares, packets, links, switches and drops of each function.
 
-    Busy is the time that packets needed at their cost, spinning what functions polled in vain.
+    Busy is the time that packets needed at their cost. Spinning is the time of polls without
+    packets.
 
     Example: unis top --interval 0.5
     """
@@ -52,7 +53,7 @@ def _redraw(name: str, rates: Rates) -> None:
 
 
 def inspect(name: NameArgument = None) -> None:
-    """Tell all that is known of a run, as JSON: notes, processes, counters, latencies, logs.
+    """Print everything that is known of a run as JSON: state, processes, counters, latencies, logs.
 
     Exit code 1 if its engine does not answer.
 

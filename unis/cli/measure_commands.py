@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def trace(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write, for ui.perfetto.dev.")
+        Path, typer.Option("-o", "--output", help="Output file. Open it in ui.perfetto.dev.")
     ],
-    seconds: Annotated[float, between(0.001, 60, "Seconds recorded.")] = 1.0,
+    seconds: Annotated[float, between(0.001, 60, "Length of the recording, seconds.")] = 1.0,
     name: NameOption = None,
 ) -> None:
-    """Record who ran when, and why each switch was made.
+    """Record which function ran when, and the reason of each switch.
 
-    The file has the Chrome trace format: a track for each CPU, and the scheduler's reasons, with
-    the occupancies that it saw, below.
+    The file has the Chrome trace format: a track per CPU. Below are the reasons of the scheduler
+    and the occupancies that it saw.
 
     Example: unis trace -o trace.json --seconds 0.1
     """
@@ -62,27 +62,30 @@ def _sizes(value: str | None) -> list[int]:
 
 def estimate(
     target: Annotated[
-        str, typer.Argument(metavar="PROGRAM|FILE", help="A function, or a chain file.")
+        str, typer.Argument(metavar="PROGRAM|FILE", help="Program of a function, or chain file.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT]...", help="Of the program.")
+        list[str] | None,
+        typer.Argument(metavar="[-- ARGUMENT]...", help="Arguments of the program."),
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Packet sizes in bytes, with commas.", metavar="64,512,1500")
+        str | None,
+        typer.Option(help="Packet sizes in bytes, comma-separated.", metavar="64,512,1500"),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Measure even what was measured before.")
+        bool, typer.Option("--no-cache", help="Measure again what was measured before.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what a packet costs a function (the paper's Cycle Estimator).
+    """Measure the cost of a packet in a function (the paper's Cycle Estimator).
 
-    The functions are started in a run of their own, and each works alone while bursts go through
-    it. That needs the functions' CPUs: take the chains of FILE down first. The cost is the mean
-    over the sizes, as often as the traffic has them; that of a capture or a port is not looked at:
-    64, 512, 1024 and 1500 bytes stand alike. It is remembered for a day, for this program, its
-    arguments, the files that they name and this CPU. A function with a link to another function
-    has a short run to itself. Exit code 1 if a function could not be measured.
+    Starts the functions in a run of their own, and sends bursts through one function at a time.
+    This needs the CPUs of the functions: run `unis down` first if the chains of FILE are up. The
+    cost is the mean over the packet sizes, weighted as in the traffic. For a capture or a port,
+    whose sizes are not read, it is the mean over 64, 512, 1024 and 1500 bytes. UNiS remembers the
+    cost for a day, for this program, its arguments, the files in the arguments, and this CPU model.
+    A function that has a link to another function gets a short run of its own. Exit code 1 if a
+    function could not be measured.
 
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """

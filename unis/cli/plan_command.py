@@ -29,25 +29,32 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="Servers, profiles and promises: docs/slo.md.")],
+    file: Annotated[
+        Path, typer.Argument(help="Workload file: servers, profiles and promises (docs/slo.md).")
+    ],
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="As ResQ admits promises one by one: first fit.")
+        bool,
+        typer.Option("--greedy", help="Place promises one by one, first fit, as ResQ admits them."),
     ] = False,
     share: Annotated[
-        bool, typer.Option("--shared", help="Functions share cores: each takes the part it needs.")
+        bool,
+        typer.Option(
+            "--shared",
+            help="Let functions share cores: each function gets the share that it needs.",
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The placement, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the placement as JSON.")] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="A page (HTML) with the servers drawn.")
+        Path | None, typer.Option("--report", help="Write an HTML page that draws the servers.")
     ] = None,
 ) -> None:
-    """Place promises of throughput and latency on the fewest servers, and prove it.
+    """Place promises of throughput and latency on as few servers as possible, and prove it.
 
-    Every function has a core and cache ways of its own; with --shared, for promises that need less
-    than a core, those of a core pass it on in turn. Nothing is started or changed, and no server is
-    asked. Says how each promise is kept: what it gets at least, and with which part of its load it
-    is in time; and which cannot be, with what could. A placement is checked by arithmetic of its
-    own before it is shown. --report draws the servers.
+    Every function gets a core and cache ways of its own. With --shared, functions that need less
+    than a core take turns on one. Starts and changes nothing, and asks no server. Prints for each
+    promise its minimum throughput and the fraction of its load that meets the latency; or why it
+    cannot be kept, and what could be. An independent verifier checks the placement first. --report
+    draws the servers.
 
     Example: unis plan examples/slo/paper-sensitive.yaml --report plan.html
     """

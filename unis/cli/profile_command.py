@@ -36,52 +36,56 @@ def _profile() -> None:
 @profile.command()
 def nf(
     target: Annotated[
-        str, typer.Argument(metavar="FUNCTION|FILE", help="A function, or a chain file.")
+        str, typer.Argument(metavar="FUNCTION|FILE", help="Program of a function, or chain file.")
     ],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- ARGUMENT]...", help="Of the function; ours have some by default."
+            metavar="[-- ARGUMENT]...",
+            help="Arguments of the function. UNiS' own functions have defaults.",
         ),
     ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Bytes of a packet with FCS, imix or datacenter.")
+        str | None, typer.Option(help="Packet size in bytes with FCS, or imix, or datacenter.")
     ] = None,
-    flows: Annotated[int | None, typer.Option(min=1, help="Distinct 5-tuples.")] = None,
+    flows: Annotated[int | None, typer.Option(min=1, help="Number of distinct 5-tuples.")] = None,
     pcap: Annotated[
-        Path | None, typer.Option(help="Replay this pcap or pcapng instead of synthetic packets.")
+        Path | None,
+        typer.Option(help="Replay this pcap or pcapng file instead of synthetic packets."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="In the workload file; else the function's or the chain's.")
+        str | None,
+        typer.Option(
+            help="Name of the profile in a workload file. Default: name of the function or chain."
+        ),
     ] = None,
     ways: Annotated[
         int | None,
-        typer.Option(min=1, max=32, help="Cache ways for functions; else all there are."),
+        typer.Option(min=1, max=32, help="Cache ways that functions may use. Default: all."),
     ] = None,
-    tolerance: Annotated[
-        str, typer.Option(help="How near the curves are to be, of a value.")
-    ] = "1%",
+    tolerance: Annotated[str, typer.Option(help="Tolerated error of the curves, relative.")] = "1%",
     careful: Annotated[
-        bool, typer.Option("--careful", help="Look between points too, and at loads to 1 %.")
+        bool,
+        typer.Option("--careful", help="Measure between points too, and loads in steps of 1 %."),
     ] = False,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Windows behind a reading.")] = 9,
-    window: Annotated[float, between(0.01, 60, "Seconds measured in each.")] = 0.1,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Number of windows per point.")] = 9,
+    window: Annotated[float, between(0.01, 60, "Length of a measured window, seconds.")] = 0.1,
     again: Annotated[
-        bool, typer.Option("--again", help="Measure even what was measured before.")
+        bool, typer.Option("--again", help="Measure again what was measured before.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the profile to this file, as YAML.")
+        Path | None, typer.Option("--out", "-o", help="Write the profile to this file as YAML.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what a function or a chain passes by cache ways, and its latency by load.
+    """Measure the throughput of a function or chain by cache ways, and its latency by load.
 
-    It runs alone, on a CPU of its own; a chain file has one chain, all on one CPU. Few points are
-    measured, and more only where a straight line between them is off (ResQ, section 5.2). Each
-    point is kept in ~/.cache/unis/profiles once it was measured, for this program, its arguments,
-    traffic, machine and build: after Ctrl-C the same call goes on. Prints the part of a workload
-    file that `unis plan` reads. Needs root, hugepages, what `make build` builds and two CPUs that
-    do nothing else; under two minutes.
+    The function runs alone, on a CPU of its own. A chain file must have one chain, all on one CPU.
+    UNiS measures few points, and more only where a straight line between them is off (ResQ, section
+    5.2). It keeps each point in ~/.cache/unis/profiles, for this program, its arguments, traffic,
+    machine and build: after Ctrl-C the same command continues. Prints the part of a workload file
+    that `unis plan` reads. Needs root, hugepages, what `make build` builds, and two CPUs that do
+    nothing else. Takes under two minutes.
 
     Examples: unis profile nf macswap -o macswap.yaml -- --cost heavy  |  unis profile nf chain.yaml
     """

@@ -37,9 +37,9 @@ class Row:
 
 
 def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
-    """Show what runs: processes, their state, and what became of every packet.
+    """Show the runs: processes, their state, and what became of every packet.
 
-    Exit code 1 if an engine does not answer, clean-up has left something or notes are damaged.
+    Exit code 1 if an engine does not answer, a clean-up left something, or a state file is damaged.
 
     Example: unis ps --json
     """

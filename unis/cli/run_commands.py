@@ -56,7 +56,7 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         callback=policy_argument,
-        help=f"Instead of the file's: {', '.join(names.policies())}.",
+        help=f"Scheduling policy: {', '.join(names.policies())}. Default: as the file says.",
     ),
 ]
 ControllerOption = Annotated[
@@ -64,7 +64,7 @@ ControllerOption = Annotated[
     typer.Option(
         "--controller",
         callback=controller_argument,
-        help=f"How functions are switched: {', '.join(names.controllers())}.",
+        help=f"How UNiS switches functions: {', '.join(names.controllers())}.",
     ),
 ]
 
@@ -73,28 +73,31 @@ def up(
     file: ChainFileArgument,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background.")] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="In the background; return once every chain delivers.")
+        bool,
+        typer.Option(
+            "--wait", help="Run in the background. Return as soon as every chain delivers packets."
+        ),
     ] = False,
     timeout: Annotated[
         float | None,
         between(
             0.1,
             _MOST_SECONDS,
-            "Seconds after which a chain that does not run is given up; with --wait, 60.",
+            "Give up after this many seconds if a chain does not deliver. Default with --wait: 60.",
         ),
     ] = None,
     policy: PolicyOption = None,
     controller: ControllerOption = None,
     name: Annotated[
-        str | None, typer.Option(help="Call the run so, instead of the file's name.")
+        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
     ] = None,
 ) -> None:
     """Run the chains of FILE until Ctrl-C.
 
-    Starts the engine and the functions, and lets traffic and scheduler run. The scheduler finds
-    what a packet costs each function, unless the file says `cost: static`: then what is not known
-    is measured first. Whatever ends it, every process is ended and the machine is left as it was; a
-    second Ctrl-C makes it hurry.
+    Starts the engine and the functions, then traffic and scheduler. The scheduler measures the cost
+    of a packet while functions run. With `cost: static` in FILE, UNiS measures unknown costs first.
+    However the run ends, UNiS ends every process and leaves the machine as it was. A second Ctrl-C
+    makes it hurry.
 
     Example: unis up examples/demo.yaml --policy cooperative
     """
@@ -147,15 +150,17 @@ def _watch(supervisor: Supervisor) -> None:
 def down(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|FILE]", help="The run; not needed if there is one only."),
+        typer.Argument(
+            metavar="[NAME|FILE]", help="Name of the run. Not needed while only one run is up."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every run.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Stop every run.")] = False,
 ) -> None:
-    """End a chain and leave the machine as it was.
+    """Stop a run and leave the machine as it was.
 
     Also cleans up after a run whose launcher was killed, tries again what could not be undone, and
-    forgets a run that failed. The logs are kept for a while: `unis logs`. Exit code 1 if something
-    is left.
+    removes a failed run from `unis ps`. `unis logs` keeps the logs for a while. Exit code 1 if
+    something could not be undone.
 
     Example: unis down --all
     """
@@ -223,9 +228,9 @@ def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
 
 
 def restart(name: NameArgument = None) -> None:
-    """Take a chain down and bring it up again from its file, in the background.
+    """Restart a run from its chain file, in the background.
 
-    What the file says now counts, and what the command line of `unis up` said.
+    Reads the file again. Options of `unis up` still apply.
 
     Example: unis restart demo
     """
@@ -258,11 +263,11 @@ def policy(
     controller: ControllerOption = None,
     name: NameOption = None,
 ) -> None:
-    """Change the policy, and with it the controller if one is named, of a running chain.
+    """Change the scheduling policy of a run, and the controller if you name one.
 
-    It counts till the run is taken down, as if the command line of `unis up` had said it: also
-    when another unisd takes over, and instead of what a file says that `unis apply` reads. Not for
-    the runs of `unis bench` and `unis demo`, which set the policy themselves.
+    The change holds until the run is down, like an option of `unis up`: also after a restart of
+    unisd, and over the file that `unis apply` reads. Not for runs of `unis bench` and `unis demo`,
+    which set the policy themselves.
 
     Example: unis policy rr
     """

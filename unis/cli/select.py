@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from unis.engine.client import EngineClient
 
 ChainFileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The chain file.", show_default=False)
+    Path, typer.Argument(metavar="FILE", help="Chain file.", show_default=False)
 ]
 NameArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="The run; not needed if there is one only."),
+    typer.Argument(metavar="[NAME]", help="Name of the run. Not needed while only one run is up."),
 ]
-NameOption = Annotated[str | None, typer.Option(help="The run; not needed if there is one only.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
+NameOption = Annotated[
+    str | None, typer.Option(help="Name of the run. Not needed while only one run is up.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def runs(*, settled: bool = False) -> list[tuple[RunDirectory, RunState]]:

@@ -128,85 +128,91 @@ def simulate(
     file: ChainFileArgument,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help=f"One or more, with commas, of {', '.join(names.policies())}."),
+        typer.Option(help=f"Comma-separated policies: {', '.join(names.policies())}."),
     ] = None,
     controller: Annotated[
         str | None,
         typer.Option(
             metavar="handover|priority",
-            help="Who ends a turn under unis: the function itself, or the engine. Absent: as FILE "
-            "says.",
+            help="How `unis` switches functions. Default: as FILE says.",
         ),
     ] = None,
-    seconds: Annotated[float, between(0.001, 3600, "Of virtual time.")] = 1.0,
+    seconds: Annotated[float, between(0.001, 3600, "Virtual time, seconds.")] = 1.0,
     cost: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NS", help="What a packet costs a function, ns."),
+        typer.Option(metavar="NAME=NS", help="Cost of a packet in a function, ns."),
     ] = None,
     ways: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=N",
-            help="A function with so many ways of the last-level cache to itself: modelled.",
+            help="Model a function that has this many ways of the last-level cache to itself.",
         ),
     ] = None,
     caches: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(CACHES),
-            help="Of which machine: this, or the ResQ paper's Xeon (paper). Absent: this.",
+            help="Machine whose caches are modelled: `this`, or `paper` (the Xeon of the "
+            "ResQ paper). Default: this.",
         ),
     ] = None,
     nfs: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many functions of each chain.")
+        int | None, typer.Option(min=1, help="Simulate only the first N functions of each chain.")
     ] = None,
     switch_us: Annotated[
         float | None,
         between(
             0.01,
             _MOST_US,
-            "From the scheduler's decision till the next one runs; in the second half of it "
-            "nobody runs.",
+            "Time from the scheduler's decision until the next function runs, µs. In "
+            "the second half no function runs.",
         ),
     ] = None,
-    yield_us: Annotated[float | None, between(0.01, _MOST_US, "One co-operative yield.")] = None,
-    source_ns: Annotated[
-        float | None, between(0, 1e6, "What a packet costs the source, ns.")
+    yield_us: Annotated[
+        float | None, between(0.01, _MOST_US, "Duration of one co-operative yield, µs.")
     ] = None,
-    sink_ns: Annotated[float | None, between(0, 1e6, "What a packet costs the sink, ns.")] = None,
+    source_ns: Annotated[
+        float | None, between(0, 1e6, "Cost of a packet in the source, ns.")
+    ] = None,
+    sink_ns: Annotated[float | None, between(0, 1e6, "Cost of a packet in the sink, ns.")] = None,
     three_cpus: Annotated[
         bool,
         typer.Option(
             "--three-cpus",
-            help="Source, sink and scheduler have a CPU each; else, where they take time, one.",
+            help="Give source, sink and scheduler a CPU each. Default: they share one.",
         ),
     ] = False,
     calibrated: Annotated[
         bool,
         typer.Option(
-            "--calibrated", help="As `unis calibrate` found this machine, but for what is stated."
+            "--calibrated",
+            help="Use the costs of switches that `unis calibrate` measured. Stated options "
+            "override them.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1)] = 1,
     as_json: JsonOption = False,
     trace_file: Annotated[
-        Path | None, typer.Option("--trace", help="Write who ran when (of the first policy).")
+        Path | None,
+        typer.Option("--trace", help="Write a trace of the first policy: which function ran when."),
     ] = None,
 ) -> None:
-    """Run the chains of FILE on virtual time: no root, no hugepages, as many CPUs as it names.
+    """Simulate the chains of FILE on virtual time: no root, no hugepages, any number of CPUs.
 
-    Costs come from --cost, else from the file, else from `unis estimate` or an earlier run on this
-    machine. Without --policy it compares unis with cooperative, rr and other; a
-    function that does not say how often it yields does so every 8 bursts under cooperative, as in
-    the paper. Source and sink take no time, and switches what they took where this was written,
-    unless it is stated or --calibrated. Under unis every function can hand the CPU over, unless the
-    controller is another; those without packets poll, they do not sleep. Links lose nothing, even
-    those of kinds that drop packets by themselves, as a veth.
+    Costs of packets come from --cost, else from FILE, else from `unis estimate` or an earlier run
+    on this machine. Without --policy it compares `unis` with `cooperative`, `rr` and `other`. Under
+    `cooperative`, a function yields every 8 bursts as in the paper, unless FILE says otherwise.
+    Source and sink take no time, and a switch takes what it took on the machine of the authors,
+    unless you state these or use --calibrated. Under `unis` every function can hand over the CPU,
+    unless another controller is set. Functions without packets poll; they do not sleep. Links lose
+    nothing, not even a veth, which on a machine drops packets.
 
-    --ways asks what if a function had few ways of the last-level cache: its cost is taken as that
-    with all of it, and the ns are added that by the cache model its program waits longer at the
-    file's number of flows (first recorded, for seconds, under Valgrind). Those of all functions are
-    no more than the cache has beside the two for devices. The answer says that it is modelled.
+    --ways models a function that has few ways of the last-level cache. UNiS takes its cost as the
+    cost with all ways, and adds the time that the program waits longer for memory by the cache
+    model, at the number of flows in FILE. The first time, it records the program under Valgrind for
+    some seconds. All functions together cannot have more ways than the cache, less two for devices.
+    The output says that the result is modelled.
 
     Examples: unis simulate examples/demo.yaml --source-ns 30  |  unis simulate x.yaml --ways nat=2
     """

@@ -21,40 +21,48 @@ def throughput(
     cost: Annotated[
         str,
         typer.Option(
-            help="Of a packet: light, medium, heavy, variable (by size, under the 200/1400 B mix) "
-            "or cycles; several with commas."
+            help="Cost of a packet, comma-separated: light, medium, heavy, variable "
+            "(depends on the size; 200/1400 B mix), or a number of cycles."
         ),
     ] = "light",
-    length: Annotated[str, typer.Option(help="Functions in the chain, with commas.")] = "3",
+    length: Annotated[
+        str, typer.Option(help="Number of functions in the chain, comma-separated.")
+    ] = "3",
     ring: Annotated[
         str,
         typer.Option(
-            help="Slots of its rings, with commas; auto: as `unis up` chooses, by controller."
+            help="Slots of each ring, comma-separated. auto: chosen by controller as `unis "
+            "up` does."
         ),
     ] = "auto",
     policies: Annotated[
         str,
         typer.Option(
-            help="priority, handover, signal (unis with that controller), cooperative, "
-            "fused, rr, other; with commas."
+            help="Comma-separated: priority, handover, signal (`unis` with that "
+            "controller), cooperative, fused, rr, other."
         ),
     ] = "priority,handover,cooperative,fused",
     rounds: Annotated[
-        int, typer.Option(min=1, help="At least; a whole number of balanced squares a block.")
+        int,
+        typer.Option(
+            min=1,
+            help="Minimum number of rounds per block. Rounded up to whole balanced Latin squares.",
+        ),
     ] = 24,
     blocks: Annotated[
-        int, typer.Option(min=1, help="Times that the chain and `fused` are brought up.")
+        int, typer.Option(min=1, help="How often the chain and `fused` are started anew.")
     ] = 4,
-    window: Annotated[float, between(0.02, 3600, "Seconds measured.")] = WINDOW,
+    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
     file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file.")
+        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
     ] = None,
 ) -> None:
-    """Compare what a chain of the paper's functions passes under each policy.
+    """Compare the throughput of a chain of the paper's functions under each policy.
 
-    In windows that alternate in one run. cooperative yields after as many bursts as is best of
-    those tried; fused is all functions in one process, which alternates with the chain in blocks.
-    On rings that are auto each controller has those that it would have, and a table of its own.
+    Measures in alternating windows of one run. `cooperative` yields after the number of bursts that
+    passes most of those tried. `fused` has all functions in one process, and alternates with the
+    chain in blocks. With --ring auto each controller gets the ring length that `unis up` would
+    choose, and a table of its own.
 
     Example: unis bench throughput --cost light --length 5 --json throughput.json
     """
