@@ -3,6 +3,7 @@
 import typer
 
 from evaluation.commands.agreement import agreement
+from evaluation.commands.emulated import agent, cache
 from evaluation.commands.fairness import fairness
 from evaluation.commands.faults import faults
 from evaluation.commands.goals import goals
@@ -11,7 +12,7 @@ from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
 from unis.cli.app import QuietOption, VerboseOption, set_voice
 
-COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises)
+COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises, agent, cache)
 
 app = typer.Typer(
     name="evaluation",

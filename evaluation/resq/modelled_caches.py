@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
+from evaluation.resq.reference_subjects import SUBJECTS, reference_subject
 from evaluation.resq.results import CacheArm, InCaches
 from evaluation.resq.socket_workloads import wrong
 from unis.isolate.bitmask import mask_of
@@ -29,7 +30,6 @@ from unis.profile.cache_model import (
     ns_by_ways,
 )
 from unis.profile.machine_caches import PAPER, Caches
-from unis.profile.reference_subjects import SUBJECTS, reference_subject
 from unis.profile.references import Flows, Recorded, record
 from unis.slo.exact import exact
 from unis.slo.library import PROFILES

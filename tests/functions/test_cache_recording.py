@@ -10,6 +10,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
+from evaluation.resq.reference_subjects import reference_subject
 from tests.needs import need
 from unis.profile.cache_model import (
     CacheProfile,
@@ -21,7 +22,6 @@ from unis.profile.cache_model import (
     share_by_ways,
 )
 from unis.profile.machine_caches import Caches, Level
-from unis.profile.reference_subjects import reference_subject
 from unis.profile.references import Flows, Recorded, RecordingError, record
 
 FLOWS = Flows(flows=3000, packets=9000)

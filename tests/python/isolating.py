@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_machine import Cache, EmulatedMachine, MadeThreads, Throttle
+from evaluation.emulation.machine import Cache, EmulatedMachine, MadeThreads, Throttle
+from evaluation.emulation.tree import EmulatedTree
 from unis.isolate.record import read_seats
 from unis.isolate.tree import Tree, control_groups, inside, monitor_groups
 from unis.isolate.wants import Want

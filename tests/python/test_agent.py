@@ -10,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evaluation.emulation.machine import MadeThreads, Question
+from evaluation.emulation.state import Fault
+from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS, WAY, picture
 from unis.agent.agent import Agent, Event, Released, Settings
 from unis.agent.duties import Duties, Reserved, duties
@@ -17,9 +20,6 @@ from unis.agent.notes import Notes, NotesFile, Standing
 from unis.agent.watch import Look
 from unis.errors import UnisError
 from unis.isolate.bitmask import is_contiguous
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_machine import MadeThreads, Question
-from unis.isolate.emulated_state import Fault
 from unis.isolate.io_ways import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import Tree, TreeError, control_groups, inside, tasks

@@ -1,4 +1,4 @@
-"""`unis agent --emulated` as a whole, but for the engine, and when things are recorded."""
+"""`python -m evaluation agent` as a whole, but for the engine, and when things are recorded."""
 
 import itertools
 import os
@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from evaluation.emulation import counters
+from evaluation.emulation.machine import Cache, EmulatedMachine
+from evaluation.emulation.tree import EmulatedTree
 from tests.python import test_agent_modelled as of
-from tests.python.commands import run, stale_run
+from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
-from unis.agent import modelled, watch
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_machine import Cache, EmulatedMachine
+from unis.agent import watch
 from unis.profile import machine_caches
 from unis.profile.references import Recorded
 from unis.runtime.process import ProcessId
@@ -49,7 +50,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
     monkeypatch.setattr(machine_caches, "read_caches", lambda: of.CACHES)
     book = tmp_path / "book.json"
     assert run("admit", of.CLUSTER, of.EXAMPLES / "edge.yaml", "--book", book)[0] == 0
-    return "agent", of.CLUSTER, "xeon:0", "--book", book, "--emulated"
+    return "agent", of.CLUSTER, "xeon:0", "--book", book
 
 
 def test_it_shows_what_the_model_says(
@@ -67,9 +68,9 @@ def test_it_shows_what_the_model_says(
         return recordings["large"]
 
     monkeypatch.setattr(watch, "EngineClient", Answers(stats_by_look()))
-    monkeypatch.setattr(modelled, "record_member", record)
-    monkeypatch.setattr(modelled, "IdleWorker", of.Worker)
-    code, said = run(*words, "--looks", "6", "--interval", "0.05")
+    monkeypatch.setattr(counters, "record_member", record)
+    monkeypatch.setattr(counters, "IdleWorker", of.Worker)
+    code, said = evaluation(*words, "--looks", "6", "--interval", "0.05")
     assert code == 0, said
     assert said.count("recording monitor") == 1
     assert "ways used (modelled)" in said
@@ -87,7 +88,7 @@ def test_a_signal_while_it_ends_does_not_keep_it_from_telling(
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(watch.RunWatch, "close", close)
-    code, said = run(*words, "--looks", "1")
+    code, said = evaluation(*words, "--looks", "1")
     assert code == 0, said
     assert "office.watched" in said
 
@@ -95,9 +96,9 @@ def test_a_signal_while_it_ends_does_not_keep_it_from_telling(
 def test_release_says_what_others_have_removed(tmp_path: Path, words: tuple[Any, ...]) -> None:
     tree = EmulatedTree(tmp_path / "run" / "resctrl", MACHINE)
     tree.make("unis-office.watched")  # nobody is in it: the agent takes it over
-    assert run(*words, "--looks", "1")[0] == 0
+    assert evaluation(*words, "--looks", "1")[0] == 0
     tree.remove("unis-office.watched")
-    code, said = run(*words, "--release")
+    code, said = evaluation(*words, "--release")
     assert code == 0, said
     assert "is as it was before, but for this" in said
     assert "unis-office.watched was there before the agent" in " ".join(said.split())

@@ -12,18 +12,20 @@ from typing import Any
 
 import pytest
 
+from evaluation.emulation import counters
+from evaluation.emulation.counters import Cache, ModelledCounters, ModelledWatch, record_member
+from evaluation.emulation.machine import Cache as EmulatedCache
+from evaluation.emulation.machine import EmulatedMachine, MadeThreads, Question
+from evaluation.emulation.tree import EmulatedTree
+from evaluation.resq.reference_subjects import reference_subject
 from tests.needs import need
-from tests.python.commands import run, stale_run
+from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
-from unis.agent import modelled, watch
+from unis.agent import watch
 from unis.agent.agent import Agent, Event, Settings
 from unis.agent.duties import Duties
-from unis.agent.modelled import Cache, ModelledCounters, ModelledWatch, record_member
 from unis.agent.notes import NotesFile
 from unis.agent.watch import Look, Member, RunWatch
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_machine import Cache as EmulatedCache
-from unis.isolate.emulated_machine import EmulatedMachine, MadeThreads, Question
 from unis.isolate.io_ways import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
@@ -31,7 +33,6 @@ from unis.plan.model import FunctionPlan, Plan
 from unis.profile import machine_caches
 from unis.profile.cache_model import beside
 from unis.profile.machine_caches import Caches, Level
-from unis.profile.reference_subjects import reference_subject
 from unis.profile.references import Flows, Recorded, RecordingError, record
 from unis.runtime.process import ProcessId
 from unis.v1 import engine_pb2 as pb
@@ -312,7 +313,7 @@ def test_an_error_of_any_kind_is_told_and_ends_nothing(
 
     made = Made(recordings)
     with monkeypatch.context() as patch:
-        patch.setattr(modelled, "beside", broken)
+        patch.setattr(counters, "beside", broken)
         assert made.settled(0xF, ["large"]) is None
         assert made.told[-1] == "ValueError: no such cache"
         assert not made.counters.pending([member("large")])
@@ -504,7 +505,7 @@ def test_the_command_says_that_it_is_modelled(
     book = tmp_path / "book.json"
     assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0
     looks = ("--looks", "2", "--interval", "0.05")
-    code, said = run("agent", CLUSTER, "xeon:0", "--book", book, "--emulated", *looks)
+    code, said = evaluation("agent", CLUSTER, "xeon:0", "--book", book, *looks)
     assert code == 0, said
     assert said.count("occupancy, memory bandwidth and misses are modelled") == 1
     assert "ways used (modelled)" in said
@@ -518,7 +519,7 @@ def test_a_tree_that_counts_nothing_has_no_model(
     EmulatedTree(tmp_path / "run" / "resctrl", replace(MACHINE, rmids=0)).inject()
     book = tmp_path / "book.json"
     assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0
-    said = run("agent", CLUSTER, "xeon:0", "--book", book, "--emulated", "--looks", "1")[1]
+    said = evaluation("agent", CLUSTER, "xeon:0", "--book", book, "--looks", "1")[1]
     assert "misses are not known" in said
     assert "modelled" not in said
 
@@ -581,7 +582,7 @@ def test_what_is_recorded_is_what_the_run_s_file_says(
         asked.append((plan.name, function.program.name, tuple(function.words)))
         return recorded
 
-    monkeypatch.setattr(modelled, "record_function", record_function)
+    monkeypatch.setattr(counters, "record_function", record_function)
     written(tmp_path, {"program": "macswap", "args": ["--cost", "100"]})
     run_of()
     fw = Member("edge", "fw", 1, frozenset([1]))

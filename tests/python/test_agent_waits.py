@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evaluation.emulation.machine import MadeThreads, Question
+from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS
 from tests.python.test_agent import DDIO, TIDS, Functions, Server
 from unis.agent.agent import Agent, Settings
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
 from unis.agent.watch import Look
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_machine import MadeThreads, Question
 
 PROMISED = {"ids": 1000.0, "lpm": 100.0, "vpn": 100.0}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unis.agent.worker import IdleWorker, WorkError
+from evaluation.emulation.worker import IdleWorker, WorkError
 from unis.errors import UnisError
 
 
@@ -133,7 +133,7 @@ def test_after_it_was_killed_there_is_another(worker: IdleWorker) -> None:
 def test_it_ends_with_its_owner() -> None:
     code = (
         "import os, time\n"
-        "from unis.agent.worker import IdleWorker\n"
+        "from evaluation.emulation.worker import IdleWorker\n"
         "worker = IdleWorker()\n"
         "print(worker.submit(os.getpid).result(), flush=True)\n"
         "worker.submit(time.sleep, 60).result()\n"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.emulation.state import Fault
+from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, tree_of, wants
 from unis.errors import UnisError
 from unis.isolate.apply import Applied, ApplyError, ForeignGroupError, apply, undo
 from unis.isolate.bitmask import is_valid
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_state import Fault
 from unis.isolate.info import read_info
 from unis.isolate.io_ways import io_ways
 from unis.isolate.plan import Plan, plan

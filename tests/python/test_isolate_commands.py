@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from tests.python.commands import json_of, run
+from evaluation.emulation.here import folder
+from evaluation.emulation.machine import EmulatedMachine, like
+from tests.python.commands import evaluation, run
 from tests.python.isolating import AMD, PAPER, RICH, tree_of
 from unis.isolate.apply import apply
-from unis.isolate.emulated_machine import EmulatedMachine, like
 from unis.isolate.geometry import LastLevelCache
 from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import INTEL, IoWays, io_ways
@@ -14,7 +15,6 @@ from unis.isolate.look import Found, look
 from unis.isolate.plan import plan
 from unis.isolate.sight import see
 from unis.isolate.wants import Want
-from unis.runtime.directory import emulated_resctrl
 from unis.runtime.doctor import caches
 from unis.runtime.doctor.finding import Level
 
@@ -22,11 +22,11 @@ from unis.runtime.doctor.finding import Level
 
 
 def test_classes_are_shown_and_called_emulated() -> None:
-    tree = tree_of(emulated_resctrl(), PAPER)
+    tree = tree_of(folder(), PAPER)
     info = read_info(tree)
     asked = {"ids": Want(5), "fw": Want(1, share="core3"), "vpn": Want(2, share="core3")}
     apply(plan(asked, info, io_ways(info, {}, "")), tree, lambda _: None, threads={"ids": [100]})
-    code, text = run("cache", "show", "--emulated")
+    code, text = evaluation("cache")
     assert code == 0
     assert text.startswith("emulated resctrl in ")
     assert "no hardware obeys it" in text
@@ -35,13 +35,13 @@ def test_classes_are_shown_and_called_emulated() -> None:
     assert "██··················" in rows["DMA"]
     assert "unis-vpn" in rows
     assert "3 of 16 classes of service" in text
-    shown = json.loads(json_of("cache", "show", "--emulated", "--json"))
+    shown = json.loads(evaluation("cache", "--json")[1])
     assert shown["emulated"] is True
     assert shown["classes"][1]["schemata"] == {"L3": {"0": 31}}
 
 
 def test_an_emulation_begins_as_this_machine(tmp_path: Path) -> None:
-    code, text = run("cache", "show", "--emulated")
+    code, text = evaluation("cache")
     assert code == 0
     assert "everybody else" in text
     cache = LastLevelCache(3, 32 << 20, 16, frozenset({0, 1}))
@@ -49,6 +49,13 @@ def test_an_emulation_begins_as_this_machine(tmp_path: Path) -> None:
     assert machine.l3
     assert (machine.l3.ways, machine.l3.way_bytes, machine.cpus) == (16, 2 << 20, {3: (0, 1)})
     assert read_info(tree_of(tmp_path, like({}))).caches["L3"].ways == 20
+
+
+def test_the_option_of_before_says_where_the_emulation_is() -> None:
+    for words in (("cache", "show"), ("agent", "cluster.yaml", "xeon:0")):
+        code, text = run(*words, "--emulated")
+        assert code == 2
+        assert f"`uv run python -m evaluation {words[0]}`" in " ".join(text.split())
 
 
 def test_without_resctrl_there_is_a_sentence() -> None:
@@ -98,7 +105,7 @@ def test_doctor_tells_what_is_missing_and_what_mends_it() -> None:
         "mount -t resctrl resctrl /sys/fs/resctrl",
     )
     nothing = caches.isolation(found_of(CacheInfo(), mounted=False, supported=False))
-    assert "emulated only" in nothing.found
+    assert "neither CAT nor MBA" in nothing.found
     broken = caches.isolation(found_of(CacheInfo(), trouble="resctrl in x: cannot read y"))
     assert broken.found == "resctrl in x: cannot read y"
 

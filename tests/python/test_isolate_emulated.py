@@ -13,11 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.isolating import AMD, CDP, PAPER, RICH, WAY, picture, tree_of
-from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
-from unis.isolate.emulated import EmulatedTree, emulates
-from unis.isolate.emulated_files import cpu_mask, parse_cpu_mask
-from unis.isolate.emulated_machine import (
+from evaluation.emulation.files import cpu_mask, parse_cpu_mask
+from evaluation.emulation.machine import (
     Cache,
     EmulatedMachine,
     MadeThreads,
@@ -25,7 +22,10 @@ from unis.isolate.emulated_machine import (
     Question,
     Throttle,
 )
-from unis.isolate.emulated_state import Fault
+from evaluation.emulation.state import Fault
+from evaluation.emulation.tree import EmulatedTree, emulates
+from tests.python.isolating import AMD, CDP, PAPER, RICH, WAY, picture, tree_of
+from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
 from unis.isolate.info import read_info
 from unis.isolate.tree import NoTreeError, TreeError, tasks
 
@@ -330,7 +330,7 @@ def test_it_outlives_a_process(tmp_path: Path) -> None:
     """One that is killed in the middle of commands leaves a whole tree."""
     EmulatedTree(tmp_path, PAPER).make("a")
     script = (
-        "from pathlib import Path; from unis.isolate.emulated import EmulatedTree\n"
+        "from pathlib import Path; from evaluation.emulation.tree import EmulatedTree\n"
         f"tree = EmulatedTree(Path({str(tmp_path)!r}))\n"
         "tree.write('a/schemata', 'L3:0=f\\n'); print('begun', flush=True)\n"
         "while True: tree.make('b'); tree.remove('b')\n"

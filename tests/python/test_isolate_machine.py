@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.emulation.machine import EmulatedMachine
 from tests.python.isolating import AMD, PAPER, RICH, tree_of
-from unis.isolate.emulated_machine import EmulatedMachine
 from unis.isolate.geometry import LastLevelCache, last_level_caches
 from unis.isolate.info import EIGHTHS, MIBPS, PERCENT, CacheInfo, read_info
 from unis.isolate.io_ways import INTEL, io_ways, read_msr, vendor

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.emulation.machine import Cache, EmulatedMachine
 from tests.python.isolating import AMD, CDP, PAPER, RICH, tree_of, wants
 from unis.isolate.bitmask import is_contiguous
-from unis.isolate.emulated_machine import Cache, EmulatedMachine
 from unis.isolate.info import CacheInfo, CacheResource, read_info
 from unis.isolate.io_ways import IoWays, io_ways
 from unis.isolate.plan import Plan, plan

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evaluation.emulation.state import Fault
+from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import CDP, PAPER, RICH, picture, tree_of
-from unis.isolate.emulated import EmulatedTree
-from unis.isolate.emulated_state import Fault
 from unis.isolate.io_ways import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import TreeError

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.cache_command import EmulatedOption
 from unis.cli.cluster_files import BookOption, FileArgument, book_of, short
-from unis.cli.terminal import err, errors_told, fail, out, say, writable
+from unis.cli.terminal import err, errors_told, fail, moved, out, say, writable
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from unis.agent.agent import Agent, Event, Status
     from unis.agent.duties import Duties
-    from unis.agent.modelled import ModelledCounters
+    from unis.agent.watch import RunWatch, Watch
     from unis.isolate.info import CacheInfo
     from unis.isolate.io_ways import IoWays
     from unis.isolate.tree import Tree
@@ -26,46 +28,90 @@ if TYPE_CHECKING:
 _STYLES = {"broken": "yellow", "more-instances": "yellow", "failed": "red", "kept": "green"}
 
 
+ServerArgument = Annotated[
+    str, typer.Argument(metavar="SERVER", help="This server: its kind and number, as in `xeon:0`.")
+]
+IntervalOption = Annotated[
+    float, typer.Option(min=0.05, max=3600, help="Seconds between two checks.")
+]
+LooksOption = Annotated[
+    int | None, typer.Option(min=1, help="Number of checks. Default: check until Ctrl-C.")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(help="Append events to this file, one JSON object per line.")
+]
+ReleaseOption = Annotated[
+    bool, typer.Option("--release", help="Remove the agent's resctrl groups, then exit.")
+]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The caches that an agent divides, and who counts what functions have in them."""
+
+    tree: Tree
+    io: IoWays
+    watch: Callable[[RunWatch], Watch] = lambda runs: runs
+    close: Callable[[], None] = lambda: None
+    modelled: bool = False  # no hardware counts
+
+
 def agent(
     cluster: FileArgument,
-    server: Annotated[
-        str, typer.Argument(metavar="SERVER", help="This one, as xeon:0: its kind and number.")
-    ],
+    server: ServerArgument,
     book: BookOption = None,
-    interval: Annotated[float, typer.Option(min=0.05, max=3600, help="Seconds between looks.")] = 1,
-    looks: Annotated[
-        int | None, typer.Option(min=1, help="End after so many; else at Ctrl-C.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Append what happens to this file, a JSON object a line.")
-    ] = None,
-    emulated: Annotated[
-        bool, typer.Option("--emulated", help="On the emulated resctrl, which no hardware obeys.")
-    ] = False,
-    release: Annotated[
-        bool, typer.Option("--release", help="Take the agent's classes away, and end.")
-    ] = False,
+    interval: IntervalOption = 1,
+    looks: LooksOption = None,
+    report: ReportOption = None,
+    emulated: EmulatedOption = False,
+    release: ReleaseOption = False,
 ) -> None:
-    """Keep what is promised on this server: classes of the cache, and a watch over the latency.
+    """Keep the promises of this server: divide the last-level cache, and watch the latency.
 
-    Reads from CLUSTER's book (`unis admit`) what is promised here, again whenever that changes. A
-    reserved promise has a class of service with its ways; those on demand share the ways that are
-    leased for them, and where one of their latencies is broken they are divided max-min fairly
-    (ResQ, section 5.3.1). What cannot be kept is told, and that another instance is needed, which
-    `unis cluster reconcile` gives. A promise RUN.CHAIN is that chain of a run on this machine.
+    Reads the promises of SERVER from CLUSTER's book (`unis admit`), again whenever the book
+    changes. A reserved promise gets a resctrl group with its ways. Promises on demand share the
+    ways that are leased for them; if one of them misses its latency, the agent divides these ways
+    max-min fairly (ResQ, section 5.3.1). It reports what cannot be kept and needs another
+    instance, which `unis cluster reconcile` places. The promise RUN.CHAIN is about that chain of a
+    run on this machine.
 
-    Classes stay when the agent ends or is killed; the next takes them over. --release takes them
-    away. Needs root, and a CPU with cache allocation whose resctrl is mounted (`unis doctor`), or
-    --emulated: then everything but the cache is real; what functions have in it, miss and move to
-    memory is modelled.
+    Groups stay when the agent ends or is killed, and the next agent takes them over. --release
+    removes them. Needs root, and a CPU with cache allocation whose resctrl is mounted (see `unis
+    doctor`).
 
     Example: unis agent examples/slo/cluster.yaml xeon:0
     """
+    if emulated:
+        raise moved("unis agent --emulated", "agent")
+    keep(cluster, server, book, interval, looks, report, _this_machine, "agent", release=release)
+
+
+def _this_machine(*, counting: bool) -> Site:  # noqa: ARG001
+    """Its caches, whose hardware counts in any case."""
+    from unis.isolate.look import look
+    from unis.isolate.tree import kernel_tree
+
+    return Site(kernel_tree(), look().io)
+
+
+def keep(
+    cluster: Path,
+    server: str,
+    book: Path | None,
+    interval: float,
+    looks: int | None,
+    report: Path | None,
+    site_of: Callable[..., Site],
+    folder: str,
+    *,
+    release: bool,
+) -> None:
+    """What the agent does. `site_of` (`counting`: whether counters are needed) says on what; the
+    agent's notes are in the `folder` of that name.
+    """
     from unis.agent.agent import Agent
-    from unis.agent.modelled import ModelledWatch
     from unis.agent.notes import NotesFile
-    from unis.agent.watch import RunWatch, Watch
-    from unis.cli.trees import tree_of_this_machine
+    from unis.agent.watch import RunWatch
     from unis.isolate.info import read_info
     from unis.runtime.directory import agent_folder
     from unis.runtime.errors import InterruptedRunError
@@ -77,25 +123,21 @@ def agent(
         duties = _Duties(cluster, book, kind, number)
         if report:
             writable(report).touch()
-        tree, io = tree_of_this_machine(emulated=emulated)
-        folder = agent_folder(emulated=emulated)
-        with locked(folder, os.O_RDONLY, seconds=0), interrupts() as switch:
-            notes = NotesFile(folder)
+        place = agent_folder(folder)
+        with locked(place, os.O_RDONLY, seconds=0), interrupts() as switch:
+            notes = NotesFile(place)
             if (before := notes.read().server) not in ("", server):
                 raise fail(
-                    f"this machine is {before} to the agent that set its classes: end that with "
-                    f"`unis agent {cluster} {before} --release`", EXIT_FAILED,
+                    f"this machine is {before} to the agent that set its classes: first call the "
+                    f"same command with {before} and --release", EXIT_FAILED,
                 )  # fmt: skip
             teller = _Teller(server, report)
             runs = RunWatch()
-            watch: Watch = runs
-            counters = None if release else _counters(tree, io)
-            if counters:
-                tree, io = tree_of_this_machine(emulated=True, counters=counters)
-                watch = ModelledWatch(runs, counters)
-            of = Agent(tree, watch, notes, io, teller, server=server)
+            site = site_of(counting=not release)
+            tree, io = site.tree, site.io
+            keeper = Agent(tree, site.watch(runs), notes, io, teller, server=server)
             if release:
-                _release(of, tree)
+                _release(keeper, tree)
                 return
             say(f"{tree.label}: no hardware obeys it" if tree.emulated else tree.label)
             say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
@@ -107,47 +149,18 @@ def agent(
                     if count:
                         time.sleep(interval)
                     with switch.deferred():  # what is begun is done
-                        status = of.tick(duties.now())
+                        status = keeper.tick(duties.now())
                     count += 1
             except InterruptedRunError:
                 pass  # classes stay
             finally:
                 switch.hold()  # what it has come to is told
                 runs.close()
-                if counters:
-                    counters.close()
+                site.close()
     if status:
-        _print(status, modelled=counters is not None)
+        _print(status, modelled=site.modelled)
     if status and status.problem:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _counters(tree: Tree, io: IoWays) -> ModelledCounters | None:
-    """Of the cache model, for a tree that no hardware counts for; None for another, and where it
-    knows no caches.
-    """
-    from unis.agent.modelled import Cache, ModelledCounters, record_member
-    from unis.isolate.emulated import EmulatedTree
-    from unis.isolate.info import read_info
-    from unis.profile.cache_model import IO_WAYS
-    from unis.profile.machine_caches import LINE, CacheError, Level, read_caches
-
-    if not isinstance(tree, EmulatedTree):
-        return None
-    info = read_info(tree)
-    level = next(iter(info.of_level("L3")), None)
-    way_bytes = next(iter(level.way_bytes.values()), 0) if level else 0
-    try:
-        if not (level and way_bytes and info.monitoring):
-            raise CacheError(f"{tree.label} tells no size of a way, or counts nothing")
-        caches = replace(read_caches(), llc=Level(way_bytes // LINE, level.ways))
-    except CacheError as error:
-        say(f"occupancy, memory bandwidth and misses are not known: {error}")
-        return None
-    say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
-    # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
-    cache = Cache(caches, io.most or IO_WAYS, tree.machine.domain_of)
-    return ModelledCounters(cache, record_member, say)
 
 
 def _release(of: Agent, tree: Tree) -> None:

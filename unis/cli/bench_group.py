@@ -6,7 +6,7 @@ import typer
 
 from unis.cli.bench_commands import unmodified
 from unis.cli.latency_command import latency
-from unis.cli.terminal import fail
+from unis.cli.terminal import moved
 from unis.cli.throughput_command import throughput
 
 bench = typer.Typer(no_args_is_help=True, help="Compare policies on this machine.")
@@ -19,12 +19,10 @@ MOVED = ("paper", "goals", "fairness", "agreement", "faults", "resq", "promises"
 
 
 def _told(name: str) -> Callable[[], None]:
-    def moved() -> None:
-        raise fail(
-            f"`unis bench {name}` is now `uv run python -m evaluation {name}`, in a clone of UNiS"
-        )
+    def said() -> None:
+        raise moved(f"unis bench {name}", name)
 
-    return moved
+    return said
 
 
 for each in MOVED:

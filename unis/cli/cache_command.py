@@ -8,46 +8,53 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.select import JsonOption
-from unis.cli.terminal import errors_told, out
+from unis.cli.terminal import errors_told, moved, out
 
 if TYPE_CHECKING:
     from unis.isolate.schemata import Schemata
     from unis.isolate.sight import Sight
 
-cache = typer.Typer(no_args_is_help=True, help="Classes of service of the last-level cache.")
+cache = typer.Typer(no_args_is_help=True, help="Show how the last-level cache is shared out.")
+# A form of before, which says where the emulation is now.
+EmulatedOption = Annotated[bool, typer.Option("--emulated", hidden=True)]
 _REST = "everybody else"
 
 
 @cache.callback()
 def cache_group() -> None:
-    """Classes of service of the last-level cache."""
+    """Show how the last-level cache is shared out."""
 
 
 @cache.command()
 def show(
-    emulated: Annotated[
-        bool, typer.Option("--emulated", help="Of the emulation, which no hardware obeys.")
-    ] = False,
+    emulated: EmulatedOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who has which ways of the caches: classes, what DMA fills, threads, occupancy.
+    """Show which threads have which cache ways: groups, ways for DMA, occupancy.
 
-    Of resctrl, which has to be mounted (`unis doctor` tells whether it can be); nothing is changed.
-    With --emulated of the emulated tree in /run/unis/resctrl, or where there is none as it would
-    begin on this machine; it says everywhere that it is one. The highest way stands first, as in
-    masks. What a class has in the cache is counted by the CPU, where it can.
+    Reads resctrl, which must be mounted (`unis doctor` tells whether it can be), and changes
+    nothing. The highest way is printed first, as in masks. The CPU counts what a group has in the
+    cache, if the CPU can.
 
     Example: unis cache show
     """
-    from unis.cli.trees import tree_of_this_machine
+    from unis.isolate.look import look
     from unis.isolate.sight import see
+    from unis.isolate.tree import kernel_tree
 
+    if emulated:
+        raise moved("unis cache show --emulated", "cache")
     with errors_told():
-        sight = see(*tree_of_this_machine(emulated=emulated))
+        sight = see(kernel_tree(), look().io)
+    print_sight(sight, as_json=as_json)
+
+
+def print_sight(sight: Sight, *, as_json: bool) -> None:
+    """What `see` has found, for a reader or for a program."""
     if as_json:
         out.print_json(json.dumps(sight.as_dict()))
-        return
-    _print(sight)
+    else:
+        _print(sight)
 
 
 def _print(sight: Sight) -> None:

@@ -44,6 +44,11 @@ def fail(sentence: str, code: int = EXIT_BAD_INPUT) -> typer.Exit:
     return typer.Exit(code)
 
 
+def moved(old: str, new: str) -> typer.Exit:
+    """Says that `old` is now the command `new` of the evaluation; to be raised."""
+    return fail(f"`{old}` is now `uv run python -m evaluation {new}`, in a clone of UNiS")
+
+
 @contextmanager
 def errors_told() -> Iterator[None]:
     """Turns everything that can go wrong with a run into a sentence and an exit code."""

@@ -142,17 +142,12 @@ def base_directory() -> Path:
     return Path(os.environ.get("UNIS_RUN_DIR") or "/run/unis").absolute()
 
 
-def emulated_resctrl() -> Path:
-    """The folder of the emulated resctrl tree, where the machine has none of its own."""
-    return base_directory() / "resctrl"
-
-
-def agent_folder(*, emulated: bool) -> Path:
-    """Where a server's agent keeps its notes, made if need be: one of each kind of resctrl.
+def agent_folder(name: str) -> Path:
+    """Where a server's agent keeps its notes, made if need be: one for each kind of resctrl.
 
     LaunchError: it is not ours.
     """
-    path = base_directory() / ("agent-emulated" if emulated else "agent")
+    path = base_directory() / name
     own_directory(path.parent, 0o755)
     own_directory(path, 0o700)
     return path

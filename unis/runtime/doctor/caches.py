@@ -9,7 +9,7 @@ from unis.isolate.tree import DEFAULT_PLACE
 from unis.runtime.doctor.finding import Finding, Level, fine
 
 _ISOLATION, _DMA = "cache isolation", "DMA ways"
-_INSTEAD = "unis cache show --emulated"
+_INSTEAD = "uv run python -m evaluation cache"  # an emulation
 _MEANING = "functions push each other's data out of the last-level cache; classes of ways keep it"
 
 
@@ -21,7 +21,7 @@ def isolation(found: Found) -> Finding:
         return Finding(
             _ISOLATION,
             Level.NOTE,
-            "neither CAT nor MBA nor monitoring: emulated only",
+            "neither CAT nor MBA nor monitoring",
             f"{_MEANING}; this CPU, hypervisor or kernel (CONFIG_X86_CPU_RESCTRL) has none",
             _INSTEAD,
         )

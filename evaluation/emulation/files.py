@@ -3,10 +3,10 @@
 import errno
 from collections.abc import Iterable
 
+from evaluation.emulation.machine import Counters, EmulatedMachine, Question, Threads
+from evaluation.emulation.rules import Place, Rules, place_of
+from evaluation.emulation.state import EXCLUSIVE, RefusedError, TreeData
 from unis.isolate.cpu_lists import format_cpu_list
-from unis.isolate.emulated_machine import Counters, EmulatedMachine, Question, Threads
-from unis.isolate.emulated_rules import Place, Rules, place_of
-from unis.isolate.emulated_state import EXCLUSIVE, RefusedError, TreeData
 from unis.isolate.schemata import format_values
 from unis.isolate.tree import MON_GROUPS
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from unis.isolate.bitmask import is_contiguous, mask_of, runs
-from unis.isolate.emulated_machine import Cache, EmulatedMachine, Threads
-from unis.isolate.emulated_state import (
+from evaluation.emulation.machine import Cache, EmulatedMachine, Threads
+from evaluation.emulation.state import (
     EXCLUSIVE,
     SHAREABLE,
     ControlGroup,
@@ -21,6 +20,7 @@ from unis.isolate.emulated_state import (
     Seat,
     TreeData,
 )
+from unis.isolate.bitmask import is_contiguous, mask_of, runs
 from unis.isolate.tree import MON_GROUPS, RESERVED
 
 _IO_CLASS = -1  # in place of a group's number: that of `io_alloc`

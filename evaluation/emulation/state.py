@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from unis.isolate.emulated_machine import EmulatedMachine
+from evaluation.emulation.machine import EmulatedMachine
 
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from evaluation.emulation.files import Files, parse_cpu_mask
+from evaluation.emulation.machine import Counters, EmulatedMachine, ProcThreads, Threads
+from evaluation.emulation.rules import Rules, place_of
+from evaluation.emulation.state import Fault, RefusedError, TreeData
 from unis.isolate.cpu_lists import parse_cpu_list
-from unis.isolate.emulated_files import Files, parse_cpu_mask
-from unis.isolate.emulated_machine import Counters, EmulatedMachine, ProcThreads, Threads
-from unis.isolate.emulated_rules import Rules, place_of
-from unis.isolate.emulated_state import Fault, RefusedError, TreeData
 from unis.isolate.tree import NoTreeError, TreeError
 
 _STATE, _LOCK = "tree.json", "lock"

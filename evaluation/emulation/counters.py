@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from evaluation.emulation.machine import Question
+from evaluation.emulation.worker import IdleWorker
 from unis.agent.watch import Look, Member, Watch
-from unis.agent.worker import IdleWorker
 from unis.chain.load import load
 from unis.errors import UnisError
-from unis.isolate.emulated_machine import Question
 from unis.isolate.sight import OCCUPANCY
 from unis.isolate.tree import class_of
 from unis.profile.cache_model import Beside, Neighbour, beside

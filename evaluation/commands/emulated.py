@@ -1,0 +1,54 @@
+"""`unis agent` and `unis cache show` on an emulated resctrl: a demonstration without hardware."""
+
+from __future__ import annotations
+
+from unis.cli.agent_command import (
+    IntervalOption,
+    LooksOption,
+    ReleaseOption,
+    ReportOption,
+    ServerArgument,
+    keep,
+)
+from unis.cli.cache_command import print_sight
+from unis.cli.cluster_files import BookOption, FileArgument
+from unis.cli.select import JsonOption
+from unis.cli.terminal import errors_told
+
+
+def agent(
+    cluster: FileArgument,
+    server: ServerArgument,
+    book: BookOption = None,
+    interval: IntervalOption = 1,
+    looks: LooksOption = None,
+    report: ReportOption = None,
+    release: ReleaseOption = False,
+) -> None:
+    """Run `unis agent` on an emulated resctrl. No hardware obeys it.
+
+    Keeps promises as `unis agent` does, with the runs of this machine, on an emulated tree in
+    /run/unis/resctrl. Everything but the cache is real. The cache model says what functions have
+    in the cache, how often they miss, and what they move to memory (docs/cache-model.md).
+
+    Example: uv run python -m evaluation agent examples/slo/cluster.yaml xeon:0
+    """
+    from evaluation.emulation.here import site
+
+    keep(cluster, server, book, interval, looks, report, site, "agent-emulated", release=release)
+
+
+def cache(as_json: JsonOption = False) -> None:
+    """Show which threads have which ways of the emulated cache. No hardware obeys it.
+
+    Reads the tree that `python -m evaluation agent` changes. If there is none, shows how one would
+    begin on this machine.
+
+    Example: uv run python -m evaluation cache
+    """
+    from evaluation.emulation.here import emulated
+    from unis.isolate.sight import see
+
+    with errors_told():
+        sight = see(*emulated())
+    print_sight(sight, as_json=as_json)

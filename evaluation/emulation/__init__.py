@@ -1,0 +1,1 @@
+"""A server without cache allocation, emulated: the rules of resctrl, and modelled counters."""

@@ -1,0 +1,62 @@
+"""The emulated server that stands for this machine: its tree, and counters of the cache model."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from evaluation.emulation import counters as model
+from evaluation.emulation.machine import Counters, like
+from evaluation.emulation.tree import EmulatedTree, emulates
+from unis.agent.watch import RunWatch, Watch
+from unis.cli.agent_command import Site
+from unis.cli.terminal import say
+from unis.isolate.info import read_info
+from unis.isolate.io_ways import IoWays, io_ways
+from unis.isolate.look import look
+from unis.profile import machine_caches
+from unis.profile.cache_model import IO_WAYS
+from unis.profile.machine_caches import LINE, CacheError, Level
+from unis.runtime.directory import base_directory
+
+
+def folder() -> Path:
+    """Where the emulated tree is."""
+    return base_directory() / "resctrl"
+
+
+def emulated(counters: Counters | None = None) -> tuple[EmulatedTree, IoWays]:
+    """The tree, and the ways that DMA fills: as this machine's cache, or as the tree began."""
+    machine = None if emulates(folder()) else like(look().caches)
+    tree = EmulatedTree(folder(), machine, counters=counters)
+    return tree, io_ways(read_info(tree), {}, "")
+
+
+def site(*, counting: bool) -> Site:
+    """An emulated server for an agent. Where it is `counting`, the cache model counts."""
+    tree, io = emulated()
+    counters = modelled_counters(tree, io) if counting else None
+    if counters is None:
+        return Site(tree, io)
+    tree, io = emulated(counters)
+
+    def watch(runs: RunWatch) -> Watch:
+        return model.ModelledWatch(runs, counters)
+
+    return Site(tree, io, watch, counters.close, modelled=True)
+
+
+def modelled_counters(tree: EmulatedTree, io: IoWays) -> model.ModelledCounters | None:
+    """Of the cache model; None where it knows no caches, which is told."""
+    info = read_info(tree)
+    level = next(iter(info.of_level("L3")), None)
+    way_bytes = next(iter(level.way_bytes.values()), 0) if level else 0
+    try:
+        if not (level and way_bytes and info.monitoring):
+            raise CacheError(f"{tree.label} tells no size of a way, or counts nothing")
+        caches = replace(machine_caches.read_caches(), llc=Level(way_bytes // LINE, level.ways))
+    except CacheError as error:
+        say(f"occupancy, memory bandwidth and misses are not known: {error}")
+        return None
+    say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
+    # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
+    cache = model.Cache(caches, io.most or IO_WAYS, tree.machine.domain_of)
+    return model.ModelledCounters(cache, model.record_member, say)
