@@ -61,7 +61,7 @@ class ManyFunctions(BaseModel):
     disturbed: Disturbance
 
 
-class Result(BaseModel):
+class FairnessResult(BaseModel):
     """All that was measured, and where."""
 
     machine: MachineSummary
@@ -73,7 +73,7 @@ class Result(BaseModel):
 
 
 @dataclass(frozen=True)
-class Settings:
+class FairnessSettings:
     """What the command line says."""
 
     cost: str
@@ -85,10 +85,12 @@ class Settings:
     seconds: int  # of many functions, by policy
 
 
-def measure(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Result:
+def measure(
+    settings: FairnessSettings, machine: Machine, report: Callable[[str], None]
+) -> FairnessResult:
     """Both parts."""
     bench = _Bench(settings, machine, report)
-    return Result(
+    return FairnessResult(
         machine=this_machine(len(machine.cpus)),
         cost=settings.cost,
         length=settings.length,
@@ -158,7 +160,9 @@ def _windows(rounds: Rounds, arm: Arm) -> list[pb.MeasureReply]:
 
 
 class _Bench:
-    def __init__(self, settings: Settings, machine: Machine, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: FairnessSettings, machine: Machine, report: Callable[[str], None]
+    ) -> None:
         self._settings = settings
         self._machine = machine
         self._report = report

@@ -70,7 +70,7 @@ class Outcome(BaseModel):
     wrong: list[str]  # sentences; none: it was as documented
 
 
-class Kind(BaseModel):
+class FaultCounts(BaseModel):
     """All faults of one kind."""
 
     faults: int
@@ -78,14 +78,14 @@ class Kind(BaseModel):
     seconds: Quartiles
 
 
-class Result(BaseModel):
+class FaultsResult(BaseModel):
     """What `--json` writes."""
 
     seed: int
     program_over_memif: str  # the function struck in the second chain
     faults: int
     wrong: int
-    kinds: dict[str, Kind]
+    kinds: dict[str, FaultCounts]
     failures: list[Outcome]
 
 
@@ -358,18 +358,18 @@ def _until(
         time.sleep(_LOOK_SECONDS)
 
 
-def summarise(seed: int, outcomes: Sequence[Outcome]) -> Result:
+def summarise(seed: int, outcomes: Sequence[Outcome]) -> FaultsResult:
     """By what was struck."""
     kinds: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         kinds.setdefault(outcome.fault, []).append(outcome)
-    return Result(
+    return FaultsResult(
         seed=seed,
         program_over_memif=program_over_memif()[0],
         faults=len(outcomes),
         wrong=sum(bool(outcome.wrong) for outcome in outcomes),
         kinds={
-            fault: Kind(
+            fault: FaultCounts(
                 faults=len(of),
                 wrong=sum(bool(outcome.wrong) for outcome in of),
                 seconds=Quartiles.of([outcome.seconds for outcome in of]),
@@ -382,7 +382,7 @@ def summarise(seed: int, outcomes: Sequence[Outcome]) -> Result:
 
 def run_faults(
     cpu: int, seed: int, go_on: Callable[[int], bool], report: Callable[[str], None]
-) -> Result:
+) -> FaultsResult:
     """Strikes while `go_on` of how many there were says so; takes the run down at the end."""
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="unis-bench-") as folder:

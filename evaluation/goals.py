@@ -31,7 +31,7 @@ from unis.runtime.run import Run
 NO_GOAL = "none"
 
 
-class Kept(BaseModel):
+class GoalKept(BaseModel):
     """What came of a goal."""
 
     notes: list[str]  # as `unis config` tells them: of a goal that may not be kept, among others
@@ -44,26 +44,26 @@ class Kept(BaseModel):
     disturbed: Disturbance
 
 
-class Row(BaseModel):
+class GoalRow(BaseModel):
     """One goal under one controller."""
 
     controller: str
     goal: str  # as in a chain file, or `none`
     refused: str | None  # why the chain is not brought up
-    kept: Kept | None
+    kept: GoalKept | None
 
 
-class Result(BaseModel):
+class GoalsResult(BaseModel):
     """All that was measured, and where."""
 
     machine: MachineSummary
     cost: str
     length: int
-    rows: list[Row]
+    rows: list[GoalRow]
 
 
 @dataclass(frozen=True)
-class Settings:
+class GoalSettings:
     """What the command line says."""
 
     cost: str
@@ -74,7 +74,9 @@ class Settings:
     window: float  # seconds
 
 
-def measure(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Iterator[Row]:
+def measure(
+    settings: GoalSettings, machine: Machine, report: Callable[[str], None]
+) -> Iterator[GoalRow]:
     """A row for each goal, under one controller after the other."""
     for controller in settings.controllers:
         report(f"what packets and a switch cost, for {controller}")
@@ -86,9 +88,9 @@ def measure(settings: Settings, machine: Machine, report: Callable[[str], None])
             yield _row(settings, machine, controller, goal, report)
 
 
-def result(rows: list[Row], settings: Settings, machine: Machine) -> Result:
+def result(rows: list[GoalRow], settings: GoalSettings, machine: Machine) -> GoalsResult:
     """What is written."""
-    return Result(
+    return GoalsResult(
         machine=this_machine(len(machine.cpus)),
         cost=settings.cost,
         length=settings.length,
@@ -97,30 +99,30 @@ def result(rows: list[Row], settings: Settings, machine: Machine) -> Result:
 
 
 def _row(
-    settings: Settings,
+    settings: GoalSettings,
     machine: Machine,
     controller: ControllerName,
     goal: str,
     report: Callable[[str], None],
-) -> Row:
+) -> GoalRow:
     make = partial(_chain, settings, machine, controller, goal)
     try:
         plan_chain(make(), machine)
     except ChainFileError as error:
         refused = "; ".join(row.problem.sentence for row in error.problems)
-        return Row(controller=controller, goal=goal, refused=refused, kept=None)
+        return GoalRow(controller=controller, goal=goal, refused=refused, kept=None)
     arm = replace(POLICIES[controller], name=controller)
     kept = brought_up(make, machine, Options(), report, lambda run: _kept(run, arm, settings))
-    return Row(controller=controller, goal=goal, refused=None, kept=kept)
+    return GoalRow(controller=controller, goal=goal, refused=None, kept=kept)
 
 
-def _kept(run: Run, arm: Arm, settings: Settings) -> Kept:
+def _kept(run: Run, arm: Arm, settings: GoalSettings) -> GoalKept:
     (chain,) = run.plan.chains
     rounds = in_turn(run, [arm], settings.windows, settings.window)
     summary = summarise_arm(rounds, str(arm))
     each = [latency_of([windows], str(arm)).percentiles_us((95,))["p95"] for windows in rounds]
     goal_us = None if chain.goal_ns is None else chain.goal_ns / 1e3
-    return Kept(
+    return GoalKept(
         notes=list(run.plan.notes),
         slots=run.plan.links[0].slots,
         expected_p95_us=chain.ring.p95_us if chain.ring else None,
@@ -135,7 +137,7 @@ def _kept(run: Run, arm: Arm, settings: Settings) -> Kept:
 
 
 def _chain(
-    settings: Settings, machine: Machine, controller: ControllerName, goal: str
+    settings: GoalSettings, machine: Machine, controller: ControllerName, goal: str
 ) -> LoadedChain:
     return macswap_chain(
         "bench-goals",

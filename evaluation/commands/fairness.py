@@ -14,7 +14,7 @@ from unis.cli.throughput_command import one_chain_of, policies_of
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
-    from evaluation.fairness import ManyFunctions, Result, TwoChains
+    from evaluation.fairness import FairnessResult, ManyFunctions, TwoChains
     from unis.measure.paired import Ratio
 
 
@@ -78,7 +78,7 @@ def fairness(
             f"`{functions}`: write an even number up to {most}", param_hint="--functions"
         )
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.Settings(
+    settings = of.FairnessSettings(
         cost=one_cost,
         length=one_length,
         functions=functions,
@@ -96,7 +96,7 @@ def fairness(
             write_result(file, result.model_dump_json(indent=2) + "\n")
 
 
-def _print(result: Result) -> None:
+def _print(result: FairnessResult) -> None:
     first = result.two_chains[0]
     title = f"two chains of {result.length} {result.cost}, {first.windows} windows"
     table = table_of(title, "policy", ("Mpps", "second ÷ first", "95 %", "worst window"))

@@ -14,7 +14,7 @@ from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 
 if TYPE_CHECKING:
-    from evaluation.faults import Result as Faults
+    from evaluation.faults import FaultsResult as Faults
 
 
 def faults(

@@ -13,7 +13,7 @@ from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, us_text
 
 if TYPE_CHECKING:
-    from evaluation.goals import Row
+    from evaluation.goals import GoalRow
     from unis.chain.values import ControllerName
 
 _CONTROLLERS: tuple[ControllerName, ...] = ("handover", "priority", "signal")
@@ -53,7 +53,7 @@ def goals(
     from unis.plan.machine import Machine
 
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.Settings(
+    settings = of.GoalSettings(
         cost=one_cost,
         length=one_length,
         goals=_goals_of(goal),
@@ -61,7 +61,7 @@ def goals(
         windows=windows,
         window=window,
     )
-    rows: list[Row] = []
+    rows: list[GoalRow] = []
     with errors_told():
         if file:
             writable(file)
@@ -99,7 +99,7 @@ def _controllers_of(text: str) -> tuple[ControllerName, ...]:
     return tuple(name for name in _CONTROLLERS if name in words)
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[GoalRow], title: str) -> None:
     columns = ("slots", "expected µs", "p50 µs", "p95", "windows kept", "Mpps")
     table = table_of(title, "controller, goal", columns)
     for row in rows:

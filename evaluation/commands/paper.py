@@ -22,7 +22,7 @@ from unis.runtime.files import write_atomically
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from evaluation.paper.results import Results, Row
+    from evaluation.paper.results import ResultRow, Results
 
 _STYLES = {
     "agrees": "green",
@@ -61,7 +61,7 @@ def paper(
 
     Example: uv run python -m evaluation paper --quick -o build/bench
     """
-    from evaluation.paper.evaluation import Settings, evaluate
+    from evaluation.paper.evaluation import PaperSettings, evaluate
     from evaluation.paper.parts import only_ours, refuse_to_lose
     from evaluation.paper.report import counts
     from evaluation.paper.source import Source
@@ -74,7 +74,10 @@ def paper(
         if source.trouble:
             say(source.trouble)
         found = evaluate(
-            Settings(quick, wanted, output), say, source=source, keep=lambda of: _write(files, of)
+            PaperSettings(quick, wanted, output),
+            say,
+            source=source,
+            keep=lambda of: _write(files, of),
         )
     _print(found)
     out.print(counts(found.figures), markup=False)
@@ -124,11 +127,11 @@ def figures_of(text: str | None) -> tuple[str, ...]:
     return words
 
 
-def csv_of(rows: list[Row]) -> str:
+def csv_of(rows: list[ResultRow]) -> str:
     """A line for each row; what has parts has a column for each, also where none is known."""
-    from evaluation.paper.results import Row
+    from evaluation.paper.results import ResultRow
 
-    columns = [*_columns(Row)]
+    columns = [*_columns(ResultRow)]
     flat = [_flat(row.model_dump()) for row in rows]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")

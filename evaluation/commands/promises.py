@@ -12,7 +12,7 @@ from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 
 if TYPE_CHECKING:
-    from evaluation.promises.result import Result
+    from evaluation.promises.result import PromisesResult
 
 
 def promises(
@@ -72,7 +72,7 @@ def promises(
     from evaluation.promises import blocks as of
     from unis.plan.machine import Machine
 
-    settings = of.Settings(
+    settings = of.PromiseSettings(
         costs=_costs_of(costs),
         parts=_parts_of(parts),
         p95_us=p95_us,
@@ -115,7 +115,7 @@ def _parts_of(text: str) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _print(result: Result) -> None:
+def _print(result: PromisesResult) -> None:
     table = table_of(
         "Two promises on one core", "block, chain",
         ("Mpps promised", "passed", "p95 µs promised", "least", "p95 µs", "windows kept"),

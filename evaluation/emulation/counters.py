@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from evaluation.emulation.machine import Question
 from evaluation.emulation.worker import IdleWorker
-from unis.agent.watch import Look, Member, Watch
+from unis.agent.watch import ChainLook, Member, Watch
 from unis.chain.load import load
 from unis.errors import UnisError
 from unis.isolate.sight import OCCUPANCY
@@ -40,7 +40,7 @@ _Class = tuple[str, int]  # control group and cache ID
 
 
 @dataclass(frozen=True)
-class Cache:
+class ModelledCache:
     """Of the emulated machine."""
 
     caches: Caches
@@ -79,7 +79,7 @@ class ModelledCounters:
 
     def __init__(
         self,
-        cache: Cache,
+        cache: ModelledCache,
         record: Callable[..., Recorded],
         tell: Callable[[str], None],
         worker: Executor | None = None,
@@ -114,7 +114,7 @@ class ModelledCounters:
             return sum(self._beside[name].occupancy() for name in there if name in self._beside)
         return int(self._moved.get(group, 0.0))
 
-    def seen(self, looks: Iterable[Look]) -> None:
+    def seen(self, looks: Iterable[ChainLook]) -> None:
         """What runs now and how fast; what has changed by it is recorded and played.
 
         Groups are those that were asked about since the last time.
@@ -142,7 +142,7 @@ class ModelledCounters:
 
     # ------------------------------------------------------------------ functions
 
-    def _see(self, looks: Iterable[Look]) -> None:
+    def _see(self, looks: Iterable[ChainLook]) -> None:
         members: dict[_Name, Member] = {}
         rates: dict[_Name, float | None] = {}
         for look in looks:
@@ -310,13 +310,13 @@ class ModelledWatch:
         self._watch = watch
         self._counters = counters
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
         """As the watch beneath, and what the model knows by now."""
         looks = self._watch.look(chains)
         self._counters.seen(looks.values())
         return {name: self._with_misses(look) for name, look in looks.items()}
 
-    def _with_misses(self, look: Look) -> Look:
+    def _with_misses(self, look: ChainLook) -> ChainLook:
         misses = look.misses_per_packet
         if misses is None:
             misses = self._counters.misses_per_packet(look.members)

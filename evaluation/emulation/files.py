@@ -3,8 +3,8 @@
 import errno
 from collections.abc import Iterable
 
-from evaluation.emulation.machine import Counters, EmulatedMachine, Question, Threads
-from evaluation.emulation.rules import Place, Rules, place_of
+from evaluation.emulation.machine import EmulatedMachine, GroupCounters, Question, Threads
+from evaluation.emulation.rules import Rules, TreePlace, place_of
 from evaluation.emulation.state import EXCLUSIVE, RefusedError, TreeData
 from unis.isolate.cpu_lists import format_cpu_list
 from unis.isolate.schemata import format_values
@@ -21,7 +21,7 @@ class Files:
         machine: EmulatedMachine,
         data: TreeData,
         threads: Threads,
-        counters: Counters | None,
+        counters: GroupCounters | None,
     ) -> None:
         self._machine = machine
         self._data = data
@@ -68,7 +68,7 @@ class Files:
                 raise RefusedError(errno.ENOENT)
         return sorted(names)
 
-    def tasks(self, at: Place) -> list[int]:
+    def tasks(self, at: TreePlace) -> list[int]:
         """Living threads; of a class those of its MON groups too."""
         rules = Rules(self._machine, self._data, self._threads)
         root = not at.group
@@ -83,7 +83,7 @@ class Files:
                 found.append(tid)
         return sorted(found)
 
-    def _cpus(self, at: Place) -> set[int]:
+    def _cpus(self, at: TreePlace) -> set[int]:
         group = self._data.groups[at.group]
         return group.monitors[at.monitor].cpus if at.monitor else group.cpus
 
@@ -107,7 +107,7 @@ class Files:
             lines.append(f"{resource:>{width}}:{text}\n")
         return "".join(lines)
 
-    def _counter(self, at: Place, folder: str, event: str) -> str:
+    def _counter(self, at: TreePlace, folder: str, event: str) -> str:
         domain = folder.removeprefix("mon_L3_")
         known = domain.isdigit() and int(domain) in self._machine.cpus
         if not (self._machine.rmids and known and event in self._machine.events):

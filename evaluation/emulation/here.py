@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluation.emulation import counters as model
-from evaluation.emulation.machine import Counters, like
+from evaluation.emulation.machine import GroupCounters, like
 from evaluation.emulation.tree import EmulatedTree, emulates
 from unis.agent.watch import RunWatch, Watch
 from unis.cli.agent_command import Site
@@ -23,7 +23,7 @@ def folder() -> Path:
     return base_directory() / "resctrl"
 
 
-def emulated(counters: Counters | None = None) -> tuple[EmulatedTree, IoWays]:
+def emulated(counters: GroupCounters | None = None) -> tuple[EmulatedTree, IoWays]:
     """The tree, and the ways that DMA fills: as this machine's cache, or as the tree began."""
     machine = None if emulates(folder()) else like(look().caches)
     tree = EmulatedTree(folder(), machine, counters=counters)
@@ -58,5 +58,5 @@ def modelled_counters(tree: EmulatedTree, io: IoWays) -> model.ModelledCounters 
         return None
     say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
     # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
-    cache = model.Cache(caches, io.most or IO_WAYS, tree.machine.domain_of)
+    cache = model.ModelledCache(caches, io.most or IO_WAYS, tree.machine.domain_of)
     return model.ModelledCounters(cache, model.record_member, say)

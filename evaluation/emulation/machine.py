@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
-class Cache:
+class EmulatedCache:
     """A level of cache with CAT; all of its domains are alike."""
 
     ways: int
@@ -57,8 +57,8 @@ class Throttle:
 class EmulatedMachine:
     """As a machine's CPUID would say."""
 
-    l3: Cache | None = field(default_factory=lambda: Cache(20, (45 << 20) // 20))
-    l2: Cache | None = None
+    l3: EmulatedCache | None = field(default_factory=lambda: EmulatedCache(20, (45 << 20) // 20))
+    l2: EmulatedCache | None = None
     throttle: Throttle | None = None
     rmids: int = 0  # 0: no monitoring
     events: tuple[str, ...] = EVENTS
@@ -66,9 +66,9 @@ class EmulatedMachine:
     cpus: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: {0: (0, 1)})  # by L3
 
     @property
-    def caches(self) -> dict[str, Cache]:
+    def caches(self) -> dict[str, EmulatedCache]:
         """By resource, as `schemata` calls them."""
-        found: dict[str, Cache] = {}
+        found: dict[str, EmulatedCache] = {}
         for name, cache in (("L2", self.l2), ("L3", self.l3)):
             if cache:
                 halves = ("CODE", "DATA") if cache.cdp else ("",)
@@ -101,7 +101,7 @@ class EmulatedMachine:
     def parse(cls, data: Mapping[str, Any]) -> Self:
         """What `as_dict` gave, perhaps after JSON made texts of the keys."""
         whole = dict(data)
-        for name, kind in (("l3", Cache), ("l2", Cache), ("throttle", Throttle)):
+        for name, kind in (("l3", EmulatedCache), ("l2", EmulatedCache), ("throttle", Throttle)):
             if whole[name] is not None:
                 part = dict(whole[name])
                 whole[name] = kind(**part | {"domains": tuple(part["domains"])})
@@ -174,7 +174,7 @@ class Question:
     mask: int  # ways that they may fill; under CDP those for data
 
 
-class Counters(Protocol):
+class GroupCounters(Protocol):
     """What the cache and the memory of an emulated machine count."""
 
     def read(self, question: Question) -> int | None:
@@ -186,6 +186,6 @@ def like(caches: Mapping[int, LastLevelCache]) -> EmulatedMachine:
     first = next(iter(caches.values()), None)
     if first is None:
         return EmulatedMachine(rmids=64)
-    l3 = Cache(first.ways, first.way_bytes, tuple(sorted(caches)))
+    l3 = EmulatedCache(first.ways, first.way_bytes, tuple(sorted(caches)))
     cpus = {ident: tuple(sorted(cache.cpus)) for ident, cache in sorted(caches.items())}
     return EmulatedMachine(l3=l3, rmids=64, cpus=cpus)

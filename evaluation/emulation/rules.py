@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from evaluation.emulation.machine import Cache, EmulatedMachine, Threads
+from evaluation.emulation.machine import EmulatedCache, EmulatedMachine, Threads
 from evaluation.emulation.state import (
     EXCLUSIVE,
     SHAREABLE,
@@ -27,7 +27,7 @@ _IO_CLASS = -1  # in place of a group's number: that of `io_alloc`
 
 
 @dataclass(frozen=True)
-class Place:
+class TreePlace:
     """A path, taken apart."""
 
     group: str  # the root's is empty
@@ -35,7 +35,7 @@ class Place:
     rest: tuple[str, ...]  # file or folder in it
 
 
-def place_of(data: TreeData, path: str) -> Place:
+def place_of(data: TreeData, path: str) -> TreePlace:
     """RefusedError (ENOENT) where a group of it is not there."""
     parts = [part for part in path.split("/") if part]
     group = ""
@@ -46,8 +46,8 @@ def place_of(data: TreeData, path: str) -> Place:
     if len(parts) > 1 and parts[0] == MON_GROUPS:
         if parts[1] not in data.groups[group].monitors:
             raise RefusedError(errno.ENOENT)
-        return Place(group, parts[1], tuple(parts[2:]))
-    return Place(group, "", tuple(parts))
+        return TreePlace(group, parts[1], tuple(parts[2:]))
+    return TreePlace(group, "", tuple(parts))
 
 
 class Rules:
@@ -272,7 +272,7 @@ class Rules:
 
     # ------------------------------------------------------------- threads
 
-    def write_tasks(self, at: Place, text: str) -> None:
+    def write_tasks(self, at: TreePlace, text: str) -> None:
         """One after another; those before one that cannot be moved are moved."""
         for word in filter(None, text.split("\n")[0].split(",")):
             try:
@@ -299,7 +299,7 @@ class Rules:
 
     # ------------------------------------------------------------- CPUs
 
-    def write_cpus(self, at: Place, cpus: frozenset[int] | None) -> None:
+    def write_cpus(self, at: TreePlace, cpus: frozenset[int] | None) -> None:
         """None: the text was none."""
         if cpus is None:
             self._refuse("Bad CPU list/mask\n")
@@ -376,7 +376,7 @@ class Rules:
             staged[domain] = self._mask(resource, domain, value, _IO_CLASS, SHAREABLE)
         self._data.io_alloc |= staged
 
-    def _io_cache(self, resource: str) -> Cache:
+    def _io_cache(self, resource: str) -> EmulatedCache:
         cache = self._machine.caches[resource]
         if not cache.io_alloc:
             self._refuse(f"io_alloc is not supported on {resource}\n", errno.ENODEV)

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from evaluation.emulation.files import Files, parse_cpu_mask
-from evaluation.emulation.machine import Counters, EmulatedMachine, ProcThreads, Threads
+from evaluation.emulation.machine import EmulatedMachine, GroupCounters, ProcThreads, Threads
 from evaluation.emulation.rules import Rules, place_of
 from evaluation.emulation.state import Fault, RefusedError, TreeData
 from unis.isolate.cpu_lists import parse_cpu_list
@@ -47,7 +47,7 @@ class EmulatedTree:
         folder: Path,
         machine: EmulatedMachine | None = None,
         threads: Threads | None = None,
-        counters: Counters | None = None,
+        counters: GroupCounters | None = None,
     ) -> None:
         self._folder = folder
         self._threads = threads or ProcThreads()

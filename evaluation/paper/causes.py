@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from evaluation.paper.cases import LENGTH_LOOKED_INTO
-from evaluation.paper.figure import Chain, FigureOf, Found, spread_at
+from evaluation.paper.figure import Chain, FigureFinding, FigureOf, spread_at
 from evaluation.paper.judging import all_of, at_least, at_most, over_lengths, told
-from evaluation.paper.results import Figure, Plot, Point, Row, Verdict
+from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import context_switches, ratios_of, row, slowest
 from unis.calibrate import arms
 from unis.calibrate.case import MAIN
@@ -24,7 +24,7 @@ _RULE_OF_CPU = (
 _OVER = "; each by the mean over the lengths"
 
 
-def fig9(found: Found) -> FigureOf:
+def fig9(found: FigureFinding) -> FigureOf:
     """Throughput by the distance between yields."""
     of = found.of("fig9")
     verdicts: list[Verdict] = []
@@ -59,7 +59,7 @@ def fig9(found: Found) -> FigureOf:
     ), _rows("fig9", of)  # fmt: skip
 
 
-def fig10(found: Found) -> FigureOf:
+def fig10(found: FigureFinding) -> FigureOf:
     """Context switches of light functions."""
     of = found.of("fig10")
     verdict, words = _switches(of)
@@ -73,7 +73,7 @@ def fig10(found: Found) -> FigureOf:
     ), _rows("fig10", of)  # fmt: skip
 
 
-def fig11(found: Found) -> FigureOf:
+def fig11(found: FigureFinding) -> FigureOf:
     """The CPU of the slowest function."""
     of = found.of("fig11")
     verdict, words = _slowest(of)
@@ -88,7 +88,7 @@ def fig11(found: Found) -> FigureOf:
     ), _rows("fig11", of)  # fmt: skip
 
 
-def fig13(found: Found) -> FigureOf:
+def fig13(found: FigureFinding) -> FigureOf:
     """Switches and CPU of medium functions."""
     of = found.of("fig13")
     switches, of_switches = _switches(of)
@@ -137,7 +137,7 @@ def _by_paper_k(of: Sequence[Chain], arm: str, what: Callable[[Window], float]) 
     return pooled([ratios_of(measured, arm, arms.PAPER_K, what) for _, measured in of])
 
 
-def fig12(found: Found) -> FigureOf:
+def fig12(found: FigureFinding) -> FigureOf:
     """Cache misses, for which there must be counters."""
     of = found.of("fig12")
     figure = Figure(
@@ -225,5 +225,5 @@ def _short(arm: str) -> str:
     return arm.replace("cooperative/", "k = ")
 
 
-def _rows(key: str, of: Sequence[Chain]) -> list[Row]:
+def _rows(key: str, of: Sequence[Chain]) -> list[ResultRow]:
     return [row(key, case, measured, arm) for case, measured in of for arm in _LOOKED]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from evaluation.paper import scale as scale_of
-from evaluation.paper.figure import Chain, FigureOf, Found, ratio_at
+from evaluation.paper.figure import Chain, FigureFinding, FigureOf, ratio_at
 from evaluation.paper.judging import all_of, at_least, at_most, told
-from evaluation.paper.results import Figure, Plot, Point, Row, Verdict
+from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import median_of, row
 from evaluation.paper.throughput import switch_us
 from unis.calibrate import arms
@@ -29,7 +29,7 @@ _WITHIN = 0.97  # of the best (Fig. 15)
 # ---------------------------------------------------------------------- Fig. 1
 
 
-def fig1(found: Found) -> FigureOf:
+def fig1(found: FigureFinding) -> FigureOf:
     """What the kernel's policies reach."""
     of = found.of("fig1")
     policies = {
@@ -81,7 +81,7 @@ def _bytes(case: Case) -> float:
 # ---------------------------------------------------------------------- Fig. 5
 
 
-def fig5(found: Found) -> FigureOf:
+def fig5(found: FigureFinding) -> FigureOf:
     """Latency at 80 % of what can be sustained."""
     of = [(case, kept) for case, measured in found.of("fig5") if (kept := _kept(measured))]
     left_out = len(found.of("fig5")) - len(of)
@@ -187,7 +187,7 @@ def _latency(length: int, measured: Measured, arm: str) -> Point:
 # ---------------------------------------------------------------------- Fig. 15
 
 
-def fig15(found: Found) -> FigureOf:
+def fig15(found: FigureFinding) -> FigureOf:
     """Slices of a wrong length, each curve by its own slices as they should be."""
     of = found.of("fig15")
     curves: dict[str, tuple[str, Callable[[float], str], Sequence[float]]] = {
@@ -201,7 +201,7 @@ def fig15(found: Found) -> FigureOf:
     plots: list[Plot] = []
     words: list[str] = []
     verdicts: list[Verdict] = []
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for case, measured in of:
         by: dict[str, dict[float, Ratio]] = {}
         for name, (which, arm, shares) in curves.items():
@@ -254,7 +254,7 @@ def _least(by: dict[float, Ratio]) -> str:
 # ---------------------------------------------------------------------- the instrument
 
 
-def same(found: Found) -> FigureOf:
+def same(found: FigureFinding) -> FigureOf:
     """One policy under two names."""
     of = [(case, measured) for case, measured in found.of("same") if TUNED in measured.sets]
     known = {
@@ -301,7 +301,7 @@ def _by_chance(count: int) -> int:
     return count
 
 
-def scale(found: Found) -> FigureOf:
+def scale(found: FigureFinding) -> FigureOf:
     """What one thread of the scheduler serves."""
     if found.scale is None:
         raise ValueError("it was not simulated")

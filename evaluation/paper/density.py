@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evaluation.paper.figure import Chain, FigureOf, Found
+from evaluation.paper.figure import Chain, FigureFinding, FigureOf
 from evaluation.paper.judging import all_of, at_least
-from evaluation.paper.results import Figure, Plot, Point, Row
+from evaluation.paper.results import Figure, Plot, Point, ResultRow
 from evaluation.paper.rows import row
 from evaluation.paper.throughput import switching
 from unis.calibrate import arms
@@ -28,10 +28,10 @@ Curve = Mapping[int, float]  # Mpps by length
 _PAIRS = {(arms.PRIORITY, arms.PAPER_K): MAIN, (arms.HANDOVER, arms.BEST): TUNED}
 
 
-def fig6(found: Found) -> FigureOf:
+def fig6(found: FigureFinding) -> FigureOf:
     """Whole functions, as the paper counts, and the number between two of them for intervals."""
     plots: list[Plot] = []
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for cost in _COSTS:
         there = [(case, of) for case, of in found.of("fig6") if case.cost == cost]
         if len(there) < 2:
@@ -69,7 +69,7 @@ def fig6(found: Found) -> FigureOf:
     ), rows + measured  # fmt: skip
 
 
-def _handed(rows: Sequence[Row]) -> str:
+def _handed(rows: Sequence[ResultRow]) -> str:
     """Where fewer fit, and of those where that is no chance."""
     best = {(one.case, one.x): one for one in rows if one.arm == arms.BEST}
     handed = [one for one in rows if one.arm == arms.HANDOVER]
@@ -89,12 +89,12 @@ def _handed(rows: Sequence[Row]) -> str:
 
 def _rows(
     there: Sequence[Chain], targets: Sequence[float], arm: str, base: str, which: str
-) -> list[Row]:
+) -> list[ResultRow]:
     """Of both arms at each target: `length` of them fit, whole."""
     case, measured = there[0]
     curves = {of: _curve(there, of, which) for of in (arm, base)}
     drawn = _drawn(there, arm, base, which)
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for target in targets:
         fits = {of: density(curve, target) for of, curve in curves.items()}
         sampled = [density(one, target) / density(other, target) for one, other in drawn]
@@ -110,9 +110,9 @@ def _rows(
 def _row(
     case: Case, measured: Measured, arm: str, which: str, target: float, fits: float,
     by: Ratio | None, base: str,
-) -> Row:  # fmt: skip
+) -> ResultRow:  # fmt: skip
     one = row("fig6", case, measured, arms.PAPER_K if arm == arms.BEST else arm)
-    return Row(
+    return ResultRow(
         experiment="fig6", case=case.cost, set=f"density, {which}", cost=case.cost,
         length=math.floor(fits + 1e-9), size=case.size, ring=one.ring, policy=one.policy,
         controller=one.controller, arm=arm,
@@ -122,7 +122,7 @@ def _row(
     )  # fmt: skip
 
 
-def _plot(cost: str, rows: Sequence[Row]) -> Plot:
+def _plot(cost: str, rows: Sequence[ResultRow]) -> Plot:
     names = dict.fromkeys(one.arm for one in rows)
     return Plot(
         kind="lines",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from evaluation.paper import causes, conditions, density, scale, table, throughput
 from evaluation.paper.cases import FULL, QUICK, cases
-from evaluation.paper.figure import FigureOf, Found
+from evaluation.paper.figure import FigureFinding, FigureOf
 from evaluation.paper.parts import Parts
 from evaluation.paper.progress import Progress
-from evaluation.paper.results import Figure, Results, Row
+from evaluation.paper.results import Figure, ResultRow, Results
 from evaluation.paper.simulated import FIGURES as SIMULATED
 from evaluation.paper.simulated import agreement, rows_of, simulate_case, simulate_table
 from evaluation.paper.source import Source
@@ -26,7 +26,7 @@ from unis.plan.machine import Machine
 from unis.simulate.scenario import MachineCosts
 
 # In the order of the paper; the instrument last.
-FIGURES: dict[str, Callable[[Found], FigureOf]] = {
+FIGURES: dict[str, Callable[[FigureFinding], FigureOf]] = {
     "fig1": conditions.fig1,
     "fig4a": throughput.fig4a,
     "fig4b": throughput.fig4b,
@@ -48,7 +48,7 @@ FIGURES: dict[str, Callable[[Found], FigureOf]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class PaperSettings:
     """What the command line says."""
 
     quick: bool
@@ -71,7 +71,7 @@ _FAULTS = (
 
 
 def evaluate(
-    settings: Settings,
+    settings: PaperSettings,
     report: Callable[[str], None],
     *,
     source: Source | None = None,
@@ -125,7 +125,7 @@ def evaluate(
 
 
 def put_together(
-    settings: Settings,
+    settings: PaperSettings,
     wanted: list[Case],
     measured: dict[str, Measured],
     of_what: tuple[str, MachineSummary],
@@ -164,9 +164,9 @@ def put_together(
             faults["scale"] = _said(error)
     for key, why in faults.items():
         report(f"{key} could not be simulated: {why}")
-    found = Found(by_key, measured, several, of_scale, simulated)
+    found = FigureFinding(by_key, measured, several, of_scale, simulated)
     figures: list[Figure] = []
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     points = rows_of(by_key, measured, simulated)
     for key, of_figure in _figures(settings.only, found, faults):
         if key in faults and not found.of(key):
@@ -201,8 +201,8 @@ def put_together(
 
 
 def _figures(
-    only: Collection[str], found: Found, faults: Collection[str]
-) -> Iterator[tuple[str, Callable[[Found], FigureOf]]]:
+    only: Collection[str], found: FigureFinding, faults: Collection[str]
+) -> Iterator[tuple[str, Callable[[FigureFinding], FigureOf]]]:
     for key, of_figure in FIGURES.items():
         simulated = {"table1": bool(found.several), "scale": found.scale is not None}
         if key in only and (found.of(key) or simulated.get(key) or key in faults):
@@ -222,7 +222,7 @@ def _said(error: Exception) -> str:
     return str(error) if isinstance(error, UnisError) else f"{type(error).__name__}: {error}"
 
 
-def _simulated_steps(settings: Settings, wanted: Collection[Case]) -> list[float]:
+def _simulated_steps(settings: PaperSettings, wanted: Collection[Case]) -> list[float]:
     """About how many seconds each takes."""
     figures = {"table1": _TABLE_SECONDS, "scale": _SCALE_SECONDS}
     return [
@@ -239,7 +239,7 @@ def _switching(machines: Collection[MachineCosts]) -> MachineCosts:
     return replace(of, source_ns=0, sink_ns=0, chain_factor=1)
 
 
-def _wanted(settings: Settings, machine: Machine) -> list[Case]:
+def _wanted(settings: PaperSettings, machine: Machine) -> list[Case]:
     return [
         replace(case, sets={name: case.sets[name] for name in case.sets if _needs(figures, name)})
         for case in cases(settings.extent, machine)

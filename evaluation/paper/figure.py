@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evaluation.paper.results import Figure, Point, Row
+from evaluation.paper.results import Figure, Point, ResultRow
 from evaluation.paper.scale import Scale
 from unis.calibrate.case import Case
 from unis.calibrate.measured import Measured
@@ -13,7 +13,7 @@ Chain = tuple[Case, Measured]
 
 
 @dataclass(frozen=True)
-class Found:
+class FigureFinding:
     """All that was measured and simulated."""
 
     cases: Mapping[str, Case]
@@ -39,7 +39,7 @@ class Found:
         return self.measured.get(f"{case.key}-fused")
 
 
-FigureOf = tuple[Figure, list[Row]]
+FigureOf = tuple[Figure, list[ResultRow]]
 
 
 def spread_at(x: float | str, values: Sequence[float]) -> Point:

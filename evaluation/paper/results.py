@@ -16,7 +16,7 @@ Verdict = Literal[
 Source = Literal["measured", "simulated"]
 
 
-class Row(BaseModel):
+class ResultRow(BaseModel):
     """One arm in one set of windows of one case in one figure; what is not known is null.
 
     `experiment`, `case`, `set`, `arm`, `chain` and `source` tell it from every other.
@@ -150,6 +150,6 @@ class Results(BaseModel):
     commit: str
     settings: dict[str, str | int | float | list[str]]
     figures: list[Figure]
-    rows: list[Row]
+    rows: list[ResultRow]
     simulator: Agreement
     disturbed: str | None  # what a reader of the figures must know

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from evaluation.paper.results import Row
+from evaluation.paper.results import ResultRow
 from unis.calibrate import arms
 from unis.calibrate.case import LOAD, MAIN, TUNED, Case
 from unis.calibrate.measured import Measured, Window, ratio
@@ -79,7 +79,7 @@ def row(
     by: str | None = None,
     judged: Ratio | None = None,
     chain: str | None = None,
-) -> Row:
+) -> ResultRow:
     """What the windows of a set say of an arm; `judged` by the arm `by`, of which it is 1."""
     windows = measured.values(arm, lambda window: window, which)
     passed = [window.chain_mpps[chain] if chain else window.mpps for window in windows]
@@ -112,7 +112,7 @@ def row(
 def simulated_row(
     experiment: str, case: Case, measured: Measured, arm: str, mpps: float,
     *, x: float | None = None, chain: str | None = None,
-) -> Row:  # fmt: skip
+) -> ResultRow:  # fmt: skip
     """What the simulator says of an arm."""
     only = Quartiles.of([mpps])
     return _row(experiment, case, measured, arm, "simulated", x, chain, only, 0).model_copy(
@@ -123,11 +123,11 @@ def simulated_row(
 def _row(
     experiment: str, case: Case, measured: Measured, arm: str, which: str, x: float | None,
     chain: str | None, mpps: Quartiles, windows: int,
-) -> Row:  # fmt: skip
+) -> ResultRow:  # fmt: skip
     wanted = arms.ALL.get(arm)
     every = measured.best_every if arm == arms.BEST else wanted and wanted.arm.yield_every
     policy = "cooperative" if wanted is None else wanted.arm.policy
-    return Row(
+    return ResultRow(
         experiment=experiment,
         case=case.key,
         set=which,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from evaluation.paper.cases import CONFIGURATIONS, paths_of, table_chain
-from evaluation.paper.results import Agreement, Row, SimulatedPoint
+from evaluation.paper.results import Agreement, ResultRow, SimulatedPoint
 from evaluation.paper.rows import simulated_row
 from unis.calibrate import arms
 from unis.calibrate.case import Case
@@ -70,7 +70,7 @@ def rows_of(
     cases: Mapping[str, Case],
     measured: Mapping[str, Measured],
     simulated: Mapping[str, Mapping[str, float]],
-) -> list[Row]:
+) -> list[ResultRow]:
     """What the simulator says at the points of the figures."""
     return [
         simulated_row(_figure_of(cases[key]), cases[key], measured[key], arm, mpps[arm])

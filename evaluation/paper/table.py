@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Mapping
 
 from evaluation.paper.cases import CONFIGURATIONS
-from evaluation.paper.figure import Chain, FigureOf, Found
+from evaluation.paper.figure import Chain, FigureFinding, FigureOf
 from evaluation.paper.judging import all_of, at_least, at_most, told
-from evaluation.paper.results import Figure, Plot, Point, Row, Source, Verdict
+from evaluation.paper.results import Figure, Plot, Point, ResultRow, Source, Verdict
 from evaluation.paper.rows import row, simulated_row
 from evaluation.paper.throughput import switching
 from unis.calibrate import arms
@@ -23,11 +23,11 @@ _LEAST = 0.97  # of co-operative functions; and so even
 _SHOWN = (arms.PRIORITY, arms.HANDOVER, arms.PAPER_K)
 
 
-def table1(found: Found) -> FigureOf:
+def table1(found: FigureFinding) -> FigureOf:
     """Judged by what was measured; what needs more CPUs is simulated beside it."""
     of = {case.key[-1]: (case, measured) for case, measured in found.of("table1")}
     plots: list[Plot] = []
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     said: list[str] = []
     verdicts: list[Verdict] = []
     for name in CONFIGURATIONS:
@@ -82,7 +82,7 @@ def _measured(of: Chain, name: str) -> tuple[dict[str, dict[str, float]], str, V
     return mpps, words, all_of(verdicts)
 
 
-def _rows(of: Chain, name: str) -> list[Row]:
+def _rows(of: Chain, name: str) -> list[ResultRow]:
     case, measured = of
     return [row("table1", case, measured, arm, by=arms.PAPER_K) for arm in arms.TABLE] + [
         row("table1", case, measured, arm, chain=chain)
@@ -91,7 +91,9 @@ def _rows(of: Chain, name: str) -> list[Row]:
     ]
 
 
-def _simulated(of: Chain | None, name: str, mpps: Mapping[str, Mapping[str, float]]) -> list[Row]:
+def _simulated(
+    of: Chain | None, name: str, mpps: Mapping[str, Mapping[str, float]]
+) -> list[ResultRow]:
     if of is None:
         return []
     case, measured = of

@@ -3,9 +3,9 @@
 import statistics
 from collections.abc import Sequence
 
-from evaluation.paper.figure import Chain, FigureOf, Found, by_length, ratio_at, spread_at
+from evaluation.paper.figure import Chain, FigureFinding, FigureOf, by_length, ratio_at, spread_at
 from evaluation.paper.judging import at_least, over_lengths, told
-from evaluation.paper.results import Figure, Plot, Point, Row
+from evaluation.paper.results import Figure, Plot, Point, ResultRow
 from evaluation.paper.rows import best_of, row
 from evaluation.paper.simulated import FREE
 from unis.calibrate import arms
@@ -15,7 +15,7 @@ from unis.calibrate.measured import ratio
 _SHOWN = (arms.PRIORITY, arms.WITHOUT, arms.HANDOVER, arms.PAPER_K)
 
 
-def fig4a(found: Found) -> FigureOf:
+def fig4a(found: FigureFinding) -> FigureOf:
     """Light functions."""
     return _chains(
         found, "fig4a", "Fig. 4(a)", "Throughput of chains of light functions, 64 B", 0.90,
@@ -23,7 +23,7 @@ def fig4a(found: Found) -> FigureOf:
     )  # fmt: skip
 
 
-def fig4b(found: Found) -> FigureOf:
+def fig4b(found: FigureFinding) -> FigureOf:
     """Medium functions."""
     return _chains(
         found, "fig4b", "Fig. 4(b)", "Throughput of chains of medium functions, 64 B", 0.975,
@@ -31,7 +31,7 @@ def fig4b(found: Found) -> FigureOf:
     )  # fmt: skip
 
 
-def fig7(found: Found) -> FigureOf:
+def fig7(found: FigureFinding) -> FigureOf:
     """Medium and heavy functions in turn."""
     return _chains(
         found, "fig7", "Fig. 7", "Throughput of chains of medium and heavy functions in turn", 0.98,
@@ -39,7 +39,7 @@ def fig7(found: Found) -> FigureOf:
     )  # fmt: skip
 
 
-def fig8(found: Found) -> FigureOf:
+def fig8(found: FigureFinding) -> FigureOf:
     """Functions whose cost is the packet's size."""
     return _chains(
         found, "fig8", "Fig. 8", "Throughput where cost depends on the packet's size", 0.98,
@@ -48,7 +48,9 @@ def fig8(found: Found) -> FigureOf:
     )  # fmt: skip
 
 
-def _chains(found: Found, key: str, name: str, title: str, least: float, paper: str) -> FigureOf:
+def _chains(
+    found: FigureFinding, key: str, name: str, title: str, least: float, paper: str
+) -> FigureOf:
     of = found.of(key)
     by_paper_k = over_lengths(of, arms.PRIORITY, arms.PAPER_K, MAIN)
     verdict = at_least(by_paper_k, least)
@@ -72,7 +74,7 @@ def _chains(found: Found, key: str, name: str, title: str, least: float, paper: 
     ), _rows(found, key, of)  # fmt: skip
 
 
-def _plot(found: Found, of: list[Chain], title: str) -> Plot:
+def _plot(found: FigureFinding, of: list[Chain], title: str) -> Plot:
     series: dict[str, list[Point]] = {arm: [] for arm in (*_SHOWN, arms.BEST, arms.FUSED)}
     for case, measured in of:
         for arm in _SHOWN:
@@ -86,8 +88,8 @@ def _plot(found: Found, of: list[Chain], title: str) -> Plot:
     )  # fmt: skip
 
 
-def _rows(found: Found, key: str, of: list[Chain]) -> list[Row]:
-    rows: list[Row] = []
+def _rows(found: FigureFinding, key: str, of: list[Chain]) -> list[ResultRow]:
+    rows: list[ResultRow] = []
     for case, measured in of:
         fused = found.fused(case)
         rows += [row(key, case, measured, arm, fused=fused) for arm in arms.CHAIN]
@@ -108,7 +110,7 @@ def switch_us(of: Sequence[Chain]) -> float:
     return statistics.median(measured.switch_ns for _, measured in of) / 1e3
 
 
-def switching(found: Found, of: list[Chain]) -> str:
+def switching(found: FigureFinding, of: list[Chain]) -> str:
     """What a switch takes, and what the simulator says would be without."""
     said = f"a switch by priority takes {switch_us(of):.0f} µs here from decision to work"
     simulated = [found.simulated[case.key] for case, _ in of if case.key in found.simulated]
@@ -127,7 +129,7 @@ def switching(found: Found, of: list[Chain]) -> str:
 # ---------------------------------------------------------------------- Fig. 14
 
 
-def fig14(found: Found) -> FigureOf:
+def fig14(found: FigureFinding) -> FigureOf:
     """The occupancy based optimisation, where costs vary."""
     of = found.of("fig14")
     gain = over_lengths(of, arms.PRIORITY, arms.WITHOUT, MAIN)

@@ -23,8 +23,8 @@ from evaluation.promises.mixed import write_mixed
 from evaluation.promises.result import (
     Block,
     FunctionProfile,
-    Kept,
-    Result,
+    PromiseKept,
+    PromisesResult,
     Seen,
     Together,
     percent,
@@ -55,7 +55,7 @@ _SHORT = 0.02  # of a throughput: what comes at random in a window, and is on it
 
 
 @dataclass(frozen=True)
-class Settings:
+class PromiseSettings:
     """What the command line says."""
 
     costs: tuple[str, str]  # of macswap
@@ -69,7 +69,7 @@ class Settings:
 
 
 def measure(
-    settings: Settings, machine: Machine, report: Callable[[str], None]
+    settings: PromiseSettings, machine: Machine, report: Callable[[str], None]
 ) -> Iterator[tuple[list[Block], int]]:
     """All blocks so far and how many were left out, after each."""
     blocks: list[Block] = []
@@ -94,12 +94,14 @@ def measure(
         yield blocks, left_out
 
 
-def result(blocks: list[Block], left_out: int, settings: Settings, machine: Machine) -> Result:
+def result(
+    blocks: list[Block], left_out: int, settings: PromiseSettings, machine: Machine
+) -> PromisesResult:
     """What is written."""
     counting = [block.promised for block in blocks if block.counts]
     whole = bool(counting) and len(blocks) == settings.blocks
     least = all(one.least_kept is True for of in counting for one in of.promises)
-    return Result(
+    return PromisesResult(
         machine=this_machine(len(machine.cpus)),
         costs=settings.costs,
         parts=settings.parts,
@@ -112,12 +114,12 @@ def result(blocks: list[Block], left_out: int, settings: Settings, machine: Mach
     )
 
 
-def _functions(settings: Settings) -> dict[str, str]:
+def _functions(settings: PromiseSettings) -> dict[str, str]:
     """Their costs, by name."""
     return {f"macswap{at}": cost for at, cost in enumerate(settings.costs, 1)}
 
 
-def _core(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Core:
+def _core(settings: PromiseSettings, machine: Machine, report: Callable[[str], None]) -> Core:
     """Each function alone on it."""
     found = []
     for name, cost in _functions(settings).items():
@@ -131,7 +133,7 @@ def _core(settings: Settings, machine: Machine, report: Callable[[str], None]) -
 
 
 def _block(
-    settings: Settings, machine: Machine, core: Core, report: Callable[[str], None]
+    settings: PromiseSettings, machine: Machine, core: Core, report: Callable[[str], None]
 ) -> Block:
     _, placement = core.planned(settings.parts)
     beyond = core.refused(settings.parts)
@@ -150,7 +152,7 @@ def _block(
 
 
 def _both(
-    settings: Settings,
+    settings: PromiseSettings,
     machine: Machine,
     report: Callable[[str], None],
     core: Core,
@@ -181,7 +183,7 @@ def _seen(window: Window) -> Seen:
     )
 
 
-def _windows(settings: Settings, run: Run) -> list[Window]:
+def _windows(settings: PromiseSettings, run: Run) -> list[Window]:
     """So many windows that count, or all that there is patience for."""
     seen: list[Window] = []
     while sum(of.counts for of in seen) < settings.windows:
@@ -191,7 +193,7 @@ def _windows(settings: Settings, run: Run) -> list[Window]:
     return seen
 
 
-def _profiled(run: Run, name: str, settings: Settings) -> tuple[FunctionProfile, float]:
+def _profiled(run: Run, name: str, settings: PromiseSettings) -> tuple[FunctionProfile, float]:
     """And what a yield takes, µs."""
     cpu = max(function.cpu for function in run.plan.functions)
     yield_us = run.client.switch_cost(cpu, _SWITCH_ROUNDS).yield_ns / 1e3
@@ -208,7 +210,7 @@ def _profiled(run: Run, name: str, settings: Settings) -> tuple[FunctionProfile,
     ), yield_us
 
 
-def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Window]) -> Kept:
+def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Window]) -> PromiseKept:
     """What windows of its chain say of a promise, which is a part of what the function passes.
 
     `least_p95_us`: that the planner would have promised; None: it refuses.
@@ -221,7 +223,7 @@ def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Wind
     ]
     throughput = statistics.median(ratios)
     enough = throughput >= 1 - _SHORT
-    return Kept(
+    return PromiseKept(
         chain=chain,
         part=part,
         promised_mpps=slo.mpps,

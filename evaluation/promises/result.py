@@ -32,7 +32,7 @@ class FunctionProfile(BaseModel):
         return self.disturbed <= _HALF and not self.falls
 
 
-class Kept(BaseModel):
+class PromiseKept(BaseModel):
     """One promise, and what came of it."""
 
     chain: str
@@ -64,7 +64,7 @@ class Together(BaseModel):
     """Both on the core, at some parts of what each passes alone."""
 
     parts: tuple[float, float]
-    promises: list[Kept]
+    promises: list[PromiseKept]
     windows: list[Seen]
 
     @computed_field  # type: ignore[prop-decorator]
@@ -104,7 +104,7 @@ class Block(BaseModel):
         return self.steady and quiet and self.promised.counts
 
 
-class Result(BaseModel):
+class PromisesResult(BaseModel):
     """results.json."""
 
     schema_version: int = 1

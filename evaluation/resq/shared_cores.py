@@ -24,7 +24,7 @@ _SHORT = 0.02  # of the rate: what may be in flight at the end of so short a run
 
 
 @dataclass(frozen=True)
-class Kept:
+class SharedCheck:
     """One promise's part of a core, simulated."""
 
     slo: str
@@ -41,7 +41,7 @@ class Kept:
         return self.mpps >= self.wanted_mpps * (1 - _SHORT) and self.p95_us <= self.promised_us
 
 
-def simulated(workload: Workload, placement: SharedPlacement) -> list[Kept]:
+def simulated(workload: Workload, placement: SharedPlacement) -> list[SharedCheck]:
     """All cores, each with Poisson arrivals of what is promised; its functions hand over."""
     slos = {slo.name: slo for slo in workload.slos}
     cores = [core for machine in placement.machines for core in machine.cores]
@@ -53,16 +53,20 @@ def simulated(workload: Workload, placement: SharedPlacement) -> list[Kept]:
     return [one for kept in found for one in kept]
 
 
-def _by_core(cores: Sequence[Core], slos: Mapping[str, Slo], seconds: float) -> list[list[Kept]]:
+def _by_core(
+    cores: Sequence[Core], slos: Mapping[str, Slo], seconds: float
+) -> list[list[SharedCheck]]:
     """For each core its parts, as they are in it."""
-    found: list[Kept] = []
+    found: list[SharedCheck] = []
     for begin in range(0, len(cores), _CORES_A_RUN):
         found += _simulated(cores[begin : begin + _CORES_A_RUN], slos, seconds)
     each = iter(found)
     return [[next(each) for _ in core.parts] for core in cores]
 
 
-def _simulated(cores: Sequence[Core], slos: Mapping[str, Slo], seconds: float) -> Iterator[Kept]:
+def _simulated(
+    cores: Sequence[Core], slos: Mapping[str, Slo], seconds: float
+) -> Iterator[SharedCheck]:
     scenario = pb.Scenario(
         policy=common.POLICY_UNIS,
         handover=True,
@@ -88,7 +92,7 @@ def _simulated(cores: Sequence[Core], slos: Mapping[str, Slo], seconds: float) -
         added = Latency([chain.latency]).percentile_us(95) or 0.0  # with the work on a packet
         work = 1 / (slo.profile.solo_mpps * slo.profile.share(part.ways))
         own = slo.profile.latency_us[0][1] - work
-        yield Kept(
+        yield SharedCheck(
             part.slo, part.at, chain.delivered / measured / 1e6, max(0.0, own) + added, slo.p95_us,
             min(part.mpps, offered), seconds,
         )  # fmt: skip

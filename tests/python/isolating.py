@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from evaluation.emulation.machine import Cache, EmulatedMachine, MadeThreads, Throttle
+from evaluation.emulation.machine import EmulatedCache, EmulatedMachine, MadeThreads, Throttle
 from evaluation.emulation.tree import EmulatedTree
 from unis.isolate.record import read_seats
 from unis.isolate.tree import Tree, control_groups, inside, monitor_groups
@@ -16,17 +16,19 @@ WAY = (45 << 20) // 20  # bytes: a Xeon E5-2680 v4's half, as in the paper's ser
 THREADS = range(100, 140)
 
 # The paper's server: 20 ways, of which DDIO has the highest two.
-PAPER = EmulatedMachine(l3=Cache(20, WAY, shareable=0xC0000), rmids=64)
+PAPER = EmulatedMachine(l3=EmulatedCache(20, WAY, shareable=0xC0000), rmids=64)
 # Two sockets, everything that resctrl knows.
 RICH = EmulatedMachine(
-    l3=Cache(20, WAY, (0, 1), closids=16, shareable=0xC0000),
-    l2=Cache(8, 1 << 17, (0, 1, 2, 3), closids=8),
+    l3=EmulatedCache(20, WAY, (0, 1), closids=16, shareable=0xC0000),
+    l2=EmulatedCache(8, 1 << 17, (0, 1, 2, 3), closids=8),
     throttle=Throttle(domains=(0, 1), closids=8),
     rmids=64,
     cpus={0: (0, 1), 1: (2, 3)},
 )
-AMD = EmulatedMachine(l3=Cache(16, 2 << 20, closids=16, min_bits=0, sparse=True, io_alloc=True))
-CDP = EmulatedMachine(l3=Cache(16, 2 << 20, closids=16, cdp=True), rmids=32)
+AMD = EmulatedMachine(
+    l3=EmulatedCache(16, 2 << 20, closids=16, min_bits=0, sparse=True, io_alloc=True)
+)
+CDP = EmulatedMachine(l3=EmulatedCache(16, 2 << 20, closids=16, cdp=True), rmids=32)
 
 
 def tree_of(folder: Path, machine: EmulatedMachine = PAPER) -> EmulatedTree:

@@ -14,10 +14,10 @@ from evaluation.emulation.machine import MadeThreads, Question
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS, WAY, picture
-from unis.agent.agent import Agent, Event, Released, Settings
-from unis.agent.duties import Duties, Reserved, duties
+from unis.agent.agent import Agent, AgentSettings, Event, Released
+from unis.agent.duties import Duties, ReservedDuty, duties
 from unis.agent.notes import Notes, NotesFile, Standing
-from unis.agent.watch import Look
+from unis.agent.watch import ChainLook
 from unis.errors import UnisError
 from unis.isolate.bitmask import is_contiguous
 from unis.isolate.io_ways import IoWays
@@ -25,7 +25,7 @@ from unis.isolate.schemata import parse
 from unis.isolate.tree import Tree, TreeError, control_groups, inside, tasks
 from unis.slo.book import Book, InstanceEntry, OnDemandEntry, ReservedEntry
 
-PATIENT = Settings(settle=2, patience=2)
+PATIENT = AgentSettings(settle=2, patience=2)
 DDIO = IoWays("ddio", "the two highest ways", {0: 0xC0000}, {0: 1 << 20})
 
 
@@ -45,7 +45,7 @@ class Functions:
     def __post_init__(self) -> None:
         self.threads = {name: self.threads[name] for name in self.needs}
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
         """Late where it has less than it needs."""
         with contextlib.suppress(TreeError):
             self._see()
@@ -56,7 +56,7 @@ class Functions:
                 misses = 2.0 if late else 0.1
                 p95_us = 150.0 if late else 80.0
                 threads = frozenset([self.threads[name]])
-                found[name] = Look(threads, p95_us, 1.0, misses_per_packet=misses)
+                found[name] = ChainLook(threads, p95_us, 1.0, misses_per_packet=misses)
         return found
 
     def read(self, question: Question) -> int | None:
@@ -133,7 +133,7 @@ def see_that_it_is_right(server: Server, wanted: Duties) -> None:
     assert leased == (wanted.leased_ways if wanted.on_demand else 0)
 
 
-RESERVED = {"fw": Reserved(3, 100.0, None), "nat": Reserved(5, 100.0, None)}
+RESERVED = {"fw": ReservedDuty(3, 100.0, None), "nat": ReservedDuty(5, 100.0, None)}
 NEEDS = {"fw": 2.0, "nat": 4.0, "ids": 2.0, "lpm": 1.0, "vpn": 3.0}
 TIDS = {name: 100 + at for at, name in enumerate(NEEDS)}
 
@@ -233,7 +233,7 @@ def test_a_reserved_promise_of_throughput(
     tmp_path: Path, mpps: float, lost: float, broken: bool
 ) -> None:
     class Lossy(Functions):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
             return {
                 name: replace(of, mpps=mpps, lost=lost, p95_us=of.p95_us if mpps else None)
                 for name, of in super().look(chains).items()
@@ -242,7 +242,7 @@ def test_a_reserved_promise_of_throughput(
     server = Server(tmp_path, Lossy({"fw": 2.0}, TIDS))
     agent = server.agent()
     for _ in range(4):
-        agent.tick(Duties({"fw": Reserved(3, 100.0, 1.0)}))
+        agent.tick(Duties({"fw": ReservedDuty(3, 100.0, 1.0)}))
     assert (server.told("broken") == ["fw"]) == broken
 
 
@@ -251,7 +251,7 @@ def test_more_than_there_is_is_told_and_what_was_stays(tmp_path: Path) -> None:
     agent = server.agent()
     wanted = Duties(RESERVED)
     agent.tick(wanted)
-    status = agent.tick(Duties({**RESERVED, "vpn": Reserved(15, 100.0, None)}))
+    status = agent.tick(Duties({**RESERVED, "vpn": ReservedDuty(15, 100.0, None)}))
     assert "ways of L3 0 are asked for" in status.problem
     see_that_it_is_right(server, wanted)
     assert server.told("failed") == [""]
@@ -273,8 +273,10 @@ PROMISES = st.sampled_from(
     [
         Duties(),
         Duties(RESERVED),
-        Duties({"nat": Reserved(2, 100.0, None)}, {"ids": 100.0, "lpm": 100.0, "vpn": 100.0}, 6),
-        Duties({"fw": Reserved(6, 100.0, None)}, {"ids": 100.0, "lpm": 100.0}, 2),
+        Duties(
+            {"nat": ReservedDuty(2, 100.0, None)}, {"ids": 100.0, "lpm": 100.0, "vpn": 100.0}, 6
+        ),
+        Duties({"fw": ReservedDuty(6, 100.0, None)}, {"ids": 100.0, "lpm": 100.0}, 2),
         Duties({}, {"vpn": 100.0}, 5),
     ]
 )
@@ -433,12 +435,12 @@ def test_notes_that_cannot_be_read_are_told(tmp_path: Path, text: str) -> None:
 
 def test_ways_are_those_that_were_told_and_stay_after_a_restart(tmp_path: Path) -> None:
     server = Server(tmp_path, Functions(NEEDS, TIDS))
-    told = {"fw": Reserved(3, 100.0, None, 9), "nat": Reserved(5, 100.0, None, 2)}
+    told = {"fw": ReservedDuty(3, 100.0, None, 9), "nat": ReservedDuty(5, 100.0, None, 2)}
     server.agent().tick(Duties(told, {"lpm": 100.0}, 2))
     classes = server.classes()
     assert (classes["unis-fw"], classes["unis-nat"]) == (0b111 << 9, 0b11111 << 2)
     # What comes before it by name does not move the one on demand.
-    server.agent().tick(Duties({**told, "aaa": Reserved(1, 100.0, None)}, {"lpm": 100.0}, 2))
+    server.agent().tick(Duties({**told, "aaa": ReservedDuty(1, 100.0, None)}, {"lpm": 100.0}, 2))
     assert {**server.classes(), "unis-aaa": 0} == {**classes, "unis-aaa": 0}
 
 
@@ -451,7 +453,9 @@ def test_those_on_demand_give_classes_back_that_others_need(tmp_path: Path) -> N
     assert len(server.classes()) == 3
     for number in range(12):
         server.tree.make(f"theirs{number}")
-    wanted = Duties({"fw": Reserved(2, 100.0, None), "nat": Reserved(2, 100.0, None)}, promised, 6)
+    wanted = Duties(
+        {"fw": ReservedDuty(2, 100.0, None), "nat": ReservedDuty(2, 100.0, None)}, promised, 6
+    )
     for _ in range(3):
         assert server.agent().tick(wanted).problem == ""
     assert {"unis-fw", "unis-nat"} <= {*server.classes()}
@@ -489,13 +493,13 @@ def test_duties_are_those_of_one_server() -> None:
     book = Book(reserved={"two": two, "other": other}, on_demand={"late": late})
     here = duties(book, "a", 0, 2)
     assert here.reserved == {
-        "two": Reserved(3, 50.0, None, 0),
-        "two..2": Reserved(1, 50.0, None, 3),
+        "two": ReservedDuty(3, 50.0, None, 0),
+        "two..2": ReservedDuty(1, 50.0, None, 3),
     }
     assert here.on_demand == {}
     assert here.chains == {"two": "two", "two..2": "two-2"}
     there = duties(book, "a", 1, 2)
-    assert there.reserved == {"other": Reserved(4, 60.0, 1.0, 0)}
+    assert there.reserved == {"other": ReservedDuty(4, 60.0, 1.0, 0)}
     assert there.p95_us == {"other": 60.0, "late": 70.0}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evaluation.emulation import counters
-from evaluation.emulation.machine import Cache, EmulatedMachine
+from evaluation.emulation.machine import EmulatedCache, EmulatedMachine
 from evaluation.emulation.tree import EmulatedTree
 from tests.python import test_agent_modelled as of
 from tests.python.commands import evaluation, run, stale_run
@@ -24,7 +24,7 @@ from unis.v1 import engine_pb2 as pb
 
 recordings = of.recordings  # a fixture
 MACHINE = EmulatedMachine(
-    l3=Cache(16, of.WAY, (3, 5), shareable=0xC000), rmids=64, cpus={3: (0, 1), 5: (6, 7)}
+    l3=EmulatedCache(16, of.WAY, (3, 5), shareable=0xC000), rmids=64, cpus={3: (0, 1), 5: (6, 7)}
 )
 
 

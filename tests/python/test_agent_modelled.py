@@ -13,8 +13,13 @@ from typing import Any
 import pytest
 
 from evaluation.emulation import counters
-from evaluation.emulation.counters import Cache, ModelledCounters, ModelledWatch, record_member
-from evaluation.emulation.machine import Cache as EmulatedCache
+from evaluation.emulation.counters import (
+    ModelledCache,
+    ModelledCounters,
+    ModelledWatch,
+    record_member,
+)
+from evaluation.emulation.machine import EmulatedCache as EmulatedCache
 from evaluation.emulation.machine import EmulatedMachine, MadeThreads, Question
 from evaluation.emulation.tree import EmulatedTree
 from evaluation.resq.reference_subjects import reference_subject
@@ -22,10 +27,10 @@ from tests.needs import need
 from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
 from unis.agent import watch
-from unis.agent.agent import Agent, Event, Settings
+from unis.agent.agent import Agent, AgentSettings, Event
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
-from unis.agent.watch import Look, Member, RunWatch
+from unis.agent.watch import ChainLook, Member, RunWatch
 from unis.isolate.io_ways import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
@@ -101,7 +106,7 @@ class Made:
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        cache = Cache(CACHES, 2, lambda cpu: cpu // 4 if cpu < 8 else None)
+        cache = ModelledCache(CACHES, 2, lambda cpu: cpu // 4 if cpu < 8 else None)
         self.counters = ModelledCounters(
             cache, self.record, self.told.append, self.worker, lambda: self.now
         )
@@ -115,7 +120,7 @@ class Made:
     def look(self, names: list[str]) -> None:
         members = map(member, names)
         self.counters.seen(
-            [Look(of.threads, mpps=self.mpps[of.function], members=(of,)) for of in members]
+            [ChainLook(of.threads, mpps=self.mpps[of.function], members=(of,)) for of in members]
         )
 
     def ask(
@@ -295,7 +300,7 @@ def test_functions_are_in_the_cache_of_their_cpu(recordings: dict[str, Recorded]
     made = Made(recordings)
     for _ in range(3):
         there = member("large", cpu=5)
-        made.counters.seen([Look(there.threads, mpps=1.0, members=(there,))])
+        made.counters.seen([ChainLook(there.threads, mpps=1.0, members=(there,))])
         found = [made.ask(0xF, ["large"], domain=domain) for domain in (0, 1)]
     assert found[0] == 0
     assert found[1] == pytest.approx(4 * WAY, rel=0.05)
@@ -340,7 +345,7 @@ def test_what_nobody_waits_for_is_not_begun(recordings: dict[str, Recorded]) -> 
     made = Made(recordings, worker=Worker(at_once=False))
     made.look(["large", "small"])
     other = replace(member("small"), threads=frozenset([201]))
-    made.counters.seen([Look(other.threads, mpps=1.0, members=(other,))])
+    made.counters.seen([ChainLook(other.threads, mpps=1.0, members=(other,))])
     while made.worker.waiting:
         made.worker.work()
     assert made.told == ["at small"]
@@ -367,7 +372,7 @@ def test_who_is_in_no_class_is_not_waited_for(recordings: dict[str, Recorded]) -
     made = Made(recordings)
     for _ in range(4):
         nowhere = member("large", cpu=99)
-        made.counters.seen([Look(nowhere.threads, mpps=1.0, members=(nowhere,))])
+        made.counters.seen([ChainLook(nowhere.threads, mpps=1.0, members=(nowhere,))])
         made.ask(0xF, ["large"])
     assert not made.counters.pending([member("large")])
 
@@ -412,13 +417,13 @@ class Runs:
     mpps: Mapping[str, float]
     counters: ModelledCounters | None = None
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
         assert self.counters
         found = {}
         for name in chains:
             of = member(name)
             misses = self.counters.misses_per_packet([of]) or 0.0
-            found[name] = Look(of.threads, 80 + 100 * misses, self.mpps[name], members=(of,))
+            found[name] = ChainLook(of.threads, 80 + 100 * misses, self.mpps[name], members=(of,))
         return found
 
 
@@ -434,7 +439,8 @@ def test_the_agent_divides_by_what_is_modelled(
     events: list[Event] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
-        Settings(settle=6, patience=2),  # latency here is of the model, which is some looks late
+        # Latency here is of the model, which is some looks late.
+        AgentSettings(settle=6, patience=2),
     )  # fmt: skip
     wanted = Duties({}, {"large": 1000.0, "small": 120.0, "macswap": 120.0}, 6)
     looks = []
@@ -464,7 +470,7 @@ def test_nothing_is_divided_while_the_model_is_at_work(
     made = Made(recordings, worker=Worker(at_once=False))
 
     class Late(Runs):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
             return {of: replace(look, p95_us=500.0) for of, look in super().look(chains).items()}
 
     runs = Late({"large": 1.0, "small": 0.1}, made.counters)
@@ -472,7 +478,7 @@ def test_nothing_is_divided_while_the_model_is_at_work(
     events: list[Event] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
-        Settings(settle=2, patience=2),
+        AgentSettings(settle=2, patience=2),
     )  # fmt: skip
     for _ in range(10):
         agent.tick(Duties({}, {"large": 100.0, "small": 100.0}, 4))
@@ -486,7 +492,7 @@ def test_misses_that_hardware_counts_are_those_that_are_told(
     made.settled(0x3, ["large"])
 
     class Counted(Runs):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
             return {
                 of: replace(look, misses_per_packet=7.0)
                 for of, look in super().look(chains).items()

@@ -8,10 +8,10 @@ from evaluation.emulation.machine import MadeThreads, Question
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS
 from tests.python.test_agent import DDIO, TIDS, Functions, Server
-from unis.agent.agent import Agent, Settings
+from unis.agent.agent import Agent, AgentSettings
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
-from unis.agent.watch import Look
+from unis.agent.watch import ChainLook
 
 PROMISED = {"ids": 1000.0, "lpm": 100.0, "vpn": 100.0}
 
@@ -22,13 +22,13 @@ class Pending(Functions):
 
     pending: set[str] = field(default_factory=set)
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, Look]:
+    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
         found = super().look(chains)
         return {name: replace(of, pending=name in self.pending) for name, of in found.items()}
 
 
 def agent_of(server: Server, wait: int) -> Agent:
-    patient = Settings(settle=2, patience=2, wait=wait)
+    patient = AgentSettings(settle=2, patience=2, wait=wait)
     file = NotesFile(server.folder)
     return Agent(server.tree, server.functions, file, DDIO, server.events.append, patient)
 

@@ -13,7 +13,7 @@ from unis.runtime import supervisor as supervisor_module
 from unis.runtime.attached import AttachedFunctions
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.process import ProcessId
-from unis.runtime.requests import Request
+from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
 from unis.runtime.state import FunctionProcess
 from unis.runtime.supervisor import Supervisor
@@ -93,7 +93,7 @@ def test_a_malformed_attach_request_is_refused(wrong: dict[str, Any], why: str) 
     plan: Any = SimpleNamespace(engine=SimpleNamespace(joins=None), attached=[], name="r")
     functions = AttachedFunctions(cast("Run", SimpleNamespace(note=print)), plan)
     with pytest.raises(LaunchError, match=why):
-        functions.serve(Request("Attach", pb.AttachProcessRequest(**asked)))
+        functions.serve(SupervisorRequest("Attach", pb.AttachProcessRequest(**asked)))
 
 
 def test_another_refusal_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

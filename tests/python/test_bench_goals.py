@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from evaluation import goals
 from evaluation.app import app
-from evaluation.goals import Kept, Row, Settings, measure, result
+from evaluation.goals import GoalKept, GoalRow, GoalSettings, measure, result
 from unis.bench.synthetic import macswap_chain
 from unis.chain.load import LoadedChain
 from unis.chain.problem import Problem
@@ -16,8 +16,8 @@ from unis.measure.paired import Quartiles
 from unis.plan.machine import Machine
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
-SETTINGS = Settings("light", 3, ("20us", "1ms", "none"), ("handover", "priority"), 4, 0.1)
-KEPT = Kept(
+SETTINGS = GoalSettings("light", 3, ("20us", "1ms", "none"), ("handover", "priority"), 4, 0.1)
+KEPT = GoalKept(
     notes=["some way off"],
     slots=512,
     expected_p95_us=87,
@@ -34,7 +34,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
     """Controller and goal of the chains that were; 20 us cannot be met."""
     seen: list[tuple[str, str | None]] = []
 
-    def bring_up(make: object, *_: object) -> Kept:
+    def bring_up(make: object, *_: object) -> GoalKept:
         assert callable(make)
         file = make().file
         slo = file.chains["chain"].slo
@@ -80,9 +80,9 @@ def test_what_is_shown_and_written(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.output
     assert "3 of 4" in told.output
     assert "handover, 20us: refused: cannot be met" in told.output
-    rows = goals.Result.model_validate_json(written.read_text()).rows
+    rows = goals.GoalsResult.model_validate_json(written.read_text()).rows
     assert [row.goal for row in rows] == ["20us", "1ms"]
-    assert rows[1] == Row(controller="handover", goal="1ms", refused=None, kept=KEPT)
+    assert rows[1] == GoalRow(controller="handover", goal="1ms", refused=None, kept=KEPT)
 
 
 @pytest.mark.parametrize(

@@ -176,12 +176,12 @@ def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
     finished: list[bool] = []
 
     def undo(*_: object) -> list[str]:
-        monkeypatch.setattr(steps.Traffic, "undo", lambda *_: [])
+        monkeypatch.setattr(steps.TrafficStep, "undo", lambda *_: [])
         signal.raise_signal(number)
         finished.append(True)
         return []
 
-    monkeypatch.setattr(steps.Traffic, "undo", undo)
+    monkeypatch.setattr(steps.TrafficStep, "undo", undo)
     told: list[str] = []
     two = plan(tmp_path, "two", 1)
     with interrupts() as switch, switch.within(60, "it did not run"), pytest.raises(error):
@@ -206,7 +206,7 @@ def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
 ) -> None:
     state = taken(tmp_path, "one", 1)
     run_directory("one").write(state.with_changes(launcher=ProcessId(os.getpid(), 1)))
-    monkeypatch.setattr(steps.Engine, "undo", lambda *_: ["cannot remove x"])
+    monkeypatch.setattr(steps.EngineStep, "undo", lambda *_: ["cannot remove x"])
     assert refused(tmp_path, "one", 2).startswith("not everything of the last `one` could be")
     assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
     left = run_directory("one").read()

@@ -81,7 +81,7 @@ def test_a_mount_that_cannot_be_read_keeps_nothing_else(
     gone = hugepages.Mount(tmp_path / "gone", 2048)
     mounts = [gone, *hugepages.mounts()]
     monkeypatch.setattr(hugepages, "mounts", lambda: mounts)
-    problems = steps.Engine().undo(state, hurry=lambda: True)
+    problems = steps.EngineStep().undo(state, hurry=lambda: True)
     assert problems == [f"cannot look for packet memory in {gone.path}: No such file or directory"]
     assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
     assert not (tmp_path / "dpdk" / "unis-pytest").exists()
@@ -205,7 +205,7 @@ def test_a_step_that_raises_does_not_stop_the_others(
     def fail(*_: object) -> list[str]:
         raise RuntimeError("oh")
 
-    monkeypatch.setattr(steps.Traffic, "undo", fail)
+    monkeypatch.setattr(steps.TrafficStep, "undo", fail)
     with process(SPIN) as child:
         told = clean_up(make_run(tmp_path, child), "one")
         assert child.wait(5) == -signal.SIGTERM

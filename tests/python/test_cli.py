@@ -122,7 +122,7 @@ def test_clean_up_that_fails_fails_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = stale_run(tmp_path)
-    monkeypatch.setattr(steps.Engine, "undo", lambda *_: ["cannot remove x"])
+    monkeypatch.setattr(steps.EngineStep, "undo", lambda *_: ["cannot remove x"])
     code, text = run("down")
     assert code == 1
     assert "ghost: cannot remove x" in text
@@ -157,9 +157,9 @@ def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[launcher.Request] = []
+    asked: list[launcher.LaunchRequest] = []
 
-    def start(_: Plan, request: launcher.Request, __: object) -> int:
+    def start(_: Plan, request: launcher.LaunchRequest, __: object) -> int:
         asked.append(request)
         return 0
 

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from unis.engine import names
 from unis.plan.difference import Change, Difference
 from unis.runtime.errors import LaunchError
-from unis.runtime.requests import Request, RequestServer, SupervisorClient
+from unis.runtime.requests import RequestServer, SupervisorClient, SupervisorRequest
 from unis.v1 import engine_pb2
 from unis.v1 import supervisor_pb2 as pb
 
@@ -23,7 +23,7 @@ POLICY = engine_pb2.PolicyRequest(policy=names.policy("rr"))
 class Answering:
     """A server, and a thread in the place of the supervisor's loop."""
 
-    def __init__(self, path: Path, do: Callable[[Request], Message]) -> None:
+    def __init__(self, path: Path, do: Callable[[SupervisorRequest], Message]) -> None:
         self.server = RequestServer(path)
         self.noted: list[str] = []
         self._do = do
@@ -42,14 +42,14 @@ class Answering:
         self.server.close()
 
 
-Answer = Callable[[Callable[[Request], Message]], Answering]
+Answer = Callable[[Callable[[SupervisorRequest], Message]], Answering]
 
 
 @pytest.fixture
 def answering(tmp_path: Path) -> Iterator[Answer]:
     made: list[Answering] = []
 
-    def make(do: Callable[[Request], Message]) -> Answering:
+    def make(do: Callable[[SupervisorRequest], Message]) -> Answering:
         made.append(Answering(tmp_path / "a.sock", do))
         return made[-1]
 
@@ -62,7 +62,7 @@ def test_lines_come_before_the_result(answering: Answer, tmp_path: Path) -> None
     """The result has every key, also of what is empty: `unis apply --json` prints it."""
     steps = Difference((Change("chain", "c", "added", ("why",)),), started=("a",))
 
-    def do(request: Request) -> Message:
+    def do(request: SupervisorRequest) -> Message:
         assert request.message.file == "x.yaml"
         request.say("one")
         request.say("two")
@@ -84,7 +84,7 @@ def test_a_refusal_keeps_its_sentence(
 ) -> None:
     words = "the last words\n" * 3000  # of a program: more than headers hold as gRPC has them
 
-    def do(_: Request) -> Message:
+    def do(_: SupervisorRequest) -> Message:
         raise LaunchError(words, bad_input=bad_input)
 
     answering(do)
@@ -95,7 +95,7 @@ def test_a_refusal_keeps_its_sentence(
 
 
 def test_a_fault_of_ours_is_answered_and_logged(answering: Answer, tmp_path: Path) -> None:
-    def do(_: Request) -> Message:
+    def do(_: SupervisorRequest) -> Message:
         raise ZeroDivisionError("by zero")
 
     one = answering(do)
@@ -109,7 +109,7 @@ def test_a_fault_of_ours_is_answered_and_logged(answering: Answer, tmp_path: Pat
 def test_one_request_after_the_other(answering: Answer, tmp_path: Path) -> None:
     running: list[int] = []
 
-    def do(_: Request) -> Message:
+    def do(_: SupervisorRequest) -> Message:
         running.append(1)
         assert len(running) == 1
         threading.Event().wait(0.02)

@@ -18,7 +18,7 @@ from unis.isolate.apply import Applied, ApplyError, ForeignGroupError, apply, un
 from unis.isolate.bitmask import is_valid
 from unis.isolate.info import read_info
 from unis.isolate.io_ways import io_ways
-from unis.isolate.plan import Plan, plan
+from unis.isolate.plan import CachePlan, plan
 from unis.isolate.record import Record, strangers
 from unis.isolate.tree import TreeError, control_groups, tasks
 from unis.isolate.wants import Want
@@ -87,15 +87,15 @@ class Watched:
 
 
 def planned(
-    tree: EmulatedTree, asked: dict[str, Want], there: Plan | None = None, **more: Any
-) -> Plan:
+    tree: EmulatedTree, asked: dict[str, Want], there: CachePlan | None = None, **more: Any
+) -> CachePlan:
     info = read_info(tree)
     ours = [one.name for one in there.classes] if there else []
     beside = strangers(tree, ours)
     return plan(asked, info, io_ways(info, {}, ""), strangers=beside, there=there, **more)
 
 
-def threads_of(of: Plan, each: int = 2) -> dict[str, list[int]]:
+def threads_of(of: CachePlan, each: int = 2) -> dict[str, list[int]]:
     tids = iter(THREADS)
     return {name: [next(tids) for _ in range(each)] for name in sorted(of.places)}
 
@@ -153,7 +153,7 @@ def test_undo_after_apply_is_the_identity(data: st.DataObject) -> None:
         before = picture(tree)
         asked = [data.draw(wants(ways=12, bandwidth=machine is RICH)) for _ in range(2)]
         record: Record | None = None
-        there: Plan | None = None
+        there: CachePlan | None = None
         for one in asked:
             try:
                 of = planned(tree, one, there, exclusive=data.draw(st.booleans()))

@@ -15,7 +15,7 @@ import pytest
 
 from evaluation.emulation.files import cpu_mask, parse_cpu_mask
 from evaluation.emulation.machine import (
-    Cache,
+    EmulatedCache,
     EmulatedMachine,
     MadeThreads,
     ProcThreads,
@@ -75,7 +75,9 @@ def test_a_command_ends_with_its_line(tmp_path: Path) -> None:
 
 
 def test_the_least_bits_and_sparse_masks(tmp_path: Path) -> None:
-    haswell = tree_of(tmp_path / "h", EmulatedMachine(l3=Cache(20, WAY, closids=4, min_bits=2)))
+    haswell = tree_of(
+        tmp_path / "h", EmulatedMachine(l3=EmulatedCache(20, WAY, closids=4, min_bits=2))
+    )
     haswell.make("a")
     assert refused(haswell, "a/schemata", "L3:0=1\n")[1] == "Need at least 2 bits in the mask\n"
     amd = tree_of(tmp_path / "a", AMD)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.emulation.machine import Cache, EmulatedMachine
+from evaluation.emulation.machine import EmulatedCache, EmulatedMachine
 from tests.python.isolating import AMD, CDP, PAPER, RICH, tree_of, wants
 from unis.isolate.bitmask import is_contiguous
 from unis.isolate.info import CacheInfo, CacheResource, read_info
 from unis.isolate.io_ways import IoWays, io_ways
-from unis.isolate.plan import Plan, plan
-from unis.isolate.wants import PlanError, Stranger, Want
+from unis.isolate.plan import CachePlan, plan
+from unis.isolate.wants import OtherGroup, PlanError, Want
 
 
 def info_of(
@@ -29,7 +29,7 @@ def of_machine(tmp_path: Path, machine: EmulatedMachine) -> CacheInfo:
     return read_info(tree_of(tmp_path, machine))
 
 
-def masks_of(of: Plan, resource: str = "L3", domain: int = 0) -> dict[str, int]:
+def masks_of(of: CachePlan, resource: str = "L3", domain: int = 0) -> dict[str, int]:
     return {one.name: one.schemata[resource][domain] for one in of.classes} | {
         "": of.default.get(resource, {}).get(domain, 0)
     }
@@ -163,12 +163,12 @@ def test_exclusive_is_for_who_has_ways_of_its_own_everywhere(tmp_path: Path) -> 
 
 
 def test_beside_strangers() -> None:
-    exclusive = Stranger("db", {"L3": {0: 0xF}}, exclusive=True)
+    exclusive = OtherGroup("db", {"L3": {0: 0xF}}, exclusive=True)
     of = plan({"fw": Want(4)}, info_of(), strangers=[exclusive])
     assert masks_of(of)["unis-fw"] == 0xF0
     told = refused({"fw": Want(14)}, info_of(), strangers=[exclusive])
     assert "of its 20 ways 14 are free (2 are I/O's, 4 the group db's)" in told
-    everywhere = Stranger("db", {"L3": {0: 0xFFFFF}})
+    everywhere = OtherGroup("db", {"L3": {0: 0xFFFFF}})
     of = plan({"fw": Want(4)}, info_of(), strangers=[everywhere])
     assert "the group db, which is not UNiS', has ways f of L3 0 too" in of.notes[0]
 
@@ -177,7 +177,7 @@ def test_who_shares_a_class_is_counted_apart_while_there_are_rmids(tmp_path: Pat
     asked = {"a": Want(1, share="core"), "b": Want(2, share="core")}
 
     def rmids(count: int) -> EmulatedMachine:
-        return EmulatedMachine(l3=Cache(20, 1 << 20), rmids=count)
+        return EmulatedMachine(l3=EmulatedCache(20, 1 << 20), rmids=count)
 
     of = plan(asked, of_machine(tmp_path / "4", rmids(4)))
     assert of.places["a"] == "unis-core/mon_groups/unis-a"

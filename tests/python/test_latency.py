@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.bench.latency import Result, Row, yields_on
+from unis.bench.latency import LatencyResult, LatencyRow, yields_on
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, latency_ratio
@@ -18,8 +18,8 @@ from unis.v1.common_pb2 import LatencyHistogram
 POINTS = st.lists(st.tuples(st.floats(1, 1e5), st.floats(0, 20)), min_size=1, max_size=30)
 
 
-def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> Row:
-    return Row(
+def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> LatencyRow:
+    return LatencyRow(
         experiment="frontier", cost="light", length=3, ring=256, policy=policy,
         controller=controller, yield_every=None, load=None, arrivals=None, offered_mpps=mpps,
         mpps=Quartiles(median=mpps, q1=mpps, q3=mpps), drops=0.0, latency_us={"p95": p95},
@@ -28,7 +28,7 @@ def row(policy: str, controller: str | None, p95: float | None, mpps: float) -> 
 
 
 @pytest.fixture
-def result() -> Result:
+def result() -> LatencyResult:
     rows = [
         row("unis", "handover", 40, 5),
         row("unis", "handover", 400, 9),
@@ -36,10 +36,10 @@ def result() -> Result:
         row("cooperative", None, None, 20),  # nothing was delivered
     ]
     machine = MachineSummary(cpu_model="x", cpus=2, kernel="6", dpdk="22.11")
-    return Result(machine=machine, sustained_mpps=9.0, rows=rows)
+    return LatencyResult(machine=machine, sustained_mpps=9.0, rows=rows)
 
 
-def test_the_most_within_a_bound(result: Result) -> None:
+def test_the_most_within_a_bound(result: LatencyResult) -> None:
     assert [result.frontier("handover", us) for us in (30, 50, 500)] == [None, 5, 9]
     assert [result.frontier("cooperative", us) for us in (50, 100, 1e6)] == [None, 8, 8]
 

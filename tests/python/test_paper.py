@@ -18,7 +18,7 @@ from evaluation.paper import (
 )
 from evaluation.paper.cases import FULL, QUICK, cases
 from evaluation.paper.evaluation import FIGURES
-from evaluation.paper.figure import Found
+from evaluation.paper.figure import FigureFinding
 from evaluation.paper.simulated import FREE
 from unis.calibrate import arms
 from unis.calibrate.case import LOAD, TUNED, Case, Extent
@@ -77,9 +77,9 @@ def measured(case: Case, of: Callable[[str], Window], *, switch_ns: float = 8000
 
 def found(
     figure: str, of: Callable[[Case, str], Window], only: Callable[[Case], bool] = lambda _: True
-) -> Found:
+) -> FigureFinding:
     wanted = {key: case for key, case in ALL.items() if figure in case.figures and only(case)}
-    return Found(
+    return FigureFinding(
         wanted,
         {
             key: measured(case, lambda arm, case=case: of(case, arm))  # type: ignore[misc]

@@ -14,8 +14,8 @@ import pytest
 from evaluation.commands import paper as paper_command
 from evaluation.paper import evaluation, parts, scale, ticks
 from evaluation.paper.cases import QUICK, cases
-from evaluation.paper.evaluation import FIGURES, Settings, evaluate
-from evaluation.paper.figure import FigureOf, Found
+from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
+from evaluation.paper.figure import FigureFinding, FigureOf
 from evaluation.paper.parts import FOLDER, only_ours, refuse_to_lose
 from evaluation.paper.results import Results
 from evaluation.paper.simulated import FREE
@@ -64,8 +64,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return keys
 
 
-def settings(directory: Path, *only: str, quick: bool = True) -> Settings:
-    return Settings(quick=quick, only=only or ("fig7",), directory=directory)
+def settings(directory: Path, *only: str, quick: bool = True) -> PaperSettings:
+    return PaperSettings(quick=quick, only=only or ("fig7",), directory=directory)
 
 
 def interrupt(
@@ -334,7 +334,7 @@ FAULTS = [ValueError("no data"), StopIteration(), KeyError("x"), UnisError("no u
 def test_a_fault_in_one_figure_does_not_lose_the_others(
     seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fault(_: Found) -> FigureOf:
+    def fault(_: FigureFinding) -> FigureOf:
         raise error
 
     monkeypatch.setitem(FIGURES, "fig7", fault)

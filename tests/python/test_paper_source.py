@@ -12,7 +12,7 @@ import pytest
 
 from evaluation.commands.paper import csv_of
 from evaluation.paper.progress import Progress
-from evaluation.paper.results import Agreement, Results, Row
+from evaluation.paper.results import Agreement, ResultRow, Results
 from evaluation.paper.source import Source
 from tests.python.test_docs import ROOT
 from tools.results_schema import schema_text
@@ -161,7 +161,7 @@ def test_a_long_time_is_told_in_minutes() -> None:
 # ---------------------------------------------------------------------- files
 
 
-def a_row(**more: object) -> Row:
+def a_row(**more: object) -> ResultRow:
     data = {
         "experiment": "fig7", "case": "mixed-2", "set": "main", "cost": "mixed", "length": 2,
         "size": 64, "ring": 2048, "policy": "unis", "controller": None, "arm": "priority",
@@ -170,7 +170,7 @@ def a_row(**more: object) -> Row:
         "latency_us": latency_us(common.LatencyHistogram()), "drops": None, "switches_per_s": None,
         "context_switches_per_s": None, "slowest_cpu_share": None, "source": "measured", **more,
     }  # fmt: skip
-    return Row.model_validate(data)
+    return ResultRow.model_validate(data)
 
 
 def test_columns_are_those_of_the_model_whatever_is_known() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.paper import conditions, density, scale, ticks
-from evaluation.paper.figure import Found
+from evaluation.paper.figure import FigureFinding
 from evaluation.paper.rows import best_of, row
 from tests.python.test_paper import ALL, found, measured, share, window
 from unis.calibrate import arms
@@ -33,7 +33,7 @@ def test_hand_over_is_held_against_the_distance_that_was_best_when_measured_anew
 
 def test_one_function_alone_is_the_same_under_all() -> None:
     of = found("fig6", lambda case, arm: window((10 if arm == arms.HANDOVER else 12) / case.length))
-    assert isinstance(of, Found)
+    assert isinstance(of, FigureFinding)
     for case, each in of.of("fig6"):
         if case.length == 1:
             each.sets[MAIN] = [dict.fromkeys(case.sets[MAIN], window(12))]

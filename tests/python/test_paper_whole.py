@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evaluation.commands.paper import csv_of
 from evaluation.paper import evaluation, scale
-from evaluation.paper.evaluation import FIGURES, Settings, evaluate
+from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
 from evaluation.paper.report import report_page
 from evaluation.paper.simulated import FREE
 from tests.python.test_paper import ALL, MACHINE, measured, window
@@ -50,7 +50,9 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_results_report_and_table_tell_of_every_figure(measure: list[str], tmp_path: Path) -> None:
     said: list[str] = []
-    results = evaluate(Settings(quick=False, only=tuple(FIGURES), directory=tmp_path), said.append)
+    results = evaluate(
+        PaperSettings(quick=False, only=tuple(FIGURES), directory=tmp_path), said.append
+    )
     assert measure == list(ALL)
     assert said[0].startswith(f"1 of {len(ALL)}, about ")
     assert [figure.key for figure in results.figures] == list(FIGURES)
@@ -89,7 +91,7 @@ def test_only_what_a_figure_needs_is_measured(
 
     def of(*only: str) -> None:
         seen.clear()
-        evaluate(Settings(quick=False, only=only, directory=tmp_path), lambda _: None)
+        evaluate(PaperSettings(quick=False, only=only, directory=tmp_path), lambda _: None)
 
     of("same")
     assert {*map(tuple, seen.values())} == {(MAIN, TUNED)}
@@ -110,7 +112,7 @@ def test_only_what_a_figure_needs_is_measured(
 def test_what_was_measured_before_an_interruption_is_not_measured_again(
     measure: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(quick=True, only=("fig7",), directory=tmp_path)
+    settings = PaperSettings(quick=True, only=("fig7",), directory=tmp_path)
     first: Callable[..., Measured] = vars(evaluation)["measure"]
 
     def interrupted(case: Case, *more: object) -> Measured:
@@ -160,7 +162,7 @@ def test_loads_are_measured_after_what_can_be_sustained() -> None:
 
 def test_a_row_can_be_told_from_every_other(measure: list[str], tmp_path: Path) -> None:
     results = evaluate(
-        Settings(quick=False, only=tuple(FIGURES), directory=tmp_path), lambda _: None
+        PaperSettings(quick=False, only=tuple(FIGURES), directory=tmp_path), lambda _: None
     )
     keys = [
         (one.experiment, one.case, one.set, one.arm, one.x, one.chain, one.source)

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from evaluation.app import app
 from evaluation.promises import blocks as promises
-from evaluation.promises.blocks import Settings, kept, result
+from evaluation.promises.blocks import PromiseSettings, kept, result
 from evaluation.promises.core import Core
 from evaluation.promises.mixed import write_mixed
-from evaluation.promises.result import Block, FunctionProfile, Result, Together
+from evaluation.promises.result import Block, FunctionProfile, PromisesResult, Together
 from evaluation.promises.windows import OfChain, Window, calm, p95s, pooled_p95_us
 from unis.errors import UnisError
 from unis.plan.machine import Machine
@@ -25,7 +25,7 @@ from unis.slo.profile import Profile, Slo
 from unis.v1.common_pb2 import LatencyHistogram
 
 MACHINE = Machine(cpus=frozenset({0, 1}))
-SETTINGS = Settings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 5, 0.1, 2)
+SETTINGS = PromiseSettings(("1000", "2500"), (0.3, 0.4), 100.0, 1, 4, 5, 0.1, 2)
 FAST = FunctionProfile(
     name="fast", solo_mpps=3.0, p95_us_by_load={0.1: 2.0, 0.5: 1.9, 0.8: 4.0, 0.9: 8.0},
     disturbed=0,
@@ -179,7 +179,7 @@ def test_the_command_says_it_and_ends_with_1_where_a_promise_is_broken(
     done = CliRunner().invoke(app, ["promises", "--blocks", "1", "-o", str(tmp_path)])
     assert done.exit_code == 1
     assert "do not hold" in done.output
-    written = Result.model_validate_json((tmp_path / "results.json").read_text())
+    written = PromisesResult.model_validate_json((tmp_path / "results.json").read_text())
     assert written.kept is False
     (of,) = json.loads((tmp_path / "results.json").read_text())["blocks"]
     assert (of["counts"], of["promised"]["kept"], of["promised"]["disturbed"]) == (True, False, 1)

@@ -19,9 +19,9 @@ def test_the_background_may_have_every_cpu_that_we_had(
     """Though we keep off those of a run that was killed, and that it will undo."""
     before = os.sched_getaffinity(0)
     stale_run(tmp_path)
-    asked: list[launcher.Request] = []
+    asked: list[launcher.LaunchRequest] = []
 
-    def start(_: Plan, request: launcher.Request, __: object) -> int:
+    def start(_: Plan, request: launcher.LaunchRequest, __: object) -> int:
         asked.append(request)
         return 0
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tests.python.planned import path_of
 from unis.bench import blocks, throughput
 from unis.bench.synthetic import macswap_chain
-from unis.bench.throughput import Case, Settings, compare, result
+from unis.bench.throughput import ThroughputCase, ThroughputSettings, compare, result
 from unis.cli.app import app
 from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
@@ -44,14 +44,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     return seen
 
 
-def settings(*policies: str) -> Settings:
-    return Settings(policies, rounds=8, blocks=2, window=0.1)
+def settings(*policies: str) -> ThroughputSettings:
+    return ThroughputSettings(policies, rounds=8, blocks=2, window=0.1)
 
 
 @pytest.mark.usefixtures("asked")
 def test_each_policy_has_a_row_beside_both_baselines() -> None:
     of = settings("priority", "handover", "cooperative", "fused")
-    (rows,) = compare(Case("light", 5, None), of, MACHINE, lambda _: None)
+    (rows,) = compare(ThroughputCase("light", 5, None), of, MACHINE, lambda _: None)
     data = json.loads(result(rows, MACHINE).model_dump_json())["rows"]
     assert [(row["policy"], row["controller"]) for row in data] == [
         ("unis", "priority"), ("unis", "handover"), ("cooperative", None), ("fused", None),
@@ -71,7 +71,7 @@ def test_the_baseline_is_tuned_first_and_then_measured_anew(
     asked: list[tuple[str, list[str]]],
 ) -> None:
     of = settings("priority", "cooperative", "fused")
-    list(compare(Case("light", 2, 2048), of, MACHINE, lambda _: None))
+    list(compare(ThroughputCase("light", 2, 2048), of, MACHINE, lambda _: None))
     assert asked[0][1] == ["unis", *(f"cooperative/{every}" for every in (8, 16, 24, 32, 64))]
     chain = ("chain", ["unis/priority", "cooperative/16", "cooperative/8"])
     fused = ("fused", ["unis"])
@@ -84,11 +84,11 @@ def test_each_controller_has_the_rings_that_it_would_have(
     slots = {"priority": 16384, "handover": 4096, "signal": 16384}
     monkeypatch.setattr(throughput, "_slots", lambda case, *_: slots[case.controller])
     of = settings("priority", "handover", "signal", "other", "fused")
-    tables = list(compare(Case("light", 5, None), of, MACHINE, lambda _: None))
+    tables = list(compare(ThroughputCase("light", 5, None), of, MACHINE, lambda _: None))
     names = [[row.controller or row.policy for row in rows] for rows in tables]
     assert names == [["priority", "signal", "other", "fused"], ["handover", "other", "fused"]]
     asked.clear()
-    list(compare(Case("light", 5, 512), of, MACHINE, lambda _: None))
+    list(compare(ThroughputCase("light", 5, 512), of, MACHINE, lambda _: None))
     chain = ["unis/priority", "unis/handover", "unis/signal", "other"]
     assert asked[0] == ("chain", chain)
 
@@ -99,18 +99,26 @@ def test_a_distance_that_was_best_in_the_trials_only_is_not_the_baseline(
 ) -> None:
     monkeypatch.setitem(MPPS, "cooperative", 2.0)
     ((_, row),) = compare(
-        Case("light", 2, 2048), settings("handover", "cooperative"), MACHINE, lambda _: None
+        ThroughputCase("light", 2, 2048),
+        settings("handover", "cooperative"),
+        MACHINE,
+        lambda _: None,
     )
     assert (row.yield_every, row.mpps.median) == (8, 3.0)
     ((row, _),) = compare(
-        Case("light", 2, 2048), settings("handover", "cooperative"), MACHINE, lambda _: None
+        ThroughputCase("light", 2, 2048),
+        settings("handover", "cooperative"),
+        MACHINE,
+        lambda _: None,
     )
     assert row.ratio_to_cooperative
     assert row.ratio_to_cooperative.median == pytest.approx(5.5 / 3)
 
 
 def test_without_a_baseline_there_is_no_ratio(asked: list[tuple[str, list[str]]]) -> None:
-    ((row,),) = compare(Case("light", 2, 2048), settings("handover"), MACHINE, lambda _: None)
+    ((row,),) = compare(
+        ThroughputCase("light", 2, 2048), settings("handover"), MACHINE, lambda _: None
+    )
     assert row.ratio_to_cooperative is None
     assert row.ratio_to_fused is None
     assert asked == [("chain", ["unis/handover"])] * 2

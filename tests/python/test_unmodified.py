@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.python.planned import path_of, wired
 from unis.bench import blocks, strangers, unmodified
-from unis.bench.unmodified import Result, summarise
+from unis.bench.unmodified import UnmodifiedResult, summarise
 from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
 from unis.plan.machine import Machine
@@ -31,7 +31,7 @@ def rounds(**mpps: float) -> list[dict[str, pb.MeasureReply]]:
 def test_the_result_has_each_policy_with_its_ratio_to_other() -> None:
     measured = rounds(unis=4.0, rr=0.0, other=0.1, cooperative=5.0)
     chain = summarise(measured, ["a", "b"], TRIALS, 16, blocks=1)
-    data = json.loads(Result(chains={"testpmd": chain}).model_dump_json())
+    data = json.loads(UnmodifiedResult(chains={"testpmd": chain}).model_dump_json())
     policies = data["chains"]["testpmd"]["policies"]
     assert set(policies) == {"unis", "cooperative", "rr", "other"}
     assert policies["unis"]["mpps"] == {"median": 4.0, "q1": 4.0, "q3": 4.0}
@@ -133,7 +133,7 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
     monkeypatch.setattr(unmodified._Bench, "_measured", measured)
     monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))
     arms = (Arm("unis"), Arm("rr"), Arm("other"))
-    settings = unmodified.Settings(rounds=12, window=0.1, arms=arms)
+    settings = unmodified.UnmodifiedSettings(rounds=12, window=0.1, arms=arms)
     result = unmodified.compare("testpmd", settings, lambda _: None)
     assert (result.blocks, result.blocks_left_out) == (2, blocks_left_out)
     assert result.line_transfer_ns == kept

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from unis.agent.duties import Duties
 from unis.agent.fair import Seen, Shares, begin, divided
 from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
-from unis.agent.watch import Look, Watch
+from unis.agent.watch import ChainLook, Watch
 from unis.errors import UnisError
 from unis.isolate.apply import apply, gone, undo
 from unis.isolate.bitmask import mask_of
 from unis.isolate.info import CacheInfo, read_info
 from unis.isolate.io_ways import IoWays
-from unis.isolate.plan import ClassPlan, Plan, plan, taken_by_others
+from unis.isolate.plan import CachePlan, ClassPlan, plan, taken_by_others
 from unis.isolate.record import Record, read_group, strangers
 from unis.isolate.sight import OCCUPANCY, TRAFFIC, counted
 from unis.isolate.tree import Tree, TreeError, control_groups
@@ -30,7 +30,7 @@ ON_DEMAND = "on-demand"  # the class of those who share
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """How patient it is."""
 
     settle: int = 3  # looks after a division before it is judged
@@ -53,8 +53,8 @@ class Event:
 class Status:
     """After a tick."""
 
-    plan: Plan | None  # that holds now; None: it could not be brought about
-    looks: Mapping[str, Look]
+    plan: CachePlan | None  # that holds now; None: it could not be brought about
+    looks: Mapping[str, ChainLook]
     occupied: Mapping[str, float]  # ways, of those whose occupancy is counted
     problem: str = ""
     traffic: Mapping[str, float] = field(default_factory=dict)  # with memory, bytes/s; likewise
@@ -78,7 +78,7 @@ class Agent:
         notes: NotesFile,
         io: IoWays,
         tell: Callable[[Event], None],
-        settings: Settings | None = None,
+        settings: AgentSettings | None = None,
         server: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -88,9 +88,9 @@ class Agent:
         self._notes = replace(notes.read(), server=server)
         self._io = io
         self._tell = tell
-        self._settings = settings or Settings()
+        self._settings = settings or AgentSettings()
         self._problem = ""
-        self._plan: Plan | None = None
+        self._plan: CachePlan | None = None
         self._waited = 0  # looks
         self._clock = clock
         self._moved: tuple[float, dict[tuple[str, str], int]] = clock(), {}  # seconds, bytes
@@ -100,7 +100,7 @@ class Agent:
         looks = self._watch.look(duties.chains)
         occupied: dict[str, float] = {}
         traffic: dict[str, float] = {}
-        plan_now: Plan | None = None
+        plan_now: CachePlan | None = None
         problem = ""
         try:
             info = read_info(self._tree)
@@ -133,7 +133,7 @@ class Agent:
 
     # ------------------------------------------------------------------ watching
 
-    def _judge(self, duties: Duties, looks: Mapping[str, Look]) -> None:
+    def _judge(self, duties: Duties, looks: Mapping[str, ChainLook]) -> None:
         """Which promises are broken, and for how many looks in a row."""
         broken = dict(self._notes.standing)
         for name, p95_us in duties.p95_us.items():
@@ -161,7 +161,7 @@ class Agent:
     def _is_broken(self, name: str) -> bool:
         return self._notes.standing.get(name, Standing()).broken
 
-    def _occupied(self, info: CacheInfo, of: Plan) -> dict[str, float]:
+    def _occupied(self, info: CacheInfo, of: CachePlan) -> dict[str, float]:
         """Ways of the last-level cache, by function; none where it is not counted."""
         caches = info.of_level("L3")
         way_bytes = caches[0].way_bytes if caches else {}
@@ -173,7 +173,7 @@ class Agent:
                 found[name] = max(held)
         return found
 
-    def _traffic(self, info: CacheInfo, of: Plan) -> dict[str, float]:
+    def _traffic(self, info: CacheInfo, of: CachePlan) -> dict[str, float]:
         """Bytes a second to and from memory since the last look, by function, where counted."""
         moved = {
             (name, of.places[name]): sum(known)
@@ -189,7 +189,9 @@ class Agent:
             if seconds > 0 and count >= before.get(at, math.inf)  # else it counts anew
         }
 
-    def _counted(self, info: CacheInfo, of: Plan, event: str) -> dict[str, dict[int, int | None]]:
+    def _counted(
+        self, info: CacheInfo, of: CachePlan, event: str
+    ) -> dict[str, dict[int, int | None]]:
         found: dict[str, dict[int, int | None]] = {}
         for name, place in of.places.items():
             if place:
@@ -202,7 +204,7 @@ class Agent:
     def _divide(
         self,
         duties: Duties,
-        looks: Mapping[str, Look],
+        looks: Mapping[str, ChainLook],
         occupied: Mapping[str, float],
         classes: int,
     ) -> None:
@@ -259,7 +261,7 @@ class Agent:
 
     # ------------------------------------------------------------------ applying
 
-    def _apply(self, duties: Duties, info: CacheInfo, looks: Mapping[str, Look]) -> Plan:
+    def _apply(self, duties: Duties, info: CacheInfo, looks: Mapping[str, ChainLook]) -> CachePlan:
         wants = _wants(duties, self._notes.on_demand)
         ours = self._ours()
         made = plan(
@@ -272,7 +274,7 @@ class Agent:
         self._keep_record(applied.record)
         return made
 
-    def _preferred(self, duties: Duties, info: CacheInfo) -> Plan:
+    def _preferred(self, duties: Duties, info: CacheInfo) -> CachePlan:
         """The ways that the book tells; those on demand stay where they are."""
         there = {*control_groups(self._tree)} & self._ours()
         classes = {name: read_group(self._tree, name).schemata for name in there}
@@ -283,7 +285,7 @@ class Agent:
                     cache.name: dict.fromkeys(cache.domains, mask) for cache in info.of_level("L3")
                 }
         found = tuple(ClassPlan(name, (), of, False, ()) for name, of in classes.items())
-        return Plan(found, {}, {}, self._io)
+        return CachePlan(found, {}, {}, self._io)
 
     def _keep_record(self, record: Record) -> None:
         self._keep(self._notes.with_record(record))
@@ -312,12 +314,12 @@ def _wants(duties: Duties, state: OnDemandState) -> dict[str, Want]:
     return wants
 
 
-def _misses_much(look: Look | None, much: float) -> bool:
+def _misses_much(look: ChainLook | None, much: float) -> bool:
     """Whose misses nobody counts may."""
     return look is None or look.misses_per_packet is None or look.misses_per_packet >= much
 
 
-def _told(name: str, look: Look, p95_us: float, *, short: bool) -> str:
+def _told(name: str, look: ChainLook, p95_us: float, *, short: bool) -> str:
     if look.p95_us is None or short:
         return (
             f"{name} is broken: it passes {look.mpps or 0:.3g} Mpps, and {look.lost:.1%} of what "

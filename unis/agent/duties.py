@@ -9,7 +9,7 @@ from unis.slo.cluster import MORE
 
 
 @dataclass(frozen=True)
-class Reserved:
+class ReservedDuty:
     """An instance of a promise of throughput."""
 
     ways: int
@@ -22,7 +22,7 @@ class Reserved:
 class Duties:
     """By name of the promise; a second instance of one on the server is `NAME..2`, and so on."""
 
-    reserved: Mapping[str, Reserved] = field(default_factory=dict)
+    reserved: Mapping[str, ReservedDuty] = field(default_factory=dict)
     on_demand: Mapping[str, float] = field(default_factory=dict)  # p95, µs
     leased_ways: int = 0  # for those on demand
 
@@ -44,7 +44,7 @@ class Duties:
 
 def duties(book: Book, server: str, number: int, leased_ways: int) -> Duties:
     """Of the `number`-th server of a kind."""
-    reserved: dict[str, Reserved] = {}
+    reserved: dict[str, ReservedDuty] = {}
     seen: Counter[str] = Counter()
     for name, of in book.reserved.items():
         whole = of.mpps if len(of.instances) == 1 else None
@@ -52,7 +52,7 @@ def duties(book: Book, server: str, number: int, leased_ways: int) -> Duties:
             if (instance.server, instance.number) == (server, number):
                 seen[name] += 1
                 called = f"{name}{MORE}{seen[name]}" if seen[name] > 1 else name
-                reserved[called] = Reserved(instance.ways, of.p95_us, whole, instance.first)
+                reserved[called] = ReservedDuty(instance.ways, of.p95_us, whole, instance.first)
     on_demand = {
         name: of.p95_us
         for name, of in book.on_demand.items()

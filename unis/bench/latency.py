@@ -39,7 +39,7 @@ _FRONTIER_YIELDS = (1, 2, 4, 8, 16, 32, 64)  # bursts: each a point of co-operat
 _LEAST_OF_RING = 8  # less than this part of a ring between yields is switching
 
 
-class Row(BaseModel):
+class LatencyRow(BaseModel):
     """One policy at one load, or on rings of one length."""
 
     experiment: Literal["load", "frontier"]
@@ -60,12 +60,12 @@ class Row(BaseModel):
     disturbed: Disturbance
 
 
-class Result(BaseModel):
+class LatencyResult(BaseModel):
     """All that was measured, and where."""
 
     machine: MachineSummary
     sustained_mpps: float  # by cooperative, at its best distance: load 1
-    rows: list[Row]
+    rows: list[LatencyRow]
 
     def frontier(self, policy: str, bound_us: float) -> float | None:
         """The most Mpps with a p95 latency within the bound; None: none of its points is."""
@@ -83,7 +83,7 @@ class Result(BaseModel):
 
 
 @dataclass(frozen=True)
-class Settings:
+class LatencySettings:
     """What the command line says."""
 
     cost: str
@@ -97,17 +97,21 @@ class Settings:
     window: float  # seconds
 
 
-def called(row: Row) -> str:
+def called(row: LatencyRow) -> str:
     """The policy as one asks for it: priority, handover, cooperative."""
     return row.controller or row.policy
 
 
-def compare(settings: Settings, machine: Machine, report: Callable[[str], None]) -> Result:
+def compare(
+    settings: LatencySettings, machine: Machine, report: Callable[[str], None]
+) -> LatencyResult:
     """Both experiments."""
     bench = _Bench(settings, machine, report)
     sustained, rows = bench.loads()
     rows += bench.frontier()
-    return Result(machine=this_machine(len(machine.cpus)), sustained_mpps=sustained, rows=rows)
+    return LatencyResult(
+        machine=this_machine(len(machine.cpus)), sustained_mpps=sustained, rows=rows
+    )
 
 
 def yields_on(ring: int) -> list[int]:
@@ -123,21 +127,23 @@ def yields_on(ring: int) -> list[int]:
 
 
 class _Bench:
-    def __init__(self, settings: Settings, machine: Machine, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: LatencySettings, machine: Machine, report: Callable[[str], None]
+    ) -> None:
         self._settings = settings
         self._machine = machine
         self._report = report
         self._cpu = max(machine.cpus)
 
-    def loads(self) -> tuple[float, list[Row]]:
+    def loads(self) -> tuple[float, list[LatencyRow]]:
         """What cooperative sustains, and a row for each policy, load and kind of arrivals."""
         return self._brought_up(self._settings.ring, self._loads)
 
-    def _loads(self, run: Run) -> tuple[float, list[Row]]:
+    def _loads(self, run: Run) -> tuple[float, list[LatencyRow]]:
         self._report("what co-operative functions sustain, at their best distance between yields")
         best, at_best = best_distance(lambda arms, rounds: self._windows(run, arms, rounds))
         sustained = Quartiles.of(throughput(at_best, COOPERATIVE)).median
-        rows: list[Row] = []
+        rows: list[LatencyRow] = []
         for arrivals in ARRIVALS:
             for load in self._settings.loads:
                 self._report(f"{load:.0%} of {sustained:.2f} Mpps, arrivals {arrivals}")
@@ -161,7 +167,7 @@ class _Bench:
                 ]
         return sustained, rows
 
-    def frontier(self) -> list[Row]:
+    def frontier(self) -> list[LatencyRow]:
         """A row for each policy, and distance between yields, on rings of each length."""
         rings = self._settings.rings
         parts: dict[str, Callable[[], Rounds]] = {
@@ -206,11 +212,11 @@ class _Bench:
 
     def _row(
         self, experiment: Literal["load", "frontier"], arm: Arm, slots: int, rounds: Rounds
-    ) -> Row:
+    ) -> LatencyRow:
         summary = summarise_arm(rounds, str(arm))
         windows = [windows[str(arm)] for windows in rounds if str(arm) in windows]
         seconds = sum(window.window_ns for window in windows) / 1e9
-        return Row(
+        return LatencyRow(
             experiment=experiment,
             cost=self._settings.cost,
             length=self._settings.length,

@@ -36,7 +36,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
-class Stranger:
+class ThirdPartyProgram:
     """A program as one starts it by hand, and what the scheduler is told of it."""
 
     program: str
@@ -69,11 +69,11 @@ class Stranger:
         }
 
 
-_TESTPMD = Stranger("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
+_TESTPMD = ThirdPartyProgram("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
 # Main serves the console; the others receive and distribute, work, and send. They talk over rings.
-_DISTRIBUTOR = Stranger("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
+_DISTRIBUTOR = ThirdPartyProgram("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
 # By its built-in routes. What it cannot send it drops.
-_L3FWD = Stranger(
+_L3FWD = ThirdPartyProgram(
     "l3fwd",
     "examples",
     ("{eal}", "--", "-p", "3", "-P", "--parse-ptype", "--config=(0,0,{lcore0}),(1,0,{lcore0})"),
@@ -83,7 +83,7 @@ _L3FWD = Stranger(
 )
 
 _ETC = "{root}/etc/suricata"
-_SURICATA = Stranger(
+_SURICATA = ThirdPartyProgram(
     "suricata",
     "suricata",
     (
@@ -107,7 +107,7 @@ _TELLING_SURICATA = replace(
 )
 
 # It sends by a queue for each thread that polls and one for all else; so do its neighbours.
-_OPENVSWITCH = Stranger(
+_OPENVSWITCH = ThirdPartyProgram(
     "ovs-vswitchd-dpdk",
     "openvswitch",
     (
@@ -125,7 +125,7 @@ _TESTPMD_OF_TWO_QUEUES = replace(
 )
 
 # By name: the functions of each chain, in order. The names are those of `--only`.
-CHAINS: dict[str, tuple[Stranger, ...]] = {
+CHAINS: dict[str, tuple[ThirdPartyProgram, ...]] = {
     "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
     "l3fwd": (_TESTPMD, _L3FWD, _TESTPMD),
     "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
@@ -152,7 +152,7 @@ def testpmd() -> dict[str, Any] | None:
     return _TESTPMD.function() if (_strangers() / "bin" / _TESTPMD.program).exists() else None
 
 
-def _found(stranger: Stranger) -> Path:
+def _found(stranger: ThirdPartyProgram) -> Path:
     path = _strangers() / "bin" / stranger.program
     if not path.exists():
         raise LaunchError(f"{path} is missing: run `tools/strangers {stranger.part}`")
@@ -234,7 +234,7 @@ def _traffic(chain: str) -> dict[str, Any]:
 
 
 def _strangers_in(
-    members: Sequence[Stranger],
+    members: Sequence[ThirdPartyProgram],
     run: str,
     cpu: int,
     directory: Path,
@@ -248,7 +248,7 @@ def _strangers_in(
 
 
 def _chain(
-    members: Sequence[Stranger],
+    members: Sequence[ThirdPartyProgram],
     run: str,
     functions: list[dict[str, Any]],
     cpu: int,

@@ -52,7 +52,7 @@ _ALONE = Arm("unis", name=FUSED)  # a single function is never switched
 EXPERIMENT = "throughput"
 
 
-class Row(BaseModel):
+class ThroughputRow(BaseModel):
     """One policy on one chain."""
 
     experiment: str
@@ -77,15 +77,15 @@ class Row(BaseModel):
     blocks_left_out: int  # in which that changed
 
 
-class Result(BaseModel):
+class ThroughputResult(BaseModel):
     """All that was measured, and where."""
 
     machine: MachineSummary
-    rows: list[Row]
+    rows: list[ThroughputRow]
 
 
 @dataclass(frozen=True)
-class Case:
+class ThroughputCase:
     """A chain of the paper's functions."""
 
     cost: str
@@ -95,7 +95,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ThroughputSettings:
     """What the command line says."""
 
     policies: tuple[str, ...]
@@ -105,8 +105,11 @@ class Settings:
 
 
 def compare(
-    case: Case, settings: Settings, machine: Machine, report: Callable[[str], None]
-) -> Iterator[list[Row]]:
+    case: ThroughputCase,
+    settings: ThroughputSettings,
+    machine: Machine,
+    report: Callable[[str], None],
+) -> Iterator[list[ThroughputRow]]:
     """The rows of a case, in the order of the policies.
 
     Controllers for which `unis up` would choose rings of other lengths are compared on theirs each,
@@ -117,11 +120,11 @@ def compare(
 
 
 def _apart(
-    case: Case,
+    case: ThroughputCase,
     policies: Sequence[str],
     machine: Machine,
     report: Callable[[str], None],
-) -> Iterator[tuple[Case, tuple[str, ...]]]:
+) -> Iterator[tuple[ThroughputCase, tuple[str, ...]]]:
     if case.ring is not None:
         yield case, tuple(policies)
         return
@@ -143,7 +146,7 @@ def _apart(
         )
 
 
-def _slots(case: Case, machine: Machine, report: Callable[[str], None]) -> int:
+def _slots(case: ThroughputCase, machine: Machine, report: Callable[[str], None]) -> int:
     """Of rings that are auto, once the costs and a switch were measured."""
 
     def make() -> LoadedChain:
@@ -154,7 +157,7 @@ def _slots(case: Case, machine: Machine, report: Callable[[str], None]) -> int:
     return plan_chain(make(), machine).links[0].slots
 
 
-def _chain(case: Case, cpu: int, *, fused: bool) -> LoadedChain:
+def _chain(case: ThroughputCase, cpu: int, *, fused: bool) -> LoadedChain:
     return macswap_chain(
         "bench-throughput",
         case.cost,
@@ -168,7 +171,11 @@ def _chain(case: Case, cpu: int, *, fused: bool) -> LoadedChain:
 
 class _Case:
     def __init__(
-        self, case: Case, settings: Settings, machine: Machine, report: Callable[[str], None]
+        self,
+        case: ThroughputCase,
+        settings: ThroughputSettings,
+        machine: Machine,
+        report: Callable[[str], None],
     ) -> None:
         self._case = case
         self._settings = settings
@@ -179,7 +186,7 @@ class _Case:
         self._slots: dict[str, int] = {}  # of the rings, as they were, by part
         self._costs: dict[str, dict[str, float]] = {}  # likewise
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ThroughputRow]:
         wanted = self._settings.policies
         tried = self._trials() if COOPERATIVE in wanted else {}
         arms = {name: replace(POLICIES[name], name=name) for name in wanted if name != FUSED}
@@ -224,12 +231,12 @@ class _Case:
 
     def _row(
         self, name: str, measured: Blocks, tried: Mapping[int, float], yield_every: int | None
-    ) -> Row:
+    ) -> ThroughputRow:
         rounds, blocks = measured.rounds, len(measured.blocks)
         summary = summarise_arm(rounds, name)
         part = FUSED if name == FUSED else _CHAIN
         yields = name == COOPERATIVE
-        return Row(
+        return ThroughputRow(
             experiment=EXPERIMENT,
             cost=self._case.cost,
             length=self._case.length,
@@ -263,6 +270,6 @@ def _settled(measured: Blocks, two: tuple[Arm, Arm]) -> tuple[Blocks, int]:
     return replace(measured, blocks=tuple(blocks)), best
 
 
-def result(rows: Sequence[Row], machine: Machine) -> Result:
+def result(rows: Sequence[ThroughputRow], machine: Machine) -> ThroughputResult:
     """What is written."""
-    return Result(machine=this_machine(len(machine.cpus)), rows=list(rows))
+    return ThroughputResult(machine=this_machine(len(machine.cpus)), rows=list(rows))

@@ -72,14 +72,14 @@ class ChainResult(BaseModel):
     alerts: Alerts | None = None  # of the chain with Suricata
 
 
-class Result(BaseModel):
+class UnmodifiedResult(BaseModel):
     """All chains, by name."""
 
     chains: dict[str, ChainResult]
 
 
 @dataclass(frozen=True)
-class Settings:
+class UnmodifiedSettings:
     """What the command line says."""
 
     rounds: int  # at least, over all blocks; whole squares are measured
@@ -87,7 +87,7 @@ class Settings:
     arms: tuple[Arm, ...] = STRANGERS
 
 
-def compare(name: str, settings: Settings, report: Callable[[str], None]) -> ChainResult:
+def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], None]) -> ChainResult:
     """Measures the chain called `name`. LaunchError where a program of it is missing."""
     strangers.check(name)
     # Looked at before we keep ourselves off the CPU of the functions.

@@ -112,7 +112,7 @@ def unmodified(
     compared = _arms(arms)
     if any(arm.policy == "cooperative" for arm in compared):
         raise typer.BadParameter("strangers do not co-operate", param_hint="--arms")
-    settings = unmodified_bench.Settings(rounds, window, compared)
+    settings = unmodified_bench.UnmodifiedSettings(rounds, window, compared)
     results: dict[str, ChainResult] = {}
     with errors_told():
         if file:
@@ -126,7 +126,7 @@ def unmodified(
             if alerts := results[name].alerts:
                 out.print(_alerts_table(name, alerts))
             if file:  # what there is, if a later one fails
-                result = unmodified_bench.Result(chains=results)
+                result = unmodified_bench.UnmodifiedResult(chains=results)
                 write_result(file, result.model_dump_json(indent=2) + "\n")
     if not all(one.alerts is None or one.alerts.same for one in results.values()):
         say("alerts differ from those of the program alone on a core")

@@ -13,7 +13,7 @@ from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, policies_of, rings_of, us_text
 
 if TYPE_CHECKING:
-    from unis.bench.latency import Result, Row
+    from unis.bench.latency import LatencyResult, LatencyRow
     from unis.report.latency import Curve, Points
 
 _LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
@@ -71,7 +71,7 @@ def latency(
 
     wanted = policies_of(policies, fused=False)
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.Settings(
+    settings = of.LatencySettings(
         cost=one_cost,
         length=one_length,
         ring=rings_of(ring)[0],
@@ -111,7 +111,7 @@ def _slots_of(text: str) -> tuple[int, ...]:
     return found
 
 
-def _curves(result: Result, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:
+def _curves(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:
     from unis.bench.latency import ARRIVALS, called
 
     return {
@@ -127,7 +127,7 @@ def _curves(result: Result, policies: tuple[str, ...]) -> dict[str, dict[str, Cu
     }
 
 
-def _points(result: Result, policies: tuple[str, ...]) -> dict[str, Points]:
+def _points(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, Points]:
     from unis.bench.latency import called
 
     return {
@@ -142,12 +142,12 @@ def _points(result: Result, policies: tuple[str, ...]) -> dict[str, Points]:
     }
 
 
-def _latency(row: Row, name: str) -> tuple[str, str, str]:
+def _latency(row: LatencyRow, name: str) -> tuple[str, str, str]:
     ratio = (row.latency_to_cooperative or {}).get(name)
     return us_text(row.latency_us[name]), *interval_ratio(ratio)
 
 
-def _print(result: Result, policies: tuple[str, ...]) -> None:
+def _print(result: LatencyResult, policies: tuple[str, ...]) -> None:
     from unis.bench.latency import BOUNDS_US, called
 
     loads = [row for row in result.rows if row.experiment == "load"]

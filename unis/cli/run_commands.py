@@ -102,7 +102,7 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.launcher import Request, start_detached
+    from unis.runtime.launcher import LaunchRequest, start_detached
     from unis.runtime.options import Options
     from unis.runtime.planning import look, plan_file
     from unis.runtime.supervisor import Job, supervise
@@ -114,7 +114,7 @@ def up(
             timeout = _WAIT_SECONDS
         if detach or wait:
             cpus = sorted(machine.cpus)
-            request = Request(cpus, policy, controller, wait, timeout)
+            request = LaunchRequest(cpus, policy, controller, wait, timeout)
             raise typer.Exit(start_detached(plan, request, say))
         with interrupts() as switch:
             options = Options(policy=policy, controller=controller)
@@ -236,7 +236,7 @@ def restart(name: NameArgument = None) -> None:
     """
     from unis.plan.machine import Machine
     from unis.runtime.claim import require_room
-    from unis.runtime.launcher import Request, start_detached
+    from unis.runtime.launcher import LaunchRequest, start_detached
     from unis.runtime.planning import plan_file
 
     machine = Machine.this()
@@ -249,7 +249,7 @@ def restart(name: NameArgument = None) -> None:
         require_room(plan, state)
         if problems := _down(directory, state):
             raise fail("\n".join(problems), code=1)
-        request = Request(sorted(machine.cpus), state.policy, state.controller)
+        request = LaunchRequest(sorted(machine.cpus), state.policy, state.controller)
         raise typer.Exit(start_detached(plan, request, say))
 
 

@@ -14,7 +14,7 @@ from unis.cli.terminal import errors_told, out, say, writable, write_result
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
-    from unis.bench.throughput import Row
+    from unis.bench.throughput import ThroughputRow
 
 
 def throughput(
@@ -71,11 +71,11 @@ def throughput(
 
     wanted = policies_of(policies, fused=True)
     cases = [
-        of.Case(*case)
+        of.ThroughputCase(*case)
         for case in product(costs_of(cost), lengths_of(length, "--length"), rings_of(ring))
     ]
-    settings = of.Settings(wanted, rounds, blocks, window)
-    rows: list[Row] = []
+    settings = of.ThroughputSettings(wanted, rounds, blocks, window)
+    rows: list[ThroughputRow] = []
     with errors_told():
         if file:
             writable(file)
@@ -147,7 +147,7 @@ def rings_of(text: str) -> list[int | None]:
     return rings
 
 
-def _print(rows: list[Row]) -> None:
+def _print(rows: list[ThroughputRow]) -> None:
     first = rows[0]
     title = f"{first.length} {first.cost}, rings of {first.ring}, {first.windows} windows"
     if first.blocks_left_out:

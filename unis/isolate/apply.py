@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from unis.errors import UnisError
 from unis.isolate.info import read_info
-from unis.isolate.plan import Plan
+from unis.isolate.plan import CachePlan
 from unis.isolate.reach import reach
 from unis.isolate.record import (
     EXCLUSIVE,
@@ -53,7 +53,7 @@ class Applied:
 
 
 def apply(
-    plan: Plan,
+    plan: CachePlan,
     tree: Tree,
     keep: Keep,
     record: Record | None = None,
@@ -123,7 +123,7 @@ def _of(tree: Tree, record: Record | None) -> Record:
     return record
 
 
-def _see_that_none_is_foreign(plan: Plan, tree: Tree, record: Record) -> None:
+def _see_that_none_is_foreign(plan: CachePlan, tree: Tree, record: Record) -> None:
     there = control_groups(tree)
     for one in plan.classes:
         ours = one.name in (*record.made, *record.before.groups)
@@ -147,13 +147,13 @@ def _state(tree: Tree, ours: Collection[str], seats: Collection[int]) -> TreeSta
     )
 
 
-def _seats(plan: Plan, threads: Mapping[str, Iterable[int]]) -> dict[int, str]:
+def _seats(plan: CachePlan, threads: Mapping[str, Iterable[int]]) -> dict[int, str]:
     if unknown := sorted({*threads} - {*plan.places}):
         raise UnisError(f"there are threads of {', '.join(unknown)}, which the plan has not")
     return {tid: plan.places[name] for name, tids in threads.items() for tid in tids}
 
 
-def _noted(plan: Plan, record: Record, now: TreeState, seats: Collection[int]) -> Record:
+def _noted(plan: CachePlan, record: Record, now: TreeState, seats: Collection[int]) -> Record:
     """What was noted before holds on; what this is the first to change comes to it."""
     before = record.before
     new = {one.name for one in plan.classes} - {*record.made, *before.groups}
@@ -179,7 +179,7 @@ def _noted(plan: Plan, record: Record, now: TreeState, seats: Collection[int]) -
 
 
 def _goal(
-    plan: Plan,
+    plan: CachePlan,
     record: Record,
     now: TreeState,
     seats: Mapping[int, str],

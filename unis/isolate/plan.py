@@ -14,7 +14,7 @@ from unis.isolate.io_ways import IoWays
 from unis.isolate.layout import lay_out
 from unis.isolate.schemata import BANDWIDTH, Schemata, level
 from unis.isolate.tree import MON_GROUPS, inside
-from unis.isolate.wants import GROUP_PREFIX, Demand, PlanError, Stranger, Want, demands
+from unis.isolate.wants import GROUP_PREFIX, ClassDemand, OtherGroup, PlanError, Want, demands
 
 LEVELS = ("L3", "L2")
 _NOBODY = IoWays("none", "no ways for DMA are known")
@@ -32,7 +32,7 @@ class ClassPlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CachePlan:
     """All that is decided before anything is written."""
 
     classes: tuple[ClassPlan, ...]
@@ -56,9 +56,9 @@ def plan(
     default_ways: int = 1,
     exclusive: bool = False,
     optional: Collection[str] = (),
-    strangers: Sequence[Stranger] = (),
-    there: Plan | None = None,
-) -> Plan:
+    strangers: Sequence[OtherGroup] = (),
+    there: CachePlan | None = None,
+) -> CachePlan:
     """The plan for all of `wants`; PlanError says what was asked and what there is.
 
     `io_alloc`: so many ways are given to I/O by resctrl. `default_ways`: at the least so many
@@ -99,7 +99,7 @@ def plan(
     )
     places = dict.fromkeys(wants, "")
     places |= {member: _place(one, member) for one in plans for member in one.members}
-    return Plan(
+    return CachePlan(
         classes=plans,
         default=masks[""],
         places=places,
@@ -109,7 +109,7 @@ def plan(
     )
 
 
-class _Root(Demand):
+class _Root(ClassDemand):
     """The class of everybody who is in no other."""
 
     @property
@@ -129,7 +129,7 @@ class _Cache:
         level: str,
         domain: int,
         io: IoWays,
-        strangers: Sequence[Stranger],
+        strangers: Sequence[OtherGroup],
     ) -> None:
         self._level = level
         self._domain = domain
@@ -144,7 +144,7 @@ class _Cache:
 
     def divide(
         self,
-        classes: Sequence[Demand],
+        classes: Sequence[ClassDemand],
         default_ways: int,
         there: Mapping[str, int],
         notes: list[str],
@@ -163,7 +163,7 @@ class _Cache:
         self._tell_of_strangers(placed, notes)
         return {one.group: placed.get(one.group, default) for one in classes} | {"": default}
 
-    def _sizes(self, classes: Sequence[Demand], notes: list[str]) -> dict[str, int]:
+    def _sizes(self, classes: Sequence[ClassDemand], notes: list[str]) -> dict[str, int]:
         sizes = {}
         for one in classes:
             if ways := one.ways(self._level, self._domain):
@@ -226,14 +226,14 @@ class _Cache:
 # ---------------------------------------------------------------- what the machine has
 
 
-def _uses(one: Demand, level: str) -> bool:
+def _uses(one: ClassDemand, level: str) -> bool:
     return any(want.uses(level) for want in one.members.values())
 
 
 def _has(
     info: CacheInfo,
     level: str,
-    classes: Sequence[Demand],
+    classes: Sequence[ClassDemand],
     optional: Collection[str],
     notes: list[str],
 ) -> bool:
@@ -275,7 +275,7 @@ def _given_to_io(info: CacheInfo, ways: int) -> IoWays:
 
 def _limits(
     bandwidth: Bandwidth | None,
-    classes: Sequence[Demand],
+    classes: Sequence[ClassDemand],
     optional: Collection[str],
     notes: list[str],
 ) -> dict[str, dict[int, int]]:
@@ -306,7 +306,7 @@ def _limits(
 
 
 def taken_by_others(
-    info: CacheInfo, strangers: Sequence[Stranger], *, io: bool = False
+    info: CacheInfo, strangers: Sequence[OtherGroup], *, io: bool = False
 ) -> list[str]:
     """Whose classes of service there are besides functions'; `io`: I/O is to get one."""
     others = ["everybody else's", *(f"the group {one.name}'s" for one in strangers)]
@@ -316,7 +316,7 @@ def taken_by_others(
 
 
 def _count_classes(
-    info: CacheInfo, classes: Sequence[Demand], strangers: Sequence[Stranger], io: bool
+    info: CacheInfo, classes: Sequence[ClassDemand], strangers: Sequence[OtherGroup], io: bool
 ) -> None:
     others = taken_by_others(info, strangers, io=io)
     if classes and len(classes) + len(others) > info.num_closids:
@@ -329,7 +329,10 @@ def _count_classes(
 
 
 def _monitors(
-    info: CacheInfo, classes: Sequence[Demand], strangers: Sequence[Stranger], notes: list[str]
+    info: CacheInfo,
+    classes: Sequence[ClassDemand],
+    strangers: Sequence[OtherGroup],
+    notes: list[str],
 ) -> dict[str, tuple[str, ...]]:
     """MON groups for the members of classes that several share, where there are RMIDs for all."""
     shared = {
@@ -354,10 +357,10 @@ def _monitors(
 
 
 def _may_be_exclusive(
-    one: Demand,
+    one: ClassDemand,
     masks: Schemata,
     info: CacheInfo,
-    strangers: Sequence[Stranger],
+    strangers: Sequence[OtherGroup],
     notes: list[str],
 ) -> bool:
     """Only who has ways of its own everywhere can."""
@@ -383,7 +386,9 @@ def _place(one: ClassPlan, member: str) -> str:
     return inside(one.name, f"{MON_GROUPS}/{monitor}") if monitor in one.monitors else one.name
 
 
-def _masks_there(there: Plan | None, info: CacheInfo, level: str, domain: int) -> dict[str, int]:
+def _masks_there(
+    there: CachePlan | None, info: CacheInfo, level: str, domain: int
+) -> dict[str, int]:
     if there is None:
         return {}
     name = info.of_level(level)[0].name

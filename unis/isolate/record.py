@@ -17,7 +17,7 @@ from unis.isolate.tree import (
     monitor_groups,
     tasks,
 )
-from unis.isolate.wants import Stranger
+from unis.isolate.wants import OtherGroup
 
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 
@@ -107,14 +107,14 @@ def read_io_alloc(info: CacheInfo) -> dict[str, dict[int, int] | None]:
     }
 
 
-def strangers(tree: Tree, ours: Collection[str] = ()) -> list[Stranger]:
+def strangers(tree: Tree, ours: Collection[str] = ()) -> list[OtherGroup]:
     """The groups that are not `ours`, for a plan beside them."""
     found = []
     for name in control_groups(tree):
         if name not in ours:
             state = read_group(tree, name)
             exclusive = state.mode == EXCLUSIVE
-            found.append(Stranger(name, state.schemata, exclusive, len(state.monitors)))
+            found.append(OtherGroup(name, state.schemata, exclusive, len(state.monitors)))
     return found
 
 

@@ -22,7 +22,7 @@ TRAFFIC = "mbm_total_bytes"  # to and from memory
 
 
 @dataclass(frozen=True)
-class Part:
+class MonitorGroup:
     """A MON group: some threads of a class, counted apart."""
 
     name: str
@@ -39,7 +39,7 @@ class ClassSeen:
     schemata: Schemata
     threads: int
     occupancy: dict[int, int | None]
-    parts: tuple[Part, ...]
+    parts: tuple[MonitorGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _class(tree: Tree, info: CacheInfo, name: str) -> ClassSeen:
         state = GroupState({}, monitors=tuple(monitor_groups(tree, name)))
     paths = {one: inside(name, f"{MON_GROUPS}/{one}") for one in state.monitors}
     parts = [
-        Part(one, len(tasks(tree, path)), occupancy(tree, info, path))
+        MonitorGroup(one, len(tasks(tree, path)), occupancy(tree, info, path))
         for one, path in paths.items()
     ]
     return ClassSeen(

@@ -48,7 +48,7 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class OtherGroup:
     """A group that somebody else has made, and that nobody here touches."""
 
     name: str
@@ -65,7 +65,7 @@ class Stranger:
 
 
 @dataclass(frozen=True)
-class Demand:
+class ClassDemand:
     """A class of service to be."""
 
     name: str  # without prefix
@@ -87,7 +87,7 @@ class Demand:
         return None if None in limits else max(limit for limit in limits if limit is not None)
 
 
-def demands(wants: Mapping[str, Want]) -> list[Demand]:
+def demands(wants: Mapping[str, Want]) -> list[ClassDemand]:
     """The classes that they make, in order. PlanError where names or numbers cannot be."""
     found: dict[str, dict[str, Want]] = {}
     for name, want in sorted(wants.items()):
@@ -104,7 +104,7 @@ def demands(wants: Mapping[str, Want]) -> list[Demand]:
             raise PlanError(f"{name} shares the class {want.share}, which is that of another alone")
         if _is_anything(want) or want.share is not None:
             found.setdefault(want.share or name, {})[name] = want
-    return [Demand(name, members) for name, members in sorted(found.items())]
+    return [ClassDemand(name, members) for name, members in sorted(found.items())]
 
 
 def _is_anything(want: Want) -> bool:

@@ -10,7 +10,7 @@ from unis.chain.link import Link
 from unis.chain.load import LoadedChain
 from unis.chain.model import EdgePart, SchedulerPart
 from unis.chain.values import EGRESS, INGRESS
-from unis.plan.wiring import Place, Wiring
+from unis.plan.wiring import LinkPlace, Wiring
 
 _MEMIF = MappingProxyType({"kind": "memif"})
 
@@ -68,7 +68,7 @@ def _through(chain: ChainGraph, name: str) -> dict[str, Any]:
     return {"path": None, "graph": list(map(EdgePart.model_validate, edges))}
 
 
-def _longest(places: list[Place]) -> dict[str, Any]:
+def _longest(places: list[LinkPlace]) -> dict[str, Any]:
     """What is stated of one of them."""
     stated = [
         {**of.stated.model_dump(exclude_none=True, exclude={"origin", "to"}), "kind": of.kind}

@@ -22,7 +22,7 @@ def clashing(
 
 
 @dataclass(frozen=True)
-class Platform:
+class PlatformCpus:
     """CPUs of source, sink and scheduler, and what is wrong with all CPUs of a file."""
 
     cpus: tuple[int, ...]
@@ -32,7 +32,7 @@ class Platform:
 
 def assign(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int] = ()
-) -> Platform:
+) -> PlatformCpus:
     """CPUs of source, sink and scheduler beside those that the file gives to functions.
 
     Where the file states none they stay those that are `there`, but a function may want one.
@@ -96,29 +96,29 @@ def _function_problem(
 
 def _platform(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int]
-) -> Platform:
+) -> PlatformCpus:
     if file.platform_cpus:
         return _stated(file, machine, others)
     if there and file.cpus.isdisjoint(there):
-        return Platform(tuple(there))
+        return PlatformCpus(tuple(there))
     functions = {used for other in others for used in other.cpus} | file.cpus
     platforms = {used for other in others for used in other.platform_cpus}
     free = sorted(machine.cpus - functions - platforms)
     if free:
         # One for each where there are as many and one to spare, else they share the first.
-        return Platform(tuple(free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1]))
+        return PlatformCpus(tuple(free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1]))
     shared = sorted((machine.cpus & platforms) - functions)
     if shared:
-        return Platform((shared[0],), (_sharing(shared[0], others),))
+        return PlatformCpus((shared[0],), (_sharing(shared[0], others),))
     sentence = (
         f"no CPU of {format_cpu_list(machine.cpus)} is left for traffic and the scheduler; give "
         "the functions fewer, or end another run"
     )
     taken_by_others = bool(machine.cpus - file.cpus)
-    return Platform((), (), (Problem(("functions",), sentence, passing=taken_by_others),))
+    return PlatformCpus((), (), (Problem(("functions",), sentence, passing=taken_by_others),))
 
 
-def _stated(file: ChainFile, machine: Machine, others: Sequence[OtherRun]) -> Platform:
+def _stated(file: ChainFile, machine: Machine, others: Sequence[OtherRun]) -> PlatformCpus:
     cpus = file.platform_cpus
     notes: list[str] = []
     problems: list[Problem] = []
@@ -135,7 +135,7 @@ def _stated(file: ChainFile, machine: Machine, others: Sequence[OtherRun]) -> Pl
                 problems.append(Problem(where, sentence, passing=True))
         if any(cpu in other.platform_cpus for other in others):
             notes.append(_sharing(cpu, others))
-    return Platform(tuple(cpus), tuple(notes), tuple(problems))
+    return PlatformCpus(tuple(cpus), tuple(notes), tuple(problems))
 
 
 def _sharing(cpu: int, others: Sequence[OtherRun]) -> str:

@@ -8,21 +8,21 @@ from pathlib import Path
 from unis import links
 from unis.chain.queues import Queues
 from unis.links.kind import LinkPlan, PortEnds, Wanted
-from unis.plan.wiring import Place, PortPlace, Wiring
+from unis.plan.wiring import LinkPlace, PortPlace, Wiring
 
 
 @dataclass(frozen=True)
 class Links:
     """The links of a run, each at its place."""
 
-    at: Mapping[Place, LinkPlan]
-    later: Mapping[Place, str | None]  # the function at the end that is there later
+    at: Mapping[LinkPlace, LinkPlan]
+    later: Mapping[LinkPlace, str | None]  # the function at the end that is there later
 
     def plans(self) -> tuple[LinkPlan, ...]:
         """All of them."""
         return tuple(self.at.values())
 
-    def names(self, places: Iterable[Place]) -> list[str]:
+    def names(self, places: Iterable[LinkPlace]) -> list[str]:
         """What those are called."""
         return [self.at[place].name for place in places]
 
@@ -58,7 +58,7 @@ def name_links(
     names = _Names(wiring, there)
     functions = wiring.graph.functions
     later = {place: _later(place, list(functions)) for place in wiring.places}
-    found: dict[Place, LinkPlan] = {}
+    found: dict[LinkPlace, LinkPlan] = {}
     made: dict[str, Iterator[int]] = {}
     for place in wiring.places:
         ends = [end for end in (place.to, place.origin) if end]
@@ -78,7 +78,7 @@ def name_links(
     return Links(found, later)
 
 
-def _later(place: Place, order: list[str]) -> str | None:
+def _later(place: LinkPlace, order: list[str]) -> str | None:
     """The function at the end that is there later: of two the one that is started later."""
     return max((end for end in (place.origin, place.to) if end), key=order.index, default=None)
 
@@ -96,7 +96,7 @@ class _Names:
             if link.details:
                 self._numbers[link.kind].add(link.details.id)
 
-    def link(self, place: Place, wanted: Wanted, at: int) -> LinkPlan:
+    def link(self, place: LinkPlace, wanted: Wanted, at: int) -> LinkPlan:
         """The link at a place, where it is the chain's `at`th."""
         kind = place.kind
         stays = self._by_place.get((place.key, place.part))

@@ -42,7 +42,7 @@ from unis.chain.values import EGRESS, INGRESS
 from unis.isolate.geometry import bytes_of
 from unis.plan.dma import IoCache
 from unis.plan.subject import Subject
-from unis.plan.wiring import Place, Wiring
+from unis.plan.wiring import LinkPlace, Wiring
 
 # Of the time of the chain's cheapest function, in switches: no ring is longer for less.
 _LOST = 0.03
@@ -167,7 +167,7 @@ class Delays:
         self._switch_ns = switch_ns
         self._cpu = {name: part.cpu for name, part in wiring.graph.functions.items()}
         self._sharing = {name: len(wiring.ways[name]) for name in self._cpu}
-        self._links_of: dict[str, list[Place]] = {name: [] for name in self._cpu}
+        self._links_of: dict[str, list[LinkPlace]] = {name: [] for name in self._cpu}
         for place in wiring.places:
             for name in place.functions:
                 self._links_of[name].append(place)

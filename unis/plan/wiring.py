@@ -24,7 +24,7 @@ _TRAFFIC = "ring"  # what source and sink have, where they have no end of the fu
 
 
 @dataclass(frozen=True)
-class Place:
+class LinkPlace:
     """A link that is to be. Of two on an edge the engine carries packets from one to the next."""
 
     chain: str
@@ -60,8 +60,8 @@ class Place:
 class PortPlace:
     """What a port of a function is on."""
 
-    rx: Place | None = None
-    tx: Place | None = None
+    rx: LinkPlace | None = None
+    tx: LinkPlace | None = None
 
     @property
     def kind(self) -> str:
@@ -80,14 +80,16 @@ class Wiring:
     groups: Mapping[str, GroupName]  # the kind of program of each function
     ways: Mapping[str, Mapping[str, Way]]  # by function and chain
     ports: Mapping[str, tuple[PortPlace, ...]]  # by function
-    places: tuple[Place, ...]  # in the order in which they are named
+    places: tuple[LinkPlace, ...]  # in the order in which they are named
     # By chain and edge. Edges that the engine splits begin with the same link, edges that it merges
     # end with the same one.
-    passed: Mapping[str, Mapping[Edge, tuple[Place, ...]]]
+    passed: Mapping[str, Mapping[Edge, tuple[LinkPlace, ...]]]
     crowded: frozenset[tuple[str, int]]  # ports of functions on which two duplex links would be
-    drains: Mapping[str, tuple[Place, ...]]  # by chain: what functions fill that only watch copies
+    drains: Mapping[
+        str, tuple[LinkPlace, ...]
+    ]  # by chain: filled by functions that only watch
     # Those of the places that two functions have between them, of which the engine has no end.
-    direct: tuple[Place, ...]
+    direct: tuple[LinkPlace, ...]
 
     def out_port(self, chain: str, edge: Edge) -> int:
         """Of the function at its origin; 0 for the source."""
@@ -117,8 +119,8 @@ def wire(file: ChainFile, graph: Graph) -> Wiring:
 
 @dataclass
 class _Port:
-    rx: Place | None = None
-    tx: Place | None = None
+    rx: LinkPlace | None = None
+    tx: LinkPlace | None = None
 
 
 @dataclass
@@ -128,9 +130,9 @@ class _Weaver:
     groups: dict[str, GroupName] = field(init=False)
     ways: dict[str, dict[str, Way]] = field(init=False)
     ports: dict[str, list[_Port]] = field(init=False)
-    places: list[Place] = field(default_factory=list)
-    passed: dict[str, dict[Edge, tuple[Place, ...]]] = field(default_factory=dict)
-    drains: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    places: list[LinkPlace] = field(default_factory=list)
+    passed: dict[str, dict[Edge, tuple[LinkPlace, ...]]] = field(default_factory=dict)
+    drains: dict[str, tuple[LinkPlace, ...]] = field(default_factory=dict)
     crowded: set[tuple[str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -197,7 +199,7 @@ class _Weaver:
             if len(edges) > 1
         }
         passed = self.passed[chain.name] = {}
-        lasts: dict[tuple[str, int | None], Place] = {}
+        lasts: dict[tuple[str, int | None], LinkPlace] = {}
         for edge in chain.edges:
             first = firsts.get(split[edge.origin, edge.out_port][0])
             into = (edge.to, edge.in_port)
@@ -217,8 +219,8 @@ class _Weaver:
         return self._opened(end, next(stated, None))
 
     def _branch(
-        self, chain: ChainGraph, edge: Edge, first: Place | None, last: Place | None
-    ) -> tuple[Place, ...]:
+        self, chain: ChainGraph, edge: Edge, first: LinkPlace | None, last: LinkPlace | None
+    ) -> tuple[LinkPlace, ...]:
         if first is None and last is None:
             return self._edge(chain, edge)
         if first is None:
@@ -228,7 +230,7 @@ class _Weaver:
             last = self._new(chain, edge, self._beside(chain, edge.to, [edge]), None, edge.to)
         return first, last
 
-    def _drain(self, chain: ChainGraph, function: str) -> Place:
+    def _drain(self, chain: ChainGraph, function: str) -> LinkPlace:
         edge = Edge(function, "")
         place = self._new(chain, edge, self._opened(function, None), function, None)
         self._attach(chain.name, edge, place, place)
@@ -236,24 +238,24 @@ class _Weaver:
 
     def _new(
         self, chain: ChainGraph, edge: Edge, kind: str, origin: str | None, to: str | None
-    ) -> Place:
+    ) -> LinkPlace:
         first, last = (end if end in self.groups else None for end in (origin, to))
         if "" in edge.ends:  # edges share it, and one that they share is at each port
             part = edge.out_port or edge.in_port or 0
         else:  # links of the way back that are those of the way there do not count
             part = sum(place.key == (chain.name, *edge.ends) for place in self.places)
-        place = Place(chain.name, edge, part, kind, first, last, self._stated(chain, edge))
+        place = LinkPlace(chain.name, edge, part, kind, first, last, self._stated(chain, edge))
         self.places.append(place)
         return place
 
-    def _edge(self, chain: ChainGraph, edge: Edge) -> tuple[Place, ...]:
-        there: tuple[Place, ...] = ()
+    def _edge(self, chain: ChainGraph, edge: Edge) -> tuple[LinkPlace, ...]:
+        there: tuple[LinkPlace, ...] = ()
         if chain.reverse_of is not None:
             there = self.passed[chain.reverse_of][edge.turned()][::-1]
             kinds = [place.kind for place in there]
         else:
             kinds = self._kinds(edge)
-        found: list[Place] = []
+        found: list[LinkPlace] = []
         for part, kind in enumerate(kinds):
             if there and links.KINDS[kind].duplex:
                 place = there[part]
@@ -265,7 +267,7 @@ class _Weaver:
         self._attach(chain.name, edge, found[0], found[-1])
         return tuple(found)
 
-    def _attach(self, chain: str, edge: Edge, sent: Place, received: Place) -> None:
+    def _attach(self, chain: str, edge: Edge, sent: LinkPlace, received: LinkPlace) -> None:
         if edge.origin in self.groups:
             default = self.ways[edge.origin][chain][1]
             self._put(edge.origin, default if edge.out_port is None else edge.out_port, tx=sent)
@@ -274,7 +276,7 @@ class _Weaver:
             self._put(edge.to, default if edge.in_port is None else edge.in_port, rx=received)
 
     def _put(
-        self, function: str, number: int, rx: Place | None = None, tx: Place | None = None
+        self, function: str, number: int, rx: LinkPlace | None = None, tx: LinkPlace | None = None
     ) -> None:
         """A port on a duplex link has it both ways from the way there on."""
         port = self.ports[function][number]

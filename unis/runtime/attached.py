@@ -37,11 +37,11 @@ from unis.runtime.memifs import find_end
 from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
-from unis.runtime.requests import Request
+from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
 from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess, is_name
-from unis.runtime.steps import Engine, Guard
+from unis.runtime.steps import EngineStep, Guard
 from unis.runtime.supervisor import Supervisor
 from unis.v1 import supervisor_pb2 as pb
 
@@ -215,7 +215,7 @@ class AttachedFunctions:
             if not function.process.alive():
                 self._died_if_free(function)
 
-    def serve(self, request: Request) -> Message:
+    def serve(self, request: SupervisorRequest) -> Message:
         """Attach and Detach."""
         if request.method == "Attach":
             self.attach(request.message)
@@ -267,7 +267,7 @@ class AttachedFunctions:
         self._unisd_since = time.monotonic()
         self._started = False
         try:
-            Engine().do(run)
+            EngineStep().do(run)
             for function in self._plan.attached:
                 self._adopt_one(function)
             if self._plan.attached:

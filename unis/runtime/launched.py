@@ -19,7 +19,7 @@ from unis.runtime.change import apply_file
 from unis.runtime.child import Child
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.functions import end_functions, start_functions
-from unis.runtime.requests import Request
+from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
 from unis.v1 import supervisor_pb2 as pb
 
@@ -179,7 +179,7 @@ class LaunchedFunctions:
 
     # ------------------------------------------------------------------ changes
 
-    def serve(self, request: Request) -> Message:
+    def serve(self, request: SupervisorRequest) -> Message:
         """Only Apply: nothing can be attached here."""
         if request.method != "Apply":
             raise LaunchError(

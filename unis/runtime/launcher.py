@@ -26,7 +26,7 @@ _STANDARD = 3  # descriptors: input, output, error
 
 
 @dataclass(frozen=True)
-class Request:
+class LaunchRequest:
     """How the run of a plan is brought up."""
 
     cpus: list[int]  # those that we may use; who asks has kept off some already
@@ -36,7 +36,7 @@ class Request:
     timeout: float | None = None  # seconds until it runs, or delivers
 
 
-def start_detached(plan: Plan, request: Request, report: Callable[[str], None]) -> int:
+def start_detached(plan: Plan, request: LaunchRequest, report: Callable[[str], None]) -> int:
     """Starts the launcher in the background and waits till the chain runs; the exit code."""
     return start_launcher(lambda parent: _run(plan, request, parent), report)
 
@@ -143,7 +143,7 @@ class Parent:
                 self._stream.write(json.dumps(message) + "\n")
 
 
-def _run(plan: Plan, request: Request, parent: Parent) -> None:
+def _run(plan: Plan, request: LaunchRequest, parent: Parent) -> None:
     with interrupts() as switch:
         keep_to(request.cpus)  # not the rest that the parent has kept to
         options = Options(policy=request.policy, controller=request.controller)

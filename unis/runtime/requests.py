@@ -40,7 +40,7 @@ _OPTIONS = [
 ]
 
 
-class Request:
+class SupervisorRequest:
     """What a client wants, and how it is answered. A client may go away at any time."""
 
     def __init__(self, method: str, message: Any) -> None:
@@ -53,7 +53,7 @@ class Request:
         if self.method == "Apply":
             self.replies.put(pb.ApplyFileReply(line=line))
 
-    def serve(self, do: Callable[[Request], Message], note: Say) -> None:
+    def serve(self, do: Callable[[SupervisorRequest], Message], note: Say) -> None:
         """Answers with what `do` returns, or raises; `note` takes the traceback of a fault."""
         try:
             self.replies.put(do(self))
@@ -77,8 +77,8 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
 
     def __init__(self, path: Path) -> None:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
-        self._waiting: deque[Request] = deque()
-        self._open: set[Request] = set()
+        self._waiting: deque[SupervisorRequest] = deque()
+        self._open: set[SupervisorRequest] = set()
         with blocked():  # also in its threads: signals are for the supervisor
             self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
             add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
@@ -94,7 +94,7 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
         """To be polled: readable when a request waits."""
         return self._wake
 
-    def take(self) -> Request | None:
+    def take(self) -> SupervisorRequest | None:
         """The next request, if there is one."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake)
@@ -137,7 +137,7 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
     def _replies(
         self, method: str, message: Message, context: grpc.ServicerContext
     ) -> Iterator[Message]:
-        request = Request(method, message)
+        request = SupervisorRequest(method, message)
         self._open.add(request)
         self._waiting.append(request)
         os.eventfd_write(self._wake, 1)

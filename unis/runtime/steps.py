@@ -106,7 +106,7 @@ class LinkDevices:
         return remove_links(state.made)
 
 
-class Engine:
+class EngineStep:
     """unisd, its packet memory and the kernel's settings that it changes."""
 
     def do(self, run: Run) -> None:
@@ -135,7 +135,7 @@ class Engine:
         return problems
 
 
-class Functions:
+class FunctionsStep:
     """The processes of the functions."""
 
     def do(self, run: Run) -> None:
@@ -161,7 +161,7 @@ class Functions:
         return problems + end([*recorded, *others], "function", hurry=hurry, also=everything)
 
 
-class Traffic:
+class TrafficStep:
     """Packets flow, and the engine schedules."""
 
     def do(self, run: Run) -> None:
@@ -187,10 +187,10 @@ STEPS: tuple[Step, ...] = (
     Group(),
     Folders(),
     LinkDevices(),
-    Engine(),
+    EngineStep(),
     Owners(),
-    Functions(),
-    Traffic(),
+    FunctionsStep(),
+    TrafficStep(),
 )
 
 

@@ -33,7 +33,7 @@ from unis.runtime.lock import locked
 from unis.runtime.logs import shorten
 from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
-from unis.runtime.requests import Request, RequestServer
+from unis.runtime.requests import RequestServer, SupervisorRequest
 from unis.runtime.run import Run
 from unis.runtime.running import running
 from unis.runtime.state import RunState
@@ -44,7 +44,7 @@ _AGAIN_SECONDS = 0.1  # what failed may fail at once again
 _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
-class Functions(Protocol):
+class RunFunctions(Protocol):
     """The functions of a run: those that UNiS has started, or those that somebody else has."""
 
     @property
@@ -60,14 +60,14 @@ class Functions(Protocol):
     def due(self) -> float:
         """Seconds till `reconcile` has something to do, if no process ends before."""
 
-    def serve(self, request: Request) -> Message:
+    def serve(self, request: SupervisorRequest) -> Message:
         """Does what a client asks for. UnisError: it is refused."""
 
 
 class Supervisor:
     """The loop. RunFailedError ends the run, and nothing else does: any other exception is told."""
 
-    def __init__(self, run: Run, functions: Functions) -> None:
+    def __init__(self, run: Run, functions: RunFunctions) -> None:
         self.run = run
         self.last: pb.Account | None = None  # of the packets, a second ago or so
         self._functions = functions
@@ -155,7 +155,7 @@ class Supervisor:
                 poll.register(descriptor, select.POLLIN)
             poll.poll(max(0.0, seconds) * 1000)
 
-    def _do(self, request: Request) -> Message:
+    def _do(self, request: SupervisorRequest) -> Message:
         if request.method == "SetPolicy":
             asked: pb.PolicyRequest = request.message
             controller = names.controller_name(asked.controller) if asked.controller else None

@@ -25,7 +25,7 @@ from unis.errors import UnisError
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.rings import Known, size
-from unis.plan.wiring import Place, Wiring, link_problems, wire
+from unis.plan.wiring import LinkPlace, Wiring, link_problems, wire
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
@@ -204,7 +204,7 @@ def _means(costs: Mapping[str, CostOf], shares: Mapping[int, int]) -> dict[str, 
     }
 
 
-def _capacity(passed: Sequence[Place], rings: Mapping[str, int]) -> int:
+def _capacity(passed: Sequence[LinkPlace], rings: Mapping[str, int]) -> int:
     """Packets between two functions; where the engine carries them across, the smaller link's."""
     return min(links.KINDS[place.kind].capacity(place.slots(rings)) for place in passed)
 
