@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.commands import run
+from unis import report
 from unis.cli.bench_group import MOVED
 
 HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
@@ -101,6 +102,42 @@ def test_asking_an_engine_needs_no_more_than_grpc() -> None:
     modules = set(json.loads(done.stdout))
     unwanted = ["pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh", "unis.chain"]
     assert those_of(modules, unwanted) == []
+
+
+WITHOUT_MATPLOTLIB = """
+import importlib, pkgutil, sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError("No module named 'matplotlib'")
+sys.meta_path.insert(0, Missing())
+import unis
+for module in pkgutil.walk_packages(unis.__path__, "unis."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError:
+        print(module.name)
+"""
+
+
+def test_only_what_draws_plots_needs_matplotlib() -> None:
+    """An optional extra of the package: [report]."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WITHOUT_MATPLOTLIB], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [
+        "unis.bench.demo", "unis.bench.view", "unis.report.latency", "unis.report.page",
+        "unis.report.plots", "unis.report.svg",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["demo"], ["bench", "latency"]])
+def test_plots_without_matplotlib_say_what_to_install(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(report, "find_spec", lambda _: None)
+    code, said = run(*words, "--out", tmp_path)
+    assert (code, "pip install 'unis[report]'" in said) == (2, True)
 
 
 def test_what_lies_in_the_current_folder_is_not_run(tmp_path: Path) -> None:

@@ -50,11 +50,14 @@ def demo(
 
     Example: unis demo --arms unis/priority,unis/signal,cooperative
     """
-    from unis.bench.demo import DemoOptions, run_demo
-    from unis.bench.view import print_result
+    from unis.report import check_plots
 
     compared = _arms(arms)
     with errors_told():
+        check_plots()
+        from unis.bench.demo import DemoOptions, run_demo
+        from unis.bench.view import print_result
+
         page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
         result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
     print_result(result.summary, out)

@@ -67,7 +67,7 @@ def latency(
     """
     from unis.bench import latency as of
     from unis.plan.machine import Machine
-    from unis.report.latency import picture
+    from unis.report import check_plots
 
     wanted = policies_of(policies, fused=False)
     one_cost, one_length = one_chain_of(cost, length)
@@ -83,6 +83,9 @@ def latency(
         window=window,
     )
     with errors_told():
+        check_plots()
+        from unis.report.latency import picture
+
         files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
         result = of.compare(settings, Machine.this(), say)
         _print(result, wanted)

@@ -85,9 +85,7 @@ class Wiring:
     # end with the same one.
     passed: Mapping[str, Mapping[Edge, tuple[LinkPlace, ...]]]
     crowded: frozenset[tuple[str, int]]  # ports of functions on which two duplex links would be
-    drains: Mapping[
-        str, tuple[LinkPlace, ...]
-    ]  # by chain: filled by functions that only watch
+    drains: Mapping[str, tuple[LinkPlace, ...]]  # by chain: filled by functions that only watch
     # Those of the places that two functions have between them, of which the engine has no end.
     direct: tuple[LinkPlace, ...]
 

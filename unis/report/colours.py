@@ -6,8 +6,6 @@ Ink, lines and paper are the page's own, so that they change with it where a rea
 import colorsys
 from collections.abc import Sequence
 
-from matplotlib.colors import to_hex, to_rgb
-
 # Okabe and Ito: told apart by the colour-blind too.
 _POLICIES = {
     "unis": "#0072B2",
@@ -36,6 +34,17 @@ def of_arm(arm: str) -> str:
     if pale < 0:
         return to_hex((red * (1 + pale), green * (1 + pale), blue * (1 + pale)))
     return to_hex((red + (1 - red) * pale, green + (1 - green) * pale, blue + (1 - blue) * pale))
+
+
+def to_rgb(colour: str) -> tuple[float, float, float]:
+    """Red, green and blue, 0 to 1, of `#rrggbb`."""
+    red, green, blue = bytes.fromhex(colour.removeprefix("#"))
+    return red / 255, green / 255, blue / 255
+
+
+def to_hex(rgb: tuple[float, float, float]) -> str:
+    """The same backwards."""
+    return "#" + bytes(round(255 * part) for part in rgb).hex()
 
 
 def of_functions(names: Sequence[str]) -> dict[str, str]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from markupsafe import Markup
-from matplotlib.colors import to_rgb
 
+from unis.report.colours import to_rgb
 from unis.slo.picture import Block, Row, Used
 
 _HEIGHT, _GAP = 26, 10  # of a row
