@@ -15,8 +15,9 @@ STATES = {"works", "emulated", "planned"}
 
 def features() -> list[list[str]]:
     text = (ROOT / "docs" / "features.md").read_text()
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in row] for row in rows[1:]]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in rows if row[0] != "feature"]
 
 
 def proof_problem(proof: str) -> str | None:
