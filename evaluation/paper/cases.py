@@ -4,9 +4,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from unis.bench.synthetic import Stage, size_of
-from unis.calibrate import arms
-from unis.calibrate.case import (
+from evaluation.paper import arms
+from evaluation.paper.case import (
     FOLLOWED,
     HANDED,
     KERNEL,
@@ -19,6 +18,7 @@ from unis.calibrate.case import (
     chain_case,
     chain_like_the_papers,
 )
+from unis.bench.synthetic import Stage, size_of
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 

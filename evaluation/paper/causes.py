@@ -3,14 +3,14 @@
 import statistics
 from collections.abc import Callable, Sequence
 
+from evaluation.paper import arms
+from evaluation.paper.case import MAIN
 from evaluation.paper.cases import LENGTH_LOOKED_INTO
 from evaluation.paper.figure import Chain, FigureFinding, FigureOf, spread_at
 from evaluation.paper.judging import all_of, at_least, at_most, over_lengths, told
+from evaluation.paper.measured import Measured, Window
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import context_switches, ratios_of, row, slowest
-from unis.calibrate import arms
-from unis.calibrate.case import MAIN
-from unis.calibrate.measured import Measured, Window
 from unis.measure.paired import Ratio, pooled
 
 _LOOKED = (arms.PRIORITY, arms.HANDOVER, *arms.K.values())

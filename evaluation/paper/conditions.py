@@ -7,15 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
+from evaluation.paper import arms
 from evaluation.paper import scale as scale_of
+from evaluation.paper.case import FOLLOWED, GAMMA, HANDED, LOAD, MAIN, SHORT, TUNED, Case
 from evaluation.paper.figure import Chain, FigureFinding, FigureOf, ratio_at
 from evaluation.paper.judging import all_of, at_least, at_most, told
+from evaluation.paper.measured import Measured, Window, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import median_of, row
 from evaluation.paper.throughput import switch_us
-from unis.calibrate import arms
-from unis.calibrate.case import FOLLOWED, GAMMA, HANDED, LOAD, MAIN, SHORT, TUNED, Case
-from unis.calibrate.measured import Measured, Window, ratio
 from unis.measure.paired import Ratio, pooled
 
 _MOST_OF_KERNELS = 0.3  # of what could be had (Fig. 1)

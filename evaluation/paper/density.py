@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from evaluation.paper import arms
+from evaluation.paper.case import MAIN, TUNED, Case
 from evaluation.paper.figure import Chain, FigureFinding, FigureOf
 from evaluation.paper.judging import all_of, at_least
+from evaluation.paper.measured import Measured
 from evaluation.paper.results import Figure, Plot, Point, ResultRow
 from evaluation.paper.rows import row
 from evaluation.paper.throughput import switching
-from unis.calibrate import arms
-from unis.calibrate.case import MAIN, TUNED, Case
-from unis.calibrate.measured import Measured
 from unis.measure.paired import Quartiles, Ratio
 
 _NOTHING = 1e-9  # Mpps

@@ -6,18 +6,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evaluation.paper import causes, conditions, density, scale, table, throughput
+from evaluation.paper.case import FOLLOWED, HANDED, KERNEL, LOAD, TUNED, Case, Extent
 from evaluation.paper.cases import FULL, QUICK, cases
 from evaluation.paper.figure import FigureFinding, FigureOf
+from evaluation.paper.measured import Measured, measure, seconds_of
 from evaluation.paper.parts import Parts
 from evaluation.paper.progress import Progress
 from evaluation.paper.results import Figure, ResultRow, Results
 from evaluation.paper.simulated import FIGURES as SIMULATED
-from evaluation.paper.simulated import agreement, rows_of, simulate_case, simulate_table
+from evaluation.paper.simulated import (
+    agreement,
+    calibrated_by,
+    can_calibrate,
+    rows_of,
+    simulate_case,
+    simulate_table,
+)
 from evaluation.paper.source import Source
-from unis.calibrate.calibration import calibrated, can_calibrate
-from unis.calibrate.case import FOLLOWED, HANDED, KERNEL, LOAD, TUNED, Case, Extent
-from unis.calibrate.measured import Measured, measure, seconds_of
-from unis.calibrate.virtual import Calibrated
+from unis.calibrate.fit import Calibrated
 from unis.errors import UnisError
 from unis.measure import disturbance
 from unis.measure.machine import this_machine
@@ -143,7 +149,7 @@ def put_together(
             continue
         progress.simulating(f"{key}, and calibrated by it", _CASE_SECONDS)
         try:
-            known[key] = by = calibrated(case, of)
+            known[key] = by = calibrated_by(case, of)
             if case.figures & {*SIMULATED} & {*settings.only}:
                 simulated[key] = simulate_case(case, of, by)
         except _FAULTS as error:

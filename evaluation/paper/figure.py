@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evaluation.paper.case import Case
+from evaluation.paper.measured import Measured
 from evaluation.paper.results import Figure, Point, ResultRow
 from evaluation.paper.scale import Scale
-from unis.calibrate.case import Case
-from unis.calibrate.measured import Measured
 from unis.measure.paired import Quartiles, Ratio
 
 Chain = tuple[Case, Measured]

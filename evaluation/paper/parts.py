@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from unis.calibrate.case import Case
-from unis.calibrate.measured import Measured
+from evaluation.paper.case import Case
+from evaluation.paper.measured import Measured
 from unis.errors import UnisError
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import write_atomically

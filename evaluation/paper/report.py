@@ -11,7 +11,7 @@ from unis.report import colours
 from unis.report.svg import STYLE, figure_of, svg
 from unis.report.templates import template
 
-# By arm, as unis.calibrate.arms calls it. Okabe and Ito, with a mark and a line of its own each:
+# By arm, as evaluation.paper.arms calls it. Okabe and Ito, with a mark and a line of its own each:
 # told apart without colours too.
 _STYLES = {
     "priority": ("#0072B2", "o", "-", "UNiS as in the paper"),

@@ -6,10 +6,10 @@ from itertools import zip_longest
 
 import numpy as np
 
+from evaluation.paper import arms
+from evaluation.paper.case import LOAD, MAIN, TUNED, Case
+from evaluation.paper.measured import Measured, Window, ratio
 from evaluation.paper.results import ResultRow
-from unis.calibrate import arms
-from unis.calibrate.case import LOAD, MAIN, TUNED, Case
-from unis.calibrate.measured import Measured, Window, ratio
 from unis.measure.paired import Quartiles, Ratio
 
 _RESAMPLES = 2000

@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evaluation.paper import ticks
+from evaluation.paper import arms, ticks
+from evaluation.paper.case import GAMMA
 from evaluation.paper.results import Figure, Plot, Point
 from evaluation.paper.ticks import Ticks
 from unis.bench.synthetic import Stage, chain_of
-from unis.calibrate import arms
-from unis.calibrate.case import GAMMA, RING
+from unis.calibrate.fit import RING
 from unis.simulate.run import simulate
 from unis.simulate.scenario import MachineCosts, scenario
 from unis.v1 import simulator_pb2 as pb

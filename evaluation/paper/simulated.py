@@ -4,19 +4,66 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from evaluation.paper import arms
+from evaluation.paper.case import MAIN, Case
 from evaluation.paper.cases import CONFIGURATIONS, paths_of, table_chain
+from evaluation.paper.measured import Measured, ratio
 from evaluation.paper.results import Agreement, ResultRow, SimulatedPoint
 from evaluation.paper.rows import simulated_row
-from unis.calibrate import arms
-from unis.calibrate.case import Case
-from unis.calibrate.measured import Measured, ratio
-from unis.calibrate.virtual import Calibrated, chain_mpps, mpps_of
-from unis.simulate.scenario import CostOf
+from unis.calibrate.fit import BESIDE, DISTANCES, RING, Calibrated, Readings, calibrated, chain_mpps
+from unis.simulate.scenario import CostOf, MachineCosts
 
 _HELD = (arms.PRIORITY, arms.HANDOVER)  # against the machine
 FREE = "priority, a switch takes no time"
 _NO_TIME = 1.0  # ns; 0 would be the simulator's own
 FIGURES = ("fig4a", "fig4b", "fig7", "fig8")
+
+
+def can_calibrate(case: Case) -> bool:
+    """Whether it is one chain, on one CPU, of which all that is needed is measured."""
+    wanted = {arms.SHORT, *(arms.K[every] for every in DISTANCES)}
+    return wanted <= {*case.sets.get(MAIN, ())} and len(case.make().file.chains) == 1
+
+
+def readings_of(case: Case, measured: Measured) -> Readings:
+    """What the fit needs of a case."""
+    seen = ratio(measured, arms.SHORT, arms.K[BESIDE])
+    return Readings(
+        chain=case.make(),
+        costs_ns=measured.costs_ns,
+        cpu_ns={
+            name: {every: _cpu_ns(measured, arms.K[every], name) for every in DISTANCES}
+            for name in measured.costs_ns
+        },
+        short_ratio=seen.median if seen else None,
+        engine=MachineCosts(
+            switch_call_ns=measured.platform_ns["scheduler"],
+            yield_ns=measured.yield_ns,
+            source_ns=measured.platform_ns["source"],
+            sink_ns=measured.platform_ns["sink"],
+            platform_has_three_cpus=measured.three_cpus,
+            scheduled_switch_ns=measured.switch_ns,
+        ),
+        preempt_ns=measured.preempt_ns,
+    )
+
+
+def _cpu_ns(measured: Measured, arm: str, name: str) -> list[float]:
+    """CPU time a packet, of each window in which packets passed."""
+    windows = measured.values(arm, lambda window: window)
+    return [1e3 * window.cpu_share[name] / window.mpps for window in windows if window.mpps]
+
+
+def calibrated_by(case: Case, measured: Measured) -> Calibrated:
+    """For chains like this one, as the machine was while the case ran."""
+    return calibrated(readings_of(case, measured))
+
+
+def mpps_of(case: Case, measured: Measured, arm: str, by: Calibrated) -> float:
+    """Simulated Mpps of all chains of a case, with the costs that were estimated."""
+    chain = case.make()
+    wanted = arms.ALL[arm].of(chain.file.scheduler, RING)
+    return sum(chain_mpps(chain, measured.costs_ns, wanted, by).values())
 
 
 def simulate_case(case: Case, measured: Measured, by: Calibrated) -> dict[str, float]:
@@ -103,7 +150,12 @@ def simulate_table(
         chain = table_chain(paths_of(name, (1, 2)))
         costs: dict[str, CostOf] = dict.fromkeys(chain.file.functions, ns)
         found[name] = {
-            arm: chain_mpps(chain, costs, arm, Calibrated(by[key].machine))
+            arm: chain_mpps(
+                chain,
+                costs,
+                arms.ALL[arm].of(chain.file.scheduler, RING),
+                Calibrated(by[key].machine),
+            )
             for arm in (*_HELD, arms.PAPER_K)
         }
     return found

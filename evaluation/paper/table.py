@@ -3,15 +3,15 @@
 import statistics
 from collections.abc import Mapping
 
+from evaluation.paper import arms
+from evaluation.paper.case import MAIN
 from evaluation.paper.cases import CONFIGURATIONS
 from evaluation.paper.figure import Chain, FigureFinding, FigureOf
 from evaluation.paper.judging import all_of, at_least, at_most, told
+from evaluation.paper.measured import Measured, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Source, Verdict
 from evaluation.paper.rows import row, simulated_row
 from evaluation.paper.throughput import switching
-from unis.calibrate import arms
-from unis.calibrate.case import MAIN
-from unis.calibrate.measured import Measured, ratio
 from unis.measure.paired import Paired, Ratio
 
 _PAPER = {

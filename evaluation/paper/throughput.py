@@ -3,14 +3,14 @@
 import statistics
 from collections.abc import Sequence
 
+from evaluation.paper import arms
+from evaluation.paper.case import KERNEL, MAIN, TUNED
 from evaluation.paper.figure import Chain, FigureFinding, FigureOf, by_length, ratio_at, spread_at
 from evaluation.paper.judging import at_least, over_lengths, told
+from evaluation.paper.measured import ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow
 from evaluation.paper.rows import best_of, row
 from evaluation.paper.simulated import FREE
-from unis.calibrate import arms
-from unis.calibrate.case import KERNEL, MAIN, TUNED
-from unis.calibrate.measured import ratio
 
 _SHOWN = (arms.PRIORITY, arms.WITHOUT, arms.HANDOVER, arms.PAPER_K)
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.python.commands import run
-from tests.python.test_paper import ALL, measured, window
+from tests.python.test_calibration import READINGS
 from unis import built
-from unis.calibrate import calibration as fitted
-from unis.calibrate.virtual import Calibrated
+from unis.calibrate import calibration as measuring
+from unis.calibrate import fit
 from unis.cli.calibrate_command import refuse_what_was_not_found
 from unis.errors import UnisError
 from unis.plan.machine import Machine
@@ -40,7 +40,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, MachineCosts]:
     """What would be measured; emptied by who looks whether anything was."""
     of = {"3 light": COSTS, "3 medium": COSTS}
     monkeypatch.setattr(Machine, "this", staticmethod(lambda: Machine(frozenset({0, 1}))))
-    monkeypatch.setattr(fitted, "calibrate_machine", lambda *_: of)
+    monkeypatch.setattr(measuring, "calibrate_machine", lambda *_: of)
     return of
 
 
@@ -62,7 +62,7 @@ def test_what_is_found_is_printed_and_kept(found: dict[str, MachineCosts]) -> No
 def test_where_nothing_can_be_kept_nothing_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitted, "calibrate_machine", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(measuring, "calibrate_machine", lambda *_: pytest.fail("it was measured"))
     monkeypatch.setattr(Machine, "this", staticmethod(lambda: Machine(frozenset({0, 1}))))
     (tmp_path / "taken").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
@@ -91,10 +91,9 @@ def test_what_cannot_be_kept_is_printed(
 def test_a_fit_that_ends_at_an_end_is_not_kept(
     found: dict[str, MachineCosts], monkeypatch: pytest.MonkeyPatch, seen: float
 ) -> None:
-    case = ALL["light-3"]
-    monkeypatch.setattr(fitted, "mpps_of", lambda *_: 1.0)
-    of = Calibrated(COSTS)
-    lost = fitted._lost(case, measured(case, lambda _: window(1)), of, seen)
+    monkeypatch.setattr(fit, "chain_mpps", lambda *_: {"chain": 1.0})
+    readings = replace(READINGS, short_ratio=seen)
+    lost = fit.calibrated(readings).machine.kernel_switch_ns
     found["3 medium"] = replace(COSTS, kernel_switch_ns=lost)
     code, text = calibrate()
     assert code == 1

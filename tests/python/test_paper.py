@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.paper import (
+    arms,
     causes,
     conditions,
     density,
@@ -16,13 +17,13 @@ from evaluation.paper import (
     table,
     throughput,
 )
+from evaluation.paper.case import LOAD, TUNED, Case, Extent
 from evaluation.paper.cases import FULL, QUICK, cases
 from evaluation.paper.evaluation import FIGURES
 from evaluation.paper.figure import FigureFinding
+from evaluation.paper.measured import Measured, Window, seconds_of
 from evaluation.paper.simulated import FREE
-from unis.calibrate import arms
-from unis.calibrate.case import LOAD, TUNED, Case, Extent
-from unis.calibrate.measured import Measured, Window, seconds_of
+from unis.calibrate.fit import RING
 from unis.chain.load import LoadedChain
 from unis.measure.disturbance import Disturbance
 from unis.plan.machine import Machine
@@ -119,7 +120,7 @@ def test_every_case_is_a_chain_that_can_be_planned(extent: Extent) -> None:
         assert {link.slots for link in plan.links} == {2048}
         for which, names in case.sets.items():
             if which != TUNED:
-                assert [str(arms.ALL[name].of(plan)) for name in names] == [*names]
+                assert [str(arms.ALL[name].of(plan.scheduler, RING)) for name in names] == [*names]
 
 
 def test_each_figure_has_cases_but_for_what_two_cpus_cannot_show() -> None:
@@ -142,9 +143,11 @@ def test_an_arm_has_its_own_settings_and_those_of_the_paper_else() -> None:
     plan = make_plan(ALL["light-2"].make(), MACHINE, [], places)
 
     def of(name: str) -> common.SchedulerSettings:
-        return common.SchedulerSettings.FromString(arms.ALL[name].of(plan).scheduler)
+        return common.SchedulerSettings.FromString(
+            arms.ALL[name].of(plan.scheduler, RING).scheduler
+        )
 
-    assert arms.ALL[arms.PRIORITY].of(plan).scheduler == b""
+    assert arms.ALL[arms.PRIORITY].of(plan.scheduler, RING).scheduler == b""
     without = of(arms.WITHOUT)
     assert (without.occupancy, without.gamma, without.online_cost) == (False, 0.75, False)
     assert of(arms.HANDOVER).gamma > 0.9

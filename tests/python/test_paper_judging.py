@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.paper import judging
+from evaluation.paper.measured import cross_settled
 from unis.bench.cooperative import COOPERATIVE, SECOND
-from unis.calibrate.measured import cross_settled
 from unis.measure.paired import Ratio, pooled
 from unis.measure.windows import Arm
 from unis.v1 import engine_pb2 as pb

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from evaluation.commands import paper as paper_command
-from evaluation.paper import evaluation, parts, scale, ticks
+from evaluation.paper import arms, evaluation, parts, scale, ticks
+from evaluation.paper.case import Case
 from evaluation.paper.cases import QUICK, cases
 from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
 from evaluation.paper.figure import FigureFinding, FigureOf
+from evaluation.paper.measured import Measured
 from evaluation.paper.parts import FOLDER, only_ours, refuse_to_lose
 from evaluation.paper.results import Results
 from evaluation.paper.simulated import FREE
@@ -23,10 +25,7 @@ from evaluation.paper.source import Source
 from tests.python.commands import evaluation as run
 from tests.python.test_paper import MACHINE, measured, window
 from unis import built
-from unis.calibrate import arms
-from unis.calibrate.case import Case
-from unis.calibrate.measured import Measured
-from unis.calibrate.virtual import Calibrated
+from unis.calibrate.fit import Calibrated
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.runtime.errors import InterruptedRunError
@@ -55,7 +54,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     machine = Calibrated(MachineCosts(switch_ns=8000))
     monkeypatch.setattr(evaluation, "measure", of)
     monkeypatch.setattr(evaluation, "simulate_case", lambda *_: mpps)
-    monkeypatch.setattr(evaluation, "calibrated", lambda *_: machine)
+    monkeypatch.setattr(evaluation, "calibrated_by", lambda *_: machine)
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {})
     monkeypatch.setattr(scale, "_mpps", lambda *at: 50 / at[2] / at[3])
     monkeypatch.setattr(ticks, "measured", lambda _: {})
@@ -359,7 +358,7 @@ def test_a_fault_in_a_simulation_does_not_lose_the_rest(
 
     for module, name in ((evaluation, "simulate_table"), (scale, "_mpps")):
         monkeypatch.setattr(module, name, fault)
-    monkeypatch.setattr(evaluation, "calibrated", fault)
+    monkeypatch.setattr(evaluation, "calibrated_by", fault)
     code, text = run("paper", "--quick", "--only", "fig7,scale,table1", "-o", tmp_path)
     assert code == 0
     assert f"{TWO[0]} could not be simulated: unis-sim failed" in text

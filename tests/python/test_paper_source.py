@@ -11,13 +11,13 @@ import jsonschema
 import pytest
 
 from evaluation.commands.paper import csv_of
+from evaluation.paper.measured import latency_us
 from evaluation.paper.progress import Progress
 from evaluation.paper.results import Agreement, ResultRow, Results
 from evaluation.paper.source import Source
 from tests.python.test_docs import ROOT
 from tools.results_schema import schema_text
 from unis import built, version
-from unis.calibrate.measured import latency_us
 from unis.measure.paired import Quartiles, Ratio
 from unis.measure.summary import MachineSummary
 from unis.v1 import common_pb2 as common

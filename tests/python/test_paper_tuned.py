@@ -2,12 +2,11 @@
 
 import pytest
 
-from evaluation.paper import conditions, density, scale, ticks
+from evaluation.paper import arms, conditions, density, scale, ticks
+from evaluation.paper.case import FOLLOWED, HANDED, MAIN, TUNED
 from evaluation.paper.figure import FigureFinding
 from evaluation.paper.rows import best_of, row
 from tests.python.test_paper import ALL, found, measured, share, window
-from unis.calibrate import arms
-from unis.calibrate.case import FOLLOWED, HANDED, MAIN, TUNED
 
 
 def test_hand_over_is_held_against_the_distance_that_was_best_when_measured_anew() -> None:

@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.commands.paper import csv_of
-from evaluation.paper import evaluation, scale
+from evaluation.paper import arms, evaluation, scale
+from evaluation.paper.case import FOLLOWED, HANDED, KERNEL, LOAD, MAIN, TUNED, Case
 from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
+from evaluation.paper.measured import Measured, latency_us
 from evaluation.paper.report import report_page
 from evaluation.paper.simulated import FREE
 from tests.python.test_paper import ALL, MACHINE, measured, window
-from unis.calibrate import arms
-from unis.calibrate.case import FOLLOWED, HANDED, KERNEL, LOAD, MAIN, TUNED, Case
-from unis.calibrate.measured import Measured, latency_us
-from unis.calibrate.virtual import Calibrated
+from unis.calibrate.fit import Calibrated
 from unis.plan.machine import Machine
 from unis.simulate.scenario import MachineCosts
 from unis.v1 import common_pb2 as common
@@ -39,7 +38,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     mpps = {arms.PRIORITY: 9.0, arms.HANDOVER: 9.0, FREE: 9.9, arms.PAPER_K: 10.0}
     monkeypatch.setattr(evaluation, "simulate_case", lambda *_: mpps)
     monkeypatch.setattr(
-        evaluation, "calibrated", lambda *_: Calibrated(MachineCosts(switch_ns=8000))
+        evaluation, "calibrated_by", lambda *_: Calibrated(MachineCosts(switch_ns=8000))
     )
     both = {arm: {"s1": 5.0} for arm in (arms.PRIORITY, arms.PAPER_K)}
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {"c": both})

@@ -8,9 +8,8 @@ from typing import TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from unis.bench.cooperative import best_two, exchanged, settled
-from unis.calibrate import arms
-from unis.calibrate.case import (
+from evaluation.paper import arms
+from evaluation.paper.case import (
     FOLLOWED,
     HANDED,
     LATENCY_LOAD,
@@ -21,6 +20,8 @@ from unis.calibrate.case import (
     Case,
     Extent,
 )
+from unis.bench.cooperative import best_two, exchanged, settled
+from unis.calibrate.calibration import SWITCH_ROUNDS, has_three_cpus, platform_ns
 from unis.engine import names
 from unis.engine.transfer import line_transfer_ns, steady
 from unis.measure import order
@@ -36,7 +37,6 @@ from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 
-_SWITCH_ROUNDS = 500
 _PERCENTILES = (5, 50, 95, 99)
 _LEAST_ROUNDS = 4
 _LEAST_JUDGED = 8  # for an interval that is no guess
@@ -146,22 +146,25 @@ def measure(
 
 
 def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measured:
-    cost = run.client.switch_cost(max(machine.cpus), _SWITCH_ROUNDS)
+    cost = run.client.switch_cost(max(machine.cpus), SWITCH_ROUNDS)
     run.client.start(names.policy("unis"), names.controller(arms.PRIORITY))
     before = run.client.stats()
     sets: dict[str, list[dict[str, Window]]] = {}
     threads = {function.name: function.tid for function in before.functions}
     replies: list[pb.MeasureReply] = []
     no_counters = ""
+    slots = min(link.slots for link in run.plan.links)
     offered: Offered | None = None
     best: int | None = None
     for name, of in case.sets.items():
         load = offered if name == LOAD else None
         if name == TUNED:
-            rounds, best = _tuned(run, sets[MAIN], _rounds(case, name, extent), extent.window)
+            rounds, best = _tuned(
+                run, slots, sets[MAIN], _rounds(case, name, extent), extent.window
+            )
             misses: _Misses = {}
         else:
-            wanted = [arms.ALL[arm].of(run.plan, load) for arm in of]
+            wanted = [arms.ALL[arm].of(run.plan.scheduler, slots, load) for arm in of]
             rounds, misses, no_counters = _counted(
                 run, wanted, _rounds(case, name, extent), extent.window, threads
             )
@@ -180,18 +183,15 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
     after = run.client.stats()
     return Measured(
         key=case.key,
-        slots=min(link.slots for link in run.plan.links),
+        slots=slots,
         costs_ns={
             name: {size.size: size.ns for size in cost.sizes} for name, cost in run.costs.items()
         },
-        platform_ns={
-            now.name: (now.busy_ns - then.busy_ns) / max(1, now.handled - then.handled)
-            for then, now in zip(before.components, after.components, strict=True)
-        },
+        platform_ns=platform_ns(before, after),
         switch_ns=cost.until_running_ns,
         preempt_ns=cost.until_preempted_ns,
         yield_ns=cost.yield_ns,
-        three_cpus=len({component.cpu for component in after.components}) > 1,
+        three_cpus=has_three_cpus(after),
         began=0,
         transfers_ns=[],
         offered_pps=offered.pps if offered else None,
@@ -203,7 +203,7 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
 
 
 def _tuned(
-    run: Run, tried: Sequence[Mapping[str, Window]], rounds: int, window: float
+    run: Run, slots: int, tried: Sequence[Mapping[str, Window]], rounds: int, window: float
 ) -> tuple[Rounds, int]:
     """Hand-over beside co-operation at its best distance, and which that is.
 
@@ -216,7 +216,7 @@ def _tuned(
         for every, arm in arms.K.items()
     }
     two = best_two(trials)
-    wanted = [arms.ALL[name].of(run.plan) for name in (arms.HANDOVER, arms.AGAIN)]
+    wanted = [arms.ALL[name].of(run.plan.scheduler, slots) for name in (arms.HANDOVER, arms.AGAIN)]
     return cross_settled(in_turn(run, [*wanted, *two], rounds, window), two)
 
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unis.bench.cooperative import COOPERATIVE, SECOND, YIELD_EVERY
+from unis.calibrate.fit import RING, SHORT_FILL
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
 from unis.plan.contract import scheduler_settings
-from unis.plan.model import Plan
 from unis.plan.rings import gamma_of
 from unis.simulate.scenario import PAPER_YIELD_EVERY
-from unis.v1 import common_pb2 as pb
 
 PRIORITY = "priority"
 WITHOUT = "priority without occupancy"
@@ -20,12 +19,12 @@ OTHER, RR = "other", "rr"
 FUSED = "fused"
 BEST = COOPERATIVE  # at the best of the distances below
 PAPER_K = f"cooperative/{PAPER_YIELD_EVERY}"
-RING = 2048  # slots; a slice that fills 75 % of one takes 24 bursts of 64 (section 5.6)
+# Of RING slots a slice that fills 75 % takes 24 bursts of 64 (section 5.6).
 _BURST = 64  # packets
 # Bursts between yields; those that a ring holds.
 K = {every: f"cooperative/{every}" for every in YIELD_EVERY if every * _BURST <= RING}
 
-FILLS = (0.25, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
+FILLS = (SHORT_FILL, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
 SOME_FILLS = (0.25, 0.75, 1.0, 1.25)  # of what the paper does not have
 
 
@@ -52,26 +51,18 @@ class Wanted:
     scheduler: Mapping[str, Any] = field(default_factory=dict)  # as in SchedulerPart
     fill: float | None = None  # of an egress, by a slice; None: γ
 
-    def of(self, plan: Plan, offered: Offered | None = None) -> Arm:
-        """The arm in a run of `plan`."""
+    def of(self, part: SchedulerPart, slots: int, offered: Offered | None = None) -> Arm:
+        """The arm in a run whose file says `part` and whose shortest ring has `slots`."""
         arm = replace(self.arm, offered=offered)
-        slots = min(link.slots for link in plan.links)
-        settings = self.settings(plan.scheduler, slots)
-        if settings is None:
-            return arm
-        return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
-
-    def settings(self, part: SchedulerPart, slots: int) -> pb.SchedulerSettings | None:
-        """What it wants of the scheduler where the file says `part`; None: as that says."""
         if not self.scheduler and self.fill is None:
-            return None
+            return arm
         # Anew, so that what a chain file could not have is refused here too.
         own = SchedulerPart.model_validate({**part.model_dump(), **self.scheduler})
         gamma = gamma_of(own, slots)
         settings = scheduler_settings(own, gamma)
         if self.fill is not None:
             settings.slice_factor = self.fill / gamma
-        return settings
+        return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
 
 
 def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> Wanted:
@@ -110,7 +101,7 @@ ALL: dict[str, Wanted] = {
     },
 }
 # Slices so short that switches take a large part of the time: what one takes is seen by them.
-SHORT = fills(FILLS[0], occupancy=True)
+SHORT = fills(SHORT_FILL, occupancy=True)
 CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, SHORT, *K.values())
 TUNED: Sequence[str] = (HANDOVER, AGAIN, BEST, SECOND)
 TABLE: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[32])

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evaluation.paper import arms
 from unis.bench.synthetic import Stage, chain_of, size_of
-from unis.calibrate import arms
+from unis.calibrate.fit import RING
 from unis.chain import defaults
 from unis.chain.load import LoadedChain
 
-RING = arms.RING
 _ORDER = ("0", "light", "medium", "heavy", "mixed", "variable")  # in figures
 GAMMA = defaults.PAPER_GAMMA
 LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
