@@ -1,13 +1,15 @@
-"""A number of machines that no placement on shared cores goes below.
+"""Numbers of machines that no placement on shared cores goes below.
 
-A relaxed program as in `core_cover.py`, over all that a core could have if latencies did not count
-but for the load that they allow, and promises were cut anywhere. Of the best cores for given prices
-all promises but one are whole then, and that one fills the core up: a linear program with one row.
-So they are found exactly, by dynamic programming; what promises take of a core is rounded down.
+`pooled` takes machines as one pool of cores and ways. A promise takes of it, with w ways, w of them
+and a part of a core. A machine has no more than all of its ways and cores, so this is a bound.
 
-Whatever the prices: if no core is worth more than `best` beyond its ways and classes, the cores,
-ways and classes of all machines together are worth as much as all promises. So each round gives a
-bound, and the best of them counts.
+`least_machines` is a relaxed program over all that a core could have if latencies did not count
+but for the load that they allow, and promises were cut anywhere. For given prices all promises of
+the best core but one are whole, and that one fills the core up: a linear program with one row. So
+dynamic programming finds them exactly; what promises take of a core is rounded down. Whatever the
+prices: if no core is worth more than `worth` beyond its ways and classes, the cores, ways and
+classes of all machines together are worth as much as all promises. So each round gives a bound, and
+the best of them counts.
 """
 
 import math
@@ -18,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unis.slo.cores import Wish
-from unis.slo.machine_program import FIRST, MachineProgram
 from unis.slo.profile import Server
+from unis.slo.program import Program, Solution
 
 _ROUNDS = 150
 _STILL, _HARDLY = 25, 0.004  # machines in so many rounds: no more is to be had
@@ -28,6 +30,72 @@ _EPSILON = 1e-7
 
 Floats = NDArray[np.float64]
 KnownCore = Sequence[tuple[int, float, int]]  # of which wish, how much of it, with how many ways
+
+
+class MachineProgram:
+    """Cores from as few machines as will do; grows, core by core.
+
+    Machines count by what they have in all: cores, ways, classes of service.
+    """
+
+    def __init__(self, server: Server, wanted: int) -> None:
+        """`wanted`: rows of what cores are to do."""
+        self._program = Program()
+        has = (server.places, server.ways, server.classes - 1)
+        self._takes = [self._program.row() for _ in has]
+        self._program.column(1.0, dict(zip(self._takes, map(float, has), strict=True)))
+        self._wanted = [self._program.row(1.0) for _ in range(wanted)]
+
+    def add(self, ways: int, classes: int, wanted: Sequence[int], done: Sequence[float]) -> None:
+        """A kind of core: what it takes of machines, and how much it does of which rows."""
+        rows = {self._wanted[row]: part for row, part in zip(wanted, done, strict=True)}
+        takes = dict(zip(self._takes, (-1.0, -float(ways), -float(classes)), strict=True))
+        self._program.column(0.0, takes | rows, whole=True)
+
+    def relaxed(self) -> tuple[float, tuple[float, float, float], Floats]:
+        """Machines; what a core, a way, a class more would save; what each row costs."""
+        found = _some(self._program.solve(relaxed=True))
+        core, way, klass, *rows = (max(0.0, dual) for dual in found.duals)
+        return found.objective, (core, way, klass), np.array(rows)
+
+    def whole(self, seconds: float, gap: float, enough: float, nodes: int) -> list[int]:
+        """How many of each kind of core; empty: none was found."""
+        found = self._program.solve(seconds, gap=gap, enough=enough, nodes=nodes)
+        return [round(value) for value in found.values[1:]] if found else []
+
+
+def pooled(wishes: Sequence[Wish], server: Server, full: float = 1.0) -> tuple[float, list[int]]:
+    """Machines, and ways for each where cores get that full."""
+    kinds: dict[tuple[float, ...], list[int]] = {}
+    for at, wish in enumerate(wishes):
+        kinds.setdefault(wish.shares, []).append(at)
+    program = Program()
+    ways, cores = program.row(), program.row()
+    program.column(1.0, {ways: float(server.ways), cores: full * server.places})
+    columns = []
+    for shares, of in kinds.items():
+        row = program.row(len(of), len(of))
+        columns += [
+            [
+                program.column(0.0, {ways: -float(count), cores: -share, row: 1.0})
+                for count, share in enumerate(shares, 1)
+            ]
+        ]
+    found = _some(program.solve(relaxed=True))
+    chosen = [1] * len(wishes)
+    for of, of_ways in zip(kinds.values(), columns, strict=True):
+        counts = [found.values[column] for column in of_ways]
+        some = [ways for ways, count in enumerate(counts, 1) for _ in range(round(count))]
+        most = max((ways for ways, count in enumerate(counts, 1) if count > _EPSILON), default=1)
+        for number, at in enumerate(of):
+            chosen[at] = some[number] if number < len(some) else most
+    return found.objective, chosen
+
+
+def _some(found: Solution | None) -> Solution:
+    if found is None:
+        raise AssertionError("as many machines as one likes hold all of it")
+    return found
 
 
 @dataclass(frozen=True)
@@ -56,10 +124,9 @@ def least_machines(
     highest = 0.0
     values: list[float] = []
     for _ in range(_ROUNDS):
-        value, price = program.relaxed()
+        value, takes, promise = program.relaxed()
         values.append(value)
-        core, way, klass, *_ = price.tolist()
-        prices = _Prices(core, way, klass, price[FIRST:])
+        prices = _Prices(*takes, promise)
         worth, parts = _best_core(promises, prices)
         machine = server.places * worth + server.ways * prices.way
         machine += (server.classes - 1) * prices.klass
@@ -97,7 +164,7 @@ def _add(program: MachineProgram, parts: Mapping[int, tuple[float, int]]) -> Non
     """A core with so much of each promise, with so many ways."""
     ways = [of for _, of in parts.values()]
     done = [part for part, _ in parts.values()]
-    program.add(sum(ways), sum(of > 1 for of in ways), [FIRST + at for at in parts], done)
+    program.add(sum(ways), sum(of > 1 for of in ways), [*parts], done)
 
 
 def _best_core(

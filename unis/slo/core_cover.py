@@ -2,17 +2,16 @@
 
 Variables are how many cores have each pattern; a relaxed program over those that are known tells
 prices, and what is worth more at these joins them, till nothing is found. Then the same in whole
-numbers (`machine_program.py`).
+numbers.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
-from unis.slo.core_bound import KnownCore
+from unis.slo.core_bound import KnownCore, MachineProgram
 from unis.slo.core_patterns import (
     CUTS,
     Atoms,
@@ -25,7 +24,6 @@ from unis.slo.core_patterns import (
     presence,
 )
 from unis.slo.cores import Core, Wish, holds, trimmed
-from unis.slo.machine_program import FIRST, MachineProgram
 from unis.slo.profile import Server, Slo
 
 _ROUNDS = 120
@@ -106,7 +104,7 @@ class _Program:
             if pattern in self.patterns or not fits:
                 continue
             self.patterns[pattern] = None
-            packets = FIRST + self._atoms.wish[of]
+            packets = self._atoms.wish[of]
             cuts = self._atoms.cuts[of]
             self._program.add(
                 int(ways.sum()), classes, [*packets, *(packets + self._wishes)],
@@ -116,24 +114,14 @@ class _Program:
 
     def relaxed(self) -> tuple[float, Prices]:
         """Machines, and what a thing more of each would save."""
-        value, price = self._program.relaxed()
-        core, way, klass, *_ = price.tolist()
-        return value, Prices(core, way, klass, *np.split(price[FIRST:], 2))
+        value, takes, promises = self._program.relaxed()
+        return value, Prices(*takes, *np.split(promises, 2))
 
     def in_whole_numbers(self, enough: float) -> list[Pattern]:
         """A pattern for each core. With no more than `enough` machines none fewer is looked for."""
-        solver = self._program.solver
-        for column in range(1, len(self.patterns) + 1):
-            solver.changeColIntegrality(column, highspy.HighsVarType.kInteger)
-        solver.setOptionValue("objective_target", enough + _EPSILON)
-        solver.setOptionValue("mip_rel_gap", _GAP)
-        solver.setOptionValue("mip_max_nodes", _NODES)
-        solver.setOptionValue("time_limit", _SECONDS)
-        solver.run()
-        if not solver.getInfo().primal_solution_status:
-            return []
-        counts = [round(of) for of in solver.getSolution().col_value[1:]]
-        return [of for of, count in zip(self.patterns, counts, strict=True) for _ in range(count)]
+        counts = self._program.whole(_SECONDS, _GAP, enough + _EPSILON, _NODES)
+        every = zip(self.patterns, counts, strict=bool(counts))
+        return [pattern for pattern, count in every for _ in range(count)]
 
 
 def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:

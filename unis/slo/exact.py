@@ -16,14 +16,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import highspy
-
 from unis.slo.dimensions import by_sockets, only_ways
-from unis.slo.linear import LinearProgram
 from unis.slo.patterns import Pattern, patterns
 from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
 from unis.slo.placement import NoRoomError as NoRoomError
 from unis.slo.profile import Server, Workload, most_ways
+from unis.slo.program import InfeasibleError, Program
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
 _SECONDS = 60.0  # to prove it
@@ -91,72 +89,42 @@ def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:
 
 def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap: float) -> Cover:
     """How many machines of each pattern, and promises with each split. Raises NoRoomError."""
-    columns = _columns(kinds, servers)
-    ways = most_ways(servers)
-    promises = [float(len(kind.slos)) for kind in kinds]
-    there = [float(server.count) if server.sockets == 1 else 0.0 for server in servers]
-    program = LinearProgram(  # rows: places; servers; promises
-        [0.0] * ways + [-math.inf] * len(servers) + promises,
-        [math.inf] * ways + there + promises,
-    )
-    for at, pattern in columns.machines:
-        cost = 1.0 if servers[at].sockets == 1 else 0.0
-        program.add(cost, {ways + at: 1.0, **at_least(pattern, 1)})
-    for at, split in columns.splits:
-        program.add(0.0, {ways + len(servers) + at: 1.0, **at_least(split, -1)})
-    for at, server in enumerate(servers):
-        if server.sockets > 1:  # a column of its own: servers, for so many sockets each
-            program.add(1.0, {ways + at: -float(server.sockets)}, server.count)
-    solver = highspy.Highs()
-    solver.silent()
-    solver.setOptionValue("time_limit", seconds)
-    solver.setOptionValue("mip_rel_gap", gap)
-    solver.passModel(program.highs(whole=True))
-    solver.run()
-    status = solver.getModelStatus()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        raise NoRoomError("the servers cannot hold these promises, whatever is placed where")
-    info = solver.getInfo()
-    if not info.primal_solution_status:
+    program = Program()
+    places = [program.row() for _ in range(most_ways(servers))]
+    machines: list[tuple[tuple[str, Pattern], int]] = []
+    for server in servers:
+        if server.sockets == 1:
+            cost, there = 1.0, program.row(-math.inf, server.count)
+        else:  # servers are a column of their own, for so many sockets each
+            cost, there = 0.0, program.row(-math.inf, 0.0)
+            program.column(1.0, {there: -float(server.sockets)}, server.count, whole=True)
+        for pattern in patterns(server.ways, server.places):
+            rows = {there: 1.0, **at_least(places, pattern, 1)}
+            machines.append(((server.name, pattern), program.column(cost, rows, whole=True)))
+    splits: list[tuple[tuple[int, Split], int]] = []
+    for at, kind in enumerate(kinds):
+        promises = program.row(len(kind.slos), len(kind.slos))
+        for split in kind.splits:
+            rows = {promises: 1.0, **at_least(places, split, -1)}
+            splits.append(((at, split), program.column(0.0, rows, whole=True)))
+    try:
+        found = program.solve(seconds, gap=gap)
+    except InfeasibleError:
+        told = "the servers cannot hold these promises, whatever is placed where"
+        raise NoRoomError(told) from None
+    if found is None:
         raise NoRoomError(f"no placement was found within {seconds:g} s")
-    found = [round(value) for value in solver.getSolution().col_value]
-    first = len(columns.machines)
-    of_machines, of_splits = found[:first], found[first : first + len(columns.splits)]
+    values = [round(value) for value in found.values]
     return Cover(
-        {
-            (servers[at].name, pattern): count
-            for (at, pattern), count in zip(columns.machines, of_machines, strict=True)
-            if count
-        },
-        {
-            (at, split): count
-            for (at, split), count in zip(columns.splits, of_splits, strict=True)
-            if count
-        },
-        info.mip_dual_bound,
+        {key: values[column] for key, column in machines if values[column]},
+        {key: values[column] for key, column in splits if values[column]},
+        found.bound,
     )
 
 
-@dataclass(frozen=True)
-class _Columns:
-    machines: list[tuple[int, Pattern]]  # of the server
-    splits: list[tuple[int, Split]]  # of the kind
-
-
-def _columns(kinds: Sequence[Kind], servers: Sequence[Server]) -> _Columns:
-    return _Columns(
-        [
-            (at, pattern)
-            for at, server in enumerate(servers)
-            for pattern in patterns(server.ways, server.places)
-        ],
-        [(at, split) for at, kind in enumerate(kinds) for split in kind.splits],
-    )
-
-
-def at_least(of: Sequence[int], sign: int) -> dict[int, float]:
-    """How many have 1, 2, … ways or more, by row."""
-    return {ways: sign * sum(one > ways for one in of) for ways in range(max(of))}
+def at_least(rows: Sequence[int], of: Sequence[int], sign: int) -> dict[int, float]:
+    """How many have 1, 2, … ways or more, by the row of each."""
+    return {rows[ways]: sign * sum(one > ways for one in of) for ways in range(max(of))}
 
 
 def filled(cover: Cover, kinds: Sequence[Kind]) -> list[Machine]:

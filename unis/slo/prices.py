@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from unis.slo.exact import at_least
-from unis.slo.linear import LinearProgram
 from unis.slo.patterns import patterns
 from unis.slo.profile import Server, most_ways
+from unis.slo.program import Program
 from unis.slo.splits import Split
 
 AHEAD = 0.15  # of the promises that are there, so many are taken to come
@@ -58,30 +58,29 @@ def prices(
     if not kinds:
         return NONE
     left = [room for room, count in rooms.items() if count > 0 and room[1] > 0 and room[2] > 0]
-    demand = [promised[kind] * AHEAD for kind in kinds]
-    # Rows: places with 1, 2, … ways or more, beyond those that are needed; promises; rooms.
-    infinite = float("inf")
-    program = LinearProgram(
-        [0.0] * ways + demand + [0.0] * len(left),
-        [infinite] * ways + demand + [float(rooms[room]) for room in left],
-    )
+    program = Program()
+    # Places with 1, 2, … ways or more, beyond those that are needed.
+    places = [program.row() for _ in range(ways)]
     for server in servers:
         for pattern in patterns(server.ways, server.places):
-            program.add(1.0, at_least(pattern, 1))
-    for row, (_, places, free) in enumerate(left, ways + len(kinds)):
-        for pattern in patterns(free, places):
-            program.add(0.0, {row: 1.0, **at_least(pattern, 1)})
-    columns = [(kind, split) for kind in kinds for split in kind]
-    for row, kind in enumerate(kinds, ways):
+            program.column(1.0, at_least(places, pattern, 1))
+    for room in left:
+        row = program.row(0.0, rooms[room])
+        for pattern in patterns(room[2], room[1]):
+            program.column(0.0, {row: 1.0, **at_least(places, pattern, 1)})
+    columns: list[tuple[Kind, Split, int]] = []
+    for kind in kinds:
+        row = program.row(promised[kind] * AHEAD, promised[kind] * AHEAD)
         for split in kind:
-            program.add(0.0, {row: 1.0, **at_least(split, -1)})
-    solved = program.solve()
+            column = program.column(0.0, {row: 1.0, **at_least(places, split, -1)})
+            columns.append((kind, split, column))
+    solved = program.solve(relaxed=True)
     if solved is None:
         return NONE
     shares: dict[Kind, dict[Split, float]] = {kind: {} for kind in kinds}
-    for (kind, split), value in zip(columns, solved.values[-len(columns) :], strict=True):
-        if value > _NOTHING:
-            shares[kind][split] = value / (promised[kind] * AHEAD)
+    for kind, split, column in columns:
+        if solved.values[column] > _NOTHING:
+            shares[kind][split] = solved.values[column] / (promised[kind] * AHEAD)
     of_ways = tuple(accumulate(max(0.0, dual) for dual in solved.duals[:ways]))
     return prices_of(of_ways, shares, max(server.places for server in servers))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from unis.errors import UnisError
-from unis.slo.core_bound import least_machines
+from unis.slo.core_bound import least_machines, pooled
 from unis.slo.core_cover import Covered, covered
 from unis.slo.cores import (
     Core,
@@ -29,7 +29,6 @@ from unis.slo.cores import (
     wishes,
 )
 from unis.slo.polling import SWITCH_US
-from unis.slo.pool import pooled
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.shared_machines import machines_for
 
