@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from evaluation.resq.comparison import WORKLOADS, large_workload, paper_workload
 from evaluation.resq.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
-from unis.slo.catalogue import Worth, unlisted
-from unis.slo.dimensions import by_sockets, only_ways
 from unis.slo.exact import NoRoomError, exact
+from unis.slo.generation import by_sockets
 from unis.slo.greedy import greedy
-from unis.slo.knapsack import holds, knapsack, proven
-from unis.slo.profile import Profile, Server, Slo, Workload
-from unis.slo.sizes import Room, Size, Task, problem_of
+from unis.slo.pricing import Worth, contents, proven, unlisted
+from unis.slo.profile import Profile, Server, Slo, Workload, only_ways
+from unis.slo.sockets import Room, Size, Task, holds, problem_of
 from unis.slo.verify import problems
 
 FLAT = ((0.5, 10.0), (1.0, 20.0))
@@ -204,10 +203,8 @@ def test_the_most_valuable_content(
             if holds([sizes[at] for at in content], room)
         ),
     )
-    assert knapsack(sizes, values, room, up=False, grid=4).value >= best - 1e-9
-    fits = knapsack(sizes, values, room, up=True, grid=4)
-    assert fits.value <= best + 1e-9
-    for value, content in fits.contents(0.0):
+    for value, content in contents(sizes, values, room, grid=4):
+        assert value <= best + 1e-9
         assert holds([sizes[at] for at in content], room)
         assert value == pytest.approx(sum(values[at] for at in content))
     most, _ = proven(sizes, values, room, 10.0)

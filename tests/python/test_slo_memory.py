@@ -5,14 +5,20 @@ from dataclasses import replace
 import pytest
 
 from evaluation.resq.comparison import paper_workload
-from unis.slo.dimensions import only_ways_and_cores
 from unis.slo.exact import exact
 from unis.slo.explain import alike, costs, given_away, kept
 from unis.slo.greedy import greedy
 from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
-from unis.slo.profile import ImpossibleProfileError, Profile, Server, Slo, Workload
-from unis.slo.sizes import Problem, problem_of
+from unis.slo.profile import (
+    ImpossibleProfileError,
+    Profile,
+    Server,
+    Slo,
+    Workload,
+    only_ways_and_cores,
+)
+from unis.slo.sockets import Problem, problem_of
 from unis.slo.splits import CannotBeKeptError, draws, pace, rates
 from unis.slo.verify import problems
 

@@ -45,8 +45,8 @@ def opened_cluster(
     """
     from unis.slo.book import Book, booked, opened
     from unis.slo.cluster import cluster_of
-    from unis.slo.dimensions import only_ways_and_cores
     from unis.slo.model import load_cluster
+    from unis.slo.profile import only_ways_and_cores
 
     load_cluster(file)  # what is wrong with it is told before anything is made
     path = book_of(file, book)

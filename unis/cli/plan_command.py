@@ -59,10 +59,10 @@ def plan(
     Example: unis plan examples/slo/paper-sensitive.yaml --report plan.html
     """
     from unis.slo import exact, verify
-    from unis.slo.dimensions import only_ways_and_cores
     from unis.slo.explain import costs, summary
     from unis.slo.greedy import greedy as first_fit
     from unis.slo.model import load
+    from unis.slo.profile import only_ways_and_cores
 
     if share and greedy:
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")

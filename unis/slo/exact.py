@@ -16,11 +16,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unis.slo.dimensions import by_sockets, only_ways
+from unis.slo.generation import by_sockets
 from unis.slo.patterns import Pattern, patterns
 from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
 from unis.slo.placement import NoRoomError as NoRoomError
-from unis.slo.profile import Server, Workload, most_ways
+from unis.slo.profile import Server, Workload, most_ways, only_ways
 from unis.slo.program import InfeasibleError, Program
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 

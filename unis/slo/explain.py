@@ -4,10 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unis.slo.dimensions import only_ways
 from unis.slo.placement import Machine, Placement
-from unis.slo.profile import Slo, Workload
-from unis.slo.sizes import room_of, task_of
+from unis.slo.profile import Slo, Workload, only_ways
+from unis.slo.sockets import room_of, task_of
 from unis.slo.splits import Split, pace, passes, rates
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unis.slo.placement import Instance, Machine, Placement, Refusal
 from unis.slo.profile import Server, Slo, Workload
-from unis.slo.sizes import Size, room_of, task_of, told
+from unis.slo.sockets import Size, room_of, task_of, told
 from unis.slo.splits import MOST_INSTANCES, CannotBeKeptError, passes
 
 

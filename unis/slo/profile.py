@@ -205,3 +205,19 @@ class Workload:
 def most_ways(servers: Sequence[Server]) -> int:
     """Of any server."""
     return max(server.ways for server in servers)
+
+
+def only_ways(workload: Workload) -> bool:
+    """Whether machines need to see numbers of ways only: what `exact` is quick at."""
+    return workload.memory is None and all(slo.profile.cores == 1 for slo in workload.slos)
+
+
+def only_ways_and_cores(workload: Workload) -> str | None:
+    """None: functions of one core, servers of one socket, no memory; else what there is beside."""
+    for slo in workload.slos:
+        if slo.profile.cores > 1:
+            return f"{slo.profile.name} has {slo.profile.cores} cores"
+    for server in workload.servers:
+        if server.sockets > 1:
+            return f"servers {server.name} have {server.sockets} sockets"
+    return None if workload.memory is None else "memory bandwidth is limited"

@@ -21,7 +21,9 @@ class Solution:
     values: Sequence[float]  # of each column
     objective: float
     bound: float  # no values have a lower objective; minus infinity where none was proven
-    duals: Sequence[float]  # of each row, where relaxed: what the objective gains with its limits
+    # Where relaxed: what the objective gains with the limits of each row, and with each column.
+    duals: Sequence[float]
+    reduced_costs: Sequence[float]
 
 
 class Program:
@@ -57,11 +59,16 @@ class Program:
         self._column_count += 1
         return self._column_count - 1
 
-    def limit(self, columns: Iterable[int], most: float) -> None:
+    def limit(self, columns: Iterable[int], most: float = math.inf) -> None:
         """Sets the upper limit of columns."""
         self._pass_on()
         for column in columns:
             self._solver.changeColBounds(column, 0.0, most)
+
+    def fix(self, values: Mapping[int, float]) -> None:
+        """Leaves these columns one value each, until `limit`."""
+        for column, value in values.items():
+            self._solver.changeColBounds(column, value, value)
 
     def solve(
         self,
@@ -101,7 +108,7 @@ class Program:
             return None
         found, objective = solver.getSolution(), info.objective_function_value
         bound = objective if relaxed else info.mip_dual_bound
-        return Solution([*found.col_value], objective, bound, [*found.row_dual])
+        return Solution([*found.col_value], objective, bound, [*found.row_dual], [*found.col_dual])
 
     def _pass_on(self) -> None:
         """Gives HiGHS what it does not have yet."""

@@ -1,20 +1,124 @@
-"""The cheapest split of a promise, by what its instances are worth.
+"""What is worth adding to the relaxed program of sockets: contents of a socket, splits of promises.
+
+The content that is worth most is looked for by dynamic programming over places, cores, ways and a
+grid of the memory's bandwidth, to which what instances take is rounded up; and where that finds
+nothing, and for the bound, by HiGHS.
 
 An instance that has no price is worth at least what the dearest is that takes no more of anything:
 where those prices are such that no socket is worth more than it costs, these are too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from unis.slo.sizes import KBPS, Demand, Ints, Size
+from unis.slo.program import Program
+from unis.slo.sockets import KBPS, Content, Demand, Ints, Room, Size
 from unis.slo.splits import Split
+
+GRID = 64  # of the memory's bandwidth of a socket
+_EPSILON = 1e-9
+_LEVELS = 48  # of loads
 
 Floats = npt.NDArray[np.float64]
 Mixture = Mapping[Size, float]  # numbers of instances, which need not be whole
-_LEVELS = 48  # of loads
+
+
+def contents(
+    sizes: Sequence[Size], values: Sequence[float], room: Room, grid: int = GRID
+) -> Iterator[tuple[float, Content]]:
+    """(value, content): the best with each size, the best first. Each fits on a socket."""
+    chosen = _useful(sizes, values, room)
+    one_core = all(sizes[at].cores == 1 for at in chosen)
+    places = min(room.places, room.size.cores) if one_core else room.places
+    memory = grid if any(sizes[at].memory for at in chosen) else 0
+    full = np.array([0 if one_core else room.size.cores, room.size.ways, memory])
+    steps = np.array(
+        [
+            (
+                0 if one_core else sizes[at].cores,
+                sizes[at].ways,
+                -(-sizes[at].memory * memory // max(1, room.size.memory)),
+            )
+            for at in chosen
+        ]
+    ).reshape(-1, 3)
+    best = np.zeros(full + 1)  # by what is left, of the instances so far
+    before = best
+    added: list[npt.NDArray[np.int16]] = []  # which instance comes last then; -1: none
+    for _ in range(places):
+        now, last = best.copy(), np.full(best.shape, -1, np.int16)
+        for number, (core, way, part) in enumerate(steps.tolist()):
+            there = now[core:, way:, part:]
+            rows, columns, depth = there.shape
+            with_it = best[:rows, :columns, :depth] + values[chosen[number]]
+            better = with_it > there
+            np.copyto(there, with_it, where=better)
+            np.copyto(last[core:, way:, part:], number, where=better)
+        if (last < 0).all():
+            break
+        before, best = best, now
+        added.append(last)
+    found = [
+        (values[chosen[number]] + float(before[tuple(left)]), number)
+        for number, left in enumerate(full - steps)
+        if added and left.min() >= 0
+    ]
+    for value, number in sorted(found, reverse=True):
+        yield value, tuple(sorted(chosen[at] for at in _traced(added, steps, number, full)))
+
+
+def _traced(
+    added: Sequence[npt.NDArray[np.int16]], steps: Ints, first: int, full: Ints
+) -> Iterator[int]:
+    """What is in the best content with `first`."""
+    yield first
+    left = full - steps[first]
+    for last in reversed(added[:-1]):
+        number = int(last[tuple(left)])
+        if number >= 0:
+            yield number
+            left = left - steps[number]
+
+
+def proven(
+    sizes: Sequence[Size], values: Sequence[float], room: Room, seconds: float
+) -> tuple[float, Content]:
+    """(what no socket is worth more than, the best that was found), by HiGHS.
+
+    Sizes are rounded up to a kB/s, so what is found need not fit.
+    """
+    program = Program()
+    have = [room.places, *room.size]
+    have[3] += room.places + 1 if have[3] else 0  # what rounding up may have taken
+    units = (1, 1, 1, max(1, have[3]))  # so that numbers are of one order
+    rows = [program.row(-np.inf, of / unit) for of, unit in zip(have, units, strict=True)]
+    chosen = _useful(sizes, values, room)
+    for at in chosen:
+        takes = zip(rows, (1, *sizes[at]), units, strict=True)
+        parts = {row: take / unit for row, take, unit in takes if take}
+        program.column(-values[at], parts, room.places, whole=True)
+    if not chosen:
+        return 0.0, ()
+    found = program.solve(seconds, gap=1e-7)
+    if found is None:
+        return float("inf"), ()
+    counts = zip(chosen, found.values, strict=True)
+    return -found.bound, tuple(at for at, count in counts for _ in range(round(count)))
+
+
+def _useful(sizes: Sequence[Size], values: Sequence[float], room: Room) -> list[int]:
+    """Those with a value that fit, without those that another, which takes no more, is worth.
+
+    No two of `sizes` are equal.
+    """
+    able = [at for at, size in enumerate(sizes) if values[at] > _EPSILON and size.within(room.size)]
+    takes = np.array([sizes[at] for at in able]).reshape(-1, 3)
+    worth = np.array([values[at] for at in able])
+    beats = np.array((takes[:, None, :] <= takes).all(axis=2) & (worth[:, None] >= worth))
+    np.fill_diagonal(beats, False)
+    return [able[at] for at in np.flatnonzero(~beats.any(axis=0))]
 
 
 class Worth:

@@ -1,4 +1,4 @@
-"""What an instance takes of a socket where that is more than ways: cores, a class, memory.
+"""What fits on a socket where that is more than ways: cores, a class, memory.
 
 An instance bears its promise's traffic by what it passes itself, beside the others, so all of them
 have the same load; and moves so many bytes a packet, by its ways. So what it takes of the memory's
@@ -52,6 +52,17 @@ class Room(NamedTuple):
 
     size: Size
     places: int  # classes of service for functions
+
+
+Content = tuple[int, ...]  # of a socket: indices of sizes, growing
+
+
+def holds(sizes: Sequence[Size], room: Room) -> bool:
+    """Whether all of these fit on a socket."""
+    takes = zip(*sizes, strict=True)
+    return len(sizes) <= room.places and all(
+        sum(take) <= have for take, have in zip(takes, room.size, strict=bool(sizes))
+    )
 
 
 @dataclass(frozen=True)
