@@ -1,45 +1,119 @@
-"""The fewest machines' worth of cores for all promises, by column generation, and a bound.
+"""The fewest machines' worth of cores for all promises, by column generation.
 
-Variables are how many cores have each pattern; a relaxed program over those that are known tells
-prices, and what is worth more at these joins them, till nothing is found. Then the same in whole
-numbers.
+Promises are cut into quarters at the finest. A part of one with so many ways is an *atom*; a set of
+atoms of different promises, all of which are kept on a core, is a *pattern*. Variables are how many
+cores have each pattern; a relaxed program over those that are known tells prices, and patterns that
+are worth more at these join them, till none is found. Then the same in whole numbers.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unis.slo.core_bound import KnownCore, MachineProgram
-from unis.slo.core_patterns import (
-    CUTS,
-    Atoms,
-    Pattern,
-    Prices,
-    atoms_of,
-    holds_with_each,
-    pairs,
-    patterns,
-    presence,
-)
-from unis.slo.cores import Core, Wish, holds, trimmed
+from unis.slo.cores import Core, Wish, budget_us, holds, trimmed
+from unis.slo.polling import added_us
 from unis.slo.profile import Server, Slo
+from unis.slo.program import Program
 
 _ROUNDS = 120
 _STILL, _HARDLY = 12, 0.004  # machines in so many rounds: no more is to be had
 _GAP = 1e-3  # in machines, where whole ones are not what matters
 _NODES = 4000
 _SECONDS = 20.0  # for whole numbers, where nodes take that long
-_EPSILON = 1e-7
+CUTS = 4  # the finest part of a promise is 1 of so many
+MOST_PARTS = 6  # of a core, that are looked for
+_STEPS = 240  # of a core
+_BASES = 12  # of as many parts each, that are completed
+_COMPLETED = 3  # ways to complete one
+_NEARLY = 0.05  # less than what they cost
+_PAIRS = 20  # with each
+_LEAST_GAIN = 1e-3  # of a core, by a way more
+_EPSILON = 1e-9
+_ROUNDING = 1e-7  # of a machine
+_NEVER = -1e9
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Pattern = tuple[int, ...]  # atoms, ascending
 
 
 @dataclass(frozen=True)
-class Covered:
-    """Cores for all wishes."""
+class Prices:
+    """What a core, a way, a class of service cost and promises are worth."""
 
-    cores: list[Core]  # none, where too many were looked at to find any
-    known: Sequence[KnownCore]  # good ones
+    core: float
+    way: float
+    klass: float
+    packets: Floats  # of each promise
+    presence: Floats  # of each: one whole instance, or two or more
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Side by side, ordered by promise and then by what they take of a core."""
+
+    wish: Ints
+    cuts: Ints  # of CUTS, of the promise
+    ways: Ints
+    share: Floats  # of a core
+    load: Floats  # of it
+    work_us: Floats  # on a packet
+    budget_us: Floats  # that a shared core may add
+
+    def __len__(self) -> int:
+        return len(self.wish)
+
+    def worth(self, prices: Prices) -> Floats:
+        """Of each, less its ways and its class; a class that may be shared counts nothing."""
+        return np.asarray(
+            prices.packets[self.wish] * self.cuts / CUTS
+            + prices.presence[self.wish] * presence(self.cuts)
+            - prices.way * self.ways
+            - prices.klass * (self.ways > 1),
+            dtype=np.float64,
+        )
+
+
+def presence(cuts: Ints) -> Floats:
+    """1 of a whole promise, half of a part: who is cut has two parts at least."""
+    return np.where(cuts == CUTS, 1.0, 0.5)
+
+
+def atoms_of(wishes: Sequence[Wish]) -> Atoms:
+    """All that keep within the limit of their promise alone."""
+    rows = sorted(
+        (at, share, cuts, ways)
+        for at, wish in enumerate(wishes)
+        for cuts in range(1, CUTS + 1)
+        for ways, share in _shares(wish, cuts)
+    )
+    of = [wishes[at] for at, *_ in rows]
+    share = np.array([row[1] for row in rows])
+    cuts = np.array([row[2] for row in rows], dtype=np.int64)
+    load = share * [wish.limit for wish in of]
+    return Atoms(
+        np.array([row[0] for row in rows], dtype=np.int64),
+        cuts,
+        np.array([row[3] for row in rows], dtype=np.int64),
+        share,
+        load,
+        load / (cuts / CUTS * [wish.mpps for wish in of]),
+        np.array([budget_us(wish.slo) for wish in of]),
+    )
+
+
+def _shares(wish: Wish, cuts: int) -> Iterator[tuple[int, float]]:
+    """With ways of which each brings something, and with all."""
+    before = float("inf")
+    for ways, whole in enumerate(wish.shares, 1):
+        share = whole * cuts / CUTS
+        brings = share < before - _LEAST_GAIN or ways == len(wish.shares)
+        if share <= 1 + _EPSILON and brings:
+            before = share
+            yield ways, share
 
 
 def covered(
@@ -51,8 +125,8 @@ def covered(
     *,
     whole: bool,
     report: Callable[[str], None],
-) -> Covered:
-    """Cores for all, beginning with those of `start`; may be none.
+) -> list[Core]:
+    """Cores for all, beginning with those of `start`; none where it took too long to find them.
 
     `whole`: these are all cores, so what matters is the number of machines, rounded up.
     """
@@ -71,26 +145,28 @@ def covered(
         if not program.add(patterns(atoms, prices, switch_us)):
             break
     program.add(pairs(atoms, prices, switch_us))
-    chosen = program.in_whole_numbers(math.ceil(value - _EPSILON) if whole else 0.0)
-    cores = _cores(atoms, wishes, chosen, margin, switch_us)
-    known = [
-        [(int(atoms.wish[at]), float(atoms.cuts[at]) / CUTS, int(atoms.ways[at])) for at in of]
-        for of in program.patterns
-    ]
-    return Covered(cores, known)
+    chosen = program.in_whole_numbers(math.ceil(value - _ROUNDING) if whole else 0.0)
+    return _cores(atoms, wishes, chosen, margin, switch_us)
 
 
 class _Program:
-    """The relaxed program over the patterns that are known, and then in whole numbers."""
+    """The relaxed program over the patterns that are known, and then in whole numbers.
+
+    Machines count by what they have in all: cores, ways, classes of service.
+    """
 
     def __init__(self, atoms: Atoms, wishes: int, server: Server) -> None:
-        self.patterns: dict[Pattern, None] = {}
+        self.patterns: dict[Pattern, int] = {}  # and the column of each
         self._atoms = atoms
         self._server = server
-        self._wishes = wishes
+        self._program = program = Program()
+        has = (server.places, server.ways, server.classes - 1)
+        self._takes = [program.row() for _ in has]
+        program.column(1.0, dict(zip(self._takes, map(float, has), strict=True)))
         # Of each promise all its packets; and one instance, or two at least. Without that three
         # quarters would seem to do for three quarters of the price, as the last one needs no way.
-        self._program = MachineProgram(server, 2 * wishes)
+        self._packets = [program.row(1.0) for _ in range(wishes)]
+        self._presence = [program.row(1.0) for _ in range(wishes)]
 
     def add(self, found: Iterable[Pattern]) -> int:
         """How many of them are new."""
@@ -103,25 +179,31 @@ class _Program:
             fits = ways.sum() <= self._server.ways and classes < self._server.classes
             if pattern in self.patterns or not fits:
                 continue
-            self.patterns[pattern] = None
-            packets = self._atoms.wish[of]
+            takes = (-1.0, -float(ways.sum()), -float(classes))
+            rows = dict(zip(self._takes, takes, strict=True))
             cuts = self._atoms.cuts[of]
-            self._program.add(
-                int(ways.sum()), classes, [*packets, *(packets + self._wishes)],
-                [*(cuts / CUTS), *presence(cuts)],
-            )  # fmt: skip
+            for wish, part, there in zip(
+                self._atoms.wish[of].tolist(), cuts / CUTS, presence(cuts), strict=True
+            ):
+                rows |= {self._packets[wish]: part, self._presence[wish]: there}
+            self.patterns[pattern] = self._program.column(0.0, rows, whole=True)
         return len(self.patterns) - before
 
     def relaxed(self) -> tuple[float, Prices]:
         """Machines, and what a thing more of each would save."""
-        value, takes, promises = self._program.relaxed()
-        return value, Prices(*takes, *np.split(promises, 2))
+        found = self._program.solve(relaxed=True)
+        if found is None:
+            raise AssertionError("as many machines as one likes hold all of it")
+        takes, rest = np.split(np.maximum(0.0, found.duals), [len(self._takes)])
+        return found.objective, Prices(*takes.tolist(), *np.split(rest, 2))
 
     def in_whole_numbers(self, enough: float) -> list[Pattern]:
         """A pattern for each core. With no more than `enough` machines none fewer is looked for."""
-        counts = self._program.whole(_SECONDS, _GAP, enough + _EPSILON, _NODES)
-        every = zip(self.patterns, counts, strict=bool(counts))
-        return [pattern for pattern, count in every for _ in range(count)]
+        found = self._program.solve(_SECONDS, gap=_GAP, enough=enough + _ROUNDING, nodes=_NODES)
+        if found is None:
+            return []
+        counts = {of: round(found.values[column]) for of, column in self.patterns.items()}
+        return [of for of, count in counts.items() for _ in range(count)]
 
 
 def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:
@@ -173,3 +255,124 @@ def _cores(
         if parts:
             cores.append(Core(trimmed(parts, slos, margin, switch_us)))
     return cores
+
+
+# ---------------------------------------------------------------------- patterns
+
+
+def patterns(atoms: Atoms, prices: Prices, switch_us: float) -> dict[Pattern, float]:
+    """Patterns that are worth more than they cost, and by how much; not all there are.
+
+    All but one atom of each are the best for a load, whatever their latencies; the last is the best
+    of all with which everybody is in time.
+    """
+    worth = atoms.worth(prices)
+    found: dict[Pattern, float] = {}
+    for base in [(), *_bases(atoms, worth)]:
+        gain = _completed(atoms, worth, base, switch_us) - prices.core
+        for last in np.argsort(-gain)[:_COMPLETED]:
+            if gain[last] > _EPSILON:
+                found[tuple(sorted((*base, int(last))))] = float(gain[last])
+    return found
+
+
+def pairs(atoms: Atoms, prices: Prices, switch_us: float) -> Iterator[Pattern]:
+    """Of a whole promise and a part of another, that are nearly worth what they cost.
+
+    Whole numbers of cores need some that cores which could be cut do not.
+    """
+    worth = atoms.worth(prices)
+    least = prices.core * (1 - _NEARLY)
+    for one in np.nonzero(atoms.cuts == CUTS)[0].tolist():
+        if worth[one] + worth.max(initial=0.0) < least:
+            continue
+        gain = _completed(atoms, worth, (one,), switch_us)
+        for last in np.argsort(-gain, kind="stable")[:_PAIRS]:
+            if gain[last] < least:
+                break
+            yield tuple(sorted((one, int(last))))
+
+
+def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> Floats:
+    """What the base is worth with each atom more; far below 0 where that cannot be."""
+    with_each = worth + sum(float(worth[at]) for at in base)
+    fits = holds_with_each(atoms, base, switch_us)
+    return np.where(fits, with_each, _NEVER)
+
+
+def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np.bool_]:
+    """Whether all keep their promises on a core with the base and one atom more, by atom."""
+    of = list(base)
+    load = atoms.load + atoms.load[of].sum()
+    fits = atoms.share + atoms.share[of].sum() <= 1 + _EPSILON
+    fits &= ~np.isin(atoms.wish, atoms.wish[of])
+    at = np.nonzero(fits)[0]
+    own, us = atoms.load[at], atoms.work_us[at]
+    squares = own**2 + (atoms.load[of] ** 2).sum()
+    work = own * us + (atoms.load[of] * atoms.work_us[of]).sum()
+    longest = np.maximum(us, atoms.work_us[of].max() if of else 0.0)
+    count = len(of) + 1
+
+    def added(own: Floats, us: Floats) -> Floats:
+        return added_us(own, us, load[at], squares, work, longest, count, switch_us)
+
+    in_time = added(own, us) <= atoms.budget_us[at]
+    for one in of:
+        late = added(np.full(len(at), atoms.load[one]), np.full(len(at), atoms.work_us[one]))
+        in_time &= late <= atoms.budget_us[one]
+    fits[at] = in_time
+    return np.asarray(fits, dtype=np.bool_)
+
+
+def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:
+    """The sets of 1, 2, … atoms that are worth most, by how much of the core they take."""
+    # Best worth with exactly so many atoms (row), within so many steps (column).
+    best = np.full((MOST_PARTS, _STEPS + 1), _NEVER)
+    best[0] = 0.0
+    chosen: list[tuple[dict[int, int], Ints]] = []
+    for options in _by_wish(atoms, worth):
+        after = best.copy()
+        choice = np.full(best.shape, -1, dtype=np.int64)
+        for atom, size in options.items():
+            more = best[:-1, : _STEPS + 1 - size] + worth[atom]
+            better = more > after[1:, size:] + _EPSILON
+            after[1:, size:][better] = more[better]
+            choice[1:, size:][better] = atom
+        best = after
+        chosen.append((options, choice))
+    for count in range(1, MOST_PARTS):
+        worths, firsts = np.unique(best[count], return_index=True)
+        firsts = firsts[worths > 0]
+        for step in firsts[:: max(1, len(firsts) // _BASES)]:
+            yield _traced(chosen, count, int(step))
+
+
+def _by_wish(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
+    """For each promise its atoms that are worth more than all that take less, and their steps."""
+    within = np.nonzero(worth > _EPSILON)[0]
+    sizes = np.ceil(np.minimum(1.0, atoms.share[within]) * _STEPS - _EPSILON).astype(int).tolist()
+    options: dict[int, int] = {}
+    wish, highest = -1, 0.0
+    for atom, of, size, value in zip(
+        within.tolist(), atoms.wish[within].tolist(), sizes, worth[within].tolist(), strict=True
+    ):
+        if of != wish:
+            if options:
+                yield options
+            options, wish, highest = {}, of, 0.0
+        if value > highest:
+            options[atom] = size
+            highest = value
+    if options:
+        yield options
+
+
+def _traced(chosen: Sequence[tuple[Mapping[int, int], Ints]], count: int, step: int) -> Pattern:
+    found: list[int] = []
+    for options, choice in reversed(chosen):
+        atom = int(choice[count, step])
+        if atom >= 0:
+            found.append(atom)
+            count -= 1
+            step -= options[atom]
+    return tuple(sorted(found))

@@ -7,7 +7,7 @@ many ways or more; all instances fit if for each number of ways there are as man
 many or more as there are instances (Hall's condition, for the sets are nested). The program has
 some hundreds of variables, however many promises and machines there are.
 
-Where functions have more than one core, or memory bandwidth counts, `dimensions` does it.
+Where functions have more than one core, or memory bandwidth counts, `generation` does it.
 """
 
 import math

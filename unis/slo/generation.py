@@ -38,7 +38,7 @@ _RELAXED = 0.6  # of the time
 _COLUMNS = 12  # contents of a socket at once
 _MORE = 3  # times that more is added where the bound is not met
 _CHEAP = 24  # splits of a promise then
-_LOOK = 10  # turns between two looks at the bound
+_LOOK = 20  # turns between two looks at the bound
 
 
 def by_sockets(workload: Workload, seconds: float, gap: float) -> Placement:

@@ -8,16 +8,23 @@ instances: into as many as it needs cores, and into quarters where that fills co
 
 First fit gives a first placement; where it takes more machines than the bound, cores are looked for
 together (`core_cover.py`), some hundred promises at a time.
+
+A function whose throughput counts on two ways or more has a class of service of its own: only then
+does it find again what it left in the cache, whoever of its core ran since. Functions of one core
+that count on one way each, the least that there is, have their own too while there are classes.
+Where there are too few, those of a core share one, with as many ways as they are, first on the
+cores whose functions pass least more with all ways. Either takes as many ways: none is better by
+that.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from unis.errors import UnisError
-from unis.slo.core_bound import least_machines, pooled
-from unis.slo.core_cover import Covered, covered
+from unis.slo.core_cover import covered
 from unis.slo.cores import (
     Core,
     Part,
@@ -28,9 +35,10 @@ from unis.slo.cores import (
     trimmed,
     wishes,
 )
+from unis.slo.exact import Kind, filled, solve
 from unis.slo.polling import SWITCH_US
 from unis.slo.profile import Server, Slo, Workload
-from unis.slo.shared_machines import machines_for
+from unis.slo.program import Program
 
 __all__ = ["SharedPlacement", "shared"]
 
@@ -38,6 +46,7 @@ _TOGETHER = 240  # promises whose cores are looked for at the same time
 # Cores are never quite full: the emptier they are taken to be, the more ways, which make loads
 # smaller, are worth.
 _FULLNESS = (1.0, 0.92, 0.84, 0.76)
+_SECONDS = 10.0  # to put cores onto machines
 _EPSILON = 1e-6
 
 
@@ -53,7 +62,7 @@ class _Task:
 
     def machines(self, cores: Iterable[Core]) -> list[SharedMachine]:
         """That they take."""
-        return machines_for([*cores], self.server, self.slos)
+        return _machines([*cores], self.server, self.slos)
 
     def holds(self, parts: Sequence[Part]) -> bool:
         """Whether one core keeps these promises."""
@@ -118,17 +127,9 @@ def _together(task: _Task, every: Sequence[Wish]) -> tuple[list[SharedMachine], 
     """Machines, and how many no placement goes below."""
     starts = [_first_fit(task, every, full) for full in _FULLNESS]
     best = min((task.machines(cores) for cores in starts), key=len)
-    # A promise in several instances might be cut otherwise than into equal ones.
-    cut = len(every) > len({(wish.slo.name, wish.at) for wish in every})
-    bound = 1 if cut else _whole(pooled(every, task.server)[0])
-    if len(best) == bound:
-        return best, bound
-    found = _covered(task, every, starts, whole=True)
-    if found.cores:
-        best = min(best, task.machines(found.cores), key=len)
-    if len(best) > bound:
-        enough = len(best) - 1
-        bound = max(bound, _whole(least_machines(every, task.server, found.known, enough)))
+    bound = _bound(task, every)
+    if len(best) > bound and (cores := _covered(task, every, starts, whole=True)):
+        best = min(best, task.machines(cores), key=len)
     return best, bound
 
 
@@ -142,27 +143,64 @@ def _apart(
         of = every[number::groups]
         starts = [_first_fit(task, of, full) for full in _FULLNESS]
         found = _covered(task, of, starts, whole=False)
-        cores += found.cores or min(starts, key=lambda start: len(task.machines(start)))
-    cut = len(every) > len({(wish.slo.name, wish.at) for wish in every})
-    return task.machines(cores), None if cut else _whole(pooled(every, task.server)[0])
-
-
-def _whole(machines: float) -> int:
-    return math.ceil(machines - _EPSILON)
+        cores += found or min(starts, key=lambda start: len(task.machines(start)))
+    return task.machines(cores), _bound(task, every)
 
 
 def _covered(
     task: _Task, every: Sequence[Wish], starts: Sequence[Sequence[Core]], *, whole: bool
-) -> Covered:
+) -> list[Core]:
     return covered(
         every, task.server, task.margin, task.switch_us, starts, whole=whole, report=task.report
     )
 
 
+def _bound(task: _Task, every: Sequence[Wish]) -> int:
+    """Machines that no placement goes below, however promises are cut."""
+    promises: dict[tuple[str, int], list[Wish]] = defaultdict(list)
+    for wish in every:
+        promises[wish.slo.name, wish.at].append(wish)
+    # Of one in several instances: all of it with so many ways, were it not cut.
+    shares = [tuple(share * len(of) for share in of[0].shares) for of in promises.values()]
+    return math.ceil(_pooled(shares, task.server)[0] - _EPSILON)
+
+
+def _pooled(
+    wanted: Sequence[tuple[float, ...]], server: Server, full: float = 1.0
+) -> tuple[float, list[int]]:
+    """Machines as one pool of ways and of cores that get that full; and ways for each that wants.
+
+    With w ways it takes of the pool w of them and its share of a core. Whatever is placed, a
+    machine has no more than all of its ways and cores, so no placement takes fewer machines.
+    """
+    kinds: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for at, shares in enumerate(wanted):
+        kinds[shares].append(at)
+    program = Program()
+    ways, cores = program.row(), program.row()
+    program.column(1.0, {ways: float(server.ways), cores: full * server.places})
+    for shares, of in kinds.items():
+        row = program.row(len(of), len(of))
+        for count, share in enumerate(shares, 1):
+            program.column(0.0, {ways: -float(count), cores: -share, row: 1.0})
+    found = program.solve(relaxed=True)
+    if found is None:
+        raise AssertionError("as many machines as one likes hold all of it")
+    chosen = [1] * len(wanted)
+    values = iter(found.values[1:])
+    for shares, of in kinds.items():
+        counts = {count: next(values) for count in range(1, len(shares) + 1)}
+        most = max(count for count, value in counts.items() if value > _EPSILON)
+        some = [count for count, value in counts.items() for _ in range(round(value))]
+        for at, count in zip(of, [*some, *[most] * len(of)], strict=False):
+            chosen[at] = count
+    return found.objective, chosen
+
+
 def _first_fit(task: _Task, every: Sequence[Wish], full: float) -> list[Core]:
     """Onto cores, the largest load first, each where least is left."""
     server = task.server
-    _, ways = pooled(every, server, full)
+    _, ways = _pooled([wish.shares for wish in every], server, full)
     parts = [
         next(part for at in range(of, len(wish.shares) + 1) if task.holds([part := wish.part(at)]))
         for wish, of in zip(every, ways, strict=True)
@@ -183,3 +221,100 @@ def _first_fit(task: _Task, every: Sequence[Wish], full: float) -> list[Core]:
         else:
             cores.append(Core([part]))
     return [Core(trimmed(core.parts, task.slos, task.margin, task.switch_us)) for core in cores]
+
+
+# ---------------------------------------------------------------------- cores onto machines
+
+
+def _machines(
+    cores: Sequence[Core], server: Server, slos: Mapping[str, Slo]
+) -> list[SharedMachine]:
+    """The fewest by their ways, exactly; where classes do not suffice then, by first fit."""
+    machines = _by_ways(cores, server)
+    if any(_classes(machine) >= server.classes for machine in machines):
+        machines = _by_classes(cores, server)
+    return [SharedMachine(server.name, _masked(machine, server, slos)) for machine in machines]
+
+
+def _classes(machine: Sequence[Core]) -> int:
+    return sum(core.classes for core in machine)
+
+
+def _by_ways(cores: Sequence[Core], server: Server) -> list[list[Core]]:
+    """How many cores of how many ways each has; then those of as many go where classes are left."""
+    by_ways: dict[int, list[Core]] = defaultdict(list)
+    for core in cores:
+        by_ways[core.ways].append(core)
+    kinds = [
+        Kind(((ways,),), tuple((str(ways), at) for at in range(len(of))))
+        for ways, of in by_ways.items()
+    ]
+    many = replace(server, count=len(cores))
+    places = [
+        Counter(int(instance.slo) for instance in machine.instances)
+        for machine in filled(solve(kinds, (many,), _SECONDS, 0.0), kinds)
+    ]
+    machines: list[list[Core]] = [[] for _ in places]
+    for core in sorted(cores, key=lambda core: -core.classes):
+        free = [at for at, of in enumerate(places) if of[core.ways]]
+        at = min(free, key=lambda at: (_classes(machines[at]), at))
+        places[at][core.ways] -= 1
+        machines[at].append(core)
+    return machines
+
+
+def _by_classes(cores: Sequence[Core], server: Server) -> list[list[Core]]:
+    """By first fit."""
+    machines: list[list[Core]] = []
+    for core in sorted(cores, key=lambda core: (-core.classes, -core.ways)):
+        fits = (
+            machine
+            for machine in machines
+            if len(machine) < server.places
+            and sum(of.ways for of in machine) + core.ways <= server.ways
+            and _classes(machine) + core.classes < server.classes
+        )
+        machine = next(fits, None)
+        if machine is None:
+            machines.append(machine := [])
+        machine.append(core)
+    return machines
+
+
+def _masked(cores: Sequence[Core], server: Server, slos: Mapping[str, Slo]) -> list[Core]:
+    """Neighbouring ways for each class, one class after the other."""
+    together = _sharing(cores, server, slos)
+    masked: list[Core] = []
+    first = 0
+    for at, core in enumerate(cores):
+        single = [part for part in core.parts if part.ways == 1]
+        one = len(single) if at in together else 0
+        joint, first = ((1 << one) - 1) << first, first + one
+        parts: list[Part] = []
+        for part in core.parts:
+            if part.ways == 1 and joint:
+                parts.append(replace(part, mask=joint))
+                continue
+            parts.append(replace(part, mask=((1 << part.ways) - 1) << first))
+            first += part.ways
+        masked.append(Core(parts))
+    return masked
+
+
+def _sharing(cores: Sequence[Core], server: Server, slos: Mapping[str, Slo]) -> set[int]:
+    """Cores, by their number, whose functions of one way share a class."""
+
+    def loss(core: Core) -> float:
+        lost = (1 - slos[part.slo].profile.share(1) for part in core.parts if part.ways == 1)
+        return max(lost, default=0.0)
+
+    needed = sum(len(core.parts) for core in cores)
+    together: set[int] = set()
+    for at in sorted(range(len(cores)), key=lambda at: (loss(cores[at]), at)):
+        if needed < server.classes:
+            break
+        saved = len(cores[at].parts) - cores[at].classes
+        if saved:
+            together.add(at)
+            needed -= saved
+    return together
