@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Slo, Workload
 
@@ -104,7 +106,9 @@ def given_mpps(
 
 def _p95_us(slo: Slo, load: float, memory: float | None) -> float:
     # Right at a load that was measured, sums of floating point numbers may lie beyond it.
-    return slo.profile.p95_at(load - _NOISE) / _slowed(slo.profile, memory)
+    loads, latencies = zip(*slo.profile.latency_us, strict=True)
+    p95_us = np.interp(load - _NOISE, loads, latencies, right=np.inf)
+    return float(p95_us) / _slowed(slo.profile, memory)
 
 
 def _slowed(profile: Profile, memory: float | None) -> float:

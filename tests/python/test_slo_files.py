@@ -81,7 +81,7 @@ def test_of_a_file_of_another_kind_only_that_is_told(tmp_path: Path) -> None:
         ("function: nf", "function: nn", "w.yaml:11: slos.s.function: `nn` is not known"),
         ("90 %", "ninety", 'slos.s.throughput: is `ninety`; write "90 %"'),
         ("90 %", "0 %", "slos.s.throughput"),
-        ("20 us", "soon", 'slos.s.p95_latency: is `soon`; write "100 us"'),
+        ("20 us", "soon", "slos.s.p95_latency: invalid duration `soon`; expected a number"),
         ("name: w", "name: ''", "is empty; fill it in"),
     ],
 )

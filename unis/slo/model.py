@@ -1,16 +1,19 @@
 """The workload file: servers, profiles and promises. Pure; with lines in its errors (`load`)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from unis.chain.document import read_document
 from unis.chain.explain import explained
-from unis.chain.problem import ChainFileError, Location, Problem
+from unis.chain.model import NS_PER_US
+from unis.chain.part import Part
+from unis.chain.problem import ChainFileError, Location, Problem, wrong
+from unis.chain.values import Duration, in_ns
 from unis.slo.library import PROFILES
 from unis.slo.profile import (
     MOST_MEMORY,
@@ -23,25 +26,25 @@ from unis.slo.profile import (
 from unis.slo.splits import unknown_memory
 
 API_VERSION = "unis/slo/v1"
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-_MPPS = re.compile(r"(\d+(?:\.\d+)?)\s*([kM])?pps")
-_WRITE_THROUGHPUT = 'write "90 %" of what the function passes alone, or "2.5 Mpps"'
-_Points = tuple[tuple[float, float], ...]
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms)")
+_THROUGHPUT = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[kM]?pps)")
+_MPPS = {"pps": 1e-6, "kpps": 1e-3, "Mpps": 1.0}
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+def _throughput(text: str) -> str:
+    match = _THROUGHPUT.fullmatch(text.strip())
+    if match is None or float(match[1]) == 0:
+        raise wrong(f'is `{text}`; write "90 %" of what the function passes alone, or "2.5 Mpps"')
+    return text
 
 
-class LeasePart(_Part):
+class LeasePart(Part):
     """What a server sets aside for promises on demand."""
 
     cores: Annotated[int, Field(ge=1, le=1024)]
     ways: Annotated[int, Field(ge=1, le=32)]
 
 
-class ServerPart(_Part):
+class ServerPart(Part):
     """Servers of one kind."""
 
     count: Annotated[int, Field(ge=1, le=100_000)]
@@ -50,16 +53,25 @@ class ServerPart(_Part):
     ways: Annotated[int, Field(ge=1, le=32)]  # of the last-level cache, for functions
     classes: Annotated[int, Field(ge=2, le=1024)] = 16  # of service; one is everybody else's
     on_demand: Annotated[LeasePart | None, Field(alias="on-demand")] = None
-    memory_gbps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    memory_gbps: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        """Cores and ways that are set aside."""
+        return (self.on_demand.cores, self.on_demand.ways) if self.on_demand else (0, 0)
+
+    def server(self, name: str) -> Server:
+        """As the planner has it."""
+        return Server(name, **self.model_dump(exclude={"on_demand"}))
 
 
-class ProfilePart(_Part):
+class ProfilePart(Part):
     """What a function passes alone, of that by ways, its latency by load, and what it takes.
 
     Of one that is known by name, what is other than known.
     """
 
-    solo_mpps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    solo_mpps: Annotated[float, Field(gt=0)] | None = None
     percent_by_ways: (
         Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)] | None
     ) = None
@@ -71,33 +83,66 @@ class ProfilePart(_Part):
     percent_by_memory: Annotated[dict[float, float], Field(min_length=1)] | None = None
     source: str | None = None
 
+    def profile(self, name: str) -> Profile:
+        """With what is known of that name for what is not stated. ImpossibleProfileError."""
+        stated = {
+            "solo_mpps": self.solo_mpps,
+            "by_ways": tuple(of / 100 for of in self.percent_by_ways or ()),
+            "latency_us": tuple(
+                (load / 100, us) for load, us in (self.p95_us_by_percent_of_load or {}).items()
+            ),
+            "cores": self.cores,
+            "gbps_by_ways": tuple(self.gbps_by_ways or ()),
+            "by_memory": tuple(
+                (used / 100, of / 100) for used, of in (self.percent_by_memory or {}).items()
+            ),
+            "source": self.source,
+        }
+        known = PROFILES.get(name, Profile(name, 1.0, (1.0,), ((1.0, 1.0),)))
+        return replace(known, **{key: of for key, of in stated.items() if of})  # type: ignore[arg-type]
 
-class SloPart(_Part):
+
+class SloPart(Part):
     """A reserved promise."""
 
     function: str
-    throughput: str  # "90 %" of what it passes alone, or "2.5 Mpps"
-    p95_latency: str  # "100 us"
+    throughput: Annotated[str, AfterValidator(_throughput)]
+    p95_latency: Duration
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+
+    def slo(self, name: str, profile: Profile) -> Slo:
+        """As the planner has it."""
+        match = _THROUGHPUT.fullmatch(self.throughput.strip())
+        number, unit = match.groups() if match else ("0", "pps")
+        mpps = float(number) * (_MPPS[unit] if unit != "%" else profile.solo_mpps / 100)
+        return Slo(name, profile, mpps, in_ns(self.p95_latency) / NS_PER_US, self.count)
 
 
 # As groups of resctrl can be called.
 _Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,57}$")]
 
 
-class WorkloadFile(_Part):
+class WorkloadFile(Part):
     """All of it."""
 
     apiVersion: Literal["unis/slo/v1"]  # noqa: N815  as in other files of this kind
     name: Annotated[str, Field(min_length=1)]
     servers: Annotated[dict[str, ServerPart], Field(min_length=1)]
-    functions: dict[str, ProfilePart] = {}
-    slos: dict[_Name, SloPart] = {}
+    functions: dict[str, ProfilePart] = Field(default={})
+    slos: dict[_Name, SloPart] = Field(default={})
     # Points of load that isolation leaves uncertain (ResQ, appendix A).
     margin_percent: Annotated[float, Field(ge=0, lt=100)] = 3.0
     # Of the memory's bandwidth of a socket: all that functions use. Where servers have memory_gbps
     # it is looked at, and this is 90, where access begins to get slow faster (ResQ, Fig. 3).
     memory_percent: Annotated[float, Field(gt=0, le=100 * MOST_MEMORY)] | None = None
+
+    @property
+    def memory(self) -> float | None:
+        """The part of the memory's bandwidth for functions; None: memory is not looked at."""
+        if self.memory_percent is not None:
+            return self.memory_percent / 100
+        known = any(part.memory_gbps is not None for part in self.servers.values())
+        return MOST_MEMORY if known else None
 
 
 @dataclass(frozen=True)
@@ -140,147 +185,52 @@ def _read(path: Path, *, slos: bool) -> ClusterFile:
 
 
 def _cluster(file: WorkloadFile, found: list[Problem]) -> ClusterFile | None:
-    memory = _memory(file, found)
-    profiles = _profiles(file, found)
-    slos = [
-        slo
-        for name, of in file.slos.items()
-        if (slo := _slo(name, of, profiles, memory, found)) is not None
-    ]
-    servers = tuple(
-        Server(
-            name, part.count, part.cores, part.ways, part.classes, part.sockets, part.memory_gbps
-        )
-        for name, part in file.servers.items()
-    )
-    leases = _leases(file, servers, found)
+    for name, part in file.servers.items():
+        _check_server(file, name, part, found)
+    profiles: dict[str, Profile | None] = {**PROFILES}  # None: what is stated is none
+    for name, of in file.functions.items():
+        profiles[name] = _profile(name, of, found)
+    slos: list[Slo] = []
+    for name, slo in file.slos.items():
+        where: Location = ("slos", name, "function")
+        profile = profiles.get(slo.function)
+        if slo.function not in profiles:
+            known = ", ".join(sorted(profiles))
+            found.append(Problem(where, f"`{slo.function}` is not known: {known}"))
+        if profile is None:
+            continue
+        if file.memory is not None and (no := unknown_memory(profile, file.memory)):
+            told = f"`{slo.function}` {no}; state it in functions.{slo.function}"
+            found.append(Problem(where, told))
+        slos.append(slo.slo(name, profile))
     if found:
         return None
-    margin = file.margin_percent / 100
-    workload = Workload(file.name, tuple(slos), servers, margin, memory)
-    return ClusterFile(workload, profiles, leases)
+    servers = tuple(part.server(name) for name, part in file.servers.items())
+    workload = Workload(file.name, tuple(slos), servers, file.margin_percent / 100, file.memory)
+    leases = {name: part.lease for name, part in file.servers.items() if part.on_demand}
+    return ClusterFile(workload, {name: of for name, of in profiles.items() if of}, leases)
 
 
-def _leases(
-    file: WorkloadFile, servers: Sequence[Server], found: list[Problem]
-) -> dict[str, tuple[int, int]]:
-    leases = {
-        name: (part.on_demand.cores, part.on_demand.ways)
-        for name, part in file.servers.items()
-        if part.on_demand
-    }
-    for server in servers:
-        cores, ways = leases.get(server.name, (0, 0))
-        if cores >= server.places or ways >= server.ways:
-            where: Location = ("servers", server.name, "on-demand")
-            found.append(Problem(where, "leaves no core, way or class for reserved promises"))
-    return leases
-
-
-def _profiles(file: WorkloadFile, found: list[Problem]) -> dict[str, Profile]:
-    profiles = dict(PROFILES)
-    for name, part in file.functions.items():
-        profiles[name] = _WRONG  # so that what names it is looked at too
-        try:
-            profiles[name] = _profile(name, part)
-        except ImpossibleProfileError as error:
-            found.append(Problem(("functions", name), f"is no profile: {error}"))
-        except _MissingError as error:
-            found += [Problem(("functions", name, key), "is missing; add it") for key in error.keys]
-    return profiles
-
-
-def _slo(
-    name: str,
-    of: SloPart,
-    profiles: dict[str, Profile],
-    memory: float | None,
-    found: list[Problem],
-) -> Slo | None:
-    where = ("slos", name)
-    if of.function not in profiles:
-        known = ", ".join(sorted(profiles))
-        found.append(Problem((*where, "function"), f"`{of.function}` is not known: {known}"))
-        return None
-    profile = profiles[of.function]
-    mpps, latency = _mpps(of.throughput, profile), _microseconds(of.p95_latency)
-    if not mpps:
-        told = f"is `{of.throughput}`; {_WRITE_THROUGHPUT}"
-        found.append(Problem((*where, "throughput"), told))
-    if not latency:
-        found.append(Problem((*where, "p95_latency"), f'is `{of.p95_latency}`; write "100 us"'))
-    if memory is not None and profile is not _WRONG and (no := unknown_memory(profile, memory)):
-        told = f"`{of.function}` {no}; state it in functions.{of.function}"
-        found.append(Problem((*where, "function"), told))
-    return Slo(name, profile, mpps, latency, of.count) if mpps and latency else None
-
-
-def _memory(file: WorkloadFile, found: list[Problem]) -> float | None:
-    """The part of the memory's bandwidth that is for functions; None: memory is not looked at."""
-    without = [name for name, part in file.servers.items() if part.memory_gbps is None]
-    if file.memory_percent is None and len(without) == len(file.servers):
-        return None
-    for name in without:
-        told = "has no memory_gbps: the bandwidth of one socket's memory, for others here have it"
-        if file.memory_percent is not None:
-            told = "has no memory_gbps: the bandwidth of one socket's memory, for memory_percent"
+def _check_server(file: WorkloadFile, name: str, part: ServerPart, found: list[Problem]) -> None:
+    cores, ways = part.lease
+    if cores >= part.server(name).places or ways >= part.ways:
+        told = "leaves no core, way or class for reserved promises"
+        found.append(Problem(("servers", name, "on-demand"), told))
+    if file.memory is not None and part.memory_gbps is None:
+        why = "for memory_percent" if file.memory_percent is not None else "for others here have it"
+        told = f"has no memory_gbps: the bandwidth of one socket's memory, {why}"
         found.append(Problem(("servers", name), told))
-    return MOST_MEMORY if file.memory_percent is None else file.memory_percent / 100
 
 
-class _MissingError(ValueError):
-    def __init__(self, keys: list[str]) -> None:
-        super().__init__(", ".join(keys))
-        self.keys = keys
-
-
-_WRONG = replace(PROFILES["firewall"], name="")  # stands for what is no profile
-_NEEDED = ("solo_mpps", "percent_by_ways", "p95_us_by_percent_of_load")
-
-
-def _profile(name: str, part: ProfilePart) -> Profile:
-    """Of the file, and for what it does not say the one that is known by that name."""
-    known = PROFILES.get(name)
-    missing = [key for key in _NEEDED if getattr(part, key) is None]
-    if known is None and missing:
-        raise _MissingError(missing)
-    stated: dict[str, Any] = {
-        "solo_mpps": part.solo_mpps,
-        "by_ways": _parts(part.percent_by_ways),
-        "latency_us": _points(part.p95_us_by_percent_of_load, 1.0),
-        "cores": part.cores,
-        "gbps_by_ways": tuple(part.gbps_by_ways) if part.gbps_by_ways else None,
-        "by_memory": _points(part.percent_by_memory, 0.01),
-        "source": part.source,
-    }
-    stated = {key: value for key, value in stated.items() if value is not None}
-    if known is not None:
-        return replace(known, **stated)
-    return Profile(name=name, **stated)
-
-
-def _parts(percents: list[float] | None) -> tuple[float, ...] | None:
-    return None if percents is None else tuple(percent / 100 for percent in percents)
-
-
-def _points(
-    points: dict[float, float] | None, unit: float
-) -> tuple[tuple[float, float], ...] | None:
-    """Of a curve by percents, whose values are of such a unit."""
-    if points is None:
+def _profile(name: str, part: ProfilePart, found: list[Problem]) -> Profile | None:
+    needed = () if name in PROFILES else _NEEDED
+    missing = [key for key in needed if getattr(part, key) is None]
+    found += [Problem(("functions", name, key), "is missing; add it") for key in missing]
+    try:
+        return None if missing else part.profile(name)
+    except ImpossibleProfileError as error:
+        found.append(Problem(("functions", name), f"is no profile: {error}"))
         return None
-    return tuple((percent / 100, value * unit) for percent, value in points.items())
 
 
-def _mpps(text: str, profile: Profile) -> float | None:
-    if percent := _PERCENT.fullmatch(text.strip()):
-        return float(percent[1]) / 100 * profile.solo_mpps or None
-    if rate := _MPPS.fullmatch(text.strip()):
-        return float(rate[1]) * {None: 1e-6, "k": 1e-3, "M": 1.0}[rate[2]] or None
-    return None
-
-
-def _microseconds(text: str) -> float | None:
-    if time := _TIME.fullmatch(text.strip()):
-        return float(time[1]) * (1000 if time[2] == "ms" else 1) or None
-    return None
+_NEEDED = ("solo_mpps", "percent_by_ways", "p95_us_by_percent_of_load")

@@ -1,10 +1,12 @@
 """What a function passes by the cache that it has, and how late by its load (ResQ, section 5.2)."""
 
+import math
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+
+import numpy as np
 
 # Of a memory's bandwidth: access gets slower in a straight line up to there, then faster than that
 # (ResQ, Fig. 3).
@@ -37,53 +39,50 @@ class Profile:
     by_memory: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
+        for told in self._wrong():
+            raise ImpossibleProfileError(told)
+
+    def _wrong(self) -> Iterator[str]:
         if not self.by_ways:
-            raise ImpossibleProfileError("it has no throughput by ways")
+            yield "it has no throughput by ways"
         if not self.latency_us:
-            raise ImpossibleProfileError("it has no latency by load")
-        if not 0 < self.solo_mpps < float("inf"):
-            raise ImpossibleProfileError(f"it passes {self.solo_mpps:g} Mpps alone")
+            yield "it has no latency by load"
+        if not 0 < self.solo_mpps < math.inf:
+            yield f"it passes {self.solo_mpps:g} Mpps alone"
+        less = 0.0
         for ways, share in enumerate(self.by_ways, 1):
+            told = f"with {ways} ways it passes {share:.3g} of what it passes alone"
             if not 0 < share <= 1:
-                raise ImpossibleProfileError(
-                    f"with {ways} ways it passes {share:.3g} of what it passes alone, which is not "
-                    "above 0 and at most 1"
-                )
-        for ways, (less, more) in enumerate(pairwise(self.by_ways), 2):
-            if more < less:
-                raise ImpossibleProfileError(
-                    f"it passes less with {ways} ways ({more:.3g}) than with one less ({less:.3g})"
-                )
+                yield f"{told}, which is not above 0 and at most 1"
+            if share < less:
+                yield f"it passes less with {ways} ways ({share:.3g}) than with one less ({less:.3g})"
+            less = share
         for (load, us), (next_load, next_us) in pairwise(self.latency_us):
             if next_load <= load or next_us < us:
-                raise ImpossibleProfileError(
+                yield (
                     f"its latency falls from {us:g} µs at {load:.0%} of its load to {next_us:g} µs "
                     f"at {next_load:.0%}, or the loads are in no order"
                 )
-        first_load, first_us = self.latency_us[0]
-        if not (first_load > 0 and first_us > 0 and self.latency_us[-1][0] <= 1):
-            raise ImpossibleProfileError("loads are parts of 1, and latencies above 0 µs")
+        if min(*self.latency_us[0]) <= 0 or self.latency_us[-1][0] > 1:
+            yield "loads are parts of 1, and latencies above 0 µs"
         if self.cores < 1:
-            raise ImpossibleProfileError(f"it has {self.cores} cores")
+            yield f"it has {self.cores} cores"
         for ways, gbps in enumerate(self.gbps_by_ways, 1):
-            if not 0 <= gbps < float("inf"):
-                raise ImpossibleProfileError(f"with {ways} ways it moves {gbps:g} GB/s")
-        self._see_by_memory()
-
-    def _see_by_memory(self) -> None:
-        used_before, share_before = 0.0, 1.0
-        for at, (used, share) in enumerate(self.by_memory):
-            if not 0 <= used <= 1 or (at and used <= used_before):
-                raise ImpossibleProfileError(
+            if not 0 <= gbps < math.inf:
+                yield f"with {ways} ways it moves {gbps:g} GB/s"
+        used_before, before = -math.inf, 1.0
+        for used, share in self.by_memory:
+            if not (0 <= used <= 1 and used > used_before):
+                yield (
                     "parts of the memory's bandwidth are from 0 to 1 and grow; "
-                    f"{used:.3g} does not follow {used_before:.3g}"
+                    f"{used:.3g} does not follow {max(0.0, used_before):.3g}"
                 )
-            if not 0 < share <= share_before:
-                raise ImpossibleProfileError(
+            if not 0 < share <= before:
+                yield (
                     f"where {used:.0%} of the memory's bandwidth is used it passes {share:.3g} of "
-                    f"what it passes alone, which is not above 0 and at most {share_before:.3g}"
+                    f"what it passes alone, which is not above 0 and at most {before:.3g}"
                 )
-            used_before, share_before = used, share
+            used_before, before = used, share
 
     def share(self, ways: int) -> float:
         """Of what it passes alone; beyond what was measured as with the most."""
@@ -103,13 +102,8 @@ class Profile:
         In a straight line between what was measured, from all of it where nothing is used; None
         beyond that.
         """
-        before, share = 0.0, 1.0
-        for point, then in self.by_memory:
-            if used <= point:
-                part = (used - before) / (point - before) if point > before else 1.0
-                return share + part * (then - share)
-            before, share = point, then
-        return None if used > before else share
+        points, shares = zip((0.0, 1.0), *self.by_memory, strict=True)
+        return None if used > points[-1] else float(np.interp(used, points, shares))
 
     def load_within(self, p95_us: float) -> float:
         """The highest part of its load with which 95 % of packets take no longer.
@@ -124,24 +118,6 @@ class Profile:
             return 0.0
         part = (p95_us - latencies[at - 1]) / (latencies[at] - latencies[at - 1])
         return float(loads[at - 1] + part * (loads[at] - loads[at - 1]))
-
-    def p95_at(self, load: float) -> float:
-        """µs within which 95 % of packets are through, at such a part of its load.
-
-        In a straight line between what was measured; endless beyond.
-        """
-        before, us = self.latency_us[0]
-        if load <= before:
-            return us
-        for point, then in self.latency_us[1:]:
-            if load <= point:
-                return us + (then - us) * (load - before) / (point - before)
-            before, us = point, then
-        return float("inf")
-
-    def lowered(self, points: float) -> Self:
-        """The same with so much less of its throughput at each number of ways: an error."""
-        return replace(self, by_ways=tuple(max(1e-6, of - points) for of in self.by_ways))
 
 
 @dataclass(frozen=True)
