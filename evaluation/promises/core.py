@@ -9,7 +9,7 @@ from unis.errors import UnisError
 from unis.slo.cores import Part, SharedPlacement, added_by_part
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import shared
-from unis.slo.verify_shared import shared_problems
+from unis.slo.verify import shared_problems
 
 _STEPS, _STEP = 60, 1.05  # longer latencies that are tried, where the least is not promised
 _PART_STEP = 0.05  # of the parts that were asked for

@@ -19,7 +19,7 @@ from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.shared import shared
-from unis.slo.verify_shared import shared_problems
+from unis.slo.verify import shared_problems
 
 _P95_US = 100.0
 _PART = 0.9  # of what a function passes alone

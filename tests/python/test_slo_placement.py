@@ -12,10 +12,9 @@ from evaluation.resq.methods import PAPER
 from unis.slo.exact import NoRoomError, exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy
-from unis.slo.patterns import patterns
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import ImpossibleProfileError, Profile, Server, Slo, Workload
-from unis.slo.splits import CannotBeKeptError, minimal_splits, passes, splits_of
+from unis.slo.splits import CannotBeKeptError, minimal_splits, passes, patterns, splits_of
 from unis.slo.verify import problems
 
 FLAT = ((0.5, 10.0), (1.0, 20.0))

@@ -24,7 +24,7 @@ from unis.slo.library import PROFILES
 from unis.slo.placement import Refusal
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import shared
-from unis.slo.verify_shared import shared_problems
+from unis.slo.verify import shared_problems
 
 
 def check(workload: Workload, placed: SharedPlacement) -> None:
@@ -131,7 +131,7 @@ def test_the_verifier_finds_what_is_wrong_on_shared_cores() -> None:
     assert said(Core([part])) == ""
     assert "no such server" in said(Core([part]), server="b")
     assert "nobody asked for t" in said(Core([replace(part, slo="t")]))
-    assert "Mpps of" in said(Core([replace(part, mpps=0.1)]))
+    assert "Mpps in time of" in said(Core([replace(part, mpps=0.1)]))
     assert "2 cores of 1" in said(Core([part]), Core([other]))
     assert "3 ways of 2" in said(Core([replace(part, mask=0b110)]))
     assert "not neighbouring ways" in said(Core([replace(part, mask=0b101)]))

@@ -178,7 +178,7 @@ def _ways(row: Row, letters: Mapping[str, str]) -> str:
 def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
     from unis.slo.picture import rows_of_shared
     from unis.slo.shared import shared
-    from unis.slo.verify_shared import shared_problems
+    from unis.slo.verify import shared_problems
 
     with errors_told():
         placement = shared(workload, report=say)

@@ -17,12 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unis.slo.generation import by_sockets
-from unis.slo.patterns import Pattern, patterns
 from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
 from unis.slo.placement import NoRoomError as NoRoomError
 from unis.slo.profile import Server, Workload, most_ways, only_ways
 from unis.slo.program import InfeasibleError, Program
-from unis.slo.splits import CannotBeKeptError, Split, splits_of
+from unis.slo.splits import CannotBeKeptError, Pattern, Split, patterns, splits_of
 
 _SECONDS = 60.0  # to prove it
 _EPSILON = 1e-6

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from unis.slo.exact import at_least
-from unis.slo.patterns import patterns
 from unis.slo.profile import Server, most_ways
 from unis.slo.program import Program
-from unis.slo.splits import Split
+from unis.slo.splits import Split, patterns
 
 AHEAD = 0.15  # of the promises that are there, so many are taken to come
 _NOTHING = 1e-9

@@ -55,7 +55,9 @@ class Profile:
             if not 0 < share <= 1:
                 yield f"{told}, which is not above 0 and at most 1"
             if share < less:
-                yield f"it passes less with {ways} ways ({share:.3g}) than with one less ({less:.3g})"
+                yield (
+                    f"it passes less with {ways} ways ({share:.3g}) than with one less ({less:.3g})"
+                )
             less = share
         for (load, us), (next_load, next_us) in pairwise(self.latency_us):
             if next_load <= load or next_us < us:

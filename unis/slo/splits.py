@@ -1,4 +1,4 @@
-"""Into which instances a promise can be split, with how many ways each.
+"""Ways: into which instances a promise can be split, and which a socket can hold.
 
 A machine sees numbers of ways only. So a promise is the set of its *minimal* splits: those of which
 no instance can be left out, nor have a way less.
@@ -11,6 +11,7 @@ from functools import lru_cache
 from unis.slo.profile import Profile, Slo
 
 Split = tuple[int, ...]  # ways of each instance, the most first
+Pattern = tuple[int, ...]  # ways of each place, the most first
 
 MOST_INSTANCES = 10  # of one promise
 ENOUGH = 1e-9  # Mpps: what is lost in sums of floating point numbers
@@ -149,3 +150,25 @@ def _is_minimal(by_ways: tuple[float, ...], split: Split, mpps: float) -> bool:
         if total - of + less >= mpps - ENOUGH:
             return False
     return True
+
+
+@lru_cache(maxsize=64)
+def patterns(ways: int, places: int) -> tuple[Pattern, ...]:
+    """What a socket can hold: those that hold whatever any other does.
+
+    All ways are given away, in at most so many places.
+    """
+    return tuple(_parts(ways, places, ways))
+
+
+def _parts(ways: int, places: int, most: int) -> Iterator[Pattern]:
+    if ways == 0:
+        yield ()
+        return
+    if places == 0:
+        return
+    for first in range(min(ways, most), 0, -1):
+        if first * places < ways:
+            return
+        for rest in _parts(ways - first, places - 1, first):
+            yield (first, *rest)
