@@ -61,7 +61,7 @@ def resq(
 
 def _page(found: Evaluation) -> str:
     from evaluation.resq.report import resq_page
-    from unis.slo.picture import rows, rows_of_shared
+    from unis.report.placement_rows import rows, rows_of_shared
 
     return resq_page(
         found.results,

@@ -92,12 +92,8 @@ def given_mpps(
 ) -> Mapping[tuple[str, int], Mapping[int, float]]:
     """Of each promise, by the ways of an instance: its part of it, by what the profile says."""
     slos = {slo.name: slo for slo in workload.slos}
-    splits: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for machine in placement.machines:
-        for instance in machine.instances:
-            splits[instance.slo, instance.at].append(instance.ways)
     found = {}
-    for (name, at), split in splits.items():
+    for (name, at), split in placement.splits.items():
         slo = slos[name]
         each = slo.mpps / sum(stated(slo.profile, ways) for ways in split)
         found[name, at] = {ways: each * stated(slo.profile, ways) for ways in split}

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from evaluation.resq.results import Placed, Resq
 from unis.report import colours
 from unis.report.drawings import drawing
+from unis.report.placement_rows import Row, functions_of
 from unis.report.svg import STYLE, figure_of, svg
 from unis.report.templates import template
-from unis.slo.picture import Row, functions_of
 
 _HERE, _PAPER = "#0072B2", "#E0A458"  # told apart by the colour-blind too
 

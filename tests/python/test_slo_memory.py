@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.resq.comparison import paper_workload
 from unis.slo.exact import exact
-from unis.slo.explain import alike, costs, given_away, kept
+from unis.slo.explain import costs, given_away, kept
 from unis.slo.greedy import greedy
 from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
@@ -137,8 +137,6 @@ def test_what_it_costs_is_told() -> None:
     assert "hungry 80.0%" in slowed
     assert "50% of the cores, 100% of the ways, 50% of the memory" in away
     assert kept(workload, placed)[0].slowed == pytest.approx(0.8)
-    (kind,) = alike(placed.machines)
-    assert kind.sockets == ((("s", 2), ("s", 2)),) * 2
     assert costs(paper_workload("sensitive"), Placement(())) == []
     told = only_ways_and_cores(workload)
     assert told == "servers a have 2 sockets"

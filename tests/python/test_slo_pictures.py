@@ -26,9 +26,9 @@ from unis import built
 from unis.cli.app import app
 from unis.report.colours import of_functions
 from unis.report.drawings import drawing
+from unis.report.placement_rows import ANY, Row, by_ways, functions_of, rows, rows_of_shared
 from unis.report.servers import picture
 from unis.slo.exact import exact
-from unis.slo.picture import ANY, Row, by_ways, functions_of, rows, rows_of_shared
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import shared

@@ -17,8 +17,8 @@ from unis.runtime.files import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from unis.report.placement_rows import Row
     from unis.slo.cores import SharedPlacement
-    from unis.slo.picture import Row
     from unis.slo.placement import Placement, Refusal
     from unis.slo.profile import Workload
 
@@ -142,14 +142,14 @@ def _print(workload: Workload, placement: Placement) -> None:
 
 def _print_machines(workload: Workload, placement: Placement) -> None:
     """A row for those on which the same lies, a letter for each way."""
-    from unis.slo.picture import rows
+    from unis.report.placement_rows import rows
 
     _print_rows(rows(workload, placement))
 
 
 def _print_rows(every: list[Row]) -> None:
     """Where there are more kinds than one looks at, of any function."""
-    from unis.slo.picture import by_ways, functions_of
+    from unis.report.placement_rows import by_ways, functions_of
 
     kinds = by_ways(every) if len(every) > _SHOWN else every
     names = functions_of(kinds)
@@ -176,7 +176,7 @@ def _ways(row: Row, letters: Mapping[str, str]) -> str:
 
 
 def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
-    from unis.slo.picture import rows_of_shared
+    from unis.report.placement_rows import rows_of_shared
     from unis.slo.shared import shared
     from unis.slo.verify import shared_problems
 
@@ -206,9 +206,9 @@ def _summary_of_shared(placement: SharedPlacement) -> str:
 
 
 def _write_page(report: Path, workload: Workload, placement: Placement, told: str) -> None:
+    from unis.report.placement_rows import rows
     from unis.report.plan import plan_page
     from unis.slo.explain import kept
-    from unis.slo.picture import rows
 
     page = plan_page(
         workload.name, told, rows(workload, placement), placement.refused,
@@ -220,8 +220,8 @@ def _write_page(report: Path, workload: Workload, placement: Placement, told: st
 def _write_page_of_shared(
     report: Path, workload: Workload, placement: SharedPlacement, told: str
 ) -> None:
+    from unis.report.placement_rows import rows_of_shared
     from unis.report.plan import plan_page
-    from unis.slo.picture import rows_of_shared
 
     page = plan_page(
         workload.name, told, rows_of_shared(workload, placement), placement.refused, shared=True

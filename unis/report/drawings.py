@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from unis.report.placement_rows import Row, total
 from unis.report.servers import picture
-from unis.slo.picture import Row, total
 
 _ROWS = 24
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from unis.report import colours
 from unis.report.drawings import drawing
+from unis.report.placement_rows import ANY, Row, by_ways, functions_of
 from unis.report.templates import template
 from unis.slo.explain import Kept
-from unis.slo.picture import ANY, Row, by_ways, functions_of
 from unis.slo.placement import Refusal
 
 _PROMISES = 200

@@ -6,7 +6,7 @@ from html import escape
 from markupsafe import Markup
 
 from unis.report.colours import to_rgb
-from unis.slo.picture import Block, Row, Used
+from unis.report.placement_rows import Block, Row, Used
 
 _HEIGHT, _GAP = 26, 10  # of a row
 _COUNT, _NAME = 64, 110  # how wide the number of servers is, and their name where it is told

@@ -1,10 +1,9 @@
 """A placement in words: how each promise is kept, and what the machines look like."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unis.slo.placement import Machine, Placement
+from unis.slo.placement import Placement
 from unis.slo.profile import Slo, Workload, only_ways
 from unis.slo.sockets import room_of, task_of
 from unis.slo.splits import Split, pace, passes, rates
@@ -23,59 +22,20 @@ class Kept:
 
 def kept(workload: Workload, placement: Placement) -> list[Kept]:
     """Those that are placed, in the order of the workload."""
-    of: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for machine in placement.machines:
-        for instance in machine.instances:
-            of[instance.slo][instance.at].append(instance.ways)
+    splits_of: dict[str, Counter[Split]] = defaultdict(Counter)
+    for (name, _), split in placement.splits.items():
+        splits_of[name][split] += 1
     found: list[Kept] = []
     most = max(server.ways for server in workload.servers)
     for slo in workload.slos:
-        if slo.name not in of:
+        splits = splits_of[slo.name]
+        if not splits:
             continue
-        splits = Counter(tuple(sorted(ways, reverse=True)) for ways in of[slo.name].values())
         by_ways = rates(slo, workload.margin, most, workload.memory)
         load, slowed = pace(slo, workload.margin, workload.memory)
         least = min(passes(by_ways, split) for split in splits)
         found.append(Kept(slo, load, dict(sorted(splits.items())), least, slowed))
     return found
-
-
-Content = tuple[tuple[str, int], ...]  # (function's promise, ways), the largest first
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Machines on which the same lies."""
-
-    server: str
-    count: int
-    sockets: tuple[Content, ...]  # those that are used
-
-    @property
-    def instances(self) -> Content:
-        """Of all sockets."""
-        return tuple(instance for content in self.sockets for instance in content)
-
-
-def alike(machines: Sequence[Machine]) -> list[Alike]:
-    """The kinds of machines of a placement, the most frequent first."""
-    found = Counter((machine.server, _sockets(machine)) for machine in machines)
-    return [Alike(server, count, of) for (server, of), count in found.most_common()]
-
-
-def _sockets(machine: Machine) -> tuple[Content, ...]:
-    """What is on each, no matter on which."""
-    return tuple(
-        sorted(
-            tuple(sorted(((of.slo, of.ways) for of in machine.on(socket)), key=_largest))
-            for socket in {of.socket for of in machine.instances}
-        )
-    )
-
-
-def _largest(instance: tuple[str, int]) -> tuple[int, str]:
-    name, ways = instance
-    return -ways, name
 
 
 def costs(workload: Workload, placement: Placement) -> list[str]:
@@ -98,14 +58,10 @@ def costs(workload: Workload, placement: Placement) -> list[str]:
 def given_away(workload: Workload, placement: Placement) -> dict[str, float]:
     """Of what all sockets of the machines that are used have for functions, by its name."""
     slos = {slo.name: slo for slo in workload.slos}
-    splits: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for machine in placement.machines:
-        for instance in machine.instances:
-            splits[instance.slo, instance.at].append(instance.ways)
     cores = ways = memory = 0
-    for (name, _), split in splits.items():
+    for (name, _), split in placement.splits.items():
         task = task_of(slos[name], workload.servers, workload.margin, workload.memory)
-        for size in task.sizes(tuple(split)):
+        for size in task.sizes(split):
             cores, ways, memory = cores + size.cores, ways + size.ways, memory + size.memory
     have = Counter[str]()
     servers = {server.name: server for server in workload.servers}

@@ -167,24 +167,20 @@ class _Search:
             for at, demand in enumerate(self._problem.demands)
             for promise in demand.slos
         }
-        splits: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for machine in placement.machines:
-            for of in machine.instances:
-                if (of.slo, of.at) in demands:
-                    splits[of.slo, of.at].append(of.ways)
         sizes: dict[tuple[str, int, int], Size] = {}
-        for promise, ways in splits.items():
-            split = tuple(sorted(ways, reverse=True))
-            demand = self._problem.demands[demands[promise]]
+        for promise, split in placement.splits.items():
+            if promise not in demands:
+                continue
             self._split(demands[promise], split)
-            sizes |= {(*promise, size.ways): size for size in demand.task.sizes(split)}
+            task = self._problem.demands[demands[promise]].task
+            sizes |= {(*promise, size.ways): size for size in task.sizes(split)}
         names = [server.name for server in self._problem.servers]
         for machine in placement.machines:
             for socket in {of.socket for of in machine.instances}:
                 keys = [(of.slo, of.at, of.ways) for of in machine.on(socket)]
                 on = [sizes[key] for key in keys if key in sizes]
                 self._content(names.index(machine.server), on)
-        if splits.keys() == demands.keys():
+        if placement.splits.keys() == demands.keys():
             self.best = placement.machines
 
     def add_cheap(self) -> None:

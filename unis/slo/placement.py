@@ -65,6 +65,15 @@ class Placement:
     seconds: float = 0.0
 
     @property
+    def splits(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """The ways of the instances of each promise (its name, which), the most first."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for machine in self.machines:
+            for instance in machine.instances:
+                found.setdefault((instance.slo, instance.at), []).append(instance.ways)
+        return {promise: tuple(sorted(ways, reverse=True)) for promise, ways in found.items()}
+
+    @property
     def gap(self) -> float | None:
         """How many more machines than the bound, by that; None: not known."""
         if self.bound is None:

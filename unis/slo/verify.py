@@ -27,10 +27,7 @@ def problems(
     kinds = {server.name: server for server in workload.servers}
     slos = {slo.name: slo for slo in workload.slos}
     lost = workload.margin if margin is None else margin
-    split: dict[tuple[str, int], list[int]] = {}  # ways of the instances of each promise
-    for machine in placement.machines:
-        for instance in machine.instances:
-            split.setdefault((instance.slo, instance.at), []).append(instance.ways)
+    split = placement.splits
     for number, machine in enumerate(placement.machines):
         where = f"machine {number} ({machine.server})"
         if machine.server not in kinds:
