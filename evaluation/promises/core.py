@@ -66,7 +66,7 @@ class Core:
         if sum(parts) >= 1:
             return None
         floor = [
-            _profile(of).latency_us[0][1] + us
+            _profile(of).p95_us_by_load[0][1] + us
             for of, us in zip(self.profiles, added_by_part(of_core, self.yield_us), strict=True)
         ]
         for step in range(_STEPS):

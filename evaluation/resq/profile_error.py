@@ -102,7 +102,7 @@ def given_mpps(
 
 def _p95_us(slo: Slo, load: float, memory: float | None) -> float:
     # Right at a load that was measured, sums of floating point numbers may lie beyond it.
-    loads, latencies = zip(*slo.profile.latency_us, strict=True)
+    loads, latencies = zip(*slo.profile.p95_us_by_load, strict=True)
     p95_us = np.interp(load - _NOISE, loads, latencies, right=np.inf)
     return float(p95_us) / _slowed(slo.profile, memory)
 

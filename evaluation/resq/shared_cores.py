@@ -91,7 +91,7 @@ def _simulated(
         offered = chain.offered / measured / 1e6
         added = Latency([chain.latency]).percentile_us(95) or 0.0  # with the work on a packet
         work = 1 / (slo.profile.solo_mpps * slo.profile.share(part.ways))
-        own = slo.profile.latency_us[0][1] - work
+        own = slo.profile.p95_us_by_load[0][1] - work
         yield SharedCheck(
             part.slo, part.at, chain.delivered / measured / 1e6, max(0.0, own) + added, slo.p95_us,
             min(part.mpps, offered), seconds,

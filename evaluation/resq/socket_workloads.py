@@ -48,7 +48,7 @@ def _profile(name: str, chance: random.Random) -> Profile:
         gbps_by_ways=tuple(
             most * share * (1 - 0.05 * at) for at, share in enumerate((*by_ways, *rest))
         ),
-        by_memory=(
+        share_by_memory=(
             (0.33, chance.uniform(0.9, 1.0)),
             (0.65, chance.uniform(0.8, 0.9)),
             (0.9, chance.uniform(0.7, 0.8)),

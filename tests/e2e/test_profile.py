@@ -40,7 +40,7 @@ def test_a_function_is_profiled_and_planned_with(
     (slo,) = load(workload).slos
     profile = slo.profile
     assert 0.05 < profile.solo_mpps < 5
-    assert profile.latency_us[0][0] == 0.1
+    assert profile.p95_us_by_load[0][0] == 0.1
     assert "macswap --cost 4000; 64 B, 256 flows" in profile.source
     assert "source and sink were the limit" not in said
     # Where the caches are not told, as in some virtual machines, it says so.

@@ -59,7 +59,7 @@ def by_ways(name: str) -> Callable[[float], float]:
 
 def by_load(name: str) -> tuple[Axis, Callable[[float], float]]:
     """As far as it is printed."""
-    known = {load * 100: us for load, us in PROFILES[name].latency_us}
+    known = {load * 100: us for load, us in PROFILES[name].p95_us_by_load}
     most = LOADS.least + math.floor((max(known) - LOADS.least) / LOADS.step) * LOADS.step
     return Axis(LOADS.least, most, LOADS.step), lambda load: line_between(known, load)
 

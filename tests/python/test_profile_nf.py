@@ -50,7 +50,7 @@ class Known:
 
     def latency(self, load: float) -> Reading:
         self._note("load", round(load * 100))
-        known = dict(self.of.latency_us)
+        known = dict(self.of.p95_us_by_load)
         return Reading(line_between(known, load))
 
 
@@ -75,8 +75,8 @@ def test_a_profile_of_the_paper_is_found_again(name: str) -> None:
     assert found.solo_mpps == pytest.approx(known.solo_mpps, rel=1e-3)
     for ways in range(1, 19):
         assert found.share(ways) == pytest.approx(known.share(ways) / known.share(18), rel=0.0101)
-    printed = dict(known.latency_us)
-    for at, us in found.latency_us:
+    printed = dict(known.p95_us_by_load)
+    for at, us in found.p95_us_by_load:
         assert us == pytest.approx(line_between(printed, at), rel=0.0101)
 
 

@@ -55,7 +55,7 @@ def test_both_promises_are_placed_on_one_core() -> None:
     assert [slo.p95_us for slo in workload.slos] == [100.0, 100.0]
     assert [slo.mpps for slo in workload.slos] == pytest.approx([0.9, 0.48])
     # A latency that falls by chance is none that the planner could read a load off.
-    assert workload.slos[0].profile.latency_us[1] == (0.5, 2.0)
+    assert workload.slos[0].profile.p95_us_by_load[1] == (0.5, 2.0)
 
 
 def test_the_least_latencies_are_those_that_would_be_promised_just_so() -> None:

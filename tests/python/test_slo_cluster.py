@@ -16,7 +16,7 @@ from unis.slo.library import PROFILES
 from unis.slo.model import load_cluster
 from unis.slo.placement import Refusal
 from unis.slo.profile import Slo
-from unis.slo.request import Demand, requests
+from unis.slo.request import LatencyRequest, requests
 
 EXAMPLES = built.clone() / "examples" / "slo"
 CLUSTER = """\
@@ -72,7 +72,7 @@ def test_a_chain_asks_for_what_its_slos_say() -> None:
     # The most that may come is what is set aside for.
     assert (reserved.name, reserved.profile.name, reserved.mpps) == ("office.edge", "edge", 1.8)
     assert reserved.p95_us == pytest.approx(100)
-    assert on_demand == Demand("office.watched", "monitor", 1000.0)
+    assert on_demand == LatencyRequest("office.watched", "monitor", 1000.0)
 
 
 def test_a_profile_that_is_not_there_is_told_with_its_line() -> None:

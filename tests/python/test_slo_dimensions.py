@@ -37,7 +37,7 @@ def profiles(draw: st.DrawFn, most_ways: int) -> Profile:
         gbps_by_ways=tuple(
             draw(st.lists(st.integers(0, 40), min_size=1, max_size=most_ways).map(_tenths))
         ),
-        by_memory=((0.4, slowed[0] / 100), (0.9, slowed[1] / 100)),
+        share_by_memory=((0.4, slowed[0] / 100), (0.9, slowed[1] / 100)),
     )
 
 
@@ -222,7 +222,7 @@ def test_what_is_not_listed_is_not_cheaper_than_is_told(
 ) -> None:
     task = Task(1, 10.0, tuple(map(float, passed)), tuple(of / 1e6 for of in moved))
     server = Server("a", 9, 9, 3, memory_gbps=1.0)
-    profile = Profile("nf", 1.0, (1.0,), FLAT, gbps_by_ways=(0.1,), by_memory=((0.9, 1.0),))
+    profile = Profile("nf", 1.0, (1.0,), FLAT, gbps_by_ways=(0.1,), share_by_memory=((0.9, 1.0),))
     problem, _ = problem_of(Workload("w", (Slo("s", profile, 0.4, 25.0),), (server,), 0.0, 0.9))
     demand = replace(problem.demands[0], task=task, most=5, listed=1)
     every = [(1, 0, 1), *known]  # nothing is for nothing

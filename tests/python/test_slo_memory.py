@@ -18,13 +18,18 @@ from unis.slo.profile import (
     Workload,
     only_ways_and_cores,
 )
-from unis.slo.sockets import Problem, problem_of
+from unis.slo.sockets import SocketProblem, problem_of
 from unis.slo.splits import CannotBeKeptError, draws, pace, rates
 from unis.slo.verify import problems
 
 FLAT = ((0.5, 10.0), (1.0, 20.0))
 HUNGRY = Profile(
-    "hungry", 2.0, (0.5, 1.0), FLAT, gbps_by_ways=(4.0, 2.0), by_memory=((0.5, 0.8), (1.0, 0.5))
+    "hungry",
+    2.0,
+    (0.5, 1.0),
+    FLAT,
+    gbps_by_ways=(4.0, 2.0),
+    share_by_memory=((0.5, 0.8), (1.0, 0.5)),
 )
 
 
@@ -64,7 +69,7 @@ def test_what_one_instance_would_move_too_much_for_is_split() -> None:
 def test_a_split_that_the_relaxed_program_does_without_is_found() -> None:
     """Half of 1+1, which moves too much, and half of 2+2, too wide, look as good as 2+1."""
     profile = Profile(
-        "nf", 0.5, (0.3,), FLAT, gbps_by_ways=(1.2, 0.0), by_memory=((0.4, 0.6), (0.9, 0.6))
+        "nf", 0.5, (0.3,), FLAT, gbps_by_ways=(1.2, 0.0), share_by_memory=((0.4, 0.6), (0.9, 0.6))
     )
     server = Server("a", 9, 3, 3, 3, memory_gbps=2.0)
     workload = Workload("w", (Slo("s", profile, 0.13, 25.0),), (server,), 0.0, 0.5)
@@ -86,7 +91,7 @@ def test_what_is_not_known_of_memory_is_not_assumed() -> None:
     assert "stats has no gbps_by_ways" in why(PROFILES["stats"])
     known = replace(PROFILES["stats"], gbps_by_ways=(1.0,))
     assert "no percent_by_memory at all: what it passes where 65%" in why(known)
-    assert "no percent_by_memory beyond 50%" in why(replace(known, by_memory=((0.5, 0.9),)))
+    assert "no percent_by_memory beyond 50%" in why(replace(known, share_by_memory=((0.5, 0.9),)))
     with pytest.raises(ValueError, match="a: the bandwidth of its memory is not known"):
         Workload("w", (), (Server("a", 9, 9, 18),), memory=0.5)
     with pytest.raises(ValueError, match="95%"):
@@ -114,10 +119,10 @@ def test_no_function_of_the_figure_is_slower_than_memory() -> None:
     [
         ({"cores": 0}, "0 cores"),
         ({"gbps_by_ways": (1.0, -1.0)}, "with 2 ways it moves -1 GB/s"),
-        ({"by_memory": ((0.5, 0.8), (0.4, 0.7))}, "0.4 does not follow 0.5"),
-        ({"by_memory": ((0.5, 0.8), (0.6, 0.9))}, "passes 0.9 of"),
-        ({"by_memory": ((1.5, 0.8),)}, "from 0 to 1"),
-        ({"by_memory": ((0.5, 0.0),)}, "not above 0"),
+        ({"share_by_memory": ((0.5, 0.8), (0.4, 0.7))}, "0.4 does not follow 0.5"),
+        ({"share_by_memory": ((0.5, 0.8), (0.6, 0.9))}, "passes 0.9 of"),
+        ({"share_by_memory": ((1.5, 0.8),)}, "from 0 to 1"),
+        ({"share_by_memory": ((0.5, 0.0),)}, "not above 0"),
     ],
 )
 def test_profiles_that_cannot_be_are_refused(of: dict[str, object], said: str) -> None:
@@ -188,5 +193,5 @@ def test_a_problem_is_of_promises_that_are_alike() -> None:
         )
     )
     assert not refused
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, SocketProblem)
     assert [len(demand.slos) for demand in problem.demands] == [4, 1]

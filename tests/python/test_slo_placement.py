@@ -74,7 +74,7 @@ def test_many_promises_are_placed_near_the_bound() -> None:
 
 def _lowered(profile: Profile, points: float) -> Profile:
     """With so much less of its throughput at each number of ways."""
-    return replace(profile, by_ways=tuple(of - points for of in profile.by_ways))
+    return replace(profile, share_by_ways=tuple(of - points for of in profile.share_by_ways))
 
 
 def test_more_points_of_error_than_are_left_as_a_margin_are_seen() -> None:
@@ -209,18 +209,18 @@ def test_promises_that_nothing_keeps_are_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("of", "said"),
     [
-        ({"by_ways": ()}, "no throughput"),
-        ({"by_ways": (0.9, 0.8)}, "less with 2 ways"),
-        ({"by_ways": (-0.1,)}, "not above 0"),
-        ({"by_ways": (1.1,)}, "at most 1"),
-        ({"latency_us": ()}, "no latency"),
-        ({"latency_us": ((0.5, 20.0), (0.9, 10.0))}, "falls from 20"),
-        ({"latency_us": ((0.0, 20.0),)}, "above 0 µs"),
+        ({"share_by_ways": ()}, "no throughput"),
+        ({"share_by_ways": (0.9, 0.8)}, "less with 2 ways"),
+        ({"share_by_ways": (-0.1,)}, "not above 0"),
+        ({"share_by_ways": (1.1,)}, "at most 1"),
+        ({"p95_us_by_load": ()}, "no latency"),
+        ({"p95_us_by_load": ((0.5, 20.0), (0.9, 10.0))}, "falls from 20"),
+        ({"p95_us_by_load": ((0.0, 20.0),)}, "above 0 µs"),
         ({"solo_mpps": 0.0}, "0 Mpps alone"),
     ],
 )
 def test_profiles_that_cannot_be_are_refused(of: dict[str, object], said: str) -> None:
-    right: dict[str, object] = {"solo_mpps": 1.0, "by_ways": (1.0,), "latency_us": FLAT}
+    right: dict[str, object] = {"solo_mpps": 1.0, "share_by_ways": (1.0,), "p95_us_by_load": FLAT}
     with pytest.raises(ImpossibleProfileError, match=said):
         Profile("nf", **{**right, **of})  # type: ignore[arg-type]
 

@@ -73,7 +73,7 @@ def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[Part], li
         profiles = [
             chance.choice([*PROFILES.values()]) for _ in range(chance.choice([2, 2, 3, 4, 6]))
         ]
-        ways = [chance.randint(1, len(profile.by_ways)) for profile in profiles]
+        ways = [chance.randint(1, len(profile.share_by_ways)) for profile in profiles]
         weights = [chance.uniform(0.1, 0.6) for _ in profiles]
         p95_us = chance.choice([70.0, 100.0, 100.0, 160.0])
 
@@ -92,7 +92,7 @@ def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[Part], li
             ]
 
         def late(parts: list[Part], of: list[Profile] = profiles, p95_us: float = p95_us) -> bool:
-            budgets = [p95_us - one.latency_us[0][1] + 1 / one.solo_mpps for one in of]
+            budgets = [p95_us - one.p95_us_by_load[0][1] + 1 / one.solo_mpps for one in of]
             added = added_by_part(parts)
             full = sum(part.load for part in parts) > 0.95
             return full or any(us > budget for us, budget in zip(added, budgets, strict=True))

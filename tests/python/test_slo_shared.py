@@ -94,7 +94,8 @@ def test_what_would_make_another_late_is_not_put_beside_it() -> None:
     core = max((of for machine in placed.machines for of in machine.cores), key=lambda of: of.load)
     assert holds(core.parts, slos, workload.margin)
     late = {
-        name: replace(slo, p95_us=slo.profile.latency_us[0][1] + 0.1) for name, slo in slos.items()
+        name: replace(slo, p95_us=slo.profile.p95_us_by_load[0][1] + 0.1)
+        for name, slo in slos.items()
     }
     assert not holds(core.parts, late, workload.margin)
 

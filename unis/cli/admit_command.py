@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
     from unis.slo.profile import Slo
-    from unis.slo.request import Demand
+    from unis.slo.request import LatencyRequest
 
 _SHOWN = 20  # promises that are told one by one
 _MS = 1000
@@ -91,10 +91,10 @@ def admit(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _asked(cluster: Cluster, request: Slo | Demand) -> Admitted | OnDemand | Refusal:
-    from unis.slo.request import Demand
+def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDemand | Refusal:
+    from unis.slo.request import LatencyRequest
 
-    if isinstance(request, Demand):
+    if isinstance(request, LatencyRequest):
         return cluster.demand(request.name, request.function, request.p95_us)
     return cluster.reserve(request)
 

@@ -51,7 +51,7 @@ class Cluster:
         if name in self.on_demand or any(slo.name == name for slo in self.online.slos):
             return Refusal(name, f"{name}: is promised already; release it first")
         profile = self.profiles.get(function)
-        least = profile.latency_us[0][1] if profile else 0.0
+        least = profile.p95_us_by_load[0][1] if profile else 0.0
         if p95_us < least:
             return Refusal(
                 name,

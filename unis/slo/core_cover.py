@@ -46,7 +46,7 @@ class Prices:
 
     core: float
     way: float
-    klass: float
+    class_of_service: float
     packets: Floats  # of each promise
     presence: Floats  # of each: one whole instance, or two or more
 
@@ -72,7 +72,7 @@ class Atoms:
             prices.packets[self.wish] * self.cuts / CUTS
             + prices.presence[self.wish] * presence(self.cuts)
             - prices.way * self.ways
-            - prices.klass * (self.ways > 1),
+            - prices.class_of_service * (self.ways > 1),
             dtype=np.float64,
         )
 

@@ -83,7 +83,7 @@ def load_limit(slo: Slo, margin: float) -> float:
 
 def budget_us(slo: Slo) -> float:
     """That a shared core may add to a packet; its work is in what was measured at low load."""
-    return slo.p95_us - slo.profile.latency_us[0][1] + 1 / slo.profile.solo_mpps
+    return slo.p95_us - slo.profile.p95_us_by_load[0][1] + 1 / slo.profile.solo_mpps
 
 
 def load_of(slo: Slo, mpps: float, ways: int) -> float:
@@ -169,7 +169,7 @@ def wishes(
     for slo in workload.slos:
         limit = load_limit(slo, workload.margin)
         if limit <= 0:
-            least = slo.profile.latency_us[0][1]
+            least = slo.profile.p95_us_by_load[0][1]
             told = f"{slo.name}: nothing keeps {slo.p95_us:g} µs; {least:g} µs is the nearest"
             refused.append(Refusal(slo.name, told))
             continue
@@ -188,7 +188,7 @@ def _of_a_core(
     """The largest equal part that a core keeps; None: no part is in time."""
     most = slo.profile.solo_mpps * slo.profile.share(server.ways) * limit
     least = math.ceil(slo.mpps / most - _EPSILON)
-    ways = range(1, min(server.ways, len(slo.profile.by_ways)) + 1)
+    ways = range(1, min(server.ways, len(slo.profile.share_by_ways)) + 1)
     for count in range(least, least + _MORE_PARTS + 1):
         mpps = slo.mpps / count
         wish = Wish(slo, 0, mpps, limit, tuple(load_of(slo, mpps, of) / limit for of in ways))

@@ -26,7 +26,7 @@ from unis.slo.placement import Instance, Machine, NoRoomError, Placement, of_soc
 from unis.slo.pricing import Catalogue, Mixture, Worth, contents, proven
 from unis.slo.profile import Workload
 from unis.slo.program import InfeasibleError, Program
-from unis.slo.sockets import Content, Ints, Problem, Size, holds, problem_of
+from unis.slo.sockets import Content, Ints, Size, SocketProblem, holds, problem_of
 from unis.slo.splits import Split
 
 _EPSILON = 1e-6  # of a machine
@@ -82,7 +82,7 @@ class _Prices:
 class _Search:
     """A program that grows, the best placement so far, and the bound that none is below."""
 
-    def __init__(self, problem: Problem, gap: float) -> None:
+    def __init__(self, problem: SocketProblem, gap: float) -> None:
         self._problem, self._gap = problem, gap
         self._catalogues = [Catalogue(demand) for demand in problem.demands]
         self.best: Sequence[Machine] | None = None
@@ -347,7 +347,7 @@ def _last(have: Ints, limits: Ints) -> Ints:
     return last
 
 
-def _bound(problem: Problem, promises: Sequence[float], sockets: Sequence[float]) -> float:
+def _bound(problem: SocketProblem, promises: Sequence[float], sockets: Sequence[float]) -> float:
     """Machines that no placement is below: what promises are worth at least, sockets at most."""
     all_promises = sum(
         len(demand.slos) * price for demand, price in zip(problem.demands, promises, strict=True)

@@ -68,7 +68,7 @@ def _profile(name: str) -> Profile:
         (used / 100, percent / 100) for used, percent in PERCENT_BY_MEMORY.get(name, {}).items()
     )
     latency = _LATENCY.get(name, _LATENCY["firewall"])
-    return Profile(name, _MPPS[name], by_ways, latency, source, by_memory=by_memory)
+    return Profile(name, _MPPS[name], by_ways, latency, source, share_by_memory=by_memory)
 
 
 PROFILES: Mapping[str, Profile] = {name: _profile(name) for name in _MPPS}

@@ -87,13 +87,13 @@ class ProfilePart(Part):
         """With what is known of that name for what is not stated. ImpossibleProfileError."""
         stated = {
             "solo_mpps": self.solo_mpps,
-            "by_ways": tuple(of / 100 for of in self.percent_by_ways or ()),
-            "latency_us": tuple(
+            "share_by_ways": tuple(of / 100 for of in self.percent_by_ways or ()),
+            "p95_us_by_load": tuple(
                 (load / 100, us) for load, us in (self.p95_us_by_percent_of_load or {}).items()
             ),
             "cores": self.cores,
             "gbps_by_ways": tuple(self.gbps_by_ways or ()),
-            "by_memory": tuple(
+            "share_by_memory": tuple(
                 (used / 100, of / 100) for used, of in (self.percent_by_memory or {}).items()
             ),
             "source": self.source,

@@ -26,9 +26,11 @@ class Profile:
 
     name: str
     solo_mpps: float  # with the whole cache to itself
-    by_ways: tuple[float, ...]  # of that, with 1, 2, … ways of the last-level cache; at most 1
+    share_by_ways: tuple[
+        float, ...
+    ]  # of that, with 1, 2, … ways of the last-level cache; at most 1
     # (of the load that it can bear, p95 in µs), both growing.
-    latency_us: tuple[tuple[float, float], ...]
+    p95_us_by_load: tuple[tuple[float, float], ...]
     source: str = ""  # where the numbers are from
     cores: int = 1  # of one socket
     # GB/s that it moves from and to memory at the full rate that it has with 1, 2, … ways. Empty:
@@ -36,21 +38,21 @@ class Profile:
     gbps_by_ways: tuple[float, ...] = ()
     # (part of the memory's bandwidth that all functions of a socket use, what it then passes of
     # what it passes alone): the former grow, the latter do not. Empty: not known.
-    by_memory: tuple[tuple[float, float], ...] = ()
+    share_by_memory: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for told in self._wrong():
             raise ImpossibleProfileError(told)
 
     def _wrong(self) -> Iterator[str]:
-        if not self.by_ways:
+        if not self.share_by_ways:
             yield "it has no throughput by ways"
-        if not self.latency_us:
+        if not self.p95_us_by_load:
             yield "it has no latency by load"
         if not 0 < self.solo_mpps < math.inf:
             yield f"it passes {self.solo_mpps:g} Mpps alone"
         less = 0.0
-        for ways, share in enumerate(self.by_ways, 1):
+        for ways, share in enumerate(self.share_by_ways, 1):
             told = f"with {ways} ways it passes {share:.3g} of what it passes alone"
             if not 0 < share <= 1:
                 yield f"{told}, which is not above 0 and at most 1"
@@ -59,13 +61,13 @@ class Profile:
                     f"it passes less with {ways} ways ({share:.3g}) than with one less ({less:.3g})"
                 )
             less = share
-        for (load, us), (next_load, next_us) in pairwise(self.latency_us):
+        for (load, us), (next_load, next_us) in pairwise(self.p95_us_by_load):
             if next_load <= load or next_us < us:
                 yield (
                     f"its latency falls from {us:g} µs at {load:.0%} of its load to {next_us:g} µs "
                     f"at {next_load:.0%}, or the loads are in no order"
                 )
-        if min(*self.latency_us[0]) <= 0 or self.latency_us[-1][0] > 1:
+        if min(*self.p95_us_by_load[0]) <= 0 or self.p95_us_by_load[-1][0] > 1:
             yield "loads are parts of 1, and latencies above 0 µs"
         if self.cores < 1:
             yield f"it has {self.cores} cores"
@@ -73,7 +75,7 @@ class Profile:
             if not 0 <= gbps < math.inf:
                 yield f"with {ways} ways it moves {gbps:g} GB/s"
         used_before, before = -math.inf, 1.0
-        for used, share in self.by_memory:
+        for used, share in self.share_by_memory:
             if not (0 <= used <= 1 and used > used_before):
                 yield (
                     "parts of the memory's bandwidth are from 0 to 1 and grow; "
@@ -90,7 +92,7 @@ class Profile:
         """Of what it passes alone; beyond what was measured as with the most."""
         if ways < 1:
             raise ValueError("a function has at least one way")
-        return self.by_ways[min(ways, len(self.by_ways)) - 1]
+        return self.share_by_ways[min(ways, len(self.share_by_ways)) - 1]
 
     def gbps(self, ways: int) -> float:
         """GB/s at its full rate; beyond what was measured as with the most."""
@@ -104,7 +106,7 @@ class Profile:
         In a straight line between what was measured, from all of it where nothing is used; None
         beyond that.
         """
-        points, shares = zip((0.0, 1.0), *self.by_memory, strict=True)
+        points, shares = zip((0.0, 1.0), *self.share_by_memory, strict=True)
         return None if used > points[-1] else float(np.interp(used, points, shares))
 
     def load_within(self, p95_us: float) -> float:
@@ -112,7 +114,7 @@ class Profile:
 
         In a straight line between what was measured; 0 where no load keeps to it.
         """
-        loads, latencies = zip(*self.latency_us, strict=True)
+        loads, latencies = zip(*self.p95_us_by_load, strict=True)
         at = bisect_right(latencies, p95_us)  # so many points keep to it
         if at == len(latencies):
             return float(loads[-1])

@@ -16,7 +16,7 @@ _PER_MPPS = 1e6
 
 
 @dataclass(frozen=True)
-class Demand:
+class LatencyRequest:
     """A promise of latency alone."""
 
     name: str
@@ -24,13 +24,13 @@ class Demand:
     p95_us: float
 
 
-def requests(file: Path, profiles: Mapping[str, Profile]) -> list[Slo | Demand]:
+def requests(file: Path, profiles: Mapping[str, Profile]) -> list[Slo | LatencyRequest]:
     """In the order of the file. Raises ChainFileError with a line for each problem."""
     document = read_document(file)
     if isinstance(document.data, dict) and document.data.get("apiVersion") == API_VERSION:
         return _promises(document, load(file).slos, profiles)
     chain = load_chain(file)
-    found: list[Slo | Demand] = []
+    found: list[Slo | LatencyRequest] = []
     wrong: list[Problem] = []
     for name, of in chain.file.chains.items():
         if of.slo is None:
@@ -39,7 +39,7 @@ def requests(file: Path, profiles: Mapping[str, Profile]) -> list[Slo | Demand]:
         full = f"{chain.file.name}.{name}"
         p95_us = of.slo.p95_ns / NS_PER_US
         if of.slo.reserved is None:
-            found.append(Demand(full, function, p95_us))
+            found.append(LatencyRequest(full, function, p95_us))
         elif function in profiles:
             mpps = of.slo.reserved.most_pps / _PER_MPPS
             found.append(Slo(full, profiles[function], mpps, p95_us))
@@ -56,7 +56,7 @@ def requests(file: Path, profiles: Mapping[str, Profile]) -> list[Slo | Demand]:
 
 def _promises(
     document: Document, slos: Sequence[Slo], profiles: Mapping[str, Profile]
-) -> list[Slo | Demand]:
+) -> list[Slo | LatencyRequest]:
     told = "has another profile here than in the cluster's file, which is what counts"
     wrong = [
         document.located(Problem(("slos", slo.name, "function"), f"`{slo.profile.name}` {told}"))

@@ -110,7 +110,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SocketProblem:
     """What is to be placed, on what."""
 
     demands: Sequence[Demand]
@@ -124,7 +124,7 @@ def room_of(server: Server, memory: float | None) -> Room:
     return Room(Size(server.cores, server.ways, kbps), server.classes - 1)
 
 
-def problem_of(workload: Workload) -> tuple[Problem, list[Refusal]]:
+def problem_of(workload: Workload) -> tuple[SocketProblem, list[Refusal]]:
     """The promises, those alike together, and those that cannot be kept."""
     rooms = [room_of(server, workload.memory) for server in workload.servers]
     slos: dict[Task, list[Slo]] = defaultdict(list)
@@ -143,7 +143,7 @@ def problem_of(workload: Workload) -> tuple[Problem, list[Refusal]]:
         replace(demands[task], slos=tuple((slo.name, at) for slo in of for at in range(slo.count)))
         for task, of in slos.items()
     ]
-    return Problem(alike, workload.servers, rooms), refused
+    return SocketProblem(alike, workload.servers, rooms), refused
 
 
 def task_of(slo: Slo, servers: Sequence[Server], margin: float, memory: float | None) -> Task:

@@ -43,7 +43,7 @@ def pace(slo: Slo, margin: float, memory: float | None = None) -> tuple[float, f
         part = profile.share_at(memory) or 1.0
     load = profile.load_within(slo.p95_us * part) - margin
     if load <= 0:
-        least = profile.latency_us[0][1] / part
+        least = profile.p95_us_by_load[0][1] / part
         raise CannotBeKeptError(
             f"{slo.name}: no load of {profile.name} keeps 95 % of packets within "
             f"{slo.p95_us:g} µs; the nearest that can be kept is {least:g} µs"
@@ -56,7 +56,9 @@ def unknown_memory(profile: Profile, memory: float) -> str | None:
     if not profile.gbps_by_ways:
         return "has no gbps_by_ways: how much of the memory's bandwidth it uses is not known"
     if profile.share_at(memory) is None:
-        last = f"beyond {profile.by_memory[-1][0]:.0%}" if profile.by_memory else "at all"
+        last = (
+            f"beyond {profile.share_by_memory[-1][0]:.0%}" if profile.share_by_memory else "at all"
+        )
         return (
             f"has no percent_by_memory {last}: what it passes where {memory:.0%} of the memory's "
             "bandwidth is in use is not known"

@@ -110,7 +110,9 @@ def _wrong_socket(
 
 def _alone(profile: Profile, ways: int) -> float:
     """Mpps with so many ways and the memory to itself."""
-    return profile.solo_mpps * profile.by_ways[min(max(1, ways), len(profile.by_ways)) - 1]
+    return (
+        profile.solo_mpps * profile.share_by_ways[min(max(1, ways), len(profile.share_by_ways)) - 1]
+    )
 
 
 def _gbps(slo: Slo, ways: int, split: Sequence[int]) -> float:
@@ -125,7 +127,7 @@ def _gbps(slo: Slo, ways: int, split: Sequence[int]) -> float:
 
 def _speed(profile: Profile, memory: float) -> float:
     """Of what it passes with the memory to itself; 0 where that is not known."""
-    points = [(0.0, 1.0), *profile.by_memory]
+    points = [(0.0, 1.0), *profile.share_by_memory]
     for (less, high), (more, low) in pairwise(points):
         if less <= memory <= more:
             return low if less == more else high - (high - low) * (memory - less) / (more - less)
@@ -134,10 +136,10 @@ def _speed(profile: Profile, memory: float) -> float:
 
 def _load(profile: Profile, p95_us: float) -> float:
     """The highest load that keeps a latency: the first piece of the curve that goes beyond."""
-    load, us = 0.0, profile.latency_us[0][1]
+    load, us = 0.0, profile.p95_us_by_load[0][1]
     if us > p95_us:
         return 0.0
-    for next_load, next_us in profile.latency_us:
+    for next_load, next_us in profile.p95_us_by_load:
         if next_us > p95_us:
             return load + (next_load - load) * (p95_us - us) / (next_us - us)
         load, us = next_load, next_us
@@ -218,7 +220,7 @@ def _wrong_core(where: str, core: Core, slos: Mapping[str, Slo], switch_us: floa
         if load > left * _load(profile, slos[part.slo].p95_us) + _TOLERANCE:
             yield f"{where}: {part.slo} has a load of {load / left:.2f} of what others leave it"
     # By load, packets wait no longer in the mean than 95 % of them may take beyond the least.
-    allowed = [slos[of.slo].p95_us - p.latency_us[0][1]
+    allowed = [slos[of.slo].p95_us - p.p95_us_by_load[0][1]
                for of, p in zip(core.parts, profiles, strict=True)]  # fmt: skip
     waits = _weighted_waits(loads, costs, switch_us)
     if waits > sum(load * us for load, us in zip(loads, allowed, strict=True)):

@@ -104,7 +104,7 @@ def _shares(kinds: tuple[tuple[Tenant, int], ...], ways: float) -> tuple[float, 
 def _curve(profile: Profile, load: float, ways: float) -> tuple[_Array, _Array, _Array]:
     """(ways, what it passes with them by its solo throughput, T ÷ δ until it holds them)."""
     grid = np.linspace(0.0, ways, max(2, round(ways * _STEPS) + 1))
-    by_ways = np.array(profile.by_ways)
+    by_ways = np.array(profile.share_by_ways)
     passed = np.interp(grid, np.arange(1, len(by_ways) + 1), by_ways)
     if len(by_ways) > 1:
         below = by_ways[0] - (by_ways[1] - by_ways[0]) * (1 - grid)

@@ -173,5 +173,5 @@ class _Packing:
 def _need(promise: Promise, ways: int) -> int:
     """Ways with which an instance of its own passes its part; all where none do."""
     wanted = promise.part / promise.instances - _EPSILON
-    shares_of = promise.slo.profile.by_ways[:ways]
+    shares_of = promise.slo.profile.share_by_ways[:ways]
     return next((at for at, share in enumerate(shares_of, 1) if share >= wanted), ways)
