@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unis.slo.placement import Instance, Machine, Placement, Refusal
-from unis.slo.profile import Server, Slo, Workload
-from unis.slo.sockets import Size, room_of, task_of, told
-from unis.slo.splits import MOST_INSTANCES, CannotBeKeptError, passes
+from unis.slo.profile import Slo, Workload
+from unis.slo.sockets import Size, Task, room_of, task_of, told
+from unis.slo.splits import ENOUGH, MOST_INSTANCES, CannotBeKeptError, Split, passes
 
 
 @dataclass
@@ -30,53 +30,45 @@ class _Socket:
         self.places -= times
 
 
-class Greedy:
+class _Greedy:
     """Machines that fill up, promise by promise; running instances do not move."""
 
-    def __init__(
-        self, servers: Sequence[Server], margin: float, memory: float | None = None
-    ) -> None:
-        self._servers = servers
-        self._margin = margin
-        self._memory = memory
-        self._fair = max(1, servers[0].ways // servers[0].cores)
-        self._rooms = [room_of(server, memory) for server in servers]
-        self._left = {server.name: server.count for server in servers}
+    def __init__(self, workload: Workload) -> None:
+        self._servers = workload.servers
+        self._many_tries = MOST_INSTANCES if workload.memory else 1
+        self._fair = max(1, self._servers[0].ways // self._servers[0].cores)
+        self._rooms = [room_of(server, workload.memory) for server in self._servers]
+        self._left = {server.name: server.count for server in self._servers}
         self._sockets: list[_Socket] = []
         self.machines: list[Machine] = []
 
-    def split(self, slo: Slo) -> tuple[int, ...]:
+    def sizes(self, slo: Slo, task: Task) -> Sequence[Size]:
         """Steps 1 and 2: how many instances, by what one passes with a fair share of the cache.
 
         Then a way more for each in turn, until together they pass enough. And an instance more as
-        long as one of them is too much for a socket. Raises CannotBeKeptError.
+        long as one of them is too much for a socket. The largest first. Raises CannotBeKeptError.
         """
-        by_ways = task_of(slo, self._servers, self._margin, self._memory).rates
-        fair = min(len(by_ways), self._fair * slo.profile.cores)
-        count = max(1, math.ceil(slo.mpps / by_ways[fair - 1] - 1e-9))
-        for more in range(MOST_INSTANCES if self._memory else 1):
-            split = self._in_turn(slo, by_ways, count + more)
-            if all(
-                any(size.within(room.size) for room in self._rooms)
-                for size in self._sizes(slo, split)
-            ):
-                return split
-        size = self._sizes(slo, split)[0]
+        fair = min(len(task.rates), self._fair * task.cores)
+        count = max(1, math.ceil(task.mpps / task.rates[fair - 1] - ENOUGH))
+        for instances in range(count, count + self._many_tries):
+            sizes = task.sizes(_in_turn(slo, task, instances))
+            if all(any(size.within(room.size) for room in self._rooms) for size in sizes):
+                return sizes
         raise CannotBeKeptError(
-            f"{slo.name}: an instance of {slo.profile.name} takes {told(size)}, which no socket has"
+            f"{slo.name}: an instance of {slo.profile.name} takes {told(sizes[0])}, which no "
+            "socket has"
         )
 
-    def place(self, slo: Slo, at: int, split: Sequence[int]) -> bool:
-        """Step 3: each instance, the largest first, onto the first socket with room.
+    def place(self, slo: Slo, at: int, sizes: Sequence[Size]) -> bool:
+        """Step 3: each instance onto the first socket with room.
 
         False: there is none for one of them, and none is placed.
         """
         placed: list[tuple[_Socket, Size]] = []
         begun = len(self.machines), len(self._sockets)
         left = dict(self._left)
-        for size in self._sizes(slo, tuple(sorted(split, reverse=True))):
-            socket = next((of for of in self._sockets if of.has(size)), None)
-            socket = socket or self._begin(size)
+        for size in sizes:
+            socket = next((of for of in self._sockets if of.has(size)), None) or self._begin(size)
             if socket is None:
                 for on, taken in placed:
                     on.machine.instances.pop()
@@ -89,29 +81,11 @@ class Greedy:
             placed.append((socket, size))
         return True
 
-    def _in_turn(self, slo: Slo, by_ways: Sequence[float], count: int) -> tuple[int, ...]:
-        ways = [1] * count
-        for turn in range(count * (len(by_ways) - 1) + 1):
-            if passes(tuple(by_ways), tuple(ways)) >= slo.mpps - 1e-9:
-                return tuple(sorted(ways, reverse=True))
-            if turn < count * (len(by_ways) - 1):
-                ways[turn % count] += 1
-        raise CannotBeKeptError(
-            f"{slo.name}: {count} instances with {len(by_ways)} ways each pass "
-            f"{passes(tuple(by_ways), tuple(ways)):.3g} Mpps in time, not {slo.mpps:.3g}"
-        )
-
-    def _sizes(self, slo: Slo, split: tuple[int, ...]) -> Sequence[Size]:
-        if self._memory is None:
-            return [Size(slo.profile.cores, ways, 0) for ways in split]
-        return task_of(slo, self._servers, self._margin, self._memory).sizes(split)
-
     def _begin(self, size: Size) -> _Socket | None:
         for server, room in zip(self._servers, self._rooms, strict=True):
             if self._left[server.name] > 0 and size.within(room.size):
                 self._left[server.name] -= 1
-                machine = Machine(server.name)
-                self.machines.append(machine)
+                self.machines.append(machine := Machine(server.name))
                 begun = [
                     _Socket(machine, at, room.size, room.places) for at in range(server.sockets)
                 ]
@@ -120,19 +94,34 @@ class Greedy:
         return None
 
 
+def _in_turn(slo: Slo, task: Task, count: int) -> Split:
+    """So many instances, each in turn with a way more until they pass enough."""
+    for more in range(count * (len(task.rates) - 1) + 1):
+        each, over = divmod(more, count)
+        split = (each + 2,) * over + (each + 1,) * (count - over)
+        if passes(task.rates, split) >= task.mpps - ENOUGH:
+            return split
+    raise CannotBeKeptError(
+        f"{slo.name}: {count} instances with {len(task.rates)} ways each pass "
+        f"{count * task.rates[-1]:.3g} Mpps in time, not {task.mpps:.3g}"
+    )
+
+
 def greedy(workload: Workload) -> Placement:
     """Places all promises in their order."""
     began = time.monotonic()
-    places = Greedy(workload.servers, workload.margin, workload.memory)
+    places = _Greedy(workload)
     refused: list[Refusal] = []
     for slo in workload.slos:
         try:
-            split = places.split(slo)
+            sizes = places.sizes(
+                slo, task_of(slo, workload.servers, workload.margin, workload.memory)
+            )
         except CannotBeKeptError as error:
             refused.append(Refusal(slo.name, str(error), error.tried))
             continue
         for at in range(slo.count):
-            if not places.place(slo, at, split):
+            if not places.place(slo, at, sizes):
                 why = f"{slo.name}: there is no room for {slo.count - at} of {slo.count}"
                 refused.append(Refusal(slo.name, why))
                 break
