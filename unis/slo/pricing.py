@@ -1,8 +1,8 @@
 """What is worth adding to the relaxed program of sockets: contents of a socket, splits of promises.
 
-The content that is worth most is looked for by dynamic programming over places, cores, ways and a
-grid of the memory's bandwidth, to which what instances take is rounded up; and where that finds
-nothing, and for the bound, by HiGHS.
+The content that is worth most is looked for by dynamic programming over cores, ways and a grid of
+the memory's bandwidth, to which what instances take is rounded up; and where that finds nothing,
+and for the bound, by HiGHS.
 
 An instance that has no price is worth at least what the dearest is that takes no more of anything:
 where those prices are such that no socket is worth more than it costs, these are too.
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unis.slo.program import Program
-from unis.slo.sockets import KBPS, Content, Demand, Ints, Room, Size
+from unis.slo.sockets import KBPS, Content, Demand, Ints, Room, Size, holds
 from unis.slo.splits import Split
 
-GRID = 64  # of the memory's bandwidth of a socket
+GRID = 192  # of the memory's bandwidth of a socket
 _EPSILON = 1e-9
 _LEVELS = 48  # of loads
 
@@ -28,58 +28,56 @@ Mixture = Mapping[Size, float]  # numbers of instances, which need not be whole
 def contents(
     sizes: Sequence[Size], values: Sequence[float], room: Room, grid: int = GRID
 ) -> Iterator[tuple[float, Content]]:
-    """(value, content): the best with each size, the best first. Each fits on a socket."""
+    """(value, content): the best with each size, the best first. Each fits on a socket.
+
+    Of cores and classes of service it plans with what there is less of, and drops contents that are
+    too much for the other.
+    """
     chosen = _useful(sizes, values, room)
-    one_core = all(sizes[at].cores == 1 for at in chosen)
-    places = min(room.places, room.size.cores) if one_core else room.places
+    by_cores = room.size.cores <= room.places
     memory = grid if any(sizes[at].memory for at in chosen) else 0
-    full = np.array([0 if one_core else room.size.cores, room.size.ways, memory])
     steps = np.array(
         [
             (
-                0 if one_core else sizes[at].cores,
+                sizes[at].cores if by_cores else 1,
                 sizes[at].ways,
                 -(-sizes[at].memory * memory // max(1, room.size.memory)),
             )
             for at in chosen
         ]
     ).reshape(-1, 3)
-    best = np.zeros(full + 1)  # by what is left, of the instances so far
-    before = best
-    added: list[npt.NDArray[np.int16]] = []  # which instance comes last then; -1: none
-    for _ in range(places):
-        now, last = best.copy(), np.full(best.shape, -1, np.int16)
+    full = np.array([min(room.size.cores, room.places), room.size.ways, memory])
+    best = np.zeros(full + 1)  # by what is left
+    added = np.full(full + 1, -1)  # the instance to add then; -1: the best has one core less
+    for cores in range(1, full[0] + 1):
+        best[cores] = best[cores - 1]
         for number, (core, way, part) in enumerate(steps.tolist()):
-            there = now[core:, way:, part:]
-            rows, columns, depth = there.shape
-            with_it = best[:rows, :columns, :depth] + values[chosen[number]]
-            better = with_it > there
-            np.copyto(there, with_it, where=better)
-            np.copyto(last[core:, way:, part:], number, where=better)
-        if (last < 0).all():
-            break
-        before, best = best, now
-        added.append(last)
+            if core <= cores:
+                there = best[cores, way:, part:]
+                rows, columns = there.shape
+                with_it = best[cores - core, :rows, :columns] + values[chosen[number]]
+                better = with_it > there
+                np.copyto(there, with_it, where=better)
+                np.copyto(added[cores, way:, part:], number, where=better)
     found = [
-        (values[chosen[number]] + float(before[tuple(left)]), number)
+        (values[chosen[number]] + float(best[tuple(left)]), number)
         for number, left in enumerate(full - steps)
-        if added and left.min() >= 0
     ]
     for value, number in sorted(found, reverse=True):
-        yield value, tuple(sorted(chosen[at] for at in _traced(added, steps, number, full)))
+        content = tuple(sorted(chosen[at] for at in _traced(added, steps, number, full)))
+        if holds([sizes[at] for at in content], room):
+            yield value, content
 
 
-def _traced(
-    added: Sequence[npt.NDArray[np.int16]], steps: Ints, first: int, full: Ints
-) -> Iterator[int]:
-    """What is in the best content with `first`."""
-    yield first
-    left = full - steps[first]
-    for last in reversed(added[:-1]):
-        number = int(last[tuple(left)])
-        if number >= 0:
+def _traced(added: Ints, steps: Ints, number: int, left: Ints) -> Iterator[int]:
+    """What is in the best content with an instance."""
+    while left[0] > 0:
+        if number < 0:
+            left = left - (1, 0, 0)
+        else:
             yield number
             left = left - steps[number]
+        number = int(added[tuple(left)])
 
 
 def proven(
