@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from unis.profile.bounds import Point, Reading, Shape, wrong_side
 from unis.slo.profile import ImpossibleProfileError
 
 _LEAST_SPREAD = 0.001  # of a value: what is known better than that weighs no more
 _FALLS = 0.1  # of a value, beyond its spread: no cache and no load does that
-_Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -115,15 +113,10 @@ def wrong_bends(points: Mapping[float, Reading], shape: Shape, words: Words) -> 
 
 
 def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The nearest that never fall, by least squares: neighbours that fall are pooled."""
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
-    for value, weight in zip(values, weights, strict=True):
-        blocks.append((value, weight, 1))
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            (a, of_a, many_a), (b, of_b, many_b) = blocks[-2:]
-            whole = of_a + of_b
-            blocks[-2:] = [((a * of_a + b * of_b) / whole, whole, many_a + many_b)]
-    return [mean for mean, _, many in blocks for _ in range(many)]
+    """The nearest values that never fall, by weighted least squares."""
+    from scipy.optimize import isotonic_regression  # takes a second to load
+
+    return [float(at) for at in isotonic_regression(values, weights=weights).x]
 
 
 def shaped(
@@ -134,6 +127,8 @@ def shaped(
     Every such curve through points is a constant and hinges, one for each: min(x, point) if it is
     concave, max(0, x − point) if it is convex, with coefficients of at least 0.
     """
+    from scipy.optimize import nnls
+
     x = np.asarray(xs, dtype=np.float64)
     if shape is Shape.CONCAVE:
         hinges = np.minimum(x[:, None], x[None, 1:]) - x[0]
@@ -146,36 +141,9 @@ def shaped(
     roots = np.sqrt(np.asarray(weights, dtype=np.float64))
     size = float(np.abs(values).max()) or 1.0
     target = np.asarray(values, dtype=np.float64) / size
-    found = columns @ _non_negative(columns * roots[:, None], target * roots)
+    found = columns @ nnls(columns * roots[:, None], target * roots)[0]
     # Not even by a rounding does it fall.
     return [float(one) * size for one in np.maximum.accumulate(found)]
-
-
-def _non_negative(matrix: _Array, target: _Array) -> _Array:
-    """Least squares with coefficients of at least 0, by an active set (Lawson and Hanson, 1974)."""
-    count = matrix.shape[1]
-    found: _Array = np.zeros(count)
-    free = np.zeros(count, dtype=bool)
-    tolerance = 1e-10 * max(1.0, float(np.abs(matrix.T @ target).max()))
-    for _ in range(20 * count):
-        gradient = matrix.T @ (target - matrix @ found)
-        gradient[free] = -math.inf
-        best = int(gradient.argmax())
-        if gradient[best] <= tolerance:
-            break
-        free[best] = True
-        while free.any():
-            tried: _Array = np.zeros(count)
-            tried[free] = np.linalg.lstsq(matrix[:, free], target, rcond=None)[0]
-            below = free & (tried <= 0)
-            if not below.any():
-                found = tried
-                break
-            steps = found[below] / np.maximum(found[below] - tried[below], 1e-300)
-            found = found + float(steps.min()) * (tried - found)
-            free &= found > 1e-14
-            found[~free] = 0.0
-    return found
 
 
 def _misses(values: Sequence[float], readings: Sequence[Reading]) -> bool:
