@@ -1,8 +1,10 @@
 """Memifs of a process, read from its open files."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +57,21 @@ def test_queues_that_a_memif_does_not_have_are_refused() -> None:
         pytest.raises(LaunchError, match=r"has 3 queues, and 2 to .* by and 2 to .* are 4"),
     ):
         find_end(os.getpid(), 0, "client", (2, 2))
+
+
+def test_the_control_connection_tells_server_from_client(tmp_path: Path) -> None:
+    """The kernel names the server's end of it after the socket on which the server listens."""
+    with memory(2), socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "memif.sock"))
+        listening.listen()
+        child = os.fork()
+        if not child:
+            listening.close()
+            with socket.socket(socket.AF_UNIX) as control:
+                control.connect(str(tmp_path / "memif.sock"))
+                control.recv(1)  # until the server closes
+            os._exit(0)
+        with listening.accept()[0]:
+            ends = [find_end(pid, 0, None) for pid in (os.getpid(), child)]
+        os.waitpid(child, 0)
+    assert [end.client for end in ends] == [False, True]

@@ -7,10 +7,8 @@ the socket on which it listens.
 
 import contextlib
 import os
-import socket
 import stat
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,56 +164,21 @@ def _sockets(pid: int) -> set[int]:
     return found
 
 
-_SOCK_DIAG_BY_FAMILY, _DUMP = 20, 0x301
-_ERROR, _DONE = 2, 3
-_ESTABLISHED = 1 << 1
-_SHOW_NAME, _SHOW_PEER = 1, 4
-_NAME, _PEER = 0, 2
-_NETLINK_SOCK_DIAG = 4
-_HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBHIII8s")
-_ANSWER = struct.Struct("=BBBxI8s")
-_ATTRIBUTE = struct.Struct("=HH")
-
-
 def _connections() -> dict[int, tuple[int, bool]]:
-    """Each connected Unix socket by its inode: the one it is connected to, and if it has a name."""
-    request = _REQUEST.pack(
-        socket.AF_UNIX, 0, 0, _ESTABLISHED, 0, _SHOW_NAME | _SHOW_PEER, b"\xff" * 8
-    )
-    header = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _DUMP, 1, 0)
-    found: dict[int, tuple[int, bool]] = {}
-    with (
-        contextlib.suppress(OSError),
-        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked,
-    ):
-        asked.settimeout(1.0)
-        asked.send(header + request)
-        while _read(asked.recv(1 << 16), found):
-            pass
-    return found
+    """Each connected Unix socket by its inode: its peer's, and whether it has a name."""
+    from pyroute2 import DiagSocket, NetlinkError
+    from pyroute2.netlink.diag import SS_ESTABLISHED, UDIAG_SHOW_NAME, UDIAG_SHOW_PEER
 
-
-def _read(data: bytes, found: dict[int, tuple[int, bool]]) -> bool:
-    """Adds what one datagram says; whether more will come."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        if kind in (_ERROR, _DONE) or length < _HEADER.size + _ANSWER.size:
-            return False
-        _, _, _, inode, _ = _ANSWER.unpack_from(data, at + _HEADER.size)
-        attributes = dict(_attributes(data[at + _HEADER.size + _ANSWER.size : at + length]))
-        if len(peer := attributes.get(_PEER, b"")) == 4:
-            found[inode] = (int.from_bytes(peer, sys.byteorder), bool(attributes.get(_NAME)))
-        at += (length + 3) & ~3
-    return True
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        if length < _ATTRIBUTE.size:
-            return
-        yield kind, data[at + _ATTRIBUTE.size : at + length]
-        at += (length + 3) & ~3
+    try:
+        with DiagSocket() as asked:
+            asked.bind()
+            answers = asked.get_sock_stats(
+                states=1 << SS_ESTABLISHED, show=UDIAG_SHOW_NAME | UDIAG_SHOW_PEER
+            )
+    except (OSError, NetlinkError):  # the kernel may be without unix_diag
+        return {}
+    return {
+        answer["udiag_ino"]: (peer, answer.get_attr("UNIX_DIAG_NAME") is not None)
+        for answer in answers
+        if (peer := answer.get_attr("UNIX_DIAG_PEER"))
+    }
