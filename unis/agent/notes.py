@@ -1,11 +1,12 @@
 """What an agent must find again when it is started anew: written before it acts."""
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from unis.agent.fair import CacheClass, Shares
+from pydantic import TypeAdapter
+
+from unis.agent.fair import Shares
 from unis.errors import UnisError
 from unis.isolate.record import Record
 from unis.runtime.files import write_atomically
@@ -58,6 +59,9 @@ class Notes:
         return replace(self, record=record)
 
 
+_NOTES = TypeAdapter(Notes)
+
+
 class NotesFile:
     """In the agent's folder."""
 
@@ -67,10 +71,10 @@ class NotesFile:
     def read(self) -> Notes:
         """Empty where there are none yet; UnisError where they cannot be read."""
         try:
-            return _parse(json.loads(self._path.read_text()))
+            return _NOTES.validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return Notes()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise UnisError(
                 f"{self._path} cannot be read ({error}): remove it, and groups `unis-…` that are "
                 "left in resctrl with rmdir"
@@ -79,35 +83,8 @@ class NotesFile:
     def write(self, notes: Notes) -> None:
         """In one step. UnisError where there is no room."""
         try:
-            write_atomically(self._path, json.dumps(asdict(notes)) + "\n")
+            write_atomically(self._path, _NOTES.dump_json(notes).decode() + "\n")
         except OSError as error:
             raise UnisError(
                 f"cannot write {self._path}: {error.strerror}", bad_input=False
             ) from None
-
-
-def _parse(data: dict[str, Any]) -> Notes:
-    record = data["record"]
-    of = data["on_demand"]
-    rest = of["shares"]["rest"]
-    return Notes(
-        record=None if record is None else Record.parse(record),
-        on_demand=OnDemandState(
-            Shares(
-                None if rest is None else _class(rest),
-                tuple(_class(one) for one in of["shares"]["settled"]),
-            ),
-            int(of["looks"]),
-            bool(of["done"]),
-            tuple(map(str, of["told"])),
-        ),
-        standing={
-            str(name): Standing(bool(of["broken"]), int(of["other"]))
-            for name, of in data["standing"].items()
-        },
-        server=str(data["server"]),
-    )
-
-
-def _class(data: dict[str, Any]) -> CacheClass:
-    return CacheClass(tuple(map(str, data["members"])), int(data["ways"]))

@@ -184,6 +184,9 @@ def _last(events: list[_Event]) -> list[_Event]:
 
 
 def _events(report: Path) -> list[_Event]:
+    from pydantic import TypeAdapter
+
+    event = TypeAdapter(_Event)
     try:
         lines = report.read_text().splitlines()
     except OSError as error:
@@ -191,11 +194,8 @@ def _events(report: Path) -> list[_Event]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            of = json.loads(line)
-            found.append(
-                _Event(float(of["time"]), str(of["kind"]), str(of["promise"]), str(of["server"]))
-            )
-        except (ValueError, KeyError, TypeError):
+            found.append(event.validate_json(line))
+        except ValueError:
             raise fail(f"{report}:{number} is not a line of an agent's report") from None
         if not 0 < found[-1].time < _LATEST:
             raise fail(f"{report}:{number} is of no time")

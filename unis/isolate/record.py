@@ -4,8 +4,7 @@ Plain data, for JSON. A group of the tree is called by its path, the root by the
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
 
 from unis.isolate.info import IO_ALLOC_ENABLED, CacheInfo
 from unis.isolate.schemata import Schemata, parse
@@ -50,30 +49,6 @@ class Record:
     made: tuple[str, ...] = ()  # groups that we make
     before: TreeState = field(default_factory=lambda: TreeState({}))
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave, perhaps after JSON made texts of the numbers; ValueError."""
-        try:
-            before = data["before"]
-            return cls(
-                tree=str(data["tree"]),
-                made=tuple(map(str, data["made"])),
-                before=TreeState(
-                    groups={str(name): _group(of) for name, of in before["groups"].items()},
-                    seats={int(tid): str(path) for tid, path in before["seats"].items()},
-                    io_alloc={
-                        str(name): None if masks is None else _values(masks)
-                        for name, masks in before["io_alloc"].items()
-                    },
-                ),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no record of cache isolation: {error}") from None
-
 
 def read_group(tree: Tree, name: str) -> GroupState:
     """A class as it is. TreeError where it is gone."""
@@ -116,12 +91,3 @@ def strangers(tree: Tree, ours: Collection[str] = ()) -> list[OtherGroup]:
             exclusive = state.mode == EXCLUSIVE
             found.append(OtherGroup(name, state.schemata, exclusive, len(state.monitors)))
     return found
-
-
-def _group(data: Mapping[str, Any]) -> GroupState:
-    schemata = {str(name): _values(values) for name, values in data["schemata"].items()}
-    return GroupState(schemata, str(data["mode"]), tuple(map(str, data["monitors"])))
-
-
-def _values(data: Mapping[Any, Any]) -> dict[int, int]:
-    return {int(key): int(value) for key, value in data.items()}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from unis.chain.sizes import shares
 from unis.runtime.errors import LaunchError
@@ -79,11 +80,14 @@ class Cost:
             sizes=tuple(sizes),
         )
 
-    @classmethod
-    def parse(cls, data: dict[str, Any]) -> Cost:
-        """From JSON; KeyError or TypeError if it is none."""
-        sizes = tuple(SizeCost(**size) for size in data["sizes"])
-        return cls(**{**data, "sizes": sizes})
+
+@dataclass(frozen=True)
+class _Kept:
+    measured: float  # seconds since 1970
+    cost: Cost
+
+
+_COSTS = TypeAdapter(dict[str, _Kept])
 
 
 def shares_of(traffic: Traffic, sizes: Sequence[int] = ()) -> dict[int, int]:
@@ -167,8 +171,8 @@ class CostCache:
 
     def get(self, key: str) -> Cost | None:
         """The cost that was measured, if it was, and lately."""
-        entry = self._read().get(key)
-        return entry[1] if entry else None
+        kept = self._read().get(key)
+        return kept.cost if kept else None
 
     def put(self, key: str, cost: Cost) -> None:
         """Keeps a cost; a cache that cannot be written is no reason to fail."""
@@ -177,24 +181,16 @@ class CostCache:
             folder.mkdir(parents=True, exist_ok=True)
             # Else of two runs that start at once one would overwrite the costs of the other.
             with locked(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_SECONDS):
-                costs = self._read() | {key: (time.time(), cost)}
-                data = {
-                    key: {"measured": measured, "cost": asdict(cost)}
-                    for key, (measured, cost) in costs.items()
-                }
-                write_atomically(self._file, json.dumps(data, indent=1))
+                costs = self._read() | {key: _Kept(time.time(), cost)}
+                write_atomically(self._file, _COSTS.dump_json(costs, indent=1).decode())
 
-    def _read(self) -> dict[str, tuple[float, Cost]]:
+    def _read(self) -> dict[str, _Kept]:
         oldest = time.time() - _DAYS * 86400
         try:
-            data = json.loads(self._file.read_text())
-            read = {
-                str(key): (float(entry["measured"]), Cost.parse(entry["cost"]))
-                for key, entry in data.items()
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            read = _COSTS.validate_json(self._file.read_bytes())
+        except (OSError, ValueError):
             return {}
-        return {key: entry for key, entry in read.items() if entry[0] >= oldest}
+        return {key: kept for key, kept in read.items() if kept.measured >= oldest}
 
 
 def remember_cost(function: Subject, shares: Mapping[int, int], cost: Cost) -> None:
