@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 
 from evaluation.resq.results import Placed, Resq
 from unis.report import colours
-from unis.report.drawings import drawing
 from unis.report.placement_rows import Row, functions_of
+from unis.report.servers import drawing
 from unis.report.svg import STYLE, figure_of, svg
 from unis.report.templates import template
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.python.place import Place, wait_for
 from tests.python.test_live import kill, log, row, write
-from unis.runtime import terminal
+from unis.runtime import child
 from unis.runtime.child import Command, start
 
 # What the process that goes on leaves a note of.
@@ -156,13 +156,13 @@ def test_what_is_typed_has_its_bounds(place: Place) -> None:
 def test_last_words_said_to_a_terminal_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    relay = terminal._relay
+    relay = child._relay
 
     def late(*words: Any) -> None:
         time.sleep(0.3)
         relay(*words)
 
-    monkeypatch.setattr(terminal, "_relay", late)
+    monkeypatch.setattr(child, "_relay", late)
     command = Command(["sh", "-c", "echo my last words"], terminal=True)
     ended = start("it", command, tmp_path / "log", "id")
     ended.process.wait()

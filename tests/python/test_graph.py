@@ -20,7 +20,7 @@ from unis.chain.load import LoadedChain, load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.cli.app import app
-from unis.cli.graph_lines import graph_lines
+from unis.cli.config_command import graph_lines
 from unis.engine.limits import broken
 from unis.simulate.scenario import CostOf, MachineCosts, remarks, scenario
 

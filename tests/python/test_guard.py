@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from tests.needs import need, need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime.directory import RunDirectory
-from unis.runtime.fair_slice import put_fair_slice
-from unis.runtime.held import HeldFile, Pulse, Stillness
+from unis.runtime.held import HeldFile, Pulse, Stillness, put_fair_slice
 from unis.runtime.process import ProcessId, keep_off
 from unis.runtime.state import RunState
 

@@ -13,7 +13,7 @@ from tests.python.strategies import Data, chain_files
 from unis import built
 from unis.chain.load import load
 from unis.chain.problem import ChainFileError
-from unis.chain.schema import schema_text
+from unis.cli.about_commands import schema_text
 from unis.plan.machine import Machine
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan

@@ -19,7 +19,7 @@ from tests.python.test_cache_model import MISSES, profile_of
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
-from unis.cli.simulate_ways import costs_with_ways
+from unis.cli.simulate_command import costs_with_ways
 from unis.plan.alone import alone
 from unis.profile import machine_caches, modelled
 from unis.profile.machine_caches import PAPER, read_caches

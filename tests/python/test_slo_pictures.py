@@ -25,9 +25,8 @@ from tests.python.test_report import Page
 from unis import built
 from unis.cli.app import app
 from unis.report.colours import of_functions
-from unis.report.drawings import drawing
 from unis.report.placement_rows import ANY, Row, by_ways, functions_of, rows, rows_of_shared
-from unis.report.servers import picture
+from unis.report.servers import drawing, picture
 from unis.slo.exact import exact
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload

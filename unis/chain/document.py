@@ -1,6 +1,7 @@
 """YAML with the line of every key, so that an error can say where it is."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,6 @@ from ruamel.yaml.composer import Composer, MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from unis.chain.interpolate import InterpolationError, interpolate, is_one_reference
 from unis.chain.problem import ChainFileError, LocatedProblem, Location, Problem
 
 _DEEPEST = 32  # levels; an alias inside its own anchor would have no end
@@ -20,6 +20,8 @@ _LARGEST = 1 << 20  # bytes
 # The kernel ends every path, argument and variable of a process at the first NUL.
 _NUL = r"a NUL character (\0), which neither paths nor arguments can have; remove it"
 _NUMBERS = (":int", ":float", ":bool")  # tags
+# `${VAR}` in values, as compose has it.
+_REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?-)([^{}]*))?\}|)")
 
 
 @dataclass
@@ -203,8 +205,8 @@ class _Reader:
         if isinstance(node, ScalarNode) and "$" in node.value:
             line = node.start_mark.line + 1
             try:
-                filled = interpolate(node.value, self.variables)
-            except InterpolationError as error:
+                filled = _interpolated(node.value, self.variables)
+            except _InterpolationError as error:
                 self._problem(line, location, str(error))
                 return node.value
             node = self._as_written(node, filled)
@@ -218,7 +220,7 @@ class _Reader:
         for in braces the quotes are YAML's, not the writer's.
         """
         tag = node.ctag
-        if not node.style or is_one_reference(node.value):
+        if not node.style or _is_one_reference(node.value):
             found = self.yaml.resolver.resolve(ScalarNode, value, (True, False))
             tag = found if not node.style or str(found).endswith(_NUMBERS) else tag
         return ScalarNode(
@@ -234,3 +236,37 @@ class _Reader:
         self.document.problems.append(
             LocatedProblem(self.document.file, line, Problem(location, sentence))
         )
+
+
+def _is_one_reference(text: str) -> bool:
+    """Whether `text` is a variable and nothing beside it."""
+    match = _REFERENCE.fullmatch(text)
+    return match is not None and match[2] is not None
+
+
+class _InterpolationError(ValueError):
+    """The text says which variable is missing, or what is no reference."""
+
+
+def _interpolated(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with `${VAR}` and `${VAR:-default}` filled in; `$$` stands for a dollar."""
+
+    def fill(match: re.Match[str]) -> str:
+        dollar, name, sign, default = match.groups()
+        if dollar:
+            return "$"
+        if name is None:
+            raise _InterpolationError(
+                f"`{text}` has a $ that begins no ${{NAME}}; write $$ for a dollar"
+            )
+        value = variables.get(name)
+        # `:-` stands in for an empty variable too, `-` only for one that is not set.
+        if value or (value is not None and sign != ":-"):
+            return value
+        if sign:
+            return str(default)
+        raise _InterpolationError(
+            f"the variable {name} is not set; set it, or write ${{{name}:-default}}"
+        )
+
+    return _REFERENCE.sub(fill, text)

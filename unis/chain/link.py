@@ -1,11 +1,59 @@
-"""A link, as the chain file has it."""
+"""Links, as the chain file has them: what they are, how long, and of how many queues.
 
-from pydantic import Field
+Lengths are powers of two within the contract's bounds.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from unis.chain import defaults
-from unis.chain.lengths import Slots
 from unis.chain.part import Part
+from unis.chain.problem import wrong
 from unis.chain.values import Destination, LinkName, Origin
+from unis.engine.limits import Limit, bounds, is_power_of_two, limit
+
+_SLOTS = limit("LinkConfig.slots")
+_DESCRIPTORS = limit("PortTraffic.descriptors")
+_MOST_QUEUES = int(limit("Memif.queues_to_server").max or 1)
+_Queues = Annotated[int, Field(**bounds("Memif.queues_to_server"))]
+
+
+def _power_of_two(value: object, bound: Limit, what: str) -> object:
+    least, most = int(bound.min or 1), int(bound.max or 1 << 20)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise wrong(
+            f"invalid number of {what} `{value}`; expected a power of two, {least} to {most}"
+        )
+    if not least <= value <= most or not is_power_of_two(value):
+        near = max(least, min(most, 1 << max(value.bit_length() - 1, 0)))
+        raise wrong(f"{value} {what}: it is a power of two from {least} to {most}, as {near}")
+    return value
+
+
+def _slots(value: object) -> object:
+    return _power_of_two(value, _SLOTS, "slots")
+
+
+def _ring(value: object) -> object:
+    return value if value == "auto" else _slots(value)
+
+
+def _descriptors(value: object) -> object:
+    return _power_of_two(value, _DESCRIPTORS, "descriptors")
+
+
+def _schema(bound: Limit) -> dict[str, Any]:
+    return {"type": "integer", "minimum": bound.min, "maximum": bound.max}
+
+
+Slots = Annotated[int, BeforeValidator(_slots), WithJsonSchema(_schema(_SLOTS))]
+Ring = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_ring),
+    WithJsonSchema({"anyOf": [_schema(_SLOTS), {"const": "auto"}]}),
+]
+Descriptors = Annotated[int, BeforeValidator(_descriptors), WithJsonSchema(_schema(_DESCRIPTORS))]
 
 
 class Link(Part):
@@ -19,3 +67,37 @@ class Link(Part):
     """Of other kinds than `ring`, the function behind it is a primary process without rings."""
     slots: Slots | None = None
     """Of a ring, by default those of the chain; of other kinds, each way."""
+
+
+class Queues(Part):
+    """Where a program receives by another number of queues than it sends by."""
+
+    rx: _Queues = 1
+    """By which it receives on each port."""
+    tx: _Queues = 1
+    """By which it sends on each port: some programs make one for each of their lcores."""
+
+    def __str__(self) -> str:
+        """As a file states it."""
+        return str(self.rx) if self.rx == self.tx else f"{{rx: {self.rx}, tx: {self.tx}}}"
+
+    @property
+    def opposite(self) -> "Queues":
+        """What the other end of a link has."""
+        return Queues(rx=self.tx, tx=self.rx)
+
+
+def _both_ways(value: object) -> object:
+    if isinstance(value, dict | Queues):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_QUEUES:
+        return {"rx": value, "tx": value}
+    raise wrong(
+        f"invalid number of queues `{value}`; expected 1 to {_MOST_QUEUES}, or {{rx: 1, tx: 2}} "
+        "where the program receives by another number than it sends by"
+    )
+
+
+QueuesOrCount = Annotated[
+    Queues, BeforeValidator(_both_ways, json_schema_input_type=_Queues | Queues)
+]

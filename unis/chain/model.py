@@ -9,10 +9,8 @@ from pydantic import Field
 
 from unis.chain import defaults
 from unis.chain.goals import Goals
-from unis.chain.lengths import Descriptors, Ring
-from unis.chain.link import Link
+from unis.chain.link import Descriptors, Link, Queues, QueuesOrCount, Ring
 from unis.chain.part import Part
-from unis.chain.queues import Queues, QueuesOrCount
 from unis.chain.values import (
     Argument,
     ArrivalsName,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,8 +45,6 @@ def doctor(
 
 def schema() -> None:
     """Print the JSON schema of the chain file (docs/chain-file.schema.json)."""
-    from unis.chain.schema import schema_text
-
     typer.echo(schema_text(), nl=False)
 
 
@@ -55,3 +53,26 @@ def version(
 ) -> None:
     """Print the version."""
     typer.echo(json.dumps({"unis": unis.version()}) if as_json else unis.version())
+
+
+def schema_text() -> str:
+    """What docs/chain-file.schema.json holds."""
+    from unis.chain.model import ChainFile
+
+    schema = ChainFile.model_json_schema(by_alias=True)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    schema["title"] = "UNiS chain file"
+    _allow_extensions(schema)
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _allow_extensions(part: Any) -> None:
+    """Keys x-… may stand in any mapping."""
+    if isinstance(part, dict):
+        if part.get("additionalProperties") is False:
+            part["patternProperties"] = {"^x-": {}}
+        for value in part.values():
+            _allow_extensions(value)
+    elif isinstance(part, list):
+        for value in part:
+            _allow_extensions(value)

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from unis.cli.numbers import between, by_name
 from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.simulate_ways import CACHES, costs_with_ways, stated_ways
 from unis.cli.terminal import err, errors_told, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
@@ -22,9 +21,10 @@ from unis.engine.limits import limit
 from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from unis.chain.load import LoadedChain
+    from unis.profile.machine_caches import Caches
     from unis.profile.what_if import CostWithWays
     from unis.runtime.costs import Cost
     from unis.simulate.run import Summary
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 ASSUMED_COST_NS = 60.0
 _MOST_NS = limit("SimFunction.cost_ns").max or math.inf
 _MOST_US = 1e6
+_CACHES = ("this", "paper")
 _CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
 
 
@@ -152,7 +153,7 @@ def simulate(
     caches: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(CACHES),
+            metavar="|".join(_CACHES),
             help="Machine whose caches are modelled: `this`, or `paper` (the Xeon of the "
             "ResQ paper). Default: this.",
         ),
@@ -225,8 +226,8 @@ def simulate(
         raise typer.BadParameter(
             f"{controller} is none of {', '.join(_CONTROLLERS)}", param_hint="--controller"
         )
-    if caches not in (None, *CACHES):
-        raise typer.BadParameter(f"{caches} is none of {', '.join(CACHES)}", param_hint="--caches")
+    if caches not in (None, *_CACHES):
+        raise typer.BadParameter(f"{caches} is none of {', '.join(_CACHES)}", param_hint="--caches")
     if caches and not ways:
         raise typer.BadParameter("it is said for --ways, which is absent", param_hint="--caches")
     from unis.chain.load import load
@@ -239,11 +240,11 @@ def simulate(
         if nfs is not None:
             chain = shortened(chain, nfs)
         stated = _stated_costs(cost or [])
-        few_ways = stated_ways(ways or [])
+        few_ways = _stated_ways(ways or [])
         _see_that_they_are_there(stated, chain, "--cost")
         _see_that_they_are_there(few_ways, chain, "--ways")
         costs = _assume_missing(chain, _known_costs(chain, stated))
-        modelled = costs_with_ways(chain, few_ways, costs, caches or CACHES[0])
+        modelled = costs_with_ways(chain, few_ways, costs, caches or _CACHES[0])
         costs |= {of.function: of.cost for of in modelled}
         machine = _stated_machine(
             _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
@@ -312,3 +313,48 @@ def _as_json(summary: Summary, modelled: list[CostWithWays]) -> dict[str, Any]:
         "latency_us": summary.latency.percentiles_us([5, 50, 95, 99]),
         "modelled_costs": {of.function: of.as_json() for of in modelled},
     }
+
+
+def _stated_ways(values: list[str]) -> dict[str, int]:
+    """By function. BadParameter for what is no number."""
+    return {name: ways for _, name, ways in by_name(values, int, "NAME=N, as nat=2", "--ways")}
+
+
+def costs_with_ways(
+    chain: LoadedChain, ways: Mapping[str, int], whole: Mapping[str, CostOf], caches: str
+) -> list[CostWithWays]:
+    """Of functions of `chain`, whose costs with the `whole` cache are known; `caches` names it."""
+    if not ways:
+        return []
+    from unis.plan.alone import alone
+    from unis.profile.cache_model import IO_WAYS
+    from unis.profile.what_if import cost_with_ways
+    from unis.runtime.planning import plan_anywhere
+
+    geometry = _geometry(caches)
+    there = geometry.llc.ways
+    most = there - IO_WAYS
+    if min(ways.values()) < 1 or sum(ways.values()) > most:
+        told = " ".join(f"{name}={count}" for name, count in ways.items())
+        raise typer.BadParameter(
+            f"`{told}`: the last-level cache of {geometry.name} has {there} ways, {IO_WAYS} of "
+            f"them for what devices write: functions have 1 or more each, and {most} in all",
+            param_hint="--ways",
+        )
+    return [
+        cost_with_ways(plan_anywhere(alone(chain, name)), count, geometry, whole[name], say)
+        for name, count in ways.items()
+    ]
+
+
+def _geometry(caches: str) -> Caches:
+    from unis.profile.machine_caches import PAPER, CacheError, read_caches
+
+    if caches == "paper":
+        return PAPER
+    try:
+        return read_caches()
+    except CacheError as error:
+        raise CacheError(
+            f"{error}: `--caches paper` takes those of {PAPER.name}", bad_input=error.bad_input
+        ) from None

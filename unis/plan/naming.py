@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unis import links
-from unis.chain.queues import Queues
+from unis.chain.link import Queues
 from unis.links.kind import LinkPlan, PortEnds, Wanted
 from unis.plan.wiring import LinkPlace, PortPlace, Wiring
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge, Graph
-from unis.chain.link import Link
+from unis.chain.link import Link, Queues
 from unis.chain.model import ChainFile
 from unis.chain.problem import Problem
-from unis.chain.queues import Queues
 from unis.chain.values import EGRESS
 from unis.engine.limits import limit
 from unis.workload.kind import GroupName

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from unis.report import colours
-from unis.report.drawings import drawing
 from unis.report.placement_rows import ANY, Row, by_ways, functions_of
+from unis.report.servers import drawing
 from unis.report.templates import template
 from unis.slo.explain import Kept
 from unis.slo.placement import Refusal

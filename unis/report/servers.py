@@ -1,12 +1,13 @@
 """Servers drawn: a row for those on which the same lies, with its ways and its cores."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from markupsafe import Markup
 
 from unis.report.colours import to_rgb
-from unis.report.placement_rows import Block, Row, Used
+from unis.report.placement_rows import Block, Row, Used, total
 
 _HEIGHT, _GAP = 26, 10  # of a row
 _COUNT, _NAME = 64, 110  # how wide the number of servers is, and their name where it is told
@@ -17,6 +18,25 @@ _WIDE, _SMALL = (14, 5, 12), (10, 4, 16)  # of a core: how wide, how far apart, 
 _DARK = 0.5  # luminance
 _LETTERS = 14  # of a name
 _NARROW = 14  # no number stands in less
+_ROWS = 24  # as many as a reader looks at
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture, and what is not in it."""
+
+    picture: Markup
+    count: int  # of all servers
+    more: str
+
+
+def drawing(rows: Sequence[Row], colours: Mapping[str, str], label: str) -> Drawing:
+    """The most frequent kinds of servers."""
+    shown, rest = rows[:_ROWS], rows[_ROWS:]
+    more = ""
+    if rest:
+        more = f"And {total(rest):,} more servers, of {len(rest):,} other kinds."
+    return Drawing(picture(shown, colours, label), total(rows), more)
 
 
 def picture(rows: Sequence[Row], colours: Mapping[str, str], label: str) -> Markup:

@@ -10,6 +10,7 @@ import math
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from google.protobuf.message import Message
 
@@ -30,7 +31,7 @@ from unis.runtime.backoff import Backoff
 from unis.runtime.claim import claim_more
 from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
-from unis.runtime.groups import group_of, remove_traces
+from unis.runtime.functions import remove_traces
 from unis.runtime.interrupts import interrupts
 from unis.runtime.launcher import Parent
 from unis.runtime.memifs import find_end
@@ -53,6 +54,7 @@ END = re.compile(
 END_FORM = "ring:NAME or memif[:NUMBER[:ROLE[:RX,TX]]]"
 
 _AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
+_MAPPED = re.compile(r"/dpdk/([^/\s]+)/fbarray_memzone$", re.MULTILINE)
 _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 
 
@@ -61,13 +63,27 @@ def group_to_join(request: pb.AttachProcessRequest) -> str | None:
     ends = [end for path in request.paths for end in (path.ingress, path.egress)]
     if all(end.startswith("memif") for end in ends):
         return None
-    group = request.group or group_of(request.pid)
+    group = request.group or _group_of_process(request.pid)
     if not is_name(group):
         raise LaunchError(
             f"`{group}` cannot be a DPDK group here: letters, digits, `.`, `-` and `_`, a "
             "letter or digit first"
         )
     return group
+
+
+def _group_of_process(pid: int) -> str:
+    """The file prefix of its DPDK group, from its memory map; LaunchError if it is in none."""
+    try:
+        found = _MAPPED.search(Path(f"/proc/{pid}/maps").read_text())
+    except OSError as error:
+        raise LaunchError(f"cannot look at process {pid}: {error.strerror}") from None
+    if found is None:
+        raise LaunchError(
+            f"process {pid} is of no DPDK group that others can join (with --in-memory or "
+            "--no-shconf there is none), so it has no rings to schedule by; say --group if it is"
+        )
+    return found[1]
 
 
 def function_of(request: pb.AttachProcessRequest) -> AttachedFunction:

@@ -5,13 +5,14 @@ through a shell.
 import contextlib
 import os
 import re
+import select
 import subprocess
 import termios
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
@@ -19,7 +20,6 @@ from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
-from unis.runtime.terminal import make_terminal
 from unis.workload.kind import OFFLOADS
 
 _RELAY_SECONDS = 1.0  # for what a program has said to its terminal to be in its log
@@ -29,6 +29,8 @@ _REFUSED_OFFLOADS = re.compile(
     r"requested Rx offloads (0x\w+) doesn't match Rx offloads capabilities (0x\w+)"
 )
 _RX_CHECKSUM = 0xE
+_ROWS, _COLUMNS = 24, 80  # of a terminal
+_PIECE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def start(
             log_start = os.fstat(stream.fileno()).st_size
         if command.terminal:
             try:
-                end, relay = make_terminal(command.stdin or "", stream)
+                end, relay = _make_terminal(command.stdin or "", stream)
             except (OSError, termios.error) as error:
                 stream.close()
                 raise LaunchError(
@@ -160,3 +162,46 @@ def start(
             process.stdin.write(command.stdin.encode())
             process.stdin.flush()
     return Child(what, process, log, log_start, relay, OFFLOADS in own)
+
+
+def _make_terminal(typed: str, log: BinaryIO) -> tuple[int, threading.Thread]:
+    """The program's end of a new pseudo-terminal into which `typed` is typed; the caller closes it.
+    And the thread that relays the output to `log`: it ends when all of it is there.
+
+    Our end is closed, and `log` with it, once no process has the program's end any more. It is no
+    controlling terminal of the program, unless that opens it by name: what is typed is no signal.
+    """
+    ours, theirs = os.openpty()
+    modes = termios.tcgetattr(theirs)
+    modes[1] &= ~termios.ONLCR  # a log has no carriage returns,
+    modes[3] &= ~(termios.ECHO | termios.ISIG)  # nor what was typed, which is text
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    termios.tcsetwinsize(theirs, (_ROWS, _COLUMNS))
+    os.set_blocking(ours, False)
+    # A thread, for the launcher may wait for the engine while the program waits for its reader.
+    relay = threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True)
+    relay.start()
+    return theirs, relay
+
+
+def _relay(ours: int, typed: bytes, log: BinaryIO) -> None:
+    poll = select.poll()
+    poll.register(ours, select.POLLIN | (select.POLLOUT if typed else 0))
+    with log, os.fdopen(ours, "rb", buffering=0):
+        while True:
+            ((_, events),) = poll.poll()
+            if events & select.POLLOUT:
+                with contextlib.suppress(BlockingIOError):
+                    typed = typed[os.write(ours, typed[:_PIECE_BYTES]) :]
+                if not typed:
+                    poll.modify(ours, select.POLLIN)
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                try:
+                    said = os.read(ours, _PIECE_BYTES)
+                except BlockingIOError:
+                    continue
+                except OSError:  # nobody has the other end
+                    return
+                with contextlib.suppress(OSError):  # a full disk is no reason to block the program
+                    log.write(said)
+                    log.flush()

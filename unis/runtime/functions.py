@@ -125,3 +125,10 @@ def _move(process: ProcessId, cpus: Iterable[int]) -> None:
     for thread in process.threads():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(thread, cpus)
+
+
+def remove_traces(group: str, pid: int) -> None:
+    """Files that a killed secondary process has left in the group of others."""
+    for file in (DPDK_RUNTIME / group).glob(f"*_{pid}_*"):
+        with contextlib.suppress(OSError):
+            file.unlink()

@@ -5,6 +5,7 @@ threads back. A thread is touched only if it is still the one that was taken.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import struct
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from unis.runtime.fair_slice import put_fair_slice
 from unis.runtime.process import ThreadId
 
 _MAGIC = 0x444C4548
@@ -32,6 +32,8 @@ _CLASSES = {
 _NICE = range(-20, 20)
 _SLICE = range(100_000_001)  # ns
 _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+_SCHED_SETATTR = 314  # on x86-64; Python's `os` does not know it
+_ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime, …
 
 
 class Pulse(NamedTuple):
@@ -197,3 +199,15 @@ def _cpus(mask: bytes) -> frozenset[int]:
 
 def _is_class(policy: int, priority: int) -> bool:
     return priority in _CLASSES.get(policy & ~os.SCHED_RESET_ON_FORK, ())
+
+
+def put_fair_slice(tid: int, nanoseconds: int, nice: int) -> None:
+    """Puts a thread into SCHED_OTHER with a time slice of its own; 0: the kernel's. OSError.
+
+    As engine/controller/fair_slice.h: from Linux 6.12 on a thread keeps its slice through every
+    other class and every sched_setscheduler().
+    """
+    wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, nanoseconds, 0, 0)
+    if ctypes.CDLL(None, use_errno=True).syscall(_SCHED_SETATTR, tid, wanted, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))  # the kind of error that the code stands for

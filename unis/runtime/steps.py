@@ -24,8 +24,7 @@ from unis.runtime.child import Command
 from unis.runtime.directory import run_directory
 from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.folders import Folders, Owners
-from unis.runtime.functions import DPDK_RUNTIME, start_functions
-from unis.runtime.groups import remove_traces
+from unis.runtime.functions import DPDK_RUNTIME, remove_traces, start_functions
 from unis.runtime.held import put_back
 from unis.runtime.link_devices import make_links, remove_links
 from unis.runtime.ports import Ports
