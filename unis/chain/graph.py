@@ -144,7 +144,7 @@ class Graph:
 
     def back_of(self, chain: str) -> ChainGraph | None:
         """The chain that goes the same way the other way round, if there is one."""
-        return next((one for one in self.chains.values() if one.reverse_of == chain), None)
+        return next((other for other in self.chains.values() if other.reverse_of == chain), None)
 
     @cached_property
     def cpus(self) -> frozenset[int]:

@@ -62,15 +62,15 @@ def admit(
     from unis.slo.placement import Refusal
     from unis.slo.request import requests
 
-    with errors_told(), opened_cluster(cluster, book, kept=not dry_run) as of:
+    with errors_told(), opened_cluster(cluster, book, kept=not dry_run) as opened:
         answers = []
-        for one in requests(request, of.profiles):
+        for promise in requests(request, opened.profiles):
             began = time.perf_counter()
-            to = _asked(of, one)
+            to = _asked(opened, promise)
             answers.append(_Answer(to, (time.perf_counter() - began) * _MS))
-            if of.online.due:
-                of.online.learn()
-        machines = len(of.online.machines)
+            if opened.online.due:
+                opened.online.learn()
+        machines = len(opened.online.machines)
     if as_json:
         out.print_json(json.dumps([_as_data(answer) for answer in answers]))
     else:
@@ -103,19 +103,21 @@ def _as_data(answer: _Answer) -> dict[str, Any]:
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
 
-    of = answer.to
-    data: dict[str, Any] = {"admitted": not isinstance(of, Refusal)}
-    if isinstance(of, Refusal):
-        data |= {"promise": of.slo, "why": of.why, "tried": of.tried}
-    elif isinstance(of, Admitted):
+    result = answer.to
+    data: dict[str, Any] = {"admitted": not isinstance(result, Refusal)}
+    if isinstance(result, Refusal):
+        data |= {"promise": result.slo, "why": result.why, "tried": result.tried}
+    elif isinstance(result, Admitted):
         data |= {
-            "promise": of.slo,
+            "promise": result.slo,
             "kind": "reserved",
-            "where": [where_data(one) for one in of.where],
-            "shifted": [{"promise": one.instance.slo, **where_data(one)} for one in of.shifted],
+            "where": [where_data(where) for where in result.where],
+            "shifted": [
+                {"promise": where.instance.slo, **where_data(where)} for where in result.shifted
+            ],
         }
     else:
-        data |= demand_data(of)
+        data |= demand_data(result)
     return {**data, "milliseconds": round(answer.ms, 3)}
 
 
@@ -123,18 +125,18 @@ def _print(answer: _Answer) -> None:
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
 
-    of = answer.to
-    if isinstance(of, Refusal):
-        err.print(f"refused: {of.why}", markup=False, style="red", soft_wrap=True)
-    elif isinstance(of, Admitted):
-        where = "; ".join(map(told, of.where))
-        out.print(f"{of.slo}: admitted: {where}", markup=False, soft_wrap=True)
-        for other in of.shifted:
+    result = answer.to
+    if isinstance(result, Refusal):
+        err.print(f"refused: {result.why}", markup=False, style="red", soft_wrap=True)
+    elif isinstance(result, Admitted):
+        where = "; ".join(map(told, result.where))
+        out.print(f"{result.slo}: admitted: {where}", markup=False, soft_wrap=True)
+        for other in result.shifted:
             line = f"  its ways are shifted for it: {other.instance.slo} on {told(other)}"
             out.print(line, markup=False, soft_wrap=True, style="dim")
     else:
         out.print(
-            f"{of.name}: admitted on demand: {of.server} {of.number}, a core of those that it "
-            "leases to its agent",
+            f"{result.name}: admitted on demand: {result.server} {result.number}, a core of those "
+            "that it leases to its agent",
             markup=False, soft_wrap=True,
         )  # fmt: skip

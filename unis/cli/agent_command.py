@@ -202,7 +202,7 @@ class _Duties:
         cluster = load_cluster(file)
         servers = {server.name: server for server in cluster.workload.servers}
         if kind not in servers or number >= servers[kind].count:
-            known = ", ".join(f"{of.name}:0 to {of.count - 1}" for of in servers.values())
+            known = ", ".join(f"{kind.name}:0 to {kind.count - 1}" for kind in servers.values())
             raise fail(f"{file} has no server {kind}:{number}; there are {known}")
         self._path = book_of(file, book)
         self._at = kind, number

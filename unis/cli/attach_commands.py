@@ -194,16 +194,17 @@ def _run_of(function: str | None, pid: int | None) -> str | None:
     with errors_told():
         for _, state in all_runs():
             if state.attached and any(
-                one.name == function or one.process.pid == pid for one in state.functions
+                candidate.name == function or candidate.process.pid == pid
+                for candidate in state.functions
             ):
                 return state.name
     return None
 
 
 def _name_of(state: RunState, pid: int | None) -> str:
-    for one in state.functions:
-        if one.process.pid == pid:
-            return one.name
+    for candidate in state.functions:
+        if candidate.process.pid == pid:
+            return candidate.name
     raise fail(f"process {pid} is not attached to `{state.name}`")
 
 

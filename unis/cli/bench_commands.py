@@ -125,13 +125,13 @@ def unmodified(
         for name in dict.fromkeys(names_of):
             results[name] = unmodified_bench.compare(name, settings, say)
             out.print(_unmodified_table(name, results[name]))
-            print_disturbed(one.disturbed for one in results[name].policies.values())
+            print_disturbed(policy.disturbed for policy in results[name].policies.values())
             if alerts := results[name].alerts:
                 out.print(_alerts_table(name, alerts))
             if file:  # what there is, if a later one fails
                 result = unmodified_bench.UnmodifiedResult(chains=results)
                 write_result(file, result.model_dump_json(indent=2) + "\n")
-    if not all(one.alerts is None or one.alerts.same for one in results.values()):
+    if not all(result.alerts is None or result.alerts.same for result in results.values()):
         say("alerts differ from those of the program alone on a core")
         raise typer.Exit(1)
 
@@ -154,14 +154,14 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
             result.blocks_left_out
         )
     table = table_of(title, "policy", ("Mpps", "q1–q3", "÷ other", "95 %", "÷ cooperative", "95 %"))
-    for policy, of in result.policies.items():
+    for policy, summary in result.policies.items():
         told = f" (a yield every {result.yield_every})" if policy == "cooperative" else ""
         table.add_row(
             policy + told,
-            f"{of.mpps.median:.3f}",
-            f"{of.mpps.q1:.3f}–{of.mpps.q3:.3f}",
-            *paired_ratio(of.ratio_to_other),
-            *paired_ratio(of.ratio_to_cooperative),
+            f"{summary.mpps.median:.3f}",
+            f"{summary.mpps.q1:.3f}–{summary.mpps.q3:.3f}",
+            *paired_ratio(summary.ratio_to_other),
+            *paired_ratio(summary.ratio_to_cooperative),
         )
     return table
 
@@ -173,14 +173,14 @@ def _alerts_table(name: str, alerts: Alerts) -> Table:
         "capture",
         ("packets", "alerts alone", "under unis", "same", "dropped alone", "under unis"),
     )
-    for capture, of in alerts.captures.items():
+    for capture, alert in alerts.captures.items():
         table.add_row(
             capture,
-            *map(str, (of.unis.offered, of.alone.alerts, of.unis.alerts)),
-            "yes" if of.same else "no",
+            *map(str, (alert.unis.offered, alert.alone.alerts, alert.unis.alerts)),
+            "yes" if alert.same else "no",
             *(
                 f"{each.dropped_by_function}{'' if each.accounted else f' of {each.drops}'}"
-                for each in (of.alone, of.unis)
+                for each in (alert.alone, alert.unis)
             ),
         )
     return table

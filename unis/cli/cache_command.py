@@ -73,15 +73,15 @@ def _print(sight: Sight) -> None:
             table.add_column("")
             if name.startswith("L3") and (mask := sight.io.masks.get(domain)):
                 table.add_row("DMA", "", "", _mb(mask.bit_count() * size), row(mask, resource.ways))
-            for one in sight.classes:
-                mask = one.schemata.get(name, {}).get(domain, 0)
+            for group in sight.classes:
+                mask = group.schemata.get(name, {}).get(domain, 0)
                 table.add_row(
-                    one.name or _REST, str(one.threads),
-                    _mb(one.occupancy.get(domain)) if name.startswith("L3") else "–",
+                    group.name or _REST, str(group.threads),
+                    _mb(group.occupancy.get(domain)) if name.startswith("L3") else "–",
                     _mb(mask.bit_count() * size), row(mask, resource.ways),
-                    _more(one.mode, one.schemata, domain),
+                    _more(group.mode, group.schemata, domain),
                 )  # fmt: skip
-                for part in one.parts if name.startswith("L3") else ():
+                for part in group.parts if name.startswith("L3") else ():
                     table.add_row(
                         f"  {part.name}", str(part.threads), _mb(part.occupancy.get(domain)), "", ""
                     )

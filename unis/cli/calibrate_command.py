@@ -67,15 +67,15 @@ def _print(found: dict[str, MachineCosts]) -> None:
     for name in found:
         table.add_column(name, justify="right")
 
-    def line(name: str, of: list[float], digits: int) -> None:
-        table.add_row(name, *(f"{value:.{digits}f}" for value in of))
+    def line(name: str, values: list[float], digits: int) -> None:
+        table.add_row(name, *(f"{value:.{digits}f}" for value in values))
 
     costs = found.values()
-    line("a switch by priority, µs", [of.switch_ns / 1e3 for of in costs], 1)
-    line("of which nobody runs", [of.kernel_switch_ns / 1e3 for of in costs], 1)
-    line("of which the scheduler's call", [of.switch_call_ns / 1e3 for of in costs], 1)
-    line("a yield, µs", [of.yield_ns / 1e3 for of in costs], 2)
-    line("source, ns a packet", [of.source_ns for of in costs], 0)
-    line("sink, ns a packet", [of.sink_ns for of in costs], 0)
-    line("a packet in a chain ÷ alone", [of.chain_factor for of in costs], 2)
+    line("a switch by priority, µs", [cost.switch_ns / 1e3 for cost in costs], 1)
+    line("of which nobody runs", [cost.kernel_switch_ns / 1e3 for cost in costs], 1)
+    line("of which the scheduler's call", [cost.switch_call_ns / 1e3 for cost in costs], 1)
+    line("a yield, µs", [cost.yield_ns / 1e3 for cost in costs], 2)
+    line("source, ns a packet", [cost.source_ns for cost in costs], 0)
+    line("sink, ns a packet", [cost.sink_ns for cost in costs], 0)
+    line("a packet in a chain ÷ alone", [cost.chain_factor for cost in costs], 2)
     out.print(table)

@@ -86,23 +86,25 @@ def short(error: ValueError) -> str:
 
 def told(where: Where) -> str:
     """As `xeon 3, ways 5-9 (mask 3e0)`."""
-    of = where.instance
-    ways = f"way {of.first}" if of.ways == 1 else f"ways {of.first}-{of.first + of.ways - 1}"
-    return f"{where.server} {where.number}, {ways} (mask {of.mask:x})"
+    instance = where.instance
+    first, last = instance.first, instance.first + instance.ways - 1
+    ways = f"way {first}" if first == last else f"ways {first}-{last}"
+    return f"{where.server} {where.number}, {ways} (mask {instance.mask:x})"
 
 
 def where_data(where: Where) -> dict[str, Any]:
     """The same for programs."""
-    of = where.instance
+    instance = where.instance
     return {
-        "server": where.server, "number": where.number, "socket": of.socket,
-        "ways": of.ways, "first": of.first, "mask": f"{of.mask:x}",
+        "server": where.server, "number": where.number, "socket": instance.socket,
+        "ways": instance.ways, "first": instance.first, "mask": f"{instance.mask:x}",
     }  # fmt: skip
 
 
-def demand_data(of: OnDemand) -> dict[str, Any]:
+def demand_data(promise: OnDemand) -> dict[str, Any]:
     """A promise on demand: a core of those that a server leases, no ways of its own."""
     return {
-        "promise": of.name, "kind": "on-demand", "function": of.function, "p95_us": of.p95_us,
-        "where": [{"server": of.server, "number": of.number}],
+        "promise": promise.name, "kind": "on-demand",
+        "function": promise.function, "p95_us": promise.p95_us,
+        "where": [{"server": promise.server, "number": promise.number}],
     }  # fmt: skip

@@ -53,12 +53,12 @@ def show(
 
     Example: unis cluster show examples/slo/cluster.yaml --all
     """
-    with errors_told(), opened_cluster(file, book, kept=False) as of:
-        wrong = [*of.problems()]
+    with errors_told(), opened_cluster(file, book, kept=False) as opened:
+        wrong = [*opened.problems()]
         if as_json:
-            out.print_json(json.dumps(_promises(of, wrong)))
+            out.print_json(json.dumps(_promises(opened, wrong)))
         else:
-            _print_promises(of, None if everything else _SHOWN)
+            _print_promises(opened, None if everything else _SHOWN)
     if not as_json:
         for sentence in wrong:
             err.print(f"not kept: {sentence}", markup=False, style="red", soft_wrap=True)
@@ -66,29 +66,29 @@ def show(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _promises(of: Cluster, wrong: list[str]) -> dict[str, Any]:
+def _promises(opened: Cluster, wrong: list[str]) -> dict[str, Any]:
     return {
         "reserved": [
             {
                 "promise": slo.name, "kind": "reserved", "function": slo.profile.name,
                 "mpps": slo.mpps, "p95_us": slo.p95_us,
-                "where": [where_data(one) for one in of.online.where(slo.name)],
+                "where": [where_data(where) for where in opened.online.where(slo.name)],
             }
-            for slo in of.online.slos
+            for slo in opened.online.slos
         ],
-        "on_demand": [demand_data(one) for one in of.on_demand.values()],
-        "servers": len(of.online.machines),
+        "on_demand": [demand_data(promise) for promise in opened.on_demand.values()],
+        "servers": len(opened.online.machines),
         "not_kept": wrong,
     }  # fmt: skip
 
 
-def _print_promises(of: Cluster, most: int | None) -> None:
+def _print_promises(opened: Cluster, most: int | None) -> None:
     table = table_of("", "promise", ("Mpps", "p95, µs"))
     table.add_column("function")
     table.add_column("where")
-    reserved, on_demand = of.online.slos, [*of.on_demand.values()]
+    reserved, on_demand = opened.online.slos, [*opened.on_demand.values()]
     for slo in reserved[:most]:
-        where = "; ".join(map(told, of.online.where(slo.name)))
+        where = "; ".join(map(told, opened.online.where(slo.name)))
         table.add_row(slo.name, f"{slo.mpps:.3g}", f"{slo.p95_us:g}", slo.profile.name, where)
     for demand in on_demand[:most]:
         where = f"{demand.server} {demand.number}, on demand"
@@ -97,7 +97,7 @@ def _print_promises(of: Cluster, most: int | None) -> None:
     if left := sum(len(each[most:]) for each in (reserved, on_demand)) if most else 0:
         out.print(f"and {left} more (--all)", markup=False)
     out.print(
-        f"{len(reserved)} reserved promises on {len(of.online.machines)} servers, "
+        f"{len(reserved)} reserved promises on {len(opened.online.machines)} servers, "
         f"{len(on_demand)} on demand.",
         markup=False, style="bold",
     )  # fmt: skip
@@ -115,8 +115,8 @@ def release(
 
     Example: unis cluster release examples/slo/cluster.yaml edge.vpn
     """
-    with errors_told(), opened_cluster(file, book, but=names) as of:
-        of.online.learn()
+    with errors_told(), opened_cluster(file, book, but=names) as opened:
+        opened.online.learn()
     out.print(f"released: {', '.join(names)}", markup=False)
 
 
@@ -139,25 +139,25 @@ def reconcile(
     """
     from unis.slo.placement import Refusal
 
-    with errors_told(), opened_cluster(file, book) as of:
+    with errors_told(), opened_cluster(file, book) as opened:
         asked = [
             event
             for event in _last(_events(report))
-            if event.kind == "more-instances" and event.time > of.heeded.get(event.key, 0.0)
+            if event.kind == "more-instances" and event.time > opened.heeded.get(event.key, 0.0)
         ]
         given = []
         for event in asked:
-            given.append(of.another(event.promise))
+            given.append(opened.another(event.promise))
             if not isinstance(given[-1], Refusal):  # what was refused is tried again
-                of.heeded[event.key] = event.time
-    for one in given:
-        if isinstance(one, Refusal):
-            err.print(f"refused: {one.why}", markup=False, style="red", soft_wrap=True)
+                opened.heeded[event.key] = event.time
+    for answer in given:
+        if isinstance(answer, Refusal):
+            err.print(f"refused: {answer.why}", markup=False, style="red", soft_wrap=True)
         else:
-            out.print(f"{one.name}: on {one.server} {one.number}", markup=False)
+            out.print(f"{answer.name}: on {answer.server} {answer.number}", markup=False)
     if not given:
         out.print("No agent asks for another instance.", markup=False)
-    if any(isinstance(one, Refusal) for one in given):
+    if any(isinstance(answer, Refusal) for answer in given):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -229,10 +229,10 @@ def repack(
     """
     from unis.slo.repack import choose, packed
 
-    with errors_told(), opened_cluster(file, book, kept=not dry_run) as of:
-        choice = choose(of.online, threshold / 100)
+    with errors_told(), opened_cluster(file, book, kept=not dry_run) as opened:
+        choice = choose(opened.online, threshold / 100)
         if choice.taken:
-            of.online = packed(of.online, choice.taken)
+            opened.online = packed(opened.online, choice.taken)
     for way in choice.ways:
         out.print(
             f"{_HOW[way.how]}: {way.before} → {len(way.after)} servers, {len(way.moves)} moves"
@@ -256,8 +256,8 @@ _HOW = {"emptied": "emptying some", "exact": "the exact plan"}
 
 def _print_moves(taken: Repack) -> None:
     for move in taken.moves[:_SHOWN]:
-        of = f"{move.of[0]} {move.of[1]}" if move.of else "nowhere: it is begun"
+        origin = f"{move.of[0]} {move.of[1]}" if move.of else "nowhere: it is begun"
         to = f"{move.to[0]} {move.to[1]}" if move.to else "nowhere: it is ended"
-        out.print(f"  {move.slo} ({move.ways} ways): {of} → {to}", markup=False)
+        out.print(f"  {move.slo} ({move.ways} ways): {origin} → {to}", markup=False)
     if len(taken.moves) > _SHOWN:
         out.print(f"  and {len(taken.moves) - _SHOWN} more", markup=False)

@@ -139,15 +139,15 @@ def _edge_words(chain: ChainGraph, edge: Edge) -> Iterator[str]:
         yield f"from port {edge.out_port}"
     if edge.in_port is not None:
         yield f"into port {edge.in_port}"
-    beside = [one for one in chain.out_of(edge.origin) if one.out_port == edge.out_port]
+    beside = [sibling for sibling in chain.out_of(edge.origin) if sibling.out_port == edge.out_port]
     if edge.tap:
         yield "a copy"
     elif edge.match:
         yield "match " + " or ".join(map(_match_words, edge.match))
     elif edge.weight is not None:
-        total = sum(one.weight or 0 for one in beside)
+        total = sum(sibling.weight or 0 for sibling in beside)
         yield f"{edge.weight / total:.0%} of the flows"
-    elif any(one.match for one in beside):
+    elif any(sibling.match for sibling in beside):
         yield "all that match nothing else"
 
 

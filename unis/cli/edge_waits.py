@@ -47,8 +47,8 @@ def mean_waits(snapshots: Sequence[pb.Stats]) -> Waits:
     """
     first, last = snapshots[0], snapshots[-1]
     shapes = [
-        [(chain.name, [ends_of(edge) for edge in chain.edges]) for chain in one.chains]
-        for one in snapshots
+        [(chain.name, [ends_of(edge) for edge in chain.edges]) for chain in snapshot.chains]
+        for snapshot in snapshots
     ]
     if any(before != after for before, after in itertools.pairwise(shapes)):
         return {}
@@ -60,6 +60,6 @@ def mean_waits(snapshots: Sequence[pb.Stats]) -> Waits:
         found[chain.name] = []
         for edge, before in enumerate(chain.edges):
             taken = last.chains[at].edges[edge].taken - before.taken
-            waiting = fmean(one.chains[at].edges[edge].waiting for one in snapshots)
+            waiting = fmean(snapshot.chains[at].edges[edge].waiting for snapshot in snapshots)
             found[chain.name].append(waiting * elapsed / taken if taken > 0 else None)
     return found

@@ -24,8 +24,8 @@ def _value(field: Any, value: Any) -> Any:
     if not field.is_repeated:
         return _one(field, value)
     if field.message_type and field.message_type.GetOptions().map_entry:
-        of = field.message_type.fields_by_name["value"]
-        return {key: _one(of, part) for key, part in value.items()}
+        value_field = field.message_type.fields_by_name["value"]
+        return {key: _one(value_field, part) for key, part in value.items()}
     return [_one(field, part) for part in value]
 
 

@@ -127,13 +127,14 @@ def _print(workload: Workload, placement: Placement) -> None:
     table = table_of("", "promise", ("count", "Mpps", "gets", "p95, µs", "load"))
     table.add_column("split into instances of so many ways")
     every = kept(workload, placement)
-    for of in every[:_PROMISES]:
+    for promise in every[:_PROMISES]:
         splits = ", ".join(
-            f"{count} × {'+'.join(map(str, split))}" for split, count in of.splits.items()
+            f"{count} × {'+'.join(map(str, split))}" for split, count in promise.splits.items()
         )
         table.add_row(
-            of.slo.name, str(of.slo.count), f"{of.slo.mpps:.3g}", f"{of.mpps:.3g}",
-            f"{of.slo.p95_us:g}", f"{of.load:.0%}", splits,
+            promise.slo.name, str(promise.slo.count),
+            f"{promise.slo.mpps:.3g}", f"{promise.mpps:.3g}",
+            f"{promise.slo.p95_us:g}", f"{promise.load:.0%}", splits,
         )  # fmt: skip
     out.print(table)
     if len(every) > _PROMISES:

@@ -48,7 +48,7 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
     rows = [look(*run) for run in found]
     damaged = {} if name else damages()
     if as_json:
-        unread = [{"name": of, "phase": "damaged", "reason": why} for of, why in damaged.items()]
+        unread = [{"name": run, "phase": "damaged", "reason": why} for run, why in damaged.items()]
         out.print_json(json.dumps([*map(as_json_row, rows), *unread]))
     else:
         for row in rows:
@@ -113,10 +113,10 @@ def p95s(row: Row) -> dict[str, float | None]:
     from unis.engine.histogram import Latency
 
     found: dict[str, float | None] = dict.fromkeys(row.state.goals_ns)
-    for one in row.stats.chains if row.stats else ():
-        if one.name in found:
-            us = Latency([one.latency]).percentile_us(95)
-            found[one.name] = None if us is None else us * 1000
+    for chain_stats in row.stats.chains if row.stats else ():
+        if chain_stats.name in found:
+            us = Latency([chain_stats.latency]).percentile_us(95)
+            found[chain_stats.name] = None if us is None else us * 1000
     return found
 
 
@@ -170,7 +170,7 @@ def as_json_row(row: Row) -> dict[str, Any]:
             function.name: None if function.ended else function.process.pid
             for function in state.functions
         },
-        "exited": {one.name: one.ended for one in state.functions if one.ended},
+        "exited": {function.name: function.ended for function in state.functions if function.ended},
         "restarts": {function.name: function.restarts for function in state.functions},
         "silence": row.silence,
     }

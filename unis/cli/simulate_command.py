@@ -245,7 +245,7 @@ def simulate(
         _see_that_they_are_there(few_ways, chain, "--ways")
         costs = _assume_missing(chain, _known_costs(chain, stated))
         modelled = costs_with_ways(chain, few_ways, costs, caches or _CACHES[0])
-        costs |= {of.function: of.cost for of in modelled}
+        costs |= {cost.function: cost.cost for cost in modelled}
         machine = _stated_machine(
             _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
             source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
@@ -311,7 +311,7 @@ def _as_json(summary: Summary, modelled: list[CostWithWays]) -> dict[str, Any]:
         "dropped_per_second": summary.dropped_pps,
         "switches_per_second": summary.switches_per_second,
         "latency_us": summary.latency.percentiles_us([5, 50, 95, 99]),
-        "modelled_costs": {of.function: of.as_json() for of in modelled},
+        "modelled_costs": {cost.function: cost.as_json() for cost in modelled},
     }
 
 

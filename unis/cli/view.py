@@ -96,7 +96,7 @@ class Rates:
     def cpu(self, cpu: int) -> Shares:
         """Of a CPU, what all its functions used."""
         used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
-        return Shares(sum(one.busy for one in used), sum(one.spinning for one in used))
+        return Shares(sum(share.busy for share in used), sum(share.spinning for share in used))
 
 
 def _table(title: str, *columns: str, wide: bool = True) -> Table:

@@ -40,7 +40,9 @@ class Counters:
     def read(self) -> dict[str, tuple[int, ...]]:
         """By thread, the events in the order in which they were asked for."""
         return {
-            name: tuple(int.from_bytes(os.read(one, 8), "little") for one in descriptors)
+            name: tuple(
+                int.from_bytes(os.read(descriptor, 8), "little") for descriptor in descriptors
+            )
             for name, descriptors in self._descriptors.items()
         }
 

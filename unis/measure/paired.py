@@ -55,7 +55,7 @@ class Paired(Quartiles):
             for start in range(0, blocks * each, each)
         ]
         left_out = len(base) - sum(map(len, ratios))
-        return cls._of([of for of in ratios if of], left_out) if any(ratios) else None
+        return cls._of([block for block in ratios if block], left_out) if any(ratios) else None
 
     @classmethod
     def differences(cls, values: Sequence[float], left_out: int) -> "Paired":

@@ -89,12 +89,14 @@ def latency_ratio(rounds: Rounds, arm: str, base: str, percentile: int) -> Paire
     pairs: list[tuple[float, float]] = []
     for windows in rounds:
         if arm in windows and base in windows:
-            of, by = (latency_of([windows], one).percentile_us(percentile) for one in (arm, base))
-            if of is not None and by is not None:  # both delivered something
-                pairs.append((of, by))
+            value, base_value = (
+                latency_of([windows], name).percentile_us(percentile) for name in (arm, base)
+            )
+            if value is not None and base_value is not None:  # both delivered something
+                pairs.append((value, base_value))
     if not pairs:
         return None
-    return Paired.ratio([of for of, _ in pairs], [by for _, by in pairs])
+    return Paired.ratio([value for value, _ in pairs], [base_value for _, base_value in pairs])
 
 
 def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:

@@ -123,9 +123,11 @@ class PacketCost:
         misses, port_misses = profile.misses_per_packet(ways), profile.port_misses[ways - 1]
         return self._ns(profile.instructions, profile.llc_references, misses, port_misses)
 
-    def ns_beside(self, of: Beside) -> float:
+    def ns_beside(self, function: Beside) -> float:
         """Of one packet of a function among its neighbours."""
-        return self._ns(of.instructions, of.llc_references, of.misses, of.port_misses)
+        return self._ns(
+            function.instructions, function.llc_references, function.misses, function.port_misses
+        )
 
     def _ns(
         self, instructions: float, llc_references: float, misses: float, port_misses: float
@@ -146,8 +148,8 @@ def share_by_ways(profile: CacheProfile, cost: PacketCost | None = None) -> tupl
 
 def ns_by_ways(profile: CacheProfile, cost: PacketCost | None = None) -> tuple[float, ...]:
     """Of one packet with 1, 2, … ways."""
-    of = cost or PacketCost()
-    return tuple(of.ns(profile, ways) for ways in range(1, profile.ways + 1))
+    cost_model = cost or PacketCost()
+    return tuple(cost_model.ns(profile, ways) for ways in range(1, profile.ways + 1))
 
 
 def cache_profile(
@@ -197,8 +199,11 @@ def beside(
     """
     if not neighbours:
         return ()
-    warm_ups = ",".join(str(of.recorded.warm_up) for of in neighbours)
-    words = [f"{of.recorded.file},{of.mpps!r},{of.mask:x}" for of in neighbours]
+    warm_ups = ",".join(str(neighbour.recorded.warm_up) for neighbour in neighbours)
+    words = [
+        f"{neighbour.recorded.file},{neighbour.mpps!r},{neighbour.mask:x}"
+        for neighbour in neighbours
+    ]
     told = _run(
         "neighbours", *_geometry(caches, io_ways), "--warm-up", warm_ups,
         "--packets", str(packets), *words,

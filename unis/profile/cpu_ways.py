@@ -42,9 +42,9 @@ class CpuWays:
         now = parse(self._tree.read(inside(_GROUP, "schemata")))[self._caches[0].name]
         grows = ways > now[self._domain].bit_count()
         order = (("", rest), (_GROUP, mask)) if grows else ((_GROUP, mask), ("", rest))
-        for group, of in order:
+        for group, ways_mask in order:
             for cache in self._caches:
-                line = format_lines({cache.name: {self._domain: of}})
+                line = format_lines({cache.name: {self._domain: ways_mask}})
                 self._tree.write(inside(group, "schemata"), line)
 
 

@@ -92,7 +92,7 @@ class Curve:
 
     def at(self, x: float) -> float:
         """In a straight line between what was measured; beyond its ends as there."""
-        return line_between({at: one.value for at, one in self.readings.items()}, x)
+        return line_between({at: reading.value for at, reading in self.readings.items()}, x)
 
     @property
     def bound(self) -> float:
@@ -124,7 +124,7 @@ def trace(
     ValueError if what `measure` returns is not above 0.
     """
     points = set(axis.points())
-    readings = {x: of for x, of in (known or {}).items() if x in points}
+    readings = {x: reading for x, reading in (known or {}).items() if x in points}
     while True:
         asked = wanted(axis, shape, method, readings)
         if not asked:

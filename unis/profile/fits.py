@@ -45,8 +45,8 @@ def fit(points: Mapping[float, Reading], shape: Shape, words: Words) -> Fit:
     """
     refuse_impossible(points, shape, words)
     xs, readings = [*points], [*points.values()]
-    weights = [1 / max(of.spread, _LEAST_SPREAD * of.value) ** 2 for of in readings]
-    values = [of.value for of in readings]
+    weights = [1 / max(reading.spread, _LEAST_SPREAD * reading.value) ** 2 for reading in readings]
+    values = [reading.value for reading in readings]
     remarks = falls(points, words)
     bends = wrong_bends(points, shape, words)
     if remarks:  # beyond the spread: what promises the least, not what is likely
@@ -67,9 +67,9 @@ def refuse_impossible(points: Mapping[float, Reading], shape: Shape, words: Word
     """ImpossibleProfileError, as `fit` says."""
     if not points:
         raise ImpossibleProfileError("nothing was measured")
-    for x, of in points.items():
-        if not 0 < of.value < math.inf:
-            raise ImpossibleProfileError(f"{words.value(of.value)} was measured {words.at(x)}")
+    for x, reading in points.items():
+        if not 0 < reading.value < math.inf:
+            raise ImpossibleProfileError(f"{words.value(reading.value)} was measured {words.at(x)}")
     if shape is not Shape.CONCAVE:
         return  # p95 may be longer where there is little to do: functions sleep
     for (x, more), (y, less), by in _falling(points):
@@ -143,12 +143,15 @@ def shaped(
     target = np.asarray(values, dtype=np.float64) / size
     found = columns @ nnls(columns * roots[:, None], target * roots)[0]
     # Not even by a rounding does it fall.
-    return [float(one) * size for one in np.maximum.accumulate(found)]
+    return [float(value) * size for value in np.maximum.accumulate(found)]
 
 
 def _misses(values: Sequence[float], readings: Sequence[Reading]) -> bool:
     pairs = zip(values, readings, strict=True)
-    return any(abs(at - of.value) > max(of.spread, _LEAST_SPREAD * of.value) for at, of in pairs)
+    return any(
+        abs(at - reading.value) > max(reading.spread, _LEAST_SPREAD * reading.value)
+        for at, reading in pairs
+    )
 
 
 def _careful(values: Sequence[float], shape: Shape) -> list[float]:

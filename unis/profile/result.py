@@ -209,7 +209,7 @@ def _limits(kept: Kept, about: About) -> list[str]:
 
 
 def _disturbed(readings: Sequence[Reading]) -> list[str]:
-    bad = sum(of.disturbed > _DISTURBED for of in readings)
+    bad = sum(reading.disturbed > _DISTURBED for reading in readings)
     if not bad:
         return []
     return [
@@ -225,10 +225,10 @@ def _curve(curve: Curve | None, found: Fit | None, words: Words) -> CurveResult 
 def _curved(curve: Curve, found: Fit, words: Words) -> CurveResult:
     points = [
         Point(
-            at=x, value=of.value, spread=of.spread, fitted=found.values[x], lost=of.lost,
-            disturbed=of.disturbed,
+            at=x, value=reading.value, spread=reading.spread, fitted=found.values[x],
+            lost=reading.lost, disturbed=reading.disturbed,
         )
-        for x, of in curve.readings.items()
+        for x, reading in curve.readings.items()
     ]  # fmt: skip
     doubts = [
         f"{words.at(doubt.at)} it is {doubt.off:.1%} off the straight line from {doubt.least:g} to "

@@ -42,9 +42,15 @@ class Kept(BaseModel):
         """What of it may be gone on with."""
         good = self.model_copy(
             update={
-                "shares": {x: of for x, of in self.shares.items() if of.disturbed <= _DISTURBED},
+                "shares": {
+                    x: reading
+                    for x, reading in self.shares.items()
+                    if reading.disturbed <= _DISTURBED
+                },
                 "latencies": {
-                    x: of for x, of in self.latencies.items() if of.disturbed <= _DISTURBED
+                    x: reading
+                    for x, reading in self.latencies.items()
+                    if reading.disturbed <= _DISTURBED
                 },
             }
         )
@@ -80,7 +86,11 @@ def _way(chain: ChainPlan) -> str:
     if not chain.edges:
         return " ".join(hop.function for hop in chain.hops)
     edges = [f"{edge.origin}.{edge.out_port}>{edge.to}.{edge.in_port}" for edge in chain.edges]
-    splits = [(one.match, one.weight, one.copy) for part in chain.splits for one in part.branches]
+    splits = [
+        (branch.match, branch.weight, branch.copy)
+        for part in chain.splits
+        for branch in part.branches
+    ]
     return f"{' '.join(edges)} {splits}"
 
 
@@ -92,10 +102,10 @@ def digest(content: bytes) -> str:
 class Store:
     """The file of one profile."""
 
-    def __init__(self, name: str, of: Mapping[str, str], folder: Path | None = None) -> None:
-        named = digest(json.dumps(dict(of), sort_keys=True).encode())
+    def __init__(self, name: str, key: Mapping[str, str], folder: Path | None = None) -> None:
+        named = digest(json.dumps(dict(key), sort_keys=True).encode())
         self.file = (folder or cache_directory() / "profiles") / f"{name}-{named}.json"
-        self._of = dict(of)
+        self._key = dict(key)
 
     def see_that_it_can_be_kept(self) -> None:
         """Before a minute is spent on it. LaunchError if it cannot."""
@@ -112,11 +122,11 @@ class Store:
             found = Kept.model_validate_json(self.file.read_text())
         except (OSError, ValueError):  # also of bytes that are no text
             return self.new()
-        return found if found.what == self._of else self.new()
+        return found if found.what == self._key else self.new()
 
     def new(self) -> Kept:
         """Nothing yet."""
-        return Kept(what=self._of, began=time.time())
+        return Kept(what=self._key, began=time.time())
 
     def write(self, kept: Kept) -> None:
         """LaunchError if it cannot."""

@@ -68,19 +68,19 @@ def reading(samples: Iterator[Sample], rounds: int) -> Reading:
     seen: list[Sample] = []
     for sample in samples:
         seen.append(sample)
-        clean = sum(one.disturbance <= 1 for one in seen)
+        clean = sum(sample.disturbance <= 1 for sample in seen)
         if clean >= rounds or len(seen) >= _PATIENCE * rounds:
             break
-    used = sorted(seen, key=lambda one: one.disturbance)[:rounds]
-    values = [one.value for one in used]
+    used = sorted(seen, key=lambda sample: sample.disturbance)[:rounds]
+    values = [sample.value for sample in used]
     if not statistics.median(values) > 0:
         raise RunFailedError("no packet came out, though some were offered")
     low, high = interval(values)
     return Reading(
         statistics.median(values),
         (high - low) / 2,
-        max(0.0, statistics.median(one.lost for one in used)),
-        sum(one.disturbance > 1 for one in used) / len(used),
+        max(0.0, statistics.median(sample.lost for sample in used)),
+        sum(sample.disturbance > 1 for sample in used) / len(used),
     )
 
 

@@ -43,13 +43,13 @@ def picture(
             axes.grid(visible=True, alpha=0.35)
             axes.legend(frameon=False, fontsize=9)
         axes = every[-1]
-        longest = max((us for of in points.values() for us, _ in of), default=0.0)
-        for at, (policy, of) in enumerate(points.items()):
-            if not of:
+        longest = max((us for measured in points.values() for us, _ in measured), default=0.0)
+        for at, (policy, measured) in enumerate(points.items()):
+            if not measured:
                 continue
             style = {"color": _colour(policy, at), "marker": _MARKS[at % len(_MARKS)]}
-            axes.plot(*zip(*of, strict=True), linestyle="none", alpha=0.45, **style)
-            best = frontier(of)
+            axes.plot(*zip(*measured, strict=True), linestyle="none", alpha=0.45, **style)
+            best = frontier(measured)
             steps = [*best, (longest, best[-1][1])]  # more time does no harm
             axes.step(
                 *zip(*steps, strict=True), where="post", label=policy,

@@ -200,7 +200,7 @@ class AttachedFunctions:
             self._run.client.detach(name, patience)
         left = [function for function in self._plan.attached if function.name != name]
         self._become(self._plan.with_attached(left), patience)
-        noted = [one for one in self._run.state.functions if one.name != name]
+        noted = [function for function in self._run.state.functions if function.name != name]
         self._run.record_event(functions=noted, cpus=sorted(self._plan.cpus))
 
     def _become(self, plan: AttachedPlan, patience: float = PATIENCE) -> None:
@@ -220,7 +220,9 @@ class AttachedFunctions:
 
     def watched(self) -> list[int]:
         """The platform's processes and the functions."""
-        functions = [] if self._again else [one.process.pid for one in self._run.state.functions]
+        functions = (
+            [] if self._again else [function.process.pid for function in self._run.state.functions]
+        )
         return [*(process.pid for process in self._run.processes()), *functions]
 
     def reconcile(self) -> None:
@@ -242,7 +244,7 @@ class AttachedFunctions:
                 f"the functions of `{self._plan.name}` are attached: `unis attach` and `unis "
                 "detach` change it"
             )
-        return pb.AttachedFunctions(functions=[one.name for one in self._plan.attached])
+        return pb.AttachedFunctions(functions=[function.name for function in self._plan.attached])
 
     def _died_if_free(self, function: FunctionProcess) -> None:
         """Once more at the next look, where the engine is busy or has just died."""
@@ -293,7 +295,9 @@ class AttachedFunctions:
                 raise RunFailedError(str(error)) from None
             run.tell(str(error))  # it died again
             return
-        run.tell(f"unisd has adopted {', '.join(one.name for one in self._plan.attached)}")
+        run.tell(
+            f"unisd has adopted {', '.join(function.name for function in self._plan.attached)}"
+        )
 
     def _adopt_one(self, function: AttachedFunction) -> None:
         try:

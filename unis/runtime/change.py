@@ -31,7 +31,7 @@ from unis.v1 import supervisor_pb2 as pb
 
 
 def apply_file(
-    run: Run, missing: Collection[str], request: pb.ApplyFileRequest, say: Say
+    run: Run, missing: Collection[str], request: pb.ApplyFileRequest, report: Say
 ) -> pb.ApplyFileResult:
     """Changes the run as the request says; `missing` functions are dead. UnisError if it cannot.
 
@@ -53,21 +53,21 @@ def apply_file(
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
     begin = time.monotonic()
-    _Change(run, new, steps, frozenset(missing), say).carry_out()
+    _Change(run, new, steps, frozenset(missing), report).carry_out()
     result.applied, result.seconds = True, time.monotonic() - begin
     return result
 
 
 class _Change:
     def __init__(
-        self, run: Run, new: Plan, steps: Difference, missing: frozenset[str], say: Say
+        self, run: Run, new: Plan, steps: Difference, missing: frozenset[str], report: Say
     ) -> None:
         self._run = run
         self._missing = missing
         self._old = run.plan
         self._new = new
         self._steps = steps
-        self._say = say
+        self._report = report
         self._costs = dict(run.costs)
         self._begun = False  # nothing is another yet
 
@@ -101,7 +101,7 @@ class _Change:
 
     def _tell(self, line: str) -> None:
         self._run.tell(line)
-        self._say(line)
+        self._report(line)
 
     def _known_costs(self) -> dict[str, Any]:
         """What is still true of what was measured, and what was measured before."""
@@ -132,7 +132,7 @@ class _Change:
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
         self._tell("telling unisd what shall run now")
-        beginning = [one for one in self._new.functions if one.name in steps.started]
+        beginning = [function for function in self._new.functions if function.name in steps.started]
         for function in beginning:
             if function.folder and not function.folder.exists():
                 folders.make(function)
@@ -152,8 +152,8 @@ class _Change:
 
     def _start(self, wanted: Collection[str]) -> None:
         if wanted:
-            self._say(f"starting {_listed(wanted)}")
-        functions = [one for one in self._run.plan.functions if one.name in wanted]
+            self._report(f"starting {_listed(wanted)}")
+        functions = [function for function in self._run.plan.functions if function.name in wanted]
         start_functions(self._run, functions, beside=True)
         for name in wanted:  # it may have died since
             self._run.functions[name].check(starting=False)
@@ -171,7 +171,7 @@ class _Change:
         """Raises `error`, and says in what state the run is."""
         run, steps = self._run, self._steps
         run.tell(f"{error}; going back")
-        self._say("that failed; going back")
+        self._report("that failed; going back")
         begun = steps.started if run.plan is self._new else ()
         try:
             end_functions(run, [name for name in reversed(begun) if name in run.functions])
@@ -186,7 +186,11 @@ class _Change:
             again = self._explained(failure)
             run.check_platform()
             self._settle(run.plan)
-            absent = [one.name for one in run.plan.functions if one.name not in run.functions]
+            absent = [
+                function.name
+                for function in run.plan.functions
+                if function.name not in run.functions
+            ]
             which = "new" if run.plan is self._new else "old"
             raise LaunchError(
                 f"{error}; and the way back failed too: {again}. The chains are those of the "
@@ -201,19 +205,19 @@ class _Change:
         state = self._run.state
         made = made_by(plan)
         left = set()  # to be tried again when the run ends
-        for one in [one for one in reversed(state.made) if one not in made]:
-            for problem in remove_links([one]):
-                left.add(one)
+        for link in [link for link in reversed(state.made) if link not in made]:
+            for problem in remove_links([link]):
+                left.add(link)
                 self._tell(problem)
-        known = {one.name for one in plan.functions}
+        known = {function.name for function in plan.functions}
         self._run.record_event(
             chain_file=str(plan.chain_file),
             groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
-            made=[one for one in state.made if one in made or one in left],
-            functions=[one for one in state.functions if one.name in known],
+            made=[link for link in state.made if link in made or link in left],
+            functions=[function for function in state.functions if function.name in known],
         )
 
 

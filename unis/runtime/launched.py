@@ -141,14 +141,14 @@ class LaunchedFunctions:
     def _start_again(self, names: Collection[str]) -> None:
         """A failure is one more death."""
         run = self.run
-        functions = [one for one in run.plan.functions if one.name in names]
+        functions = [function for function in run.plan.functions if function.name in names]
         for function in functions:
             if gone := run.plan.servers(function) & self._ended:
                 words = f"{function.name} stays down with {_listed(gone)}, to which it connects"
                 run.tell(words)
                 self._down_for_good(function.name, words)
-        functions = [one for one in functions if one.name not in self._ended]
-        names = [one.name for one in functions]
+        functions = [function for function in functions if function.name not in self._ended]
+        names = [function.name for function in functions]
         self._due = {name: at for name, at in self._due.items() if name not in self._ended}
         for name in names:
             del self._due[name]
@@ -199,7 +199,7 @@ class LaunchedFunctions:
             name for name in self._ending if name in functions and functions[name].ended()
         ]
         there = {*functions} - {*self._ending}
-        absent = {one.name for one in self.run.plan.functions} - there
+        absent = {function.name for function in self.run.plan.functions} - there
         self._due = {name: at for name, at in self._due.items() if name in absent}
         self._ended = absent - {*self._due}
         for name in there:

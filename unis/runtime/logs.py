@@ -112,7 +112,7 @@ def latest(name: str | None) -> RunDirectory | None:
         if (written := _last_written(directory))
     ]
     found += [((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)]
-    return max(found, key=lambda one: one[0])[1] if found else None
+    return max(found, key=lambda entry: entry[0])[1] if found else None
 
 
 def _is_live(directory: RunDirectory) -> bool:

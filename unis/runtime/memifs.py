@@ -94,17 +94,17 @@ def _memories(pid: int) -> Iterator[Memory]:
 def _memory(path: Path) -> Memory | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        of = os.fstat(descriptor)
-        if not stat.S_ISREG(of.st_mode) or not _is_ring(descriptor, 0):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not _is_ring(descriptor, 0):
             return None
         for slots in (1 << log2 for log2 in range(_MOST_SLOTS_LOG2 + 1)):
             ring = _RING_HEADER + _DESCRIPTOR * slots
             if not _is_ring(descriptor, ring):
                 continue
             rings = sum(_is_ring(descriptor, at * ring) for at in range(_MOST_RINGS))
-            buffers, rest = divmod(of.st_size - rings * ring, rings * slots)
+            buffers, rest = divmod(status.st_size - rings * ring, rings * slots)
             if rest == 0 and buffers > 0:
-                return Memory(of.st_ino, slots, buffers, rings)
+                return Memory(status.st_ino, slots, buffers, rings)
         return None
     finally:
         os.close(descriptor)

@@ -53,10 +53,10 @@ class SupervisorRequest:
         if self.method == "Apply":
             self.replies.put(pb.ApplyFileReply(line=line))
 
-    def serve(self, do: Callable[[SupervisorRequest], Message], note: Say) -> None:
-        """Answers with what `do` returns, or raises; `note` takes the traceback of a fault."""
+    def serve(self, answer: Callable[[SupervisorRequest], Message], note: Say) -> None:
+        """Answers with what `answer` returns, or raises; `note` takes the traceback of a fault."""
         try:
-            self.replies.put(do(self))
+            self.replies.put(answer(self))
             self.replies.put(grpc.StatusCode.OK)
         except UnisError as error:
             wrong = grpc.StatusCode.INVALID_ARGUMENT
@@ -166,8 +166,8 @@ class SupervisorClient:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def apply(self, request: pb.ApplyFileRequest, say: Say) -> dict[str, Any]:
-        """The result as plain data; `say` is told what is being done."""
+    def apply(self, request: pb.ApplyFileRequest, report: Say) -> dict[str, Any]:
+        """The result as plain data; `report` is told what is being done."""
         with self._explained():
             for reply in self._stub.Apply(request):
                 if reply.WhichOneof("reply") == "result":
@@ -176,7 +176,7 @@ class SupervisorClient:
                         preserving_proto_field_name=True,
                         always_print_fields_with_no_presence=True,
                     )
-                say(reply.line)
+                report(reply.line)
         raise LaunchError(_ENDS, bad_input=False)
 
     def set_policy(self, request: engine.PolicyRequest) -> None:

@@ -220,7 +220,9 @@ def _followed(run: Run) -> dict[str, float]:
     """What the scheduler found packets to cost, ns, by function; empty where nobody tells."""
     with contextlib.suppress(EngineError):
         functions = run.client.stats(seconds=1).functions
-        followed = (one for one in functions if one.cost_source == pb.COST_SOURCE_FOLLOWED)
+        followed = (
+            function for function in functions if function.cost_source == pb.COST_SOURCE_FOLLOWED
+        )
         return {function.name: function.cost_ns for function in followed}
     return {}
 

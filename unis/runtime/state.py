@@ -71,7 +71,7 @@ class RunState:
 
     def __post_init__(self) -> None:
         joined = [self.joined] if self.joined else []
-        made = [part for one in self.made for part in one]
+        made = [part for link in self.made for part in link]
         for name in (self.run_id, self.name, *self.groups, *joined, *made):
             if not is_name(name):
                 raise ValueError(f"`{name}` is no name")
@@ -90,13 +90,15 @@ class RunState:
 
     def function(self, name: str) -> FunctionProcess | None:
         """The process of a function that was started."""
-        return next((one for one in self.functions if one.name == name), None)
+        return next((function for function in self.functions if function.name == name), None)
 
     def with_function(self, changed: FunctionProcess) -> list[FunctionProcess]:
         """The functions with this one in the place of the one of its name, else behind them."""
         if self.function(changed.name) is None:
             return [*self.functions, changed]
-        return [changed if one.name == changed.name else one for one in self.functions]
+        return [
+            changed if function.name == changed.name else function for function in self.functions
+        ]
 
     def with_changes(self, **changes: Any) -> "RunState":
         """The same run, further on."""

@@ -45,7 +45,7 @@ def dma(found: Found) -> Finding:
     if not io.masks:
         return fine(_DMA, io.told)
     ways = {ident: cache.ways for ident, cache in found.caches.items()}
-    ways |= {at: one.ways for one in found.info.of_level("L3") for at in one.domains}
+    ways |= {at: cache.ways for cache in found.info.of_level("L3") for at in cache.domains}
     masks = ", ".join(
         f"L3 {at} {row(mask, ways.get(at, mask.bit_length()))}" for at, mask in io.masks.items()
     )
@@ -60,15 +60,15 @@ def dma(found: Found) -> Finding:
 def _parts(info: CacheInfo) -> Iterator[str]:
     for level in ("L3", "L2"):
         if resources := info.of_level(level):
-            one = resources[0]
-            caches = "cache" if len(one.domains) == 1 else "caches"
+            resource = resources[0]
+            caches = "cache" if len(resource.domains) == 1 else "caches"
             cdp = ", CDP on" if len(resources) == 2 else ""
             yield (
-                f"{level} CAT: {len(one.domains)} {caches} of {one.ways} ways, at least "
-                f"{one.least} a class{cdp}"
+                f"{level} CAT: {len(resource.domains)} {caches} of {resource.ways} ways, at least "
+                f"{resource.least} a class{cdp}"
             )
-            if one.io_alloc:
-                yield f"{level} io_alloc {one.io_alloc}"
+            if resource.io_alloc:
+                yield f"{level} io_alloc {resource.io_alloc}"
     if info.num_closids:
         yield f"{info.num_closids} classes of service"
     if info.bandwidth:

@@ -41,19 +41,22 @@ def capabilities() -> Finding:
     except (built.NotBuiltError, OSError, subprocess.SubprocessError, ValueError):
         return Finding("capabilities", Level.NOTE, "unisd cannot be asked", "", "make build")
     ours = _effective()
-    lacking = [one for one in wanted if not ours >> one.number & 1]
+    lacking = [capability for capability in wanted if not ours >> capability.number & 1]
     if not lacking:
-        return fine("capabilities", ", ".join(one.name for one in wanted if not one.ports))
-    names = ", ".join(one.name for one in lacking)
-    always = [one for one in lacking if not one.ports]
+        return fine(
+            "capabilities",
+            ", ".join(capability.name for capability in wanted if not capability.ports),
+        )
+    names = ", ".join(capability.name for capability in lacking)
+    always = [capability for capability in lacking if not capability.ports]
     return Finding(
         "capabilities",
         Level.BLOCKED if always else Level.NOTE,
         f"without {names}",
-        "; ".join(f"{one.name}: {one.why}" for one in lacking)
+        "; ".join(f"{capability.name}: {capability.why}" for capability in lacking)
         + ("" if always else " (of a port as source or sink only)"),
         "sudo unis up FILE; in a container, grant them: "
-        + " ".join(f"--cap-add={one.name.upper()}" for one in lacking),
+        + " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking),
     )
 
 
