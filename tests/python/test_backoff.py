@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.runtime.backoff import CALM, FIRST, MOST, Backoff
+from unis.runtime.backoff import FIRST, MOST, STABLE, Backoff
 
 
 def test_it_doubles_up_to_a_bound_and_begins_anew_after_a_calm_while() -> None:
     backoff = Backoff()
     waits = [backoff.after(1.0) for _ in range(9)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
-    assert backoff.after(CALM) == FIRST
-    assert backoff.after(CALM - 1) == 2 * FIRST
+    assert backoff.after(STABLE) == FIRST
+    assert backoff.after(STABLE - 1) == 2 * FIRST
 
 
 @given(st.lists(st.floats(min_value=0, max_value=100)))

@@ -319,7 +319,7 @@ chains:
 def test_an_old_file_is_told_what_to_write_now(tmp_path: Path) -> None:
     told = problems(tmp_path, OLD)
     assert len(told) == 1
-    assert told[0].startswith("chain.yaml:3: chains: is a list, as files were before;")
+    assert told[0].startswith("chain.yaml:3: chains: is in the old format, a list;")
     assert "write chains: {edge: {path: [fw, nat]}} and functions: {fw: {program: …}, …}" in told[0]
 
 
@@ -405,7 +405,7 @@ def test_too_many_functions(tmp_path: Path) -> None:
 
 def test_a_chain_that_never_gets_a_packet(tmp_path: Path) -> None:
     told = problems(tmp_path, VALID.replace("links:", "  rest: {path: [c]}\nlinks:"))
-    assert told[0].startswith("chain.yaml:21: chains.rest: never gets a packet, for `edge`")
+    assert told[0].startswith("chain.yaml:21: chains.rest: never gets a packet, because `edge`")
 
 
 def test_a_file_of_very_many_values_is_given_up_while_it_is_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.python.planned import memifs_of, planned, small, told
 from tests.python.strategies import Data
 from unis.chain import consistency
-from unis.chain.edges import MOST_WAYS, behind_taps
+from unis.chain.edges import MOST_WAYS, downstream_of_taps
 from unis.chain.graph import ChainGraph, Edge, Graph
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import ChainFile
@@ -124,7 +124,7 @@ def test_a_graph_is_its_edges_in_the_order_of_packets(edges: Edges) -> None:
         assert way[0].origin == "ingress"
         assert way[-1].to == "egress"
         assert all(one.to == other.origin for one, other in itertools.pairwise(way))
-    copies = behind_taps(file.chains["c"].graph or [])
+    copies = downstream_of_taps(file.chains["c"].graph or [])
     assert {edge for way in graph.ways for edge in way} == {
         edge for edge in graph.edges if not edge.tap and edge.origin not in copies
     }
@@ -340,13 +340,13 @@ ALL = ["from: fw, to: nat", "from: nat, to: dpi", "from: dpi, to: ids", "from: i
         (
             [IN, "from: fw, to: nat", "from: fw, to: dpi", *ALL[1:]],
             2,
-            "`nat` and `dpi` are both behind `fw`, and nothing says which packets go where; give "
-            "them a match or a weight or another port",
+            "`nat` and `dpi` are both downstream of `fw`, and nothing says which packets go where; "
+            "give them a match or a weight or another port",
         ),
         (
             [IN, "from: fw, to: nat, port: 1", "from: fw, to: dpi, port: 1", *ALL[1:]],
             2,
-            "are both behind port 1 of `fw`, and nothing says which",
+            "are both downstream of port 1 of `fw`, and nothing says which",
         ),
         (
             [IN, "from: fw, to: nat, weight: 3", "from: fw, to: dpi", *ALL[1:]],

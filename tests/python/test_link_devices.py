@@ -104,7 +104,7 @@ def test_what_is_of_no_known_kind_keeps_nothing_else_from_being_removed(
 
 
 def test_a_note_that_names_no_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="invalid name"):
         a_state([("memif", "../x")])
 
 

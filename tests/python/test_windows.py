@@ -57,9 +57,9 @@ def test_arms_are_written_with_or_without_a_controller() -> None:
     for text in ("unis", "unis/signal", "rr", "cooperative/16"):
         assert str(Arm.parse(text)) == text
     assert Arm.parse("handover") == Arm.parse("unis/handover")
-    with pytest.raises(ValueError, match="no policy"):
+    with pytest.raises(ValueError, match="invalid policy"):
         Arm.parse("best")
-    with pytest.raises(ValueError, match="no controller"):
+    with pytest.raises(ValueError, match="invalid controller"):
         Arm.parse("unis/best")
     for bursts in ("0", "99999999999"):
         with pytest.raises(ValueError, match="cooperative/16"):

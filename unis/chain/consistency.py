@@ -37,7 +37,7 @@ def _programs(file: ChainFile) -> Iterator[Problem]:
             yield Problem(where, "has either a program: NAME or a command: [NAME, ARGUMENT, …]")
         elif function.command is not None and function.args:
             yield Problem(
-                (*where, "args"), "goes with program; write the arguments behind the command's name"
+                (*where, "args"), "goes with program; write the arguments after the command's name"
             )
         elif function.command is not None and function.yield_every:
             yield Problem(
@@ -215,11 +215,11 @@ def _cpus(file: ChainFile) -> Iterator[Problem]:
 
 def _hidden_chains(file: ChainFile) -> Iterator[Problem]:
     names = list(file.chains)
-    for name, behind in itertools.pairwise(names):
+    for name, later in itertools.pairwise(names):
         if file.chains[name].matches_everything:
             yield Problem(
-                ("chains", behind),
-                f"never gets a packet, for `{name}` before it takes every one; give `{name}` a "
+                ("chains", later),
+                f"never gets a packet, because `{name}` takes every packet first; give `{name}` a "
                 "narrower match, or put it last",
             )
             return

@@ -29,8 +29,8 @@ def edge_problems(
 
 
 def ordered(edges: Sequence[EdgePart], functions: Iterable[str]) -> list[EdgePart]:
-    """Each edge behind those that lead to it, and else as `functions` are in order: the same in
-    whatever order edges stand in the file. CycleError where there is a circle.
+    """Edges in topological order, ties in the order of `functions`: the order of edges in the file
+    does not matter. CycleError if there is a cycle.
     """
     at = {name: at for at, name in enumerate([INGRESS, *functions, EGRESS])}
     edges = sorted(edges, key=lambda edge: (edge.port or 0, at[edge.to], at[edge.origin]))
@@ -41,7 +41,7 @@ def ordered(edges: Sequence[EdgePart], functions: Iterable[str]) -> list[EdgePar
     return sorted(edges, key=lambda edge: (order[edge.to], order[edge.origin]))
 
 
-def behind_taps(edges: Sequence[EdgePart]) -> frozenset[str]:
+def downstream_of_taps(edges: Sequence[EdgePart]) -> frozenset[str]:
     """The functions that get copies."""
     return _reached(edges, {edge.to for edge in edges if edge.mode == "tap"})
 
@@ -91,7 +91,7 @@ def _circle(
     try:
         ordered(edges, functions)
     except CycleError as error:
-        circle: list[str] = error.args[1][:-1]  # each before the one that it leads to
+        circle: list[str] = error.args[1][:-1]  # each upstream of the next
         order = [edge.to for edge in edges]
         first = circle.index(min(circle, key=order.index))
         circle = [*circle[first:], *circle[: first + 1]]
@@ -114,7 +114,7 @@ def _unreached(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
 
 def _dead_ends(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
     """Packets end at egress, copies where they are watched."""
-    copies = behind_taps(edges)
+    copies = downstream_of_taps(edges)
     packets = _reached([edge for edge in edges if edge.mode is None], [INGRESS])
     origins = {edge.origin for edge in edges}
     for at, edge in enumerate(edges):
@@ -211,8 +211,8 @@ def _splits(edges: Sequence[EdgePart], where: Location) -> Iterator[Problem]:
             mend += " or another port" if origin != INGRESS else ""
             yield Problem(
                 (*where, rest[1]),
-                f"`{edges[rest[0]].to}` and `{edges[rest[1]].to}` are both behind {from_}, and "
-                f"nothing says which packets go where; {mend}",
+                f"`{edges[rest[0]].to}` and `{edges[rest[1]].to}` are both downstream of {from_}, "
+                f"and nothing says which packets go where; {mend}",
             )
 
 

@@ -19,12 +19,12 @@ class Edge:
     origin: str
     to: str
     out_port: int | None = None  # of the origin, as the file states it; None: the plan chooses
-    in_port: int | None = None  # of the function behind it
+    in_port: int | None = None  # of the downstream function
     # Of several edges that leave by one port: which packets take this one.
     match: tuple[Match, ...] = ()
     weight: int | None = None
     tap: bool = False  # copies of all of them
-    rank: int = 0  # of those with a match, how many stand before it in the file, and match first
+    rank: int = 0  # number of edges with a match that precede it in the file, and match first
 
     @classmethod
     def of(cls, part: EdgePart, beside: Sequence[EdgePart]) -> "Edge":
@@ -54,7 +54,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class ChainGraph:
-    """A chain: the edges that its packets pass, each behind those that lead to it."""
+    """A chain: its edges in topological order."""
 
     name: str
     edges: tuple[Edge, ...]

@@ -57,16 +57,16 @@ Descriptors = Annotated[int, BeforeValidator(_descriptors), WithJsonSchema(_sche
 
 
 class Link(Part):
-    """What carries packets from one function to the next, where the default does not do."""
+    """A link between two functions, where the default does not fit."""
 
     origin: Origin = Field(alias="from")
-    """A function, or `ingress`."""
+    """The upstream function, or `ingress`."""
     to: Destination
-    """The function behind it in a path, or `egress`."""
+    """The downstream function, or `egress`."""
     kind: LinkName = defaults.LINK
-    """Of other kinds than `ring`, the function behind it is a primary process without rings."""
+    """With a kind other than `ring` the downstream function is a primary process without rings."""
     slots: Slots | None = None
-    """Of a ring, by default those of the chain; of other kinds, each way."""
+    """Slots of a ring (default: those of the chain); of other kinds, slots each way."""
 
 
 class Queues(Part):

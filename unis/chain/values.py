@@ -14,7 +14,7 @@ from unis.engine.limits import bounds, limit
 
 INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
 _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
-# Links are called after their chain, with a dot and up to two digits behind it.
+# A link is named after its chain, with a dot and up to two digits.
 _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -51,9 +51,14 @@ class Arm:
                 raise ValueError(f"`{text}`: write 1 to {most} bursts, as cooperative/16")
             return cls(policy, yield_every=int(controller))
         if policy not in names.policies():
-            raise ValueError(f"{policy!r} is no policy: {', '.join(names.policies())}")
+            raise ValueError(
+                f"invalid policy `{policy}`; expected one of {', '.join(names.policies())}"
+            )
         if slash and controller not in names.controllers():
-            raise ValueError(f"{controller!r} is no controller: {', '.join(names.controllers())}")
+            raise ValueError(
+                f"invalid controller `{controller}`; expected one of "
+                f"{', '.join(names.controllers())}"
+            )
         return cls(policy, controller or None)
 
     def __str__(self) -> str:

@@ -30,20 +30,20 @@ class Reading:
 Point = tuple[float, Reading]
 
 
-def against(before: Point, here: Point, behind: Point) -> tuple[float, float]:
+def against(left: Point, here: Point, right: Point) -> tuple[float, float]:
     """How far a point is above the straight line between two others, and how far it need not be.
 
     The second is what the spreads of the three add up to.
     """
-    part = (here[0] - before[0]) / (behind[0] - before[0])
-    line = before[1].value * (1 - part) + behind[1].value * part
-    noise = math.hypot(here[1].spread, before[1].spread * (1 - part), behind[1].spread * part)
+    part = (here[0] - left[0]) / (right[0] - left[0])
+    line = left[1].value * (1 - part) + right[1].value * part
+    noise = math.hypot(here[1].spread, left[1].spread * (1 - part), right[1].spread * part)
     return here[1].value - line, noise
 
 
-def wrong_side(before: Point, here: Point, behind: Point, shape: Shape) -> float:
+def wrong_side(left: Point, here: Point, right: Point, shape: Shape) -> float:
     """How far a point is on the side of that line where the shape has none, beyond the spread."""
-    above, noise = against(before, here, behind)
+    above, noise = against(left, here, right)
     off = {Shape.CONCAVE: -above, Shape.CONVEX: above, Shape.GROWING: 0.0}[shape]
     return max(0.0, off - noise - ROUNDING * here[1].value)
 
@@ -58,8 +58,8 @@ def bounds(known: Mapping[int, Reading], shape: Shape) -> dict[tuple[int, int], 
     """By gap between neighbours, of points with whole numbers: the most that is off, of its value.
 
     Between two neighbours a curve of the shape lies on one side of the straight line, and on the
-    other of those through the neighbours before and behind; and it does not fall. Where what was
-    measured is not of the shape itself, only the latter is relied on. Spreads make it more.
+    other of the lines through the neighbours on the left and right; and it does not fall. If the
+    points do not have the shape, only the latter is used. Spreads widen the bound.
     """
     points: list[Point] = [(number, known[number]) for number in sorted(known)]
     if not is_shaped(points, shape):

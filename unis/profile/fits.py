@@ -92,11 +92,11 @@ def falls(points: Mapping[float, Reading], words: Words) -> list[str]:
 def _falling(points: Mapping[float, Reading]) -> list[tuple[Point, Point, float]]:
     """Neighbours between which it falls by more than they vary, and by how much more."""
     found: list[tuple[Point, Point, float]] = []
-    for before, here in pairwise(points.items()):
-        fall = before[1].value - here[1].value
-        beyond = fall - math.hypot(before[1].spread, here[1].spread)
+    for left, here in pairwise(points.items()):
+        fall = left[1].value - here[1].value
+        beyond = fall - math.hypot(left[1].spread, here[1].spread)
         if beyond > 0:
-            found.append((before, here, beyond))
+            found.append((left, here, beyond))
     return found
 
 

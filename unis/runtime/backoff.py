@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 FIRST, MOST = 0.1, 10.0  # seconds
-CALM = 30.0  # seconds: one that ran so long is as good as new
+STABLE = 30.0  # seconds: one that ran so long is as good as new
 
 
 @dataclass
@@ -14,6 +14,6 @@ class Backoff:
 
     def after(self, ran: float) -> float:
         """The wait after it ran so many seconds."""
-        again = self.seconds > 0 and ran < CALM
+        again = self.seconds > 0 and ran < STABLE
         self.seconds = min(MOST, 2 * self.seconds) if again else FIRST
         return self.seconds

@@ -91,7 +91,7 @@ def is_ours(path: Path) -> bool:
 
 def _trouble(found: os.stat_result) -> str | None:
     if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
+        return "is not a folder"
     if found.st_uid != os.geteuid():
         return f"belongs to user {found.st_uid}"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

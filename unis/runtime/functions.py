@@ -14,7 +14,7 @@ from unis import workload
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
 from unis.runtime.orphans import mark_of, orphans
-from unis.runtime.process import ProcessId, calm, end
+from unis.runtime.process import ProcessId, end, unblock
 from unis.runtime.state import FunctionProcess
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _end_orphans(run: Run, name: str) -> list[str]:
 def _end(run: Run, name: str, processes: Sequence[ProcessId]) -> list[str]:
     for process in processes:  # where others spin it would get no time to end in
         _move(process, run.plan.platform_cpus)
-    return calm(processes) + end(processes, name, gentle_seconds=_GENTLE_SECONDS)
+    return unblock(processes) + end(processes, name, gentle_seconds=_GENTLE_SECONDS)
 
 
 def _move(process: ProcessId, cpus: Iterable[int]) -> None:

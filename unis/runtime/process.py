@@ -123,8 +123,8 @@ def demote(process: ProcessId) -> list[str]:
     return problems
 
 
-def calm(processes: Iterable[ProcessId]) -> list[str]:
-    """Gives them back to the kernel and lets them go on: they shall hear what is asked of them."""
+def unblock(processes: Iterable[ProcessId]) -> list[str]:
+    """Demotes and continues processes, so that they can react to a signal; what failed."""
     problems: list[str] = []
     for process in processes:
         problems += demote(process)

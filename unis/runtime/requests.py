@@ -151,7 +151,7 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
 
 
 class SupervisorClient:
-    """Asks the supervisor behind the socket `path`. Every method raises LaunchError."""
+    """Client of the supervisor at the socket `path`. Every method raises LaunchError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

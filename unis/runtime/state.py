@@ -74,7 +74,7 @@ class RunState:
         made = [part for link in self.made for part in link]
         for name in (self.run_id, self.name, *self.groups, *joined, *made):
             if not is_name(name):
-                raise ValueError(f"`{name}` is no name")
+                raise ValueError(f"invalid name `{name}`")
 
     def live(self) -> bool:
         """Whether somebody still looks after it."""
@@ -93,7 +93,7 @@ class RunState:
         return next((function for function in self.functions if function.name == name), None)
 
     def with_function(self, changed: FunctionProcess) -> list[FunctionProcess]:
-        """The functions with this one in the place of the one of its name, else behind them."""
+        """The functions, with this one replaced by its name or appended."""
         if self.function(changed.name) is None:
             return [*self.functions, changed]
         return [
@@ -113,7 +113,7 @@ class RunState:
         """The state that was written; ValueError if it is none."""
         try:
             data: dict[str, Any] = json.loads(text)
-            version = data.pop("version", 1)  # files of before had none
+            version = data.pop("version", 1)  # older files have none
             if version != VERSION:
                 raise ValueError(f"it has version {version}, and this `unis` reads {VERSION}")
             for key in ("launcher", "guard", "unisd"):

@@ -1,9 +1,9 @@
 """What `up` does, in order, and how each part is undone.
 
-What finds a step's leavings is noted before it acts, but for the number of a process, which is
-noted once it has started; till then its environment tells. So whoever reads the notes can undo
-it: the launcher, the guard, `unis down` or the next `unis up`. Clean-up walks all steps backwards,
-whichever of them were taken; `undo` may therefore be called twice, or for a step never taken.
+A step notes what clean-up needs before it acts. Only the PID of a process is noted after its start;
+until then clean-up finds the process by its environment. So whoever reads the notes can undo a
+step: the launcher, the guard, `unis down` or the next `unis up`. Clean-up undoes all steps in
+reverse order, so `undo` may be called twice, or for a step that was never taken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from unis.runtime.functions import DPDK_RUNTIME, remove_traces, start_functions
 from unis.runtime.held import put_back
 from unis.runtime.link_devices import make_links, remove_links
 from unis.runtime.ports import Ports
-from unis.runtime.process import ProcessId, calm, end, keep_off, marked
+from unis.runtime.process import ProcessId, end, keep_off, marked, unblock
 from unis.runtime.state import RUN_MARK, RunState
 
 if TYPE_CHECKING:
@@ -150,12 +150,12 @@ class FunctionsStep:
         recorded = [] if state.attached else [function.process for function in state.functions]
         # All before any: a killed process cannot die while another spins above it on its CPU. And
         # before the search, which waits for what a starved process has locked.
-        problems += calm(recorded)
+        problems += unblock(recorded)
         leaf = leaf_of(state)
         # What shook off its mark is in the leaf.
         found = [*(leaf.members() if leaf else []), *marked(RUN_MARK, state.run_id)]
         others = [process for process in dict.fromkeys(found) if process not in recorded]
-        problems += calm(others)
+        problems += unblock(others)
         everything = leaf.kill if leaf else list
         return problems + end([*recorded, *others], "function", hurry=hurry, also=everything)
 
