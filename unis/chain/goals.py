@@ -1,4 +1,4 @@
-"""What a chain shall keep: its service level objective (ResQ, section 5.1)."""
+"""Goals of a chain: its service level objective, SLO (ResQ, section 5.1)."""
 
 from typing import Annotated
 
@@ -9,17 +9,17 @@ from unis.chain.values import Duration, PacketRate, in_ns, rate_in
 
 
 class Reserved(Part):
-    """A promise of throughput within a latency, for which a server sets resources aside."""
+    """A promise of throughput and latency, for which a server reserves resources."""
 
     throughput: PacketRate
-    """Packets a second that the chain passes, as 2.5Mpps."""
+    """Packets per second that the chain forwards, such as 2.5Mpps."""
     p95_latency: Duration
-    """That 95 of 100 of them stay within, as 100us or 1.5ms."""
+    """95th percentile of their latency, such as 100us or 1.5ms."""
     maximum_rate: PacketRate | None = None
-    """What may come at most, and is policed to; as much as the throughput where it is absent."""
+    """Rate to which the traffic is policed. Default: the throughput."""
     profile: Annotated[str, Field(min_length=1)] | None = None
-    """The profile of the chain with this configuration and traffic, as the cluster file names it;
-    absent: the program of a chain with one function, or else the chain's name."""
+    """Profile in the cluster file of this chain, its configuration and traffic. Default: the
+    program of a chain with one function, else the name of the chain."""
 
     @property
     def most_pps(self) -> float:
@@ -28,21 +28,21 @@ class Reserved(Part):
 
 
 class OnDemand(Part):
-    """A promise of latency, whatever comes: from what a server has beside reserved ones."""
+    """A promise of latency at any load, from the resources that are not reserved."""
 
     p95_latency: Duration
-    """That 95 of 100 packets stay within, as 100us or 1.5ms."""
+    """95th percentile of the latency, such as 100us or 1.5ms."""
 
 
 class Goals(Part):
-    """What a chain shall keep (its service level objective, SLO), in one of three ways."""
+    """Goals of a chain (its service level objective, SLO), in one of three forms."""
 
     p95_latency: Duration | None = None
-    """On demand: that 95 of 100 packets stay within, from the source to the sink."""
+    """On demand: 95th percentile of the latency from source to sink."""
     on_demand: OnDemand | None = Field(default=None, alias="on-demand")
     """The same, written out."""
     reserved: Reserved | None = None
-    """Throughput too: `unis admit` sets aside what it needs."""
+    """Throughput and latency: `unis admit` reserves the resources."""
 
     @property
     def latency(self) -> str:

@@ -70,12 +70,12 @@ class Link(Part):
 
 
 class Queues(Part):
-    """Where a program receives by another number of queues than it sends by."""
+    """Numbers of queues of a program that receives and sends by different numbers."""
 
     rx: _Queues = 1
-    """By which it receives on each port."""
+    """Receive queues on each port."""
     tx: _Queues = 1
-    """By which it sends on each port: some programs make one for each of their lcores."""
+    """Send queues on each port; some programs make one for each lcore."""
 
     def __str__(self) -> str:
         """As a file states it."""

@@ -1,6 +1,6 @@
-"""The chain file as one pydantic model: the CLI, the plan, the simulator's input and
-docs/chain-file.schema.json all come from here. What must hold between its parts is in
-`unis.chain.consistency`. Nothing here looks at the machine.
+"""The chain file as one pydantic model, from which CLI, plan, simulator input and the JSON schema
+are made. `unis.chain.consistency` checks its parts against one another. Nothing here reads the
+machine.
 """
 
 from typing import Annotated, Literal
@@ -51,17 +51,17 @@ _MOST_LCORES = 64  # of a function
 
 
 class SyntheticSource(Part):
-    """Packets made by the platform."""
+    """Packets that the platform generates."""
 
     kind: Literal["synthetic"]
     size: Size = defaults.DEFAULT_SIZE
-    """Bytes of a packet with FCS; `imix`: 64, 594 and 1518 at 7:4:1; `datacenter`: 200 and 1400."""
+    """Packet size in bytes with FCS; `imix`: 64, 594, 1518 at 7:4:1; `datacenter`: 200 and 1400."""
     flows: Annotated[int, Field(ge=1, **bounds("SyntheticTraffic.flows"))] = defaults.DEFAULT_FLOWS
-    """Distinct 5-tuples."""
+    """Number of distinct 5-tuples."""
 
 
 class PcapSource(Part):
-    """A capture, read into memory and replayed for as long as the chain runs."""
+    """A capture, read into memory and replayed while the chain runs."""
 
     kind: Literal["pcap"]
     file: str
@@ -73,10 +73,11 @@ class PortSource(Part):
 
     kind: Literal["port"]
     device: str = Field(min_length=1)
-    """EAL device string, as `net_pcap0,rx_pcap=FILE`, `net_tap0` or the PCI address of a NIC."""
+    """EAL device string, such as `net_pcap0,rx_pcap=FILE`, `net_tap0` or the PCI address of a
+    NIC."""
     descriptors: Descriptors | None = None
-    """Of its receive queue, a power of two; absent: 1024, of a NIC fewer where the cache ways that
-    DMA fills hold no more."""
+    """Size of its receive queue, a power of two. Default: 1024, or fewer for a NIC if the cache
+    ways that DMA fills hold fewer."""
 
 
 class MeasureSink(Part):
@@ -92,7 +93,7 @@ class PortSink(Part):
     device: str = Field(min_length=1)
     """EAL device string."""
     descriptors: Descriptors | None = None
-    """Of its send queue, likewise."""
+    """Size of its send queue, a power of two."""
 
 
 class Traffic(Part):
@@ -103,11 +104,11 @@ class Traffic(Part):
     )
     """kind `synthetic`, `pcap` or `port`."""
     rate: Rate = "max"
-    """`max`: as fast as the first rings take packets; else as `2.5Mpps` or `1Gbps`, not of a
-    port."""
+    """`max`: as fast as the first rings take packets; or a rate, such as `2.5Mpps` or `1Gbps`. A
+    port has no rate."""
     arrivals: ArrivalsName = defaults.ARRIVALS
-    """How far apart the packets of a rate fall due: `constant`, or `poisson`, with exponentially
-    distributed gaps."""
+    """Gaps between the packets of a rate: `constant`, or `poisson` for exponentially distributed
+    gaps."""
     sink: Annotated[MeasureSink | PortSink, Field(discriminator="kind")] = MeasureSink(
         kind="measure"
     )
@@ -115,12 +116,12 @@ class Traffic(Part):
 
     @property
     def pps(self) -> float:
-        """Packets per second; 0 unless the rate is given so."""
+        """Packets per second; 0 if the rate has another unit."""
         return rate_in(self.rate, "pps")
 
     @property
     def bps(self) -> float:
-        """Bits per second; 0 unless the rate is given so."""
+        """Bits per second; 0 if the rate has another unit."""
         return rate_in(self.rate, "bps")
 
 
@@ -128,55 +129,56 @@ class SchedulerPart(Part):
     """Which function of a core runs, and for how long."""
 
     policy: PolicyName = defaults.POLICY
-    """`unis` is Algorithm 1 of the paper; the others are what it is compared with."""
+    """`unis` is Algorithm 1 of the paper; the others are baselines."""
     controller: ControllerName = defaults.CONTROLLER
-    """How a function is put to running or waiting."""
+    """How the scheduler switches from one function to another."""
     gamma: Gamma = defaults.GAMMA
-    """γ: share of the egress that a time slice fills; `auto`: all but two bursts, 0.75 to 0.95."""
+    """γ: share of the egress that a time slice fills. `auto`: all but two bursts, 0.75 to 0.95."""
     theta_min: Annotated[int, Field(ge=0, **bounds("SchedulerSettings.theta_min"))] = (
         defaults.THETA_MIN
     )
-    """θmin, packets: a function with no more at its ingress has no meaningful work."""
+    """θmin, packets: a function with at most θmin packets at its ingress has no work."""
     theta_max: Annotated[int, Field(**bounds("SchedulerSettings.theta_max"))] | None = None
-    """θmax, packets: a function with as many at its egress must not run; γ · capacity."""
+    """θmax, packets: a function with θmax packets at its egress must not run. Default: γ ·
+    capacity."""
     interval_us: Annotated[
         float, Field(**bounds("SchedulerSettings.interval_ns", unit=NS_PER_US))
     ] = defaults.INTERVAL_US
-    """T: how often the scheduler decides, µs."""
+    """T: interval between decisions of the scheduler, µs."""
     occupancy: bool = True
-    """The interface occupancy based optimisation (section 4.4); false: time slices alone."""
+    """Whether to preempt by interface occupancy (section 4.4); false: by time slices only."""
     lead_us: Lead = "auto"
-    """How early a switch is started, µs; `auto`: as long as a switch takes on this machine."""
+    """How early a switch starts, µs. `auto`: the duration of a switch on this machine."""
     max_wait_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.max_wait_ns", unit=NS_PER_US))
     ] = defaults.MAX_WAIT_US
-    """A function whose packets, though no more than θmin, waited so long runs; 0: never."""
+    """A function with at most θmin packets runs once they have waited this long, µs; 0: never."""
     cost: CostSource = defaults.COST
-    """What a packet costs: `online` follows it while the chains run, from what was stated or
-    measured before; `static` keeps that."""
+    """Cost of a packet. `online`: starts with the stated or measured cost and follows the real one
+    while the chains run. `static`: keeps the stated or measured cost."""
     quota: Quota = defaults.QUOTA
-    """Packets of a turn where functions hand the CPU over, at most γ of their links; `auto`: 2048
+    """Packets per turn of a function that hands the CPU over, at most γ of its links. `auto`: 2048
     packets."""
     idle_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US
-    """The functions of a CPU sleep once none has had a packet for so long, µs; 0: they poll on."""
+    """The functions of a CPU sleep after this time without a packet, µs; 0: they keep polling."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
-    """The kernel's SCHED_RR time slice while the chains run; absent: as it is."""
+    """SCHED_RR time slice of the kernel while the chains run, ms. Default: unchanged."""
     fair_slice_ms: (
         Annotated[float, Field(**bounds("DeployRequest.fair_slice_ns", unit=NS_PER_MS))] | None
     ) = None
-    """The time slice of each function under `other` and `batch`, ms, from Linux 6.12 on; absent:
-    the kernel's base slice."""
+    """Time slice of each function under `other` and `batch`, ms, from Linux 6.12 on. Default: the
+    base slice of the kernel."""
 
 
 class Match(Part):
-    """Packets that a chain takes: those that agree in every field given."""
+    """Packets that match every given field."""
 
     src: Ipv4Prefix | None = None
-    """Source prefix, as 10.0.0.0/8."""
+    """Source prefix, such as 10.0.0.0/8."""
     dst: Ipv4Prefix | None = None
     """Destination prefix."""
     src_port: Port | None = None
@@ -196,62 +198,64 @@ class Match(Part):
 
 
 class Defaults(Part):
-    """What functions have where they state nothing else."""
+    """Defaults of all functions."""
 
     cpu: Cpu | None = None
     user: User | None = None
     env: dict[Variable, Argument] = Field(default={})
-    """Those of a function are added, and take the place of these."""
+    """Environment variables; those of a function are added and override these."""
     yield_every: YieldEvery = 0
     restart: Restart = "never"
 
 
 class Function(Part):
-    """A network function: any program that forwards packets between DPDK ports. It runs once,
-    however many chains it serves.
+    """A network function: a program that forwards packets between DPDK ports. It runs once and may
+    serve several chains.
     """
 
     program: str | None = Field(default=None, min_length=1)
-    """The name of a built function or of one on PATH; with a slash, a path from the chain file."""
+    """Name of a reference function or of a program on PATH; with a slash, a path relative to the
+    chain file."""
     args: list[Argument] = Field(default=[])
-    """Its arguments, after those for DPDK's EAL; it runs in the directory of the chain file."""
+    """Its arguments, which follow those of EAL. It runs in the directory of the chain file."""
     command: list[Argument] | None = Field(default=None, min_length=1)
-    """Instead of program and args: any DPDK program as one starts it by hand, without EAL's
-    arguments. They are put before the others, and `--` between; or where `{eal}` stands. `{vdev0}`,
-    `{vdev1}`, …, `{file_prefix}`, `{cpu}`, `{lcores}` and `{plugin}` stand for parts of them, and
-    `{lcore0}`, `{lcore1}`, … for the numbers of single lcores. Its links are
-    memifs unless `links` says otherwise."""
+    """Instead of program and args: the command line of any DPDK program, without EAL arguments.
+    UNiS inserts EAL arguments and `--` before the other arguments, or in place of `{eal}`.
+    `{vdev0}`, `{vdev1}`, …, `{file_prefix}`, `{cpu}`, `{lcores}` and `{plugin}` stand for parts of
+    them, and `{lcore0}`, `{lcore1}`, … for the numbers of single lcores. Its links are memifs by
+    default."""
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
-    """How many lcores EAL gives it. With more than one the first, on which many programs only serve
-    a console, is on a CPU of the platform until it polls too."""
+    """Number of lcores. If it has several, the first runs on a CPU of the platform until it polls:
+    in many programs it only serves a console."""
     queues: QueuesOrCount = Queues()
-    """How many queues it has on each of its memifs and veths: a number, each way, or `rx` and `tx`.
-    A neighbour on one receives by as many as it sends by, and the other way round."""
+    """Number of queues on each of its memifs and veths: one number for both ways, or `rx` and `tx`.
+    A neighbour on a link has the opposite numbers."""
     stdin: Said | None = None
-    """What a command reads from its standard input, which then stays open; at most 65536 bytes as
-    UTF-8 (the schema's maxLength counts characters, of up to four bytes)."""
+    """Text for the standard input of a command, which then stays open; at most 65536 bytes of UTF-8
+    (maxLength of the schema counts characters)."""
     terminal: bool = False
-    """Whether its standard input and output are a terminal; what `stdin` holds is typed into it."""
+    """Whether its standard input and output are a terminal, into which `stdin` is typed."""
     cpu: Cpu | None = None
-    """The CPU that it runs on, which it may share with others; absent: that of `defaults`."""
+    """CPU that it runs on; functions may share a CPU. Default: that of `defaults`."""
     cost_ns: Cost | None = None
-    """Cost of a packet, ns, or one per packet size; absent: the Cycle Estimator measures."""
+    """Cost of a packet, ns, or a cost per packet size. Default: measured."""
     yield_every: YieldEvery | None = None
-    """Makes it yield the CPU every so many bursts under policy cooperative; 0: it never does."""
+    """Number of bursts after which it yields under policy cooperative; 0: never."""
     user: User | None = None
-    """Whom it runs as, on memifs; absent: root."""
+    """User that it runs as; requires memifs. Default: root."""
     capabilities: list[Capability] = Field(default=[])
-    """What it may do beyond forwarding packets, as `net_raw`; nothing it starts may do more."""
+    """Capabilities of it and of the processes that it starts, such as `net_raw`. Default: none."""
     offloads: list[Offload] = Field(default=[])
-    """What its ports offer though their driver lacks it, for a program that ends without.
-    `rx-checksum`: of each packet they say that they do not know whether its checksums are right."""
+    """Offloads that its ports claim though their driver lacks them, for a program that requires
+    them. `rx-checksum`: the ports report the checksum of each packet as unknown."""
     plugin: bool = True
-    """Whether EAL loads our plug-in into a command; `false` for one with another DPDK than UNiS."""
+    """Whether EAL loads the plug-in of UNiS into a command; `false` if its DPDK is another
+    version."""
     env: dict[Variable, Argument] = Field(default={})
-    """Environment, beside that of UNiS."""
+    """Environment variables, added to those of UNiS."""
     restart: Restart | None = None
-    """When it ends: `never`, its chains stay down; `on-failure`, it is started again, unless it
-    ended by itself with exit code 0."""
+    """When it ends: `never`: its chains stay down; `on-failure`: it is restarted, unless it exited
+    with code 0."""
 
     @property
     def executable(self) -> str:
@@ -260,8 +264,8 @@ class Function(Part):
 
 
 class EdgePart(Part):
-    """Packets pass from one function of a chain to another. Of several edges that leave a function
-    by one port each packet takes one, by `match` or `weight`; copies take those with `mode: tap`.
+    """An edge of a chain's graph. If several edges leave a port, each packet takes one of them, by
+    `match` or `weight`; copies take the edges with `mode: tap`.
     """
 
     origin: Origin = Field(alias="from")
@@ -269,27 +273,27 @@ class EdgePart(Part):
     to: Destination
     """A function, or `egress`. Several edges may lead to it."""
     port: FunctionPort | None = None
-    """Of `from`, as the program counts its ports: it decides by the port that it sends on."""
+    """Port of `from` by the program's count: the program chooses the branch by the port."""
     in_port: FunctionPort | None = None
-    """Of `to`, where it receives the packets."""
+    """Port of `to` that receives the packets."""
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
-    """Which packets take this edge; those that match none take the edge without a match."""
+    """Packets that take this edge; packets without a match take the edge without `match`."""
     weight: Annotated[int, Field(ge=1, **bounds("Branch.weight"))] | None = None
-    """Its share of the flows, beside the weights of the others; a flow stays on its edge."""
+    """Its share of the flows, relative to the other weights; a flow stays on its edge."""
     mode: Literal["tap"] | None = None
-    """`tap`: a copy of every packet takes this edge, for a monitor; copies end in the chain."""
+    """`tap`: copies of all packets take this edge, to a monitor; copies never reach the egress."""
 
 
 class Chain(Part):
-    """A service function chain (SFC): a path, a graph, or the way back of another chain."""
+    """A service function chain (SFC): a path, a graph, or the reverse of another chain."""
 
     match: list[Match] = Field(default=[], max_length=limit("ChainConfig.match").max_items)
-    """A packet belongs to the first chain with a match for it; absent: every packet."""
+    """A packet belongs to the first chain that matches it. Default: every packet matches."""
     ring: Ring = defaults.RING
-    """Slots of each of its rings, a power of two; `auto`: so many that switches cost little, but no
+    """Slots of each of its rings, a power of two. `auto`: enough that switches cost little, but no
     more than its goals allow."""
     slo: Goals | None = None
-    """Goals, by which `ring: auto` and with it θmax and the turns are chosen."""
+    """Goals, which bound `ring: auto`, and with it θmax and turns."""
     path: list[Name] | None = Field(
         default=None, min_length=1, max_length=limit("ChainConfig.hops").max_items
     )
@@ -297,9 +301,9 @@ class Chain(Part):
     graph: list[EdgePart] | None = Field(
         default=None, min_length=2, max_length=limit("ChainConfig.edges").max_items
     )
-    """Instead of a path, the edges by which its packets pass from one function to the next."""
+    """Instead of a path: the edges between its functions."""
     reverse_of: ChainName | None = None
-    """A chain whose path this one goes the other way round, through the same functions."""
+    """Chain whose path this chain takes in reverse, through the same functions."""
 
     @property
     def matches_everything(self) -> bool:
@@ -311,21 +315,21 @@ class Platform(Part):
     """Traffic and scheduler."""
 
     cpus: list[Cpu] | None = Field(default=None, min_length=1)
-    """Of source, sink and scheduler, in this order; with one they take turns. Absent: what is
-    free."""
+    """CPUs of source, sink and scheduler, in this order; they share a single CPU. Default: free
+    CPUs."""
     restart: Restart = "never"
-    """When unisd dies: `never`, the run ends; `on-failure`, all of it is brought up again."""
+    """When unisd dies: `never`: the run ends; `on-failure`: the whole run is restarted."""
 
 
 class ChainFile(Part):
-    """A file that `unis up` runs. `${VAR}` and `${VAR:-default}` are filled in; keys `x-…` are
-    left out.
+    """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` are
+    ignored.
     """
 
     api_version: Literal["unis/v1"] = Field(alias="apiVersion")
-    """The version of this format."""
+    """Version of this format."""
     name: Name
-    """What `unis ps` and `unis down` call it."""
+    """Name of the run in `unis ps` and `unis down`."""
     platform: Platform = Platform()
     traffic: Traffic = Traffic()
     scheduler: SchedulerPart = SchedulerPart()
@@ -333,11 +337,11 @@ class ChainFile(Part):
     functions: dict[Name, Function] = Field(
         min_length=1, max_length=limit("DeployRequest.functions").max_items
     )
-    """By name; each runs once."""
+    """Functions by name; each runs once."""
     chains: dict[ChainName, Chain] = Field(
         min_length=1, max_length=limit("DeployRequest.chains").max_items
     )
-    """By name."""
+    """Chains by name."""
     links: list[Link] = Field(default=[])
 
     def function(self, name: str) -> Function:
