@@ -125,7 +125,7 @@ def test_an_apply_that_fails_leaves_the_run_as_it_was(machine: Machine) -> None:
     file = two_chains(machine, c={"args": ["--cost", "nonsense"]})
     said = machine.unis("apply", str(file), code=1)
     assert "nonsense" in said
-    assert "everything is as it was before" in said
+    assert "the change was rolled back" in said
     assert_delivers(machine, "web", "dns")
     assert lost(machine, "web") == 0
 

@@ -48,7 +48,7 @@ def test_ones_own_and_one_of_a_run_that_is_over_are_free() -> None:
 
 @pytest.mark.parametrize("group", ["../etc", "a b", "-x", ""])
 def test_a_group_of_an_odd_name_is_bad_input(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "group_of", lambda _: group)
+    monkeypatch.setattr(attached, "_group_of_process", lambda _: group)
     path = pb.AttachedPath(ingress="ring:a", egress="ring:b")
     request = pb.AttachProcessRequest(name="a", pid=1, cpu=1, paths=[path], group=group)
     with pytest.raises(LaunchError, match="cannot be a DPDK group") as caught:

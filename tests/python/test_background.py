@@ -52,7 +52,7 @@ def test_how_it_ends_is_heard_as_of_any_other(place: Place, code: int) -> None:
     place.program("functions/daemon", f"{place.folder}/build/functions/ends &")
     place.unis("up", write(place, a={"program": "daemon", "restart": "on-failure"}), "-d")
     (place.folder / "now").touch()
-    again = "will be started again"
+    again = "restarts in"
     wait_for(lambda: (again if code else "one is down: restart of a") in log(place))
     assert f"exited with code {code}" in log(place)
     assert (again in log(place)) == (code != 0)

@@ -98,7 +98,7 @@ def test_a_fit_that_ends_at_an_end_is_not_kept(
     code, text = calibrate()
     assert code == 1
     assert f"of which nobody runs 8.0 {lost / 1e3:.1f}" in text
-    assert "the windows of 3 medium functions do not tell what a switch takes" in text
+    assert "the windows of 3 medium functions do not determine the cost of a switch" in text
     assert not file().exists()
     refuse_what_was_not_found({"3 light": COSTS})
 

@@ -207,7 +207,7 @@ def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
     state = taken(tmp_path, "one", 1)
     run_directory("one").write(state.with_changes(launcher=ProcessId(os.getpid(), 1)))
     monkeypatch.setattr(steps.EngineStep, "undo", lambda *_: ["cannot remove x"])
-    assert refused(tmp_path, "one", 2).startswith("not everything of the last `one` could be")
+    assert refused(tmp_path, "one", 2).startswith("the clean-up of the last `one` is")
     assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
     left = run_directory("one").read()
     assert left
@@ -345,7 +345,7 @@ def test_root_sees_nothing_of_the_environment_that_is_for_a_user(
 def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     taken(tmp_path, "one", 1)
     run_directory("one").path.chmod(0o770)
-    with pytest.raises(NotAllowedError, match="not believed"):
+    with pytest.raises(NotAllowedError, match="can be changed by another user"):
         all_runs()
     with pytest.raises(LaunchError, match="may be written by others"):
         RunDirectory(run_directory("one").path).make()
@@ -358,7 +358,7 @@ def test_a_run_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     taken(tmp_path, "one", 1)
     os.chown(run_directory("one").path, 1000, 1000)
-    with pytest.raises(NotAllowedError, match="another user's"):
+    with pytest.raises(NotAllowedError, match="can be changed by another user"):
         all_runs()
 
 

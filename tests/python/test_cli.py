@@ -174,7 +174,7 @@ def test_a_run_whose_notes_are_damaged_is_told(tmp_path: Path) -> None:
     code, text = run("ps")
     assert code == 1
     assert "the notes of run `ghost`" in text
-    assert "no chain is running" not in text
+    assert "no run exists" not in text
     (row,) = json.loads(json_of("ps", "--json"))
     assert (row["name"], row["phase"]) == ("ghost", "damaged")
     assert "the notes of run `ghost`" in row["reason"]

@@ -122,7 +122,7 @@ def test_what_cannot_run_by_itself_is_told_of_and_left_out(
     plan = dataclasses.replace(program_gone, linked=frozenset("b"), make_alone=refused)
     costs = running_module.measure_costs(plan, ["a", "b"], Options(), said.append, Interrupts())
     assert (measured, list(costs)) == (["a"], ["a"])
-    assert "b is not measured, for it cannot run by itself: x.yaml" in said[-1]
+    assert "b is not measured, because it cannot run alone: x.yaml" in said[-1]
 
 
 def test_only_what_must_be_measured_is_measured_before_a_start(

@@ -29,7 +29,7 @@ def test_classes_are_shown_and_called_emulated() -> None:
     code, text = evaluation("cache")
     assert code == 0
     assert text.startswith("emulated resctrl in ")
-    assert "no hardware obeys it" in text
+    assert "no effect on hardware" in text
     rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert "···············█████" in rows["unis-ids"]
     assert "██··················" in rows["DMA"]

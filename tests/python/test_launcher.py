@@ -109,6 +109,6 @@ said = []"""
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     code, said, _ = json.loads(done.stdout)
-    assert (code, said) == (128 + number, ["interrupted: taking down what was started"])
+    assert (code, said) == (128 + number, ["interrupted: stopping the run"])
     assert not file.exists(), "it was ended before it ran"
     assert done.stderr == ""

@@ -93,7 +93,7 @@ def test_a_function_comes_back_and_its_deaths_are_counted(place: Place) -> None:
         wait_for(lambda: row(place)["functions"]["a"] not in (None, *seen))
         assert row(place)["restarts"]["a"] == deaths
         assert row(place)["exited"] == {}
-    assert "will be started again in 0.2 s" in log(place)
+    assert "restarts in 0.2 s" in log(place)
     assert place.calls.read_text().split().count("Attach") == 4
     state = json.loads((place.folder / "run/runs/live/state.json").read_text())
     assert len(state["functions"]) == 2, "the dead are replaced"
@@ -108,7 +108,7 @@ def test_a_function_that_ends_by_itself_with_code_0_is_let_go(
     place.unis("up", write(place, a={"program": "ends", "restart": "on-failure"}), "-d")
     (place.folder / "now").touch()
     wait_for(lambda: "exited with code" in log(place))
-    assert ("will be started again" in log(place)) == (code != 0)
+    assert ("restarts in" in log(place)) == (code != 0)
 
 
 def test_one_that_dies_again_and_again_is_waited_for_longer(place: Place) -> None:
@@ -146,7 +146,7 @@ def test_a_chain_is_added_and_removed_again(place: Place) -> None:
     assert [chain["name"] for chain in now["stats"]["chains"]] == ["one", "three", "two"]
     assert {key: now["functions"][key] for key in ALIVE} == before["functions"]
     pid = now["functions"]["c"]
-    assert "nothing is to be changed" in place.unis("apply", file)
+    assert "nothing to change" in place.unis("apply", file)
     result = json.loads(place.unis("-q", "apply", write(place), "--json"))
     assert result["applied"]
     assert result["difference"]["ended"] == ["c"]
@@ -216,7 +216,7 @@ def test_what_fails_is_gone_back(
     code = 1  # the engine may have room another time
     said = place.unis("apply", write(place, functions=functions, chains=chains), code=code)
     assert wanted in said
-    assert "everything is as it was before" in said
+    assert "the change was rolled back" in said
     now = row(place)
     assert [chain["name"] for chain in now["stats"]["chains"]] == ["one", "two"]
     assert set(now["functions"]) == {"a", "b"}
@@ -338,7 +338,7 @@ def test_an_exception_that_is_no_unis_error_is_gone_back(place: Place, tmp_path:
     before = row(place)
     said = place.unis("apply", with_third(place), code=1)
     assert "internal error: ZeroDivisionError" in said
-    assert "everything is as it was before" in said
+    assert "the change was rolled back" in said
     assert "Traceback" in (place.folder / "run/runs/live/unis.log").read_text()
     now = row(place)
     assert now["phase"] == "running"

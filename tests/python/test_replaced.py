@@ -34,7 +34,7 @@ def test_a_later_run_keeps_its_notes_and_its_log(tmp_path: Path) -> None:
     run = stopped(tmp_path)
     later = run.state.with_changes(run_id="later", phase=Phase.RUNNING)
     run.directory.write(later)
-    with pytest.raises(RunFailedError, match="`one` was undone meanwhile"):
+    with pytest.raises(RunFailedError, match="another process has cleaned up `one`"):
         run.record(phase=Phase.RUNNING)
     assert take_down(run, "unisd died") == (None, [])
     assert run.directory.read() == later
@@ -45,7 +45,7 @@ def test_a_run_that_is_undone_stays_so(tmp_path: Path) -> None:
     run = stopped(tmp_path)
     undone = run.state.with_changes(phase=Phase.FAILED, reason="unisd died")
     run.directory.write(undone)
-    with pytest.raises(RunFailedError, match="undone meanwhile"):
+    with pytest.raises(RunFailedError, match="cleaned up"):
         run.record(phase=Phase.STOPPING)
     assert run.directory.read() == undone
 

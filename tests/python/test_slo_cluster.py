@@ -266,7 +266,7 @@ def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
     assert run("cluster", "release", cluster, "office.edge").exit_code == 0
     assert "office.edge" not in run("cluster", "show", cluster).stdout
     report.write_text('{"time": 1e999, "server": "a:0", "kind": "kept", "promise": "x"}\n')
-    assert "is of no time" in run("cluster", "heed", cluster, report).output
+    assert "has an invalid time" in run("cluster", "heed", cluster, report).output
 
 
 def test_old_events_are_not_replayed(tmp_path: Path) -> None:

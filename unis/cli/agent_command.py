@@ -128,8 +128,8 @@ def keep(
             notes = NotesFile(place)
             if (before := notes.read().server) not in ("", server):
                 raise fail(
-                    f"this machine is {before} to the agent that set its classes: first call the "
-                    f"same command with {before} and --release", EXIT_FAILED,
+                    f"classes of {before} are still set on this machine; remove them with the same "
+                    f"command for {before} and --release", EXIT_FAILED,
                 )  # fmt: skip
             teller = _Teller(server, report)
             runs = RunWatch()
@@ -139,7 +139,7 @@ def keep(
             if release:
                 _release(keeper, tree)
                 return
-            say(f"{tree.label}: no hardware obeys it" if tree.emulated else tree.label)
+            say(f"{tree.label}: no effect on hardware" if tree.emulated else tree.label)
             say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
             _see_that_it_is_this_server(read_info(tree), io, duties)
             status = None

@@ -72,7 +72,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
     for note in result["notes"]:
         say(note)
     if not steps["changes"] and not steps["refused"]:
-        say(f"{name}: nothing is to be changed")
+        say(f"{name}: nothing to change")
         return
     if not result["applied"]:
         from rich.table import Table

@@ -130,7 +130,7 @@ def attach(
             raise typer.Exit(start_launcher(run, say))
         _require_attached(state)
         if policy:
-            raise fail(f"`{name}` runs already: `unis policy` changes its policy")
+            raise fail(f"`{name}` is already running: `unis policy` changes its policy")
         with SupervisorClient(directory.requests(state.run_id)) as supervisor:
             supervisor.attach(request)
         say(f"{request.name} (pid {pid}) is attached on CPU {cpu}")
@@ -154,8 +154,7 @@ def _problem(run: str, function: str) -> str:
 def _require_attached(state: RunState) -> None:
     if not state.attached:
         raise fail(
-            f"the functions of `{state.name}` are its own: give those that you attach a run of "
-            "their own with --name"
+            f"`{state.name}` started its functions itself; attach others to another run with --name"
         )
 
 

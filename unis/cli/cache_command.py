@@ -61,7 +61,7 @@ def _print(sight: Sight) -> None:
     from unis.cli.bench_parts import table_of
     from unis.isolate.bitmask import row
 
-    head = f"{sight.label}: no hardware obeys it" if sight.emulated else sight.label
+    head = f"{sight.label}: no effect on hardware" if sight.emulated else sight.label
     style = "bold yellow" if sight.emulated else "bold"
     out.print(head, style=style, markup=False, soft_wrap=True)
     for name, resource in sight.info.caches.items():

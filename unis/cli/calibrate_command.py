@@ -46,7 +46,7 @@ def calibrate(as_json: JsonOption = False) -> None:
         if as_json:
             out.print_json(calibration.model_dump_json())
         file = keep(calibration)
-    say(f"{file}: `unis simulate --calibrated` reckons with it")
+    say(f"{file}: `unis simulate --calibrated` uses it")
 
 
 def refuse_what_was_not_found(found: Mapping[str, MachineCosts]) -> None:
@@ -54,9 +54,9 @@ def refuse_what_was_not_found(found: Mapping[str, MachineCosts]) -> None:
     for name, costs in found.items():
         if not _LEAST_NS < costs.kernel_switch_ns < _MOST_NS:
             raise UnisError(
-                f"the windows of {name} functions do not tell what a switch takes: fitted to them "
-                f"it is {costs.kernel_switch_ns / 1e3:.1f} µs, an end of what is looked at. "
-                "Nothing is kept: try again while nothing else runs",
+                f"the windows of {name} functions do not determine the cost of a switch: the fit "
+                f"is {costs.kernel_switch_ns / 1e3:.1f} µs, an end of the range. Nothing is kept; "
+                "try again while nothing else runs",
                 bad_input=False,
             )
 

@@ -198,7 +198,7 @@ def _events(report: Path) -> list[_Event]:
         except ValueError:
             raise fail(f"{report}:{number} is not a line of an agent's report") from None
         if not 0 < found[-1].time < _LATEST:
-            raise fail(f"{report}:{number} is of no time")
+            raise fail(f"{report}:{number} has an invalid time")
     return found
 
 

@@ -54,7 +54,7 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
         for row in rows:
             show(row)
         if not rows and not damaged:
-            say("no chain is running: start one with `unis up FILE`")
+            say("no run exists; start one with `unis up FILE`")
     for damage in damaged.values():
         err.print(damage, style="red", markup=False, soft_wrap=True)
     if damaged or any(row.silence or row.state.problems for row in rows):

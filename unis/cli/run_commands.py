@@ -125,7 +125,7 @@ def _show_live(supervisor: Supervisor) -> None:
     try:
         _watch(supervisor)
     except InterruptedRunError:  # Ctrl-C is how it ends
-        say("taking the chain down")
+        say("stopping the run")
 
 
 def _watch(supervisor: Supervisor) -> None:
@@ -222,7 +222,7 @@ def _ask_launcher(directory: RunDirectory, state: RunState) -> None:
         told = f"interrupted; {state.name} goes down by itself: `unis ps` tells when it has"
         raise fail(told, EXIT_INTERRUPTED) from None
     if left:
-        say(f"{state.name}: its launcher does not end; killing it")
+        say(f"{state.name}: its launcher does not stop; killing it")
         state.launcher.send(signal.SIGKILL)
         wait_gone([state.launcher], 1.0)
 
@@ -242,7 +242,9 @@ def restart(name: NameArgument = None) -> None:
     machine = Machine.this()
     directory, state = choose(name)
     if state.attached:
-        raise fail(f"the functions of `{state.name}` are attached: who started them restarts them")
+        raise fail(
+            f"the functions of `{state.name}` are attached; restart them where they were started"
+        )
     with errors_told():
         # No chain is ended for one that cannot run in its place.
         plan = plan_file(Path(state.chain_file), state.name, machine)

@@ -45,10 +45,10 @@ def choose(name: str | None) -> tuple[RunDirectory, RunState]:
     if not found:
         if name is not None:
             raise _none_such(name, there)
-        raise fail("no chain is running: start one with `unis up FILE`")
+        raise fail("no run exists; start one with `unis up FILE`")
     if len(found) > 1:
         names = ", ".join(state.name for _, state in found)
-        raise fail(f"several chains are running, say which: {names}")
+        raise fail(f"several runs exist; name one of {names}")
     return found[0]
 
 
@@ -70,7 +70,7 @@ def _none_such(name: str, found: list[tuple[RunDirectory, RunState]]) -> typer.E
     if "/" not in name and (damage := run_directory(name).damage()):
         return fail(damage, code=1)
     known = ", ".join(state.name for _, state in found) or "none"
-    return fail(f"no chain `{name}` is running (running: {known})")
+    return fail(f"no run `{name}` exists (running: {known})")
 
 
 def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:

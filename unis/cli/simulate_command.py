@@ -118,7 +118,7 @@ def _assume_missing(chain: LoadedChain, costs: dict[str, CostOf]) -> dict[str, C
     missing = [name for name in chain.file.functions if name not in costs]
     if missing:
         say(
-            f"what a packet costs {', '.join(missing)} is not known here: reckoning with "
+            f"the cost of a packet in {', '.join(missing)} is unknown; assuming "
             f"{ASSUMED_COST_NS:g} ns; give --cost {missing[0]}=NS, or measure it with "
             f"`unis estimate {chain.path}`"
         )

@@ -76,7 +76,7 @@ def refuse_impossible(points: Mapping[float, Reading], shape: Shape, words: Word
         if by > _FALLS * more.value:
             raise ImpossibleProfileError(
                 f"it passes {words.value(less.value)} {words.at(y)} and {words.value(more.value)} "
-                f"{words.at(x)}, which no cache does: something else took its time meanwhile"
+                f"{words.at(x)}, which no cache does: something else disturbed the measurement"
             )
 
 

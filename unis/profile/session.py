@@ -70,13 +70,13 @@ class Session:
             self.store.write(kept)
             kept = self._measured(report)
         elif kept.mpps:
-            report(f"all of it was measured before: {self.store.file} (--again measures anew)")
+            report(f"nothing is left to measure: {self.store.file} (--again measures again)")
         modelled = "it is measured" if self._ways else self._model(report)
         return result(self.wish, kept, self._about(), modelled)
 
     def _model(self, report: Callable[[str], None]) -> Modelled | str:
         """Throughput by ways, or why it cannot be modelled either."""
-        report("throughput by ways: modelled, for nobody can set them here")
+        report("throughput by ways is modelled, because this machine cannot set them")
         try:
             plan = plan_chain(self._of_kept().chain, self._machine)
             return modelled(plan, self._count, read_caches(), report)

@@ -80,8 +80,8 @@ def _group_of_process(pid: int) -> str:
         raise LaunchError(f"cannot look at process {pid}: {error.strerror}") from None
     if found is None:
         raise LaunchError(
-            f"process {pid} is of no DPDK group that others can join (with --in-memory or "
-            "--no-shconf there is none), so it has no rings to schedule by; say --group if it is"
+            f"process {pid} is in no DPDK group that UNiS can join, so its rings cannot be read; "
+            "start it without --in-memory and --no-shconf, or name the group with --group"
         )
     return found[1]
 
@@ -159,8 +159,8 @@ class AttachedFunctions:
         after = before.with_attached([*before.attached, function])
         if disputed := after.disputed():
             raise LaunchError(
-                f"{function.name} and the other function of {', '.join(disputed)} have different "
-                "queues of it: say the same of both, the one's RX as the other's TX"
+                f"{function.name} and the other function on {', '.join(disputed)} disagree on its "
+                "queues; give the RX queues of one as the TX queues of the other"
             )
         claim_more(after, self._run.state, self._run.record)
         noted = FunctionProcess(function.name, function.cpu, identity)
@@ -280,7 +280,7 @@ class AttachedFunctions:
         if self._group and run.unisd:
             remove_traces(self._group, run.unisd.process.pid)
         wait = self._backoff.after(time.monotonic() - self._unisd_since)
-        run.tell(f"{words}; the functions go on under the kernel, and in {wait:g} s another starts")
+        run.tell(f"{words}; the functions go on under the kernel; unisd restarts in {wait:g} s")
         time.sleep(wait)
         self._unisd_since = time.monotonic()
         self._started = False
@@ -304,7 +304,7 @@ class AttachedFunctions:
             self._hold(function)
         except EngineError as error:
             self._run.check_platform()
-            self._run.tell(f"{function.name} is not attached any more: {error}")
+            self._run.tell(f"{function.name} is no longer attached: {error}")
             self._drop(function.name)
 
 
@@ -314,7 +314,7 @@ def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
     shared = {cpu for other in others() for cpu in other.platform_cpus}
     free = sorted({*cpus} - taken)
     if not free:
-        raise LaunchError("the scheduler needs a CPU beside those of functions, and none is left")
+        raise LaunchError("no CPU is left for the scheduler; leave one without functions")
     return next((cpu for cpu in free if cpu not in shared), free[0])
 
 

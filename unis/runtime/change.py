@@ -170,8 +170,8 @@ class _Change:
     def _back(self, error: UnisError) -> None:
         """Raises `error`, and says in what state the run is."""
         run, steps = self._run, self._steps
-        run.tell(f"{error}; going back")
-        self._report("that failed; going back")
+        run.tell(f"{error}; rolling back")
+        self._report("that failed; rolling back")
         begun = steps.started if run.plan is self._new else ()
         try:
             end_functions(run, [name for name in reversed(begun) if name in run.functions])
@@ -198,7 +198,7 @@ class _Change:
                 bad_input=False,
             ) from None
         self._settle(self._old)
-        raise LaunchError(f"{error}; everything is as it was before", bad_input=error.bad_input)
+        raise LaunchError(f"{error}; the change was rolled back", bad_input=error.bad_input)
 
     def _settle(self, plan: Plan) -> None:
         """Notes no more than is there now."""

@@ -119,7 +119,7 @@ def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
             continue
         report(
             f"cleaning up after run `{state.name}`, "
-            + ("which left something" if state.problems else "whose launcher was killed")
+            + ("whose clean-up is incomplete" if state.problems else "whose launcher was killed")
         )
         for problem in clean_up(directory, state.run_id, hurry=hurry):
             report(problem)
@@ -136,8 +136,8 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
     for other in others:
         if other.name == plan.name and not other.live():
             raise LaunchError(
-                f"not everything of the last `{other.name}` could be undone, and its notes are "
-                f"still needed: run `unis down {other.name}` first, or give this one another "
+                f"the clean-up of the last `{other.name}` is incomplete, and its state is still "
+                f"needed: run `unis down {other.name}` first, or give this one another "
                 "--name",
                 bad_input=False,
             )

@@ -126,7 +126,7 @@ class RunDirectory:
         except OSError:
             return None
         if not is_ours(self.path):
-            raise NotAllowedError(f"{self.path} is another user's: what it says is not believed")
+            raise NotAllowedError(f"{self.path} can be changed by another user, so it is not read")
         return text
 
     def _not_allowed(self) -> NotAllowedError:

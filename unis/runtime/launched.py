@@ -90,7 +90,7 @@ class LaunchedFunctions:
         if again:
             backoff = self._backoff.setdefault(name, Backoff())
             wait = backoff.after(time.monotonic() - self._since.get(name, -math.inf))
-            run.tell(f"{_listed(unit)} will be started again in {wait:g} s")
+            run.tell(f"{_listed(unit)} restarts in {wait:g} s")
             self._due.update(dict.fromkeys(unit, time.monotonic() + wait))
             return
         down = self._down_for_good(name, child.last_words()) or [name]
@@ -162,7 +162,7 @@ class LaunchedFunctions:
             run.check_platform()
             if not isinstance(error, UnisError):
                 run.fault(f"starting {_listed(names)} again")
-            run.tell(f"{_listed(names)} could not be started again: {error}")
+            run.tell(f"{_listed(names)} could not be restarted: {error}")
             self._fail_again(names)
         else:
             for name in names:
@@ -173,7 +173,7 @@ class LaunchedFunctions:
         self._end()
         wait = max(self._backoff.setdefault(name, Backoff()).after(0.0) for name in names)
         for name in names:
-            self._note_end(name, "could not be started again")
+            self._note_end(name, "could not be restarted")
         self.run.tell(f"the next try is in {wait:g} s")
         self._due.update(dict.fromkeys(names, time.monotonic() + wait))
 
@@ -183,8 +183,8 @@ class LaunchedFunctions:
         """Only Apply: nothing can be attached here."""
         if request.method != "Apply":
             raise LaunchError(
-                f"the functions of `{self.run.plan.name}` are its own: give those that you attach "
-                "a run of their own with --name"
+                f"`{self.run.plan.name}` started its functions itself; attach others to another "
+                "run with --name"
             )
         try:
             result = apply_file(self.run, self.missing, request.message, request.say)

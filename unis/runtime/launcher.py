@@ -69,7 +69,7 @@ def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None
                 return EXIT_FAILED
         except InterruptedRunError as signalled:
             try:  # the terminal may be gone
-                report("interrupted: taking down what was started")
+                report("interrupted: stopping the run")
             finally:
                 _end(pid, switch)
             return interrupted_code(signalled)
@@ -168,6 +168,6 @@ def under(parent: Parent, run: Callable[[Parent], None]) -> int:
         parent.finish(error.exit_code)
         return error.exit_code
     except InterruptedRunError:
-        parent.report("it was taken down before it ran")
+        parent.report("the run was stopped before it started")
         parent.finish(EXIT_FAILED)
     return 0

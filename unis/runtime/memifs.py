@@ -45,8 +45,8 @@ def find_end(
     memories = list(_memories(pid))
     if position >= len(memories):
         raise LaunchError(
-            f"process {pid} has {len(memories)} memifs that are connected, and memif:{position} "
-            "is none of them: they are counted from 0, in the order of its open files"
+            f"memif:{position} does not exist: process {pid} has {len(memories)} connected memifs, "
+            "counted from 0 in the order of its open files"
         )
     memory = memories[position]
     role = role or _role(pid, memory)

@@ -26,7 +26,7 @@ def adopt_orphans() -> None:
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(_PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (1, 0, 0, 0))) != 0:
         raise LaunchError(
-            f"the kernel does not give us what functions leave: {os.strerror(ctypes.get_errno())}",
+            f"cannot become the parent of background processes: {os.strerror(ctypes.get_errno())}",
             bad_input=False,
         )
 
@@ -87,8 +87,8 @@ def left_behind(mark: str, by: int) -> ProcessId | None:
         if time.monotonic() > end:
             pids = ", ".join(str(process.pid) for process in found)
             raise RunFailedError(
-                f"process {by} exited and left several ({pids}): a function that goes into the "
-                "background leaves one, which is followed"
+                f"process {by} exited and left several ({pids}); a function that goes into the "
+                "background must leave one process"
             )
         time.sleep(_LOOK_SECONDS)
 

@@ -97,7 +97,7 @@ class Run:
             self._write(self._state)
         except LaunchError as error:
             if not was:
-                self.tell(f"{error} The run goes on, and tries again to write it")
+                self.tell(f"{error} The run goes on, and will write it again")
 
     def write_again(self) -> None:
         """Writes what could not be written so far, if anything."""
@@ -109,7 +109,7 @@ class Run:
             # While we were stopped the guard may have: then the name is free, or another's.
             noted = self.directory.read()
             if noted and (noted.run_id != state.run_id or noted.undone()):
-                raise RunFailedError(f"`{state.name}` was undone meanwhile")
+                raise RunFailedError(f"another process has cleaned up `{state.name}`")
             self.directory.write(state)
         self._unwritten = False
 
@@ -244,7 +244,7 @@ class Run:
     def set_policy(self, policy: str, controller: str | None) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""
         if policy not in names.policies() or controller not in (None, *names.controllers()):
-            raise LaunchError(f"there is no policy {policy}, or no controller {controller}")
+            raise LaunchError(f"invalid policy `{policy}` or controller `{controller}`")
         kind = names.controller(controller) if controller else None
         self.client.set_policy(names.policy(policy), kind)
         asked = dataclasses.replace(

@@ -68,7 +68,7 @@ def measure_costs(
             try:
                 by_itself = plan.alone(name)
             except ChainFileError as error:
-                report(f"{name} is not measured, for it cannot run by itself: {error}")
+                report(f"{name} is not measured, because it cannot run alone: {error}")
                 continue
             alike[key] = measured(by_itself, [name]).get(name)
         if cost := alike[key]:
@@ -136,7 +136,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
             keep_to(cpus)  # for what this process plans next
         if problems and not failed:
             raise RunFailedError(
-                f"not everything of `{plan.name}` could be undone; try again with "
+                f"the clean-up of `{plan.name}` is incomplete; try again with "
                 f"`unis down {plan.name}`"
             )
 
@@ -204,7 +204,7 @@ def _stop_engine(run: Run, hurry: Callable[[], bool]) -> pb.Account | None:
 
 def estimate(run: Run, functions: Sequence[str]) -> None:
     """Measures what a packet costs each function, before any chain starts, and remembers it."""
-    run.tell(f"measuring what a packet costs {', '.join(functions)}")
+    run.tell(f"measuring the cost of a packet in {', '.join(functions)}")
     shares = shares_of(run.plan.traffic, run.options.sizes)
     for estimate in run.client.estimate(functions, shares, ESTIMATE_ROUNDS):
         name = estimate.function

@@ -224,7 +224,7 @@ def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before:
     except UnisError as error:
         # What is wrong with the file does not mend itself.
         if served is None and before and not error.bad_input:
-            raise _StillDownError(f"it did not come up again: {error}", error) from None
+            raise _StillDownError(f"the restart failed: {error}", error) from None
         if served is not None and died and died.run.plan.restart == "on-failure":
             raise _EngineDiedError(died, served, error) from None
         raise
@@ -232,7 +232,7 @@ def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before:
 
 def _wait(why: "_DownError", plan: Plan, job: Job, seconds: float, failed: set[str]) -> None:
     """Raises the error behind `why` if nobody wants the run back any more."""
-    job.report(f"{why}; all of the run is brought up again in {seconds:g} s")
+    job.report(f"{why}; the whole run restarts in {seconds:g} s")
     job.switch.resume()
     directory = run_directory(plan.name)
     with contextlib.suppress(OSError, LaunchError), locked(directory.lock):  # `unis ps` tells

@@ -122,6 +122,6 @@ def run_group() -> Finding:
         "cgroup",
         Level.NOTE,
         "no cgroup v2 that we may write",
-        "processes of a run are found by their environment instead, which one can shake off",
+        "processes of a run are found by their environment instead, which a process can change",
         "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified",
     )

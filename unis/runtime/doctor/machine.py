@@ -103,7 +103,7 @@ def transparent_hugepages() -> Finding:
         "THP",
         Level.NOTE,
         "always",
-        "the kernel gathers pages behind a program's back, which delays it now and then",
+        "the kernel merges pages of a running program, which delays it now and then",
         f"echo madvise > {_THP}",
     )
 

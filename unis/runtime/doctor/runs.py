@@ -15,7 +15,9 @@ def runs() -> Iterator[Finding]:
     try:
         found, damaged = all_runs(), damages()
     except NotAllowedError as error:
-        yield Finding("runs", Level.NOTE, "not ours to see", str(error), "sudo unis doctor")
+        yield Finding(
+            "runs", Level.NOTE, "not visible to this user", str(error), "sudo unis doctor"
+        )
         return
     for damage in damaged.values():
         yield Finding("runs", Level.NOTE, "notes are damaged", damage, "pgrep -af unis-")
@@ -29,7 +31,9 @@ def _of_run(directory: RunDirectory, state: RunState) -> Finding:
     mend = f"unis down {state.name}"
     if state.problems:
         left = "; ".join(state.problems)
-        return Finding("runs", Level.NOTE, f"{state.name} left something", left, mend)
+        return Finding(
+            "runs", Level.NOTE, f"the clean-up of {state.name} is incomplete", left, mend
+        )
     if state.phase == Phase.FAILED:
         why = state.reason.splitlines()[0]
         return Finding("runs", Level.NOTE, f"{state.name} failed", why, mend)
