@@ -2,6 +2,7 @@
 #
 #   make build    the engine, the functions, `uv run unis …`; no tests
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
+#   make check    lint, and the unit tests in Python that need no build and no root: a minute
 #   make test     lint, unit tests, the same under sanitizers, end-to-end tests
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
 #   make bench    cost of a decision; simulator against machine
@@ -42,9 +43,9 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode setup test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode setup check check-python test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
-	@sed -n '3,13s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 setup:
 	@tools/packages
@@ -85,6 +86,13 @@ bytecode: $(STUBS)
 
 demo: build
 	@uv run unis demo $(if $(PCAP),--pcap $(PCAP))
+
+# With fewer examples of each property than `make test`.
+check: $(STUBS)
+	@$(MAKE) --no-print-directory -j2 -Otarget lint check-python
+
+check-python: $(STUBS)
+	.venv/bin/python -m pytest -n 2 -m 'not system' --hypothesis-profile=check tests/python
 
 # Compilers and static checks side by side; then what needs the machine to itself, one by one.
 test:

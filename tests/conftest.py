@@ -1,6 +1,16 @@
-"""What holds for every test."""
+"""What holds for every test. No test asserts how long something takes: machines differ, and others
+work on them too.
+"""
 
 import signal
+
+from hypothesis import settings
+
+# `pytest --hypothesis-profile=check` tries fewer examples. Here, since Hypothesis takes that option
+# before it reads the conftest of a folder.
+settings.register_profile("unis", deadline=None, max_examples=100)
+settings.register_profile("check", deadline=None, max_examples=10)
+settings.load_profile("unis")
 
 
 def pytest_configure() -> None:

@@ -1,17 +1,24 @@
-"""No test asserts how long something takes: machines differ, and others work on them too."""
+"""Unit tests of the Python half. A test that needs a build, root or an installed program is marked
+`system`; the others find no build, so that a missing mark fails at once on every machine.
+"""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-from tests.needs import need
+from tests.needs import NO_BUILD, need
 from tests.python.place import Place
 
-settings.register_profile("unis", deadline=None)
-settings.load_profile("unis")
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hides the build from an unmarked test and its fixtures, those of the module included."""
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("system") is None:
+            patch.setenv("UNIS_BUILD", NO_BUILD)
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from unis.chain.values import EGRESS, INGRESS
@@ -15,6 +16,11 @@ NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z").filter(
 COSTS = st.floats(min_value=0.5, max_value=1e5)
 
 Data = dict[str, Any]
+
+
+def scaled(examples: int) -> int:
+    """As many examples under the default profile, and in proportion under another."""
+    return max(3, examples * settings().max_examples // 100)
 
 
 def maybe(**optional: st.SearchStrategy[Any]) -> st.SearchStrategy[Data]:

@@ -14,6 +14,7 @@ from evaluation.emulation.machine import MadeThreads, Question
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS, WAY, picture
+from tests.python.strategies import scaled
 from unis.agent.agent import Agent, AgentSettings, Event, Released
 from unis.agent.duties import Duties, ReservedDuty, duties
 from unis.agent.notes import Notes, NotesFile, Standing
@@ -336,7 +337,9 @@ def see_that_classes_are_valid(server: Server) -> None:
 
 
 FEW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -53,6 +53,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
     return "agent", of.CLUSTER, "xeon:0", "--book", book
 
 
+@pytest.mark.system
 def test_it_shows_what_the_model_says(
     tmp_path: Path,
     words: tuple[Any, ...],

@@ -42,6 +42,8 @@ from unis.profile.references import Flows, Recorded, RecordingError, record
 from unis.runtime.process import ProcessId
 from unis.v1 import engine_pb2 as pb
 
+pytestmark = pytest.mark.system
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "slo"
 CLUSTER = EXAMPLES / "cluster.yaml"
 # Small, so that few flows need many ways: 32 KB a way. 3000 flows of nat want 8 of them, 400 two;

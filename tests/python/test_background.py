@@ -14,6 +14,8 @@ from tests.python.test_live import kill, log, row, write
 from unis.runtime import child
 from unis.runtime.child import Command, start
 
+pytestmark = pytest.mark.system
+
 # What the process that goes on leaves a note of.
 NOTE = "echo $$ >noted; exec sleep 1000"
 

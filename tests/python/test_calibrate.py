@@ -172,6 +172,7 @@ def test_costs_are_of_the_cpu_that_they_were_measured_on() -> None:
         kept()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("hours", "told"), [(23, None), (25, "1 day"), (75, "3 days")])
 def test_an_old_one_is_told(hours: int, told: str | None) -> None:
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)

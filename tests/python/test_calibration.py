@@ -24,6 +24,8 @@ from unis.errors import UnisError
 from unis.simulate.scenario import MachineCosts
 from unis.v1 import engine_pb2 as pb
 
+pytestmark = pytest.mark.system
+
 PREEMPT_NS = 4_000.0
 ALONE_NS = 20.0  # a packet
 ENGINE = MachineCosts(

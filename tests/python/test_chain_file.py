@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from tests.python.planned import path_of
-from tests.python.strategies import Data, chain_files, mappings
+from tests.python.strategies import Data, chain_files, mappings, scaled
 from unis.chain.graph import Edge, Graph
 from unis.chain.load import load
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError, dotted
 
-CHECKS = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CHECKS = settings(
+    max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 VALID = """\
 apiVersion: unis/v1

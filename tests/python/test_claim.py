@@ -40,6 +40,8 @@ from unis.runtime.process import ProcessId
 from unis.runtime.running import running
 from unis.runtime.state import RUN_MARK, Phase, RunState
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(autouse=True)
 def _hugepages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from unis.runtime.logs import KEPT, ended, latest
 from unis.runtime.process import ProcessId, keep_off
 from unis.runtime.state import FunctionProcess, Phase, RunState
 
+pytestmark = pytest.mark.system
+
 STUBBORN = (
     "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up', flush=True)\n"
     "time.sleep(20)"

@@ -11,6 +11,7 @@ from tests.needs import need
 from unis.measure.counters import TASK_CLOCK, CountersError, Event, counting
 
 
+@pytest.mark.system
 def test_each_thread_is_counted_for_itself() -> None:
     need(os.geteuid() == 0, "needs root")
     go, numbers, done = threading.Event(), [], threading.Event()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small
-from tests.python.strategies import Data, chain_files
+from tests.python.strategies import Data, chain_files, scaled
 from tests.python.test_plan import plan_or_none
 from unis.chain.link import Link
 from unis.chain.load import LoadedChain
@@ -35,7 +35,7 @@ from unis.plan.model import EnginePlan, FunctionPlan, Plan
 from unis.plan.planner import make_plan
 from unis.plan.resources import lcores as lcores_of
 
-CHECKS = settings(max_examples=150)
+CHECKS = settings(max_examples=scaled(150))
 
 
 def next_plan(data: Data, there: Plan, name: str | None = None) -> Plan:

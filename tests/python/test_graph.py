@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.python.planned import memifs_of, planned, small, told
-from tests.python.strategies import Data
+from tests.python.strategies import Data, scaled
 from unis.chain import consistency
 from unis.chain.edges import MOST_WAYS, downstream_of_taps
 from unis.chain.graph import ChainGraph, Edge, Graph
@@ -25,7 +25,7 @@ from unis.engine.limits import broken
 from unis.simulate.scenario import CostOf, MachineCosts, remarks, scenario
 
 Edges = list[Data]
-CHECKS = settings(max_examples=150)
+CHECKS = settings(max_examples=scaled(150))
 HEAD = """apiVersion: unis/v1
 name: x
 defaults: {cpu: 1}
@@ -535,6 +535,7 @@ def test_what_the_simulator_leaves_out_is_said() -> None:
     assert said(**{**chains, **with_graph(DIAMOND)}) == [splits]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("stated", "k"), [((None, None), "8"), ((16, 4), "4, 16"), ((2, 2), "2")])
 def test_between_which_yields_cooperative_is_simulated(
     stated: tuple[int | None, int | None], k: str, tmp_path: Path

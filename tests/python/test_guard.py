@@ -23,6 +23,8 @@ from unis.runtime.held import HeldFile, Pulse, Stillness, put_fair_slice
 from unis.runtime.process import ProcessId, keep_off
 from unis.runtime.state import RunState
 
+pytestmark = pytest.mark.system
+
 # As engine/run/held_file.h has it.
 HEADER = struct.Struct("=5I44x")
 THREAD = struct.Struct("=iiQiiii128s")

@@ -13,6 +13,8 @@ from unis.engine.limits import limit
 from unis.runtime import held
 from unis.runtime.held import HeldFile, HeldThread
 
+pytestmark = pytest.mark.system
+
 
 def the_thread(file: Path) -> HeldThread:
     opened = HeldFile.open(file)

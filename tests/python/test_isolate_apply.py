@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, tree_of, wants
+from tests.python.strategies import scaled
 from unis.errors import UnisError
 from unis.isolate.apply import Applied, ApplyError, ForeignGroupError, apply, undo
 from unis.isolate.bitmask import is_valid
@@ -138,7 +139,7 @@ def test_the_same_again_writes_nothing(tmp_path: Path) -> None:
 MACHINES = st.sampled_from([PAPER, RICH, AMD, CDP])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(st.data())
 def test_undo_after_apply_is_the_identity(data: st.DataObject) -> None:
     """Over two plans one after the other, beside others' groups, with something that goes wrong."""
@@ -186,7 +187,7 @@ FAULTS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(wants(ways=17), wants(ways=17), st.data())
 def test_from_plan_to_plan_no_thread_is_without_a_class_and_no_two_overlap(
     first: dict[str, Want], second: dict[str, Want], data: st.DataObject

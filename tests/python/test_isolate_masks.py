@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.python.strategies import scaled
 from unis.isolate import schemata
 from unis.isolate.bitmask import is_contiguous, is_valid, mask_of, parse_hex, row, runs
 from unis.isolate.layout import lay_out
@@ -89,7 +90,7 @@ def changes(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, int]]:
     return draw(one), draw(one)
 
 
-@settings(max_examples=800)
+@settings(max_examples=scaled(800))
 @given(changes())
 def test_masks_never_overlap_on_the_way(change: tuple[dict[str, int], dict[str, int]]) -> None:
     """At most 8 classes of 20 ways: there is always a way free, or one that shrinks."""

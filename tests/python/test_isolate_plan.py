@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.emulation.machine import EmulatedCache, EmulatedMachine
 from tests.python.isolating import AMD, CDP, PAPER, RICH, tree_of, wants
+from tests.python.strategies import scaled
 from unis.isolate.bitmask import is_contiguous
 from unis.isolate.info import CacheInfo, CacheResource, read_info
 from unis.isolate.io_ways import IoWays, io_ways
@@ -41,7 +42,7 @@ def refused(*asked: Any, **more: Any) -> str:
     return str(caught.value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(wants(ways=17), st.randoms(), st.sampled_from([0xC0000, 0x3, 0x600]))
 def test_masks_are_disjoint_neighbours_and_not_io_s(
     asked: dict[str, Want], random: Any, shareable: int

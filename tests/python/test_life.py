@@ -13,6 +13,8 @@ from tests.python.place import SECONDS, Place, wait_for
 from unis.runtime.lock import locked
 from unis.runtime.process import ProcessId
 
+pytestmark = pytest.mark.system
+
 CALLS = ["Deploy", "Attach", "Estimate", "Start"]
 
 

@@ -19,6 +19,8 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.requests import SupervisorClient
 from unis.v1 import supervisor_pb2 as pb
 
+pytestmark = pytest.mark.system
+
 ALIVE = ["a", "b"]
 
 

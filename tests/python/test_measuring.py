@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.python.strategies import scaled
 from unis.bench.synthetic import macswap_chain
 from unis.chain.model import PcapSource, SyntheticSource
 from unis.chain.sizes import mean_cost
@@ -111,7 +112,7 @@ def test_costs_of_runs_that_start_at_once_are_all_remembered(tmp_path: Path) -> 
     assert [key for key in keys if CostCache(file).get(key) is None] == []
 
 
-@settings(max_examples=20)  # the library is slow
+@settings(max_examples=scaled(20))  # the library is slow
 @given(st.dictionaries(st.integers(1, 10**10), st.integers(1, 1000), min_size=1, max_size=40))
 def test_latency_percentiles(buckets: dict[int, int]) -> None:
     values = sorted(buckets)

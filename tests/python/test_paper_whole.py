@@ -18,6 +18,7 @@ from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
 from evaluation.paper.measured import Measured, latency_us
 from evaluation.paper.report import report_page
 from evaluation.paper.simulated import FREE
+from evaluation.paper.source import Source
 from tests.python.test_paper import ALL, MACHINE, measured, window
 from unis.calibrate.fit import Calibrated
 from unis.plan.machine import Machine
@@ -44,6 +45,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {"c": both})
     monkeypatch.setattr(scale, "_mpps", lambda *at: 50 / at[2] / at[3])
     monkeypatch.setattr(Machine, "this", staticmethod(lambda: MACHINE))
+    monkeypatch.setattr(Source, "this", staticmethod(lambda: Source("a commit", "a digest")))
     return seen
 
 

@@ -7,14 +7,14 @@ from collections import Counter
 from hypothesis import assume, given, settings
 
 from tests.python.planned import memifs_of, planned
-from tests.python.strategies import Data, chain_files
+from tests.python.strategies import Data, chain_files, scaled
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.model import Plan
 from unis.plan.resources import lcores as lcores_of
 from unis.plan.wiring import MOST_PORTS
 
-CHECKS = settings(max_examples=120)
+CHECKS = settings(max_examples=scaled(120))
 
 
 def plan_or_none(data: Data) -> Plan | None:

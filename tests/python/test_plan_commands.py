@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small, told
-from tests.python.strategies import Data, chain_files
+from tests.python.strategies import Data, chain_files, scaled
 from tests.python.test_plan import plan_or_none
 from unis import built
 from unis.chain.load import load
@@ -172,7 +172,7 @@ def test_the_cost_of_a_command_is_kept_by_the_words_of_the_file() -> None:
     assert cost_key(one.subject, {64: 1}) != cost_key(other.subject, {64: 1})
 
 
-@settings(max_examples=120)
+@settings(max_examples=scaled(120))
 @given(chain_files())
 def test_every_command_has_its_own_group_its_devices_and_an_open_input(data: Data) -> None:
     plan = plan_or_none(data)

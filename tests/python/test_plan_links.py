@@ -218,7 +218,7 @@ def test_neighbours_on_memif_have_as_many_queues() -> None:
     functions = {
         "two": {"command": ["sh"], "cpu": 1, "queues": 2},
         "one": {"command": ["sh"], "cpu": 1},
-        "ours": {"program": "nat", "cpu": 1, "queues": 2},
+        "ours": {"program": "sh", "cpu": 1, "queues": 2},
     }
     said = told(small(functions=functions, chains={"c": {"path": ["two", "one", "ours"]}}))
     assert said == [

@@ -14,6 +14,8 @@ from unis.runtime import folders
 from unis.runtime.errors import LaunchError
 from unis.runtime.privileges import Rights
 
+pytestmark = pytest.mark.system
+
 SHOW = ["/bin/sh", "-c", "grep -E '^(Cap|NoNew|Uid)' /proc/self/status; env"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.python.strategies import scaled
 from unis.measure import waiting
 from unis.profile.machine import OnMachine
 from unis.profile.windows import Sample, Window, capacity, latency, reading, share
@@ -45,7 +46,7 @@ class Drifting:
         self.ways = ways
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.2]))
 def test_a_load_is_one_of_what_passes_meanwhile(seed: int, disturbed: float) -> None:
     machine = Drifting(seed, disturbed)
@@ -69,7 +70,7 @@ def test_a_load_that_turned_out_to_be_another_is_told() -> None:
     assert latency(Slowing(1), 0.5, 3).disturbed == 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.integers(0, 10_000))
 def test_throughput_with_some_ways_stands_beside_that_with_all(seed: int) -> None:
     machine = Drifting(seed)

@@ -17,6 +17,8 @@ from unis.runtime.run import Run
 from unis.runtime.running import take_down
 from unis.runtime.state import Phase
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(autouse=True)
 def _hugepages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, wrpcap
 
 from tests.python.planned import path_of
-from tests.python.strategies import Data, chain_files
+from tests.python.strategies import Data, chain_files, scaled
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
@@ -30,7 +30,7 @@ def costs_of(chain: LoadedChain) -> dict[str, float | dict[int, float]]:
     return {name: part.cost_ns or 10.0 for name, part in chain.file.functions.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(chain_files())
 def test_a_chain_becomes_a_scenario(data: Data) -> None:
     if data.get("traffic", {}).get("source", {}).get("kind", "synthetic") != "synthetic":

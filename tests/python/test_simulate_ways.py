@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.needs import need
 from tests.python.commands import json_of, run
 from tests.python.planned import small
+from tests.python.strategies import scaled
 from tests.python.test_cache_model import MISSES, profile_of
 from unis import built
 from unis.chain.load import LoadedChain
@@ -105,6 +106,8 @@ def test_what_the_model_does_not_know(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "`a` is a command of others" in told(a_file(tmp_path, "{command: [sh, -x]}"))
     for name in ("nowhere", "9" * 5000):  # longer than a file's name can be
         assert f"there is no program `{name}`" in told(a_file(tmp_path, f"{{program: '{name}'}}"))
+    (tmp_path / "unis-refs").touch()
+    monkeypatch.setattr(built, "recorder", lambda: tmp_path / "unis-refs")
     monkeypatch.setenv("VALGRIND_LIB", "/nowhere")
     assert "Valgrind is missing" in told(a_file(tmp_path))
 
@@ -136,7 +139,8 @@ def test_what_is_added_is_the_models_whatever_the_cost(
     assert costs == pytest.approx([cost + misses * 65 / 3.5 for misses in (7, 3, 0)])
 
 
-@settings(max_examples=10)
+@pytest.mark.system
+@settings(max_examples=scaled(10))
 @given(misses=MISSES, cost=st.floats(20, 500) | st.fixed_dictionaries({64: st.floats(20, 500)}))
 def test_whatever_it_misses_fewer_ways_never_pass_more(
     misses: tuple[float, ...], cost: CostOf
@@ -184,6 +188,7 @@ def chain_file(tmp_path: Path, program: str) -> str:
     return str(file)
 
 
+@pytest.mark.system
 def test_fewer_ways_never_pass_more(tmp_path: Path) -> None:
     """What 30,000 flows need of monitor, some 2 MB, is more than one way of the paper's cache."""
     need_valgrind()
@@ -206,6 +211,7 @@ def test_fewer_ways_never_pass_more(tmp_path: Path) -> None:
     assert all("the paper's Xeon assumed (20 and 85 ns)" in cost["source"] for cost in costs)
 
 
+@pytest.mark.system
 def test_the_flows_of_the_demo_fit_into_one_way() -> None:
     need_valgrind()
     ways = ["--ways", "firewall=1", "--ways", "nat=1", "--ways", "monitor=1"]
@@ -215,6 +221,7 @@ def test_the_flows_of_the_demo_fit_into_one_way() -> None:
     assert all(cost["ns"] == pytest.approx(cost["ns_with_whole_cache"], abs=0.01) for cost in costs)
 
 
+@pytest.mark.system
 def test_what_is_modelled_says_so_and_is_recorded_once(tmp_path: Path) -> None:
     need_valgrind()
     file = chain_file(tmp_path, "macswap")
@@ -226,6 +233,7 @@ def test_what_is_modelled_says_so_and_is_recorded_once(tmp_path: Path) -> None:
     assert "recording" not in run(*SIMULATE, file, "--ways", "f=2", *CACHES)[1]
 
 
+@pytest.mark.system
 def test_a_program_without_symbols_is_refused(tmp_path: Path) -> None:
     need_valgrind()
     need(shutil.which("strip") is not None, "needs strip, of binutils")

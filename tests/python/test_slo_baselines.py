@@ -14,6 +14,7 @@ from evaluation.resq.baselines.contention import Tenant, beside, shares
 from evaluation.resq.baselines.predictor import PENALTY_US, Reading
 from evaluation.resq.comparison import paper_workload
 from evaluation.resq.methods import PAPER, UNTIMED, by_baselines, overestimate
+from tests.python.strategies import scaled
 from unis.errors import UnisError
 from unis.slo.library import PROFILES, SENSITIVE
 from unis.slo.profile import Profile, Server, Slo, Workload
@@ -35,14 +36,14 @@ tenants = st.lists(
 # ---------------------------------------------------------------------- a cache that is shared
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(tenants)
 def test_who_shares_has_no_more_than_all_and_no_more_than_alone(of: list[Tenant]) -> None:
     for tenant, share in zip(of, shares(of, WAYS), strict=True):
         assert 0 < share <= tenant.profile.share(WAYS) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(tenants, st.builds(Tenant, profiles(), st.just(1.0)))
 def test_another_takes_from_those_that_are_there(of: list[Tenant], other: Tenant) -> None:
     for before, after in zip(shares(of, WAYS), shares([*of, other], WAYS), strict=False):

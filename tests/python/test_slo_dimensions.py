@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evaluation.resq.comparison import WORKLOADS, large_workload, paper_workload
 from evaluation.resq.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
+from tests.python.strategies import scaled
 from unis.slo.exact import NoRoomError, exact
 from unis.slo.generation import by_sockets
 from unis.slo.greedy import greedy
@@ -80,7 +81,7 @@ def workloads(
 # ---------------------------------------------------------------------- random
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(workloads())
 def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -> None:
     first_fit = greedy(workload)
@@ -98,7 +99,7 @@ def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -
 
 
 # The same examples each time: the bound holds for all, but that it is met is not proven for all.
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=scaled(300), deadline=None, derandomize=True)
 @given(workloads(promises=2, count=1, ways=3, highest=120))
 def test_fewer_machines_do_not_do(workload: Workload) -> None:
     """By trying all splits and all sockets for them, as floating point numbers."""
@@ -182,7 +183,7 @@ def _fewest(items: list[_Item], workload: Workload) -> float:
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(0, 9), st.integers(0, 9)),
@@ -211,7 +212,7 @@ def test_the_most_valuable_content(
     assert best - 1e-6 <= most
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     st.lists(st.integers(1, 20), min_size=3, max_size=3, unique=True).map(sorted),
     st.lists(st.integers(0, 20), min_size=3, max_size=3),

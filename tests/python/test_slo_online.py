@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.resq.admission import admission, admit_all, random_arrivals
+from tests.python.strategies import scaled
 from unis.slo.online import Admitted, Online
 from unis.slo.placement import Instance, Placement, Refusal
 from unis.slo.prices import Kind, prices
@@ -32,7 +33,7 @@ def layout(online: Online) -> dict[tuple[str, int], set[Instance]]:
 # ---------------------------------------------------------------------- by chance
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(
     st.integers(0, 10_000),
     st.lists(st.tuples(st.booleans(), st.integers(0, 99)), max_size=60),
@@ -70,7 +71,7 @@ def test_what_comes_and_goes_leaves_all_promises_kept(
     assert sorted(slo.name for slo in online.slos) == sorted(there)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25), deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 80), st.integers(0, 79))
 def test_a_cluster_packed_again_keeps_all_promises_with_no_more_machines(
     seed: int, count: int, gone: int
@@ -177,7 +178,7 @@ def test_a_machine_that_is_empty_again_is_used_before_a_new_one() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20), deadline=None)
 def test_what_was_given_is_the_same_after_a_restart(seed: int) -> None:
     server, slos = random_arrivals(seed, 40)
     online, _ = admit_all(server, slos)

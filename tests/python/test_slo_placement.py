@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.resq.comparison import large_workload, paper_workload
 from evaluation.resq.methods import PAPER
+from tests.python.strategies import scaled
 from unis.slo.exact import NoRoomError, exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy
@@ -96,7 +97,7 @@ def test_more_points_of_error_than_are_left_as_a_margin_are_seen() -> None:
 # ---------------------------------------------------------------------- random
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(workloads())
 def test_every_placement_holds_and_none_is_better(workload: Workload) -> None:
     placed = exact(workload)
@@ -108,7 +109,7 @@ def test_every_placement_holds_and_none_is_better(workload: Workload) -> None:
         assert len(placed.machines) <= len(first_fit.machines)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(workloads(promises=2))
 def test_fewer_machines_do_not_do(workload: Workload) -> None:
     """By trying all splits and all machines for them."""

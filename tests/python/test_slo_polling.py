@@ -110,6 +110,7 @@ def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[Part], li
     return cores
 
 
+@pytest.mark.system
 def test_no_random_core_is_later_under_the_scheduler_than_the_model_says() -> None:
     cores = at_the_brink(random.Random(3), 40)
     workload = Workload(

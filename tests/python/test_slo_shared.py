@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.resq.comparison import part_workload
 from evaluation.resq.shared_cores import simulated
+from tests.python.strategies import scaled
 from unis.errors import UnisError
 from unis.slo.cores import (
     Core,
@@ -70,7 +71,7 @@ def test_parts_of_cores_take_a_third_to_half_fewer_machines(
     assert placed.bound >= bound
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 12), st.integers(2, 18))
 def test_every_placement_holds(seed: int, count: int, cores: int, ways: int) -> None:
     chance = random.Random(seed)
@@ -100,6 +101,7 @@ def test_what_would_make_another_late_is_not_put_beside_it() -> None:
     assert not holds(core.parts, late, workload.margin)
 
 
+@pytest.mark.system
 def test_each_core_keeps_its_promises_under_the_scheduler() -> None:
     workload = part_workload("combination")
     workload = replace(workload, slos=workload.slos[::6])
@@ -109,6 +111,7 @@ def test_each_core_keeps_its_promises_under_the_scheduler() -> None:
     assert [one for one in kept if not one.holds] == []
 
 
+@pytest.mark.system
 def test_a_core_that_is_too_full_is_seen_under_the_scheduler() -> None:
     profile = PROFILES["firewall"]
     slos = tuple(Slo(f"s{at}", profile, 0.6 * profile.solo_mpps, 100.0) for at in range(2))

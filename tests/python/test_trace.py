@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.python import measured
+from tests.python.strategies import scaled
 from unis.report.trace import chrome_trace, trace_text
 from unis.v1 import common_pb2 as common
 
@@ -29,7 +30,7 @@ def test_runs_and_switches_arrive() -> None:
     assert data["otherData"]["policy"] == "unis"
 
 
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(
     st.lists(
         st.tuples(st.integers(0, 7), st.integers(0, 10**12), st.integers(0, 10**9)), max_size=30

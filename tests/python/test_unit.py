@@ -4,7 +4,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.needs import need
+
+pytestmark = pytest.mark.system
 
 UNIT = Path(__file__).parents[2] / "docs" / "unis@.service"
 

@@ -85,6 +85,7 @@ def test_a_chain_may_begin_and_end_on_them() -> None:
     assert engine_ends == [True, False, False, True]
 
 
+@pytest.mark.system
 def test_devices_carry_nothing_but_what_programs_send(pair: LinkPlan) -> None:
     noarp, multicast = 0x80, 0x1000
     for device in devices_of(pair):
@@ -99,6 +100,7 @@ def test_devices_carry_nothing_but_what_programs_send(pair: LinkPlan) -> None:
         assert (DEVICES / device / "statistics/tx_packets").read_text() == "0\n"
 
 
+@pytest.mark.system
 def test_numbers_of_devices_are_scattered(pair: LinkPlan) -> None:
     """Else net_af_packet of two programs may have the same number of a group of sockets."""
     near, far = (int((DEVICES / one / "ifindex").read_text()) for one in devices_of(pair))
@@ -106,6 +108,7 @@ def test_numbers_of_devices_are_scattered(pair: LinkPlan) -> None:
     assert abs(near - far) > 1
 
 
+@pytest.mark.system
 def test_somebody_elses_device_is_let_be(pair: LinkPlan) -> None:
     near, _ = devices_of(pair)
     number = (DEVICES / near / "ifindex").read_text()
@@ -114,6 +117,7 @@ def test_somebody_elses_device_is_let_be(pair: LinkPlan) -> None:
     assert (DEVICES / near / "ifindex").read_text() == number
 
 
+@pytest.mark.system
 def test_a_device_that_only_has_the_name_is_not_removed(tmp_path: Path) -> None:
     """A launcher that is killed before it finds the name taken leaves a note of it."""
     need_root()
@@ -127,6 +131,7 @@ def test_a_device_that_only_has_the_name_is_not_removed(tmp_path: Path) -> None:
             kernel.link("del", ifname=near)
 
 
+@pytest.mark.system
 def test_a_pair_that_cannot_be_set_up_is_removed(
     pair: LinkPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +147,7 @@ def test_a_pair_that_cannot_be_set_up_is_removed(
     assert not (DEVICES / near).exists()
 
 
+@pytest.mark.system
 def test_they_are_removed_once(pair: LinkPlan) -> None:
     made = Veth().made(pair)
     assert Veth().remove(made) == []

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.python.strategies import scaled
 from unis.measure import order
 from unis.measure.paired import Paired, Quartiles, interval
 from unis.measure.windows import (
@@ -185,7 +186,7 @@ def test_the_interval_of_a_median_is_two_of_the_values() -> None:
     assert interval([float(value) for value in range(12)]) == (2.0, 9.0)  # 96 %; one less is 85
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(st.integers(6, 40), st.integers(0, 2**32 - 1))
 def test_it_holds_the_median_nineteen_times_in_twenty(count: int, seed: int) -> None:
     draws = np.random.default_rng(seed).lognormal(size=(400, count))

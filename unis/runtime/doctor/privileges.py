@@ -39,7 +39,13 @@ def capabilities() -> Finding:
     try:
         wanted = needed()
     except (built.NotBuiltError, OSError, subprocess.SubprocessError, ValueError):
-        return Finding("capabilities", Level.NOTE, "unisd cannot be asked", "", "make build")
+        return Finding(
+            "capabilities",
+            Level.NOTE,
+            "unisd does not run here",
+            "whether this process has the capabilities that unisd keeps is unknown",
+            "make build",
+        )
     ours = _effective()
     lacking = [capability for capability in wanted if not ours >> capability.number & 1]
     if not lacking:
