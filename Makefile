@@ -87,12 +87,12 @@ bytecode: $(STUBS)
 demo: build
 	@uv run unis demo $(if $(PCAP),--pcap $(PCAP))
 
-# With fewer examples of each property than `make test`.
+# Unlike `make test`, with few examples of each property and without what computes for seconds.
 check: $(STUBS)
 	@$(MAKE) --no-print-directory -j2 -Otarget lint check-python
 
 check-python: $(STUBS)
-	.venv/bin/python -m pytest -n 2 -m 'not system' --hypothesis-profile=check tests/python
+	.venv/bin/python -m pytest -n 2 -m 'not system and not slow' --hypothesis-profile=check tests/python
 
 # Compilers and static checks side by side; then what needs the machine to itself, one by one.
 test:

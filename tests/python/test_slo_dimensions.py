@@ -274,6 +274,7 @@ def test_a_function_lives_on_one_socket() -> None:
         assert "takes 3 cores, 1 way, which no socket has" in none.refused[0].why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", MEMORY_GBPS)
 def test_some_hundred_promises_are_placed_near_the_bound(memory: str) -> None:
     found = evaluated(socket_workload(0, MEMORY_GBPS[memory]), 60.0)

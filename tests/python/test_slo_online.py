@@ -108,6 +108,7 @@ def _see_that_moves_lead_there(online: Online, way: Repack) -> None:
     assert min(here.values(), default=0) >= 0
 
 
+@pytest.mark.slow
 def test_machines_stay_near_the_fewest() -> None:
     found = admission(range(1000, 1006), 1000)
     assert found.wrong == 0
