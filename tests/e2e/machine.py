@@ -50,13 +50,13 @@ class Machine:
 
     def unis(self, *words: str, code: int = 0) -> str:
         """The output of a command that must end with `code`."""
-        return self._run([UNIS, *words], code)
+        return self._run([UNIS, *words], (code,))
 
-    def evaluation(self, *words: str, code: int = 0) -> str:
-        """The same of `python -m evaluation`."""
-        return self._run([*EVALUATION, *words], code)
+    def evaluation(self, *words: str, codes: Sequence[int] = (0,)) -> str:
+        """The same of `python -m evaluation`, which must end with one of `codes`."""
+        return self._run([*EVALUATION, *words], codes)
 
-    def _run(self, command: list[str], code: int) -> str:
+    def _run(self, command: list[str], codes: Sequence[int]) -> str:
         done = subprocess.run(
             command,
             cwd=self.directory,
@@ -67,7 +67,7 @@ class Machine:
         )
         said = done.stdout + done.stderr
         assert "Traceback" not in said, said
-        assert done.returncode == code, said
+        assert done.returncode in codes, said
         return said
 
     def start(self, *words: str, program: Sequence[str] = (UNIS,)) -> subprocess.Popen[str]:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -308,9 +307,8 @@ def test_the_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     held = pytest.raises(LaunchError, match="another process has held")
     with machine_lock(), held, machine_lock(0.1):
         pass
-    started = time.monotonic()
-    with machine_lock(10):
-        assert time.monotonic() - started < 5, "it was let go"
+    with machine_lock(10):  # it was let go
+        pass
     assert (tmp_path / "run" / "lock").exists()
 
 

@@ -77,6 +77,21 @@ def test_the_least_latencies_are_those_that_would_be_promised_just_so() -> None:
     assert max(replace(CORE, p95_us=bound).least_us((0.3, 0.4)) or [bound]) <= bound
 
 
+@pytest.mark.parametrize("late_us", [1.0, 20_000.0])
+@pytest.mark.parametrize("yield_us", [0.1, 1_000.0])
+def test_half_a_second_can_be_promised_on_any_machine(late_us: float, yield_us: float) -> None:
+    """As the end-to-end test does, which knows nothing of the machine that it runs on."""
+    late = [
+        of.model_copy(update={"p95_us_by_load": dict.fromkeys(of.p95_us_by_load, late_us)})
+        for of in (FAST, SLOW)
+    ]
+    core = Core(late, yield_us, 500_000.0)
+    _, placement = core.planned((0.3, 0.4))
+    assert len(placement.machines[0].cores[0].parts) == 2
+    assert sum(core.refused((0.3, 0.4))) > 0.7
+    assert core.least_us(core.refused((0.3, 0.4))) is None
+
+
 def test_more_than_a_core_is_not_planned() -> None:
     with pytest.raises(UnisError, match="60% and 45% are more than a core"):
         CORE.planned((0.6, 0.45))
