@@ -76,7 +76,7 @@ def test_results_and_table_tell_of_every_figure(measure: list[str], tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("measure")
 def test_the_report_tells_of_every_figure(tmp_path: Path) -> None:
-    settings = Settings(quick=False, only=tuple(FIGURES), directory=tmp_path)
+    settings = PaperSettings(quick=False, only=tuple(FIGURES), directory=tmp_path)
     page = report_page(evaluate(settings, lambda _: None))
     for key in FIGURES:
         assert f'id="{key}"' in page

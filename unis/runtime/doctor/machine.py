@@ -44,8 +44,8 @@ def distance(ours: frozenset[int]) -> Finding:
     found = {cpu: took for cpu in others[:_LOOKED_AT] if (took := line_transfer_ns(first, cpu))}
     if not found:
         return Finding(
-            check, Level.NOTE, "cannot be measured now", "a CPU is busy or the build is missing",
-            "make build; ask again when the CPUs are idle",
+            check, Level.NOTE, "cannot be measured now", "a CPU is busy or unis-lines is missing",
+            "run `unis doctor` again when the CPUs are idle",
         )  # fmt: skip
     nearest, farthest = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     told = f"CPU {first} to {farthest}: a cache line takes {found[farthest]:.0f} ns"
