@@ -43,17 +43,20 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode setup check check-python test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode packages setup check check-python test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
 	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
-setup:
+# What has been installed once needs no root again.
+packages:
 	@tools/packages
-	@tools/driver-sdk
-	@tools/hugepages
 	@tools/uv
 
-.venv/.stamp: requirements.lock pyproject.toml | setup
+setup: packages
+	@tools/driver-sdk
+	@tools/hugepages
+
+.venv/.stamp: requirements.lock pyproject.toml | packages
 	@$(UV) venv -q --allow-existing --python python3 .venv
 	@$(UV) pip sync -q --require-hashes --compile-bytecode requirements.lock
 	@$(UV) pip install -q --no-deps --no-build-isolation -e .
