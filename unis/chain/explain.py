@@ -173,8 +173,8 @@ def _old_form(data: dict[Any, Any]) -> Problem | None:
     path = ", ".join(str(name) for name in names if name)
     return Problem(
         ("chains",),
-        "is a list, as files were before; functions stand by name under functions: now, and a "
-        f"chain names them: write chains: {{{first.get('name', 'NAME')}: {{path: [{path}]}}}} and "
+        "is in the old format, a list; functions are named under functions: now, and a chain "
+        f"refers to them: write chains: {{{first.get('name', 'NAME')}: {{path: [{path}]}}}} and "
         f"functions: {{{names[0] if names else 'NAME'}: {{program: …}}, …}} (docs/chain-file.md)",
     )
 
