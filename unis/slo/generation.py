@@ -227,16 +227,16 @@ class _Search:
                 for of, demand in zip(self._catalogues, self._problem.demands, strict=True)
             ]
             more = not last and self._add_contents(prices)
-            if not more or turn % _LOOK == 0:
+            for at, (price, split) in enumerate(cheapest):
+                if price < prices.promises[at] - _CHEAPER:
+                    more = self._split(at, split) or more
+            if last or not more or turn % _LOOK == 0:
                 worth, added = self._prove_contents(prices, until)
                 more = more or added
                 lowest = _bound(self._problem, [price for price, _ in cheapest], worth)
                 self.bound = max(self.bound, math.ceil(lowest - _EPSILON))
                 if enough and self.bound >= math.ceil(prices.machines - _EPSILON):
                     break
-            for at, (price, split) in enumerate(cheapest):
-                if price < prices.promises[at] - _CHEAPER:
-                    more = self._split(at, split) or more
             if last or not more:
                 break
 
@@ -257,7 +257,7 @@ class _Search:
         """What a socket of each server is worth at most; and whether contents were added."""
         worth: list[float] = []
         any_added = False
-        sizes = [*self._sizes]
+        sizes = [*self._sizes][: len(prices.sizes)]
         for server, room in enumerate(self._problem.rooms):
             value, content = proven(sizes, prices.sizes, room, until - time.monotonic())
             if value > prices.sockets[server] + _CHEAPER:
