@@ -15,7 +15,7 @@ from unis.profile.references import NoRecorderError
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
-from unis.slo.library import INSENSITIVE, PROFILES, SENSITIVE
+from unis.slo.library import PROFILES
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.shared import shared
@@ -23,6 +23,8 @@ from unis.slo.verify import shared_problems
 
 _P95_US = 100.0
 _PART = 0.9  # of what a function passes alone
+SENSITIVE = ("stats", "lpm", "mazunat", "snort")
+INSENSITIVE = ("efficuts", "firewall", "ipsec")
 _COUNTS = {
     "sensitive": (SENSITIVE, 50), "insensitive": (INSENSITIVE, 66),
     "combination": (tuple(PROFILES), 22),

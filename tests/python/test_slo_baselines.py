@@ -12,11 +12,11 @@ from evaluation.resq.baselines import agnostic, elastic, predictor
 from evaluation.resq.baselines.arrivals import Promise, Served, broken, in_turn
 from evaluation.resq.baselines.contention import Tenant, beside, shares
 from evaluation.resq.baselines.predictor import PENALTY_US, Reading
-from evaluation.resq.comparison import paper_workload
+from evaluation.resq.comparison import SENSITIVE, paper_workload
 from evaluation.resq.methods import PAPER, UNTIMED, by_baselines, overestimate
 from tests.python.strategies import scaled
 from unis.errors import UnisError
-from unis.slo.library import PROFILES, SENSITIVE
+from unis.slo.library import PROFILES
 from unis.slo.profile import Profile, Server, Slo, Workload
 
 WAYS = 18

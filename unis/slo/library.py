@@ -72,5 +72,3 @@ def _profile(name: str) -> Profile:
 
 
 PROFILES: Mapping[str, Profile] = {name: _profile(name) for name in _MPPS}
-SENSITIVE = ("stats", "lpm", "mazunat", "snort")
-INSENSITIVE = ("efficuts", "firewall", "ipsec")
