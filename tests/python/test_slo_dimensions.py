@@ -87,7 +87,7 @@ def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -
     first_fit = greedy(workload)
     assert not [*problems(workload, first_fit)]
     try:
-        placed = exact(workload)
+        placed = exact(workload, seconds=5)
     except NoRoomError:
         assert first_fit.refused
         return
