@@ -41,6 +41,7 @@ def windows_of(machine: Calibrated) -> Measured:
     return of
 
 
+@pytest.mark.system
 def test_the_simulator_says_what_it_has_not_seen() -> None:
     of = windows_of(a_machine())
     machine = calibrated_by(ALL[KEY], of)

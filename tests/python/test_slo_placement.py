@@ -119,7 +119,8 @@ def test_fewer_machines_do_not_do(workload: Workload) -> None:
     kept = {of.slo for machine in placed.machines for of in machine.instances}
     server = small.servers[0]
     every = [splits_of(slo, small.margin, server.ways) for slo in small.slos if slo.name in kept]
-    if any(len(of) > 40 for of in every):
+    # Trying all machines for more than ten instances takes minutes.
+    if any(len(of) > 40 for of in every) or sum(max(map(len, of)) for of in every) > 10:
         return
     fewest = min(
         (
