@@ -14,9 +14,13 @@ from tests.python.place import Place
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hides the build from an unmarked test and its fixtures, those of the module included."""
+    """Hides the build from an unmarked test and its fixtures, those of the module included.
+
+    pytest calls this for the tests of other folders too.
+    """
+    unit = Path(__file__).parent in item.path.parents
     with pytest.MonkeyPatch.context() as patch:
-        if item.get_closest_marker("system") is None:
+        if unit and item.get_closest_marker("system") is None:
             patch.setenv("UNIS_BUILD", NO_BUILD)
         return (yield)
 
