@@ -186,5 +186,5 @@ def kernel_tree(place: Path = DEFAULT_PLACE) -> KernelTree:
     raise NoTreeError(
         f"resctrl is not mounted on {place}: `mount -t resctrl resctrl {place}` does it where the "
         "CPU has cache allocation and the kernel CONFIG_X86_CPU_RESCTRL (`unis doctor` tells); "
-        "without them only the emulation is to be had"
+        "without them only an emulation works: `uv run python -m evaluation cache`, in a clone"
     )
