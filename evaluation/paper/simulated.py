@@ -20,7 +20,7 @@ FIGURES = ("fig4a", "fig4b", "fig7", "fig8")
 
 
 def can_calibrate(case: Case) -> bool:
-    """Whether it is one chain, on one CPU, of which all that is needed is measured."""
+    """Whether the case has a single chain, and measures every arm that the fit needs."""
     wanted = {arms.SHORT, *(arms.K[every] for every in DISTANCES)}
     return wanted <= {*case.sets.get(MAIN, ())} and len(case.make().file.chains) == 1
 
