@@ -13,6 +13,9 @@ _MORE = ("#D55E00", "#8A6FB0", "#B8860B", "#7F7F7F")
 _MARKS = "osD^vPX"
 _LINES = ("-", "--", "-.", ":")
 
+# Inches; a browser shows 96 pixels of each, and pages are at most 1200 wide.
+_WIDEST = 12.4
+
 # Of a policy: (share of what is sustained, p50 µs, p95 µs), by load.
 Curve = Sequence[tuple[float, float, float]]
 # Of a policy: (p95 µs, Mpps) of each point.
@@ -27,7 +30,7 @@ def picture(
     Written to `to`, whose ending says as what (svg, png, pdf).
     """
     with mpl.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(5.2 * (len(loads) + 1), 4.6), layout="constrained")
+        figure = Figure(figsize=(min(5.2 * (len(loads) + 1), _WIDEST), 4.6), layout="constrained")
         every = figure.subplots(1, len(loads) + 1)
         for axes, (arrivals, curves) in zip(every[:-1], loads.items(), strict=True):
             for at, (policy, curve) in enumerate(curves.items()):
@@ -65,7 +68,7 @@ def picture(
         axes.set_title("throughput against latency")
         axes.grid(visible=True, alpha=0.35)
         axes.legend(frameon=False, loc="lower right")
-        figure.savefig(to, dpi=130)
+        figure.savefig(to, dpi=96)
 
 
 def frontier(points: Points) -> list[tuple[float, float]]:
