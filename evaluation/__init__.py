@@ -1,4 +1,4 @@
-"""Comparisons with papers, and UNiS against itself: what operators do not need. Run from a clone.
+"""Comparisons of UNiS with papers and with itself, to be run from a clone.
 
-`python -m evaluation` lists them. The product (`unis/`) imports nothing of this.
+`python -m evaluation` lists the commands. The product (`unis/`) imports nothing from here.
 """

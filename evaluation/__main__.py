@@ -3,7 +3,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    del sys.path[0]  # the current folder: root would run what lies there
+    del sys.path[0]  # the current folder: root must not import from there
 
 from unis.cli import run_app
 

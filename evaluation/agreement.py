@@ -1,14 +1,14 @@
-"""`python -m evaluation agreement`: does the simulator say what the machine does?
+"""`python -m evaluation agreement`: whether the simulator orders policies as the machine does.
 
-The costs that it is fed with are measured (the functions' alone, a switch, source and sink). A
-machine changes its speed within seconds, so every round has its own: the functions' are those that
-the scheduler had found before the round, source's and sink's those of the round. What a switch
-costs is measured once, before the rounds: while a chain runs, the CPU is not free.
+The simulator gets measured costs. A machine changes its speed within seconds, so each round has its
+own: the functions' costs are the scheduler's estimates before the round, those of source and sink
+are measured in the round. A switch needs a free CPU, so its cost is measured once, before the
+rounds.
 
-The verdict is on the order of the policies, but for UNiS and co-operative: how far those are apart,
-some hundredths, is less than what caches may change, which the simulator does not know. That
-difference is told with its interval, and not judged. The pairs that are judged lie far apart, so
-the verdict is coarse: it finds a simulator that is wrong, and does not show one that is exact.
+The verdict compares the order of each pair of policies, except `unis` and `cooperative`: they are a
+few percent apart, and caches, which the simulator does not model, may change more. For that pair
+the difference is printed with its interval. The other pairs are far apart: the verdict finds a
+wrong simulator, but does not prove an exact one.
 """
 
 import itertools
@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import BaseModel
 
 from unis.bench.synthetic import macswap_chain
+from unis.calibrate.calibration import has_three_cpus, platform_ns
 from unis.chain.load import LoadedChain
 from unis.engine import names
 from unis.measure import order
@@ -35,7 +36,7 @@ from unis.simulate.scenario import MachineCosts, scenario
 from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
 
-_SAME = 0.05  # policies whose throughputs are this close (relative) have no order
+_SAME = 0.05  # relative difference below which two policies have no order
 _NOT_JUDGED = {"unis", "cooperative"}
 _SWITCH_ROUNDS = 2000
 _SIMULATED_SECONDS = {"rr": 2.0, "other": 2.0}  # their slices are long
@@ -46,31 +47,28 @@ class Comparison(BaseModel):
     """One chain on the machine and in the simulator. Costs in ns, means over the rounds."""
 
     functions: int
-    cost_ns: dict[str, float]  # of a packet: functions, source, sink; of a switch: scheduler
-    switch_ns: float  # measured once, before the rounds
-    yield_ns: float  # likewise
+    cost_ns: dict[str, float]  # by component: per packet; of the scheduler per switch
+    switch_ns: float  # both measured once, before the rounds
+    yield_ns: float
     machine_mpps: dict[str, float]
     simulator_mpps: dict[str, float]
-    machine_ratio: Paired | None  # unis / cooperative, windows of one round
-    simulator_ratio: Paired | None  # of the same rounds
-    difference: Paired | None  # simulator's ratio less the machine's, round by round
-    judged: dict[str, bool]  # "unis, rr": whether both order these two alike
+    machine_ratio: Paired | None  # unis ÷ cooperative, within rounds
+    simulator_ratio: Paired | None  # in the same rounds
+    difference: Paired | None  # simulator_ratio - machine_ratio, within rounds
+    judged: dict[str, bool]  # "unis, rr": whether both order this pair alike
 
     @property
     def agrees(self) -> bool:
-        """Whether machine and simulator order the policies alike; not if no two can be told apart.
-
-        Then nothing was shown.
-        """
+        """Whether machine and simulator order all judged pairs alike; False without any pair."""
         return bool(self.judged) and all(self.judged.values())
 
 
 def judged_pairs(
     machine: Sequence[Mapping[str, float]], simulator: Sequence[Mapping[str, float]]
 ) -> dict[str, bool]:
-    """The pairs of policies that both sides tell apart, and whether in the same order.
+    """The pairs of policies that differ on both sides, and whether their order is the same.
 
-    Throughput of each policy, round by round; compared within the rounds.
+    `machine`, `simulator`: throughput by policy, in each round.
     """
     leads = {
         f"{first}, {second}": _lead(machine, first, second) * _lead(simulator, first, second)
@@ -81,19 +79,19 @@ def judged_pairs(
 
 
 def _lead(rounds: Sequence[Mapping[str, float]], first: str, second: str) -> int:
-    """Which of two is ahead: 1 the first, -1 the second, 0 neither."""
-    # Not a / b: one of the two may have delivered nothing.
-    sums = [(of[first], of[first] + of[second]) for of in rounds]
-    by = 2 * statistics.median(one / both if both else 0.5 for one, both in sums) - 1
-    return 0 if abs(by) <= _SAME / 2 else 1 if by > 0 else -1
+    """1 if the first policy has more throughput, -1 if the second has, 0 if they are the same."""
+    # No first ÷ second: either policy may have delivered nothing.
+    sums = [(mpps[first], mpps[first] + mpps[second]) for mpps in rounds]
+    lead = 2 * statistics.median(part / total if total else 0.5 for part, total in sums) - 1
+    return 0 if abs(lead) <= _SAME / 2 else 1 if lead > 0 else -1
 
 
 def compare(
-    count: int, cost: str, rounds: int, window: float, report: Callable[[str], None]
+    length: int, cost: str, rounds: int, window: float, report: Callable[[str], None]
 ) -> Comparison:
-    """Measures a chain of `count` functions, then simulates it with the costs just measured."""
-    chain = macswap_chain(f"agreement{count}", cost, count, max(Machine.this().cpus))
-    # Every cost is measured anew: the machine of an hour ago is another machine.
+    """Measures a chain of `length` functions, then simulates it with the measured costs."""
+    chain = macswap_chain(f"agreement{length}", cost, length, max(Machine.this().cpus))
+    # Costs from an earlier run are of a machine with another speed.
     options = Options(start=False, costs="anew")
     with interrupts() as switch, running(plan_chain(chain), options, report, switch) as run:
         return _compare(run, chain, rounds, window, report)
@@ -104,7 +102,7 @@ def _compare(
 ) -> Comparison:
     switching = run.client.switch_cost(min(chain.file.cpus), _SWITCH_ROUNDS)
     run.client.start(names.policy("unis"))
-    costs: list[dict[str, float]] = []  # of each round
+    costs: list[dict[str, float]] = []  # one per round
     stats: list[pb.Stats] = []  # before each round and after the last
     arms = [Arm(policy) for policy in names.COMPARED]
     count = order.balanced_rounds(len(arms), rounds)
@@ -117,13 +115,13 @@ def _compare(
         lambda *_: run.check(),
         lambda: stats.append(run.client.stats()),
     )
-    measured = [{policy: mpps(reply) for policy, reply in of.items()} for of in windows]
+    measured = [{policy: mpps(reply) for policy, reply in replies.items()} for replies in windows]
     stats.append(run.client.stats())
     report("simulating each round")
     simulated: list[dict[str, float]] = []
     for before, after in itertools.pairwise(stats):
         cost = {function.name: function.cost_ns for function in before.functions}
-        cost |= _platform_costs(before, after)
+        cost |= platform_ns(before, after)
         costs.append(cost)
         machine = _machine_costs(switching, cost, after)
         simulated.append(
@@ -146,25 +144,17 @@ def _compare(
 def difference(
     machine: Sequence[Mapping[str, float]], simulator: Sequence[Mapping[str, float]]
 ) -> Paired | None:
-    """unis / cooperative in the simulator less that on the machine, in rounds that have both."""
+    """unis ÷ cooperative in the simulator minus on the machine, in rounds where both are known."""
     values = [
-        there["unis"] / there["cooperative"] - here["unis"] / here["cooperative"]
-        for here, there in zip(machine, simulator, strict=True)
-        if here["cooperative"] and there["cooperative"]
+        simulated["unis"] / simulated["cooperative"] - measured["unis"] / measured["cooperative"]
+        for measured, simulated in zip(machine, simulator, strict=True)
+        if measured["cooperative"] and simulated["cooperative"]
     ]
     return Paired.differences(values, left_out=len(machine) - len(values)) if values else None
 
 
 def _ratio(rounds: Sequence[Mapping[str, float]]) -> Paired | None:
-    return Paired.ratio([of["unis"] for of in rounds], [of["cooperative"] for of in rounds])
-
-
-def _platform_costs(before: pb.Stats, after: pb.Stats) -> dict[str, float]:
-    """What a packet cost source and sink in between, and a switch the scheduler, ns."""
-    return {
-        now.name: (now.busy_ns - then.busy_ns) / max(1, now.handled - then.handled)
-        for then, now in zip(before.components, after.components, strict=True)
-    }
+    return Paired.ratio([mpps["unis"] for mpps in rounds], [mpps["cooperative"] for mpps in rounds])
 
 
 def _machine_costs(
@@ -177,7 +167,7 @@ def _machine_costs(
         kernel_switch_ns=switching.until_running_ns - switching.until_preempted_ns,
         source_ns=cost["source"],
         sink_ns=cost["sink"],
-        platform_has_three_cpus=len({component.cpu for component in stats.components}) > 1,
+        platform_has_three_cpus=has_three_cpus(stats),
     )
 
 
@@ -189,4 +179,4 @@ def _simulated(
 
 
 def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {key: statistics.fmean(of[key] for of in rounds) for key in rounds[0]}
+    return {key: statistics.fmean(values[key] for values in rounds) for key in rounds[0]}

@@ -1,9 +1,11 @@
-"""Whether chains and functions that share a CPU get their shares of it.
+"""Whether chains and functions that share a CPU get equal shares of it.
 
-Two parts, each in one run. Two equal chains, as fast as they take packets: what one passes is held
-against what the other passes in the same window. Then many functions: a policy after the other has
-the CPU for so many seconds on end, and each second is a window; what counts is the function that
-had least in its worst second. How long it waited between two turns is seen in a trace afterwards.
+Two parts, each in one run:
+
+- Two equal chains at full load: the throughput of the second relative to the first, per window.
+- Many functions: each policy runs for some seconds, with a window per second. The result is the
+  turns and packets of the function that got least in its worst second, and from a trace the longest
+  gap between two turns.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +33,7 @@ from unis.v1 import engine_pb2 as pb
 _T = TypeVar("_T")
 _CHAINS = 2
 _SECOND = 1.0
-_TRACED_SECONDS = 1.0  # by policy
+_TRACED_SECONDS = 1.0  # per policy
 
 
 class TwoChains(BaseModel):
@@ -39,35 +41,35 @@ class TwoChains(BaseModel):
 
     policy: str
     controller: str | None
-    mpps: Quartiles  # of both together
-    ratio: Ratio | None  # the second chain's packets by the first's; None: that had none
-    worst: float  # the least ratio of the one that had less by the other, of a window
+    mpps: Quartiles  # of both chains together
+    ratio: Ratio | None  # packets of the second chain ÷ first; None: the first had none
+    worst: float  # smaller ÷ larger chain, in the worst window
     windows: int
     disturbed: Disturbance
 
 
 class ManyFunctions(BaseModel):
-    """One policy on many functions, one of which had least."""
+    """One policy on many functions: the function that got least."""
 
     policy: str
     controller: str | None
     mpps: Quartiles
     window_s: float
     windows: int
-    least_turns: int | None  # of a function in a window; None: the kernel decides
-    least_packets: int  # likewise
-    longest_gap_us: float | None  # between two turns of a function; None: the trace is not whole
+    least_turns: int | None  # of any function in any window; None: the kernel schedules
+    least_packets: int  # of any function in any window
+    longest_gap_us: float | None  # between two turns of a function; None: the trace has gaps
     traced_s: float
     disturbed: Disturbance
 
 
 class FairnessResult(BaseModel):
-    """All that was measured, and where."""
+    """The results, and the machine they are from."""
 
     machine: MachineSummary
     cost: str
     length: int  # of each of the two chains
-    functions: int  # many, half of them in each of two chains
+    functions: int  # of the second part, half of them in each of two chains
     two_chains: list[TwoChains]
     many_functions: list[ManyFunctions]
 
@@ -80,15 +82,15 @@ class FairnessSettings:
     length: int
     functions: int  # an even number
     policies: tuple[str, ...]
-    rounds: int  # of two chains, at least; a whole number of squares
+    rounds: int  # minimum, of two chains
     window: float  # of two chains, seconds
-    seconds: int  # of many functions, by policy
+    seconds: int  # of many functions, per policy
 
 
 def measure(
     settings: FairnessSettings, machine: Machine, report: Callable[[str], None]
 ) -> FairnessResult:
-    """Both parts."""
+    """Measures both parts."""
     bench = _Bench(settings, machine, report)
     return FairnessResult(
         machine=this_machine(len(machine.cpus)),
@@ -101,7 +103,7 @@ def measure(
 
 
 def two_chains(arm: Arm, rounds: Rounds) -> TwoChains:
-    """What the windows of an arm say of two chains."""
+    """The result of an arm from its windows of two chains."""
     first, second = zip(*map(_delivered, _windows(rounds, arm)), strict=True)
     return TwoChains(
         policy=arm.policy,
@@ -117,13 +119,13 @@ def two_chains(arm: Arm, rounds: Rounds) -> TwoChains:
 
 
 def _delivered(window: pb.MeasureReply) -> tuple[int, int]:
-    """Of the two chains, in the order of their names."""
+    """Packets delivered by each of the two chains, in the order of their names."""
     first, second = sorted(window.chains, key=lambda chain: chain.name)
     return first.delivered, second.delivered
 
 
 def many_functions(arm: Arm, rounds: Rounds, trace: pb.TraceReply) -> ManyFunctions:
-    """What the windows of an arm, and a trace under it, say of many functions."""
+    """The result of an arm from its windows of many functions, and from a trace under it."""
     windows = _windows(rounds, arm)
     functions = list(windows[0].function_packets)
     gap = None if trace.dropped_events else longest_gap_ns(trace, functions) / 1e3
@@ -169,32 +171,35 @@ class _Bench:
         self._arms = [replace(POLICIES[name], name=name) for name in settings.policies]
 
     def two_chains(self) -> list[TwoChains]:
-        of = self._settings
-        self._report(f"two chains of {of.length} {of.cost}")
+        settings = self._settings
+        self._report(f"two chains of {settings.length} {settings.cost}")
         rounds = self._brought_up(
-            of.length,
+            settings.length,
             lambda run: in_turn(
-                run, self._arms, order.balanced_rounds(len(self._arms), of.rounds), of.window
+                run,
+                self._arms,
+                order.balanced_rounds(len(self._arms), settings.rounds),
+                settings.window,
             ),
         )
         return [two_chains(arm, rounds) for arm in self._arms]
 
     def many_functions(self) -> list[ManyFunctions]:
-        def each(run: Run) -> list[ManyFunctions]:
-            return [self._one(run, arm) for arm in self._arms]
+        def every_arm(run: Run) -> list[ManyFunctions]:
+            return [self._under(run, arm) for arm in self._arms]
 
-        return self._brought_up(self._settings.functions // _CHAINS, each)
+        return self._brought_up(self._settings.functions // _CHAINS, every_arm)
 
-    def _one(self, run: Run, arm: Arm) -> ManyFunctions:
-        of = self._settings
-        self._report(f"{of.functions} functions under {arm} for {of.seconds} s")
-        rounds = in_turn(run, [arm], of.seconds, _SECOND)
+    def _under(self, run: Run, arm: Arm) -> ManyFunctions:
+        settings = self._settings
+        self._report(f"{settings.functions} functions under {arm} for {settings.seconds} s")
+        rounds = in_turn(run, [arm], settings.seconds, _SECOND)
         return many_functions(arm, rounds, run.client.trace(_TRACED_SECONDS))
 
-    def _brought_up(self, length: int, look: Callable[[Run], _T]) -> _T:
+    def _brought_up(self, length: int, measure: Callable[[Run], _T]) -> _T:
         cpu = max(self._machine.cpus)
 
         def make() -> LoadedChain:
             return macswap_chain("bench-fairness", self._settings.cost, length, cpu, chains=_CHAINS)
 
-        return brought_up(make, self._machine, Options(costs="anew"), self._report, look)
+        return brought_up(make, self._machine, Options(costs="anew"), self._report, measure)

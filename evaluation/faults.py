@@ -1,9 +1,9 @@
-"""Kills what a run is made of at random moments, and looks what comes of it.
+"""Kills parts of a run at random moments, and checks the consequences.
 
-Three chains share one CPU. The functions of the first, over rings, and of the second, over memif,
-are killed and stopped; the third is a bystander, which must lose nothing. Engine, launcher and
-guard are killed too, alone and two at once, and then nothing of the run may be left on the machine.
-Every second run has its packets from a process of its own, which is struck too.
+Three chains share one CPU. Functions of the first chain (rings) and of the second (memif) are
+killed and stopped; the third is a bystander, which must lose no packet. Engine, launcher and guard
+are killed too, one or two at once: then nothing of the run may be left on the machine. In every
+second run a separate process sends the packets; it is killed and stopped as well.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from evaluation.leaks import leavings, settings
+from evaluation.leaks import leaks, rt_runtime_us
 from unis.bench.strangers import testpmd
 from unis.chain.model import API_VERSION
 from unis.engine.client import EngineClient, EngineError
@@ -32,24 +32,25 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.state import RunState
 from unis.v1 import engine_pb2 as pb
 
-STRUCK = ("struck-1", "struck-2", "over-memif")  # functions: those of the first chain first
-SOURCE = "source"  # the process that sends, where there is one
+_ACTIONS = ("kill", "kill", "stop", "stop-kill")
+TARGETS = ("struck-1", "struck-2", "over-memif")  # functions; two of the first chain
+SOURCE = "source"  # the process that sends the packets, in every second run
 PARTS = ("unisd", "launcher", "guard")
 _DNS = {"protocol": "udp", "dst_port": 53}
 _DEVICES = Path("/sys/class/net")
 _UNIS = str(Path(sys.executable).with_name("unis"))
 _STOPPED_SECONDS = 0.05
 _UP_SECONDS = 60.0
-_END_SECONDS = 30.0  # until a run is undone
-_BACK_SECONDS = 30.0  # until a function delivers again, its back-off included
-_LOOK_SECONDS = 0.005
+_END_SECONDS = 30.0  # timeout: nothing of the run is left
+_BACK_SECONDS = 30.0  # timeout: a function delivers again, after its back-off
+_POLL_SECONDS = 0.005
 _SOURCE_PPS = 15_000
-_OUTLIVED = 0.75  # of strikes: the others cost a run, and seconds for the next
+_SURVIVABLE = 0.75  # of strikes; each of the others ends the run, and a restart takes seconds
 
 
 @dataclass(frozen=True)
 class Strike:
-    """Who is struck, and whether it is stopped for a while, killed, or first stopped and killed."""
+    """A target, and what is done to it: kill, stop for a while, or stop and then kill."""
 
     target: str
     how: str  # kill, stop, stop-kill
@@ -58,20 +59,20 @@ class Strike:
         return f"{self.how} {self.target}"
 
 
-Fault = tuple[Strike, ...]  # one, or two at once
+Fault = tuple[Strike, ...]  # one strike, or two at once
 
 
 class Outcome(BaseModel):
-    """One fault, and what came of it."""
+    """One fault, and its consequences."""
 
     fault: str
     ends_the_run: bool
-    seconds: float  # until all was as it should be again
-    wrong: list[str]  # sentences; none: it was as documented
+    seconds: float  # until the run had recovered, or nothing of it was left
+    wrong: list[str]  # failed checks, as sentences
 
 
 class FaultCounts(BaseModel):
-    """All faults of one kind."""
+    """The faults with the same strikes."""
 
     faults: int
     wrong: int
@@ -89,53 +90,59 @@ class FaultsResult(BaseModel):
     failures: list[Outcome]
 
 
-def faults_of(dice: random.Random, *, sent: bool) -> Fault:
-    """Three in four strike functions, or the source where packets are `sent` by one; the rest
-    strike a part of the run; one in five two at once.
-    """
-    outlived = (*STRUCK, SOURCE) if sent else STRUCK
+def draw_fault(dice: random.Random, *, with_source: bool) -> Fault:
+    """Three strikes in four hit a function or the source, the others a part of the run.
 
-    def one() -> Strike:
-        if dice.random() < _OUTLIVED:
-            return Strike(dice.choice(outlived), dice.choice(("kill", "kill", "stop", "stop-kill")))
+    One fault in five has two strikes. `with_source`: a separate process sends the packets.
+    """
+    survivable = (*TARGETS, SOURCE) if with_source else TARGETS
+
+    def strike() -> Strike:
+        if dice.random() < _SURVIVABLE:
+            return Strike(dice.choice(survivable), dice.choice(_ACTIONS))
         return Strike(dice.choice(PARTS), "kill")
 
-    first = one()
+    first = strike()
     if dice.random() >= 0.2:
         return (first,)
-    second = one()
+    second = strike()
     while second.target == first.target:
-        second = one()
+        second = strike()
     return (first, second)
 
 
 def ends_the_run(fault: Fault) -> bool:
-    """Whether a part is struck without which no run goes on."""
+    """Whether it hits engine, launcher or guard, without which a run ends."""
     return any(strike.target in PARTS for strike in fault)
 
 
 def program_over_memif() -> tuple[str, dict[str, object]]:
-    """Its name, and what the chain file says of it: testpmd where it was fetched, else ours."""
-    if stranger := testpmd():
-        return Path(stranger["command"][0]).name, stranger
+    """Name and chain file entry: testpmd if it was fetched, else macswap."""
+    if third_party := testpmd():
+        return Path(third_party["command"][0]).name, third_party
     return "macswap", {"program": "macswap", "cost_ns": 60}
 
 
 def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) -> Path:
-    """Three chains on one CPU that keeps up; packets come from kernel `device`, or are made."""
+    """Three chains on one CPU at a rate that it sustains.
+
+    `device`: the kernel device that the packets come from; None: synthetic packets.
+    """
     macswap = {"program": "macswap", "cost_ns": 60, "cpu": cpu, "restart": "on-failure"}
-    functions: dict[str, dict[str, object]] = {one: {**macswap} for one in (*STRUCK, "bystander")}
-    first, second, over_memif = STRUCK
+    functions: dict[str, dict[str, object]] = {
+        function: {**macswap} for function in (*TARGETS, "bystander")
+    }
+    first, second, over_memif = TARGETS
     functions[over_memif] = {**program_over_memif()[1], "cpu": cpu, "restart": "on-failure"}
-    made = {"source": {"kind": "synthetic", "size": 64, "flows": 16}, "rate": "200kpps"}
-    sent = {"source": {"kind": "port", "device": f"net_tap0,iface={device}"}}
+    synthetic = {"source": {"kind": "synthetic", "size": 64, "flows": 16}, "rate": "200kpps"}
+    from_device = {"source": {"kind": "port", "device": f"net_tap0,iface={device}"}}
     data = {
         "apiVersion": API_VERSION,
         "name": name,
-        "traffic": sent if device else made,
+        "traffic": from_device if device else synthetic,
         "functions": functions,
         "chains": {
-            # 4096 slots hold 60 ms: for up to 28 the kernel frees a killed program's memory there.
+            # 4096 slots hold 60 ms: freeing a killed program's memory takes up to 28 ms of the CPU.
             "bystander": {"match": [_DNS], "path": ["bystander"], "ring": 4096},
             "over-memif": {"match": [{"dst_port": 8080}], "path": [over_memif]},
             "struck": {"path": [first, second]},
@@ -145,48 +152,48 @@ def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) 
             {"from": over_memif, "to": "egress", "kind": "memif"},
         ],
     }
-    file = directory / ("sent.yaml" if device else "made.yaml")
-    file.write_text(json.dumps(data))  # which is YAML too
+    file = directory / ("device.yaml" if device else "synthetic.yaml")
+    file.write_text(json.dumps(data))  # JSON is YAML
     return file
 
 
-class Faults:
-    """A run that is struck again and again, and brought up anew where that ended it."""
+class FaultInjector:
+    """Strikes a run again and again, and restarts it when a fault has ended it."""
 
     def __init__(self, folder: Path, name: str, cpu: int, seed: int) -> None:
         self._device = f"unis{os.getpid()}"
         self._files = itertools.cycle(
             (chain_file(folder, name, cpu), chain_file(folder, name, cpu, self._device))
         )
-        self._sent = True  # by a process of its own; in the first run they are made
+        self._with_source = True  # toggled at each start: the first run has synthetic packets
         self._source: subprocess.Popen[bytes] | None = None
         self._dice = random.Random(seed)  # noqa: S311  # the same faults from the same seed
         self._directory: RunDirectory = run_directory(name)
-        self._before = settings()
+        self._rt_runtime_before = rt_runtime_us()
         self._launcher: subprocess.Popen[bytes] | None = None
 
     # ------------------------------------------------------------------ up and down
 
     def up(self) -> None:
-        """LaunchError, with what it said, if it does not come up."""
-        self._sent = not self._sent
-        with tempfile.TemporaryFile() as said:
+        """Starts the next run. LaunchError with the output of `unis up` if it delivers nothing."""
+        self._with_source = not self._with_source
+        with tempfile.TemporaryFile() as output:
             self._launcher = subprocess.Popen(
                 [_UNIS, "up", str(next(self._files))],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
             try:
                 _until(self._delivers, _UP_SECONDS, self._launcher_lives)
             except TimeoutError:
-                said.seek(0)
-                words = said.read().decode(errors="replace")
-                raise LaunchError(f"the run did not come up:\n{words}") from None
+                output.seek(0)
+                text = output.read().decode(errors="replace")
+                raise LaunchError(f"the run did not come up:\n{text}") from None
 
     def down(self) -> None:
-        """Whatever is left."""
+        """Ends the source and the run, if they are still there."""
         self._end_source()
         state = self._directory.read()
         if state and not state.undone():
@@ -226,7 +233,7 @@ class Faults:
         return (_DEVICES / self._device).exists()
 
     def _delivers(self) -> bool:
-        if self._sent and self._has_device() and not self._sends():
+        if self._with_source and self._has_device() and not self._sends():
             self._start_source()
         stats = self._stats()
         chains = list(stats.chains) if stats else []
@@ -235,39 +242,41 @@ class Faults:
     # ------------------------------------------------------------------ one fault
 
     def strike(self) -> Outcome:
-        """Strikes once, and judges what came of it."""
-        fault = faults_of(self._dice, sent=self._sent)
+        """Injects one fault, and checks the consequences."""
+        fault = draw_fault(self._dice, with_source=self._with_source)
         state = self._directory.read()
         before = self._stats()
         if state is None or before is None:
-            raise LaunchError("the run is not there")
+            raise LaunchError("the run does not exist")
         time.sleep(self._dice.random() * 0.05)
         begin = time.monotonic()
-        for one in fault:
-            _strike(self._pid_of(state, one.target), one.how)
+        for strike in fault:
+            _strike(self._pid_of(state, strike.target), strike.how)
         ends = ends_the_run(fault)
-        wrong = self._undone(fault, state) if ends else self._goes_on(fault, state, before)
+        wrong = (
+            self._check_end(fault, state) if ends else self._check_recovery(fault, state, before)
+        )
         seconds = time.monotonic() - begin
         if ends or wrong:
             self.down()
             self.up()
-        what = " and ".join(str(one) for one in fault)
-        return Outcome(fault=what, ends_the_run=ends, seconds=seconds, wrong=wrong)
+        name = " and ".join(str(strike) for strike in fault)
+        return Outcome(fault=name, ends_the_run=ends, seconds=seconds, wrong=wrong)
 
-    def _undone(self, fault: Fault, state: RunState) -> list[str]:
-        if {"launcher", "guard"} <= {one.target for one in fault}:
-            self._command("down")  # nobody is left who would do it by himself
+    def _check_end(self, fault: Fault, state: RunState) -> list[str]:
+        if {"launcher", "guard"} <= {strike.target for strike in fault}:
+            self._command("down")  # neither is left to undo the run
         with contextlib.suppress(TimeoutError):
-            _until(lambda: not self._left(state), _END_SECONDS)
-        return [f"left: {what}" for what in self._left(state)]
+            _until(lambda: not self._leaks(state), _END_SECONDS)
+        return [f"left: {leak}" for leak in self._leaks(state)]
 
-    def _left(self, state: RunState) -> list[str]:
+    def _leaks(self, state: RunState) -> list[str]:
         devices = [str(_DEVICES / self._device)] if self._has_device() else []
-        return leavings(state, self._before) + devices
+        return leaks(state, self._rt_runtime_before) + devices
 
-    def _goes_on(self, fault: Fault, state: RunState, before: pb.Stats) -> list[str]:
-        killed = {one.target for one in fault if one.how != "stop"}
-        if SOURCE in killed:  # whoever has started it does so again; the chains wait for it
+    def _check_recovery(self, fault: Fault, state: RunState, before: pb.Stats) -> list[str]:
+        killed = {strike.target for strike in fault if strike.how != "stop"}
+        if SOURCE in killed:  # nothing of UNiS restarts it; the chains wait for it
             self._end_source()
             self._start_source()
             killed.remove(SOURCE)
@@ -275,16 +284,16 @@ class Faults:
             _until(lambda: self._is_back(killed, state), _BACK_SECONDS)
         if not self._is_back(killed, state):
             return [f"not all of {', '.join(sorted(killed))} came back"]
-        at_return = self._stats()
+        recovered = self._stats()
         with contextlib.suppress(TimeoutError):
-            _until(lambda: self._moves_since(at_return), _BACK_SECONDS)
+            _until(lambda: self._delivers_since(recovered), _BACK_SECONDS)
         now = self._directory.read()
         wrong = []
         if now is None or (now.unisd, now.launcher) != (state.unisd, state.launcher):
-            wrong.append("engine or launcher is another")
-        if not self._moves_since(at_return):
+            wrong.append("engine or launcher was replaced")
+        if not self._delivers_since(recovered):
             wrong.append("a chain delivers nothing")
-        return wrong + self._bystander_lost(before) + self._account()
+        return wrong + self._bystander_lost(before) + self._check_account()
 
     def _pid_of(self, state: RunState, target: str) -> int:
         function = state.function(target)
@@ -294,7 +303,7 @@ class Faults:
         }  # fmt: skip
         process = function.process if function else parts.get(target)
         if process is None:
-            raise LaunchError(f"there is no {target}")
+            raise LaunchError(f"{target} is not running")
         return process.pid
 
     def _is_back(self, killed: set[str], state: RunState) -> bool:
@@ -304,7 +313,7 @@ class Faults:
             return False
         return all(now.function(name) != state.function(name) for name in killed)
 
-    def _moves_since(self, before: pb.Stats | None) -> bool:
+    def _delivers_since(self, before: pb.Stats | None) -> bool:
         stats = self._stats()
         if before is None or stats is None:
             return False
@@ -318,9 +327,9 @@ class Faults:
         if stats is None:
             return ["the engine does not answer"]
         lost = _lost(stats) - _lost(before)
-        return [f"the chain beside it lost {lost} packets"] if lost else []
+        return [f"the bystander chain lost {lost} packets"] if lost else []
 
-    def _account(self) -> list[str]:
+    def _check_account(self) -> list[str]:
         try:
             with EngineClient(self._directory.socket) as client:
                 account = client.settle()
@@ -355,11 +364,11 @@ def _until(
     while not condition():
         if time.monotonic() > end or not alive():
             raise TimeoutError
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def summarise(seed: int, outcomes: Sequence[Outcome]) -> FaultsResult:
-    """By what was struck."""
+    """Counts and failures by fault."""
     kinds: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         kinds.setdefault(outcome.fault, []).append(outcome)
@@ -370,11 +379,11 @@ def summarise(seed: int, outcomes: Sequence[Outcome]) -> FaultsResult:
         wrong=sum(bool(outcome.wrong) for outcome in outcomes),
         kinds={
             fault: FaultCounts(
-                faults=len(of),
-                wrong=sum(bool(outcome.wrong) for outcome in of),
-                seconds=Quartiles.of([outcome.seconds for outcome in of]),
+                faults=len(same_fault),
+                wrong=sum(bool(outcome.wrong) for outcome in same_fault),
+                seconds=Quartiles.of([outcome.seconds for outcome in same_fault]),
             )
-            for fault, of in sorted(kinds.items())
+            for fault, same_fault in sorted(kinds.items())
         },
         failures=[outcome for outcome in outcomes if outcome.wrong],
     )
@@ -383,18 +392,18 @@ def summarise(seed: int, outcomes: Sequence[Outcome]) -> FaultsResult:
 def run_faults(
     cpu: int, seed: int, go_on: Callable[[int], bool], report: Callable[[str], None]
 ) -> FaultsResult:
-    """Strikes while `go_on` of how many there were says so; takes the run down at the end."""
+    """Injects faults while `go_on(faults so far)` is true, then takes the run down."""
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="unis-bench-") as folder:
         name = f"bench-faults-{os.getpid()}"
-        faults = Faults(Path(folder), name, cpu, seed)
+        injector = FaultInjector(Path(folder), name, cpu, seed)
         try:
-            faults.up()
+            injector.up()
             while go_on(len(outcomes)):
-                outcome = faults.strike()
+                outcome = injector.strike()
                 outcomes.append(outcome)
-                told = "; ".join(outcome.wrong) or "as it should be"
-                report(f"{len(outcomes)}: {outcome.fault}: {told}, {outcome.seconds:.2f} s")
+                verdict = "; ".join(outcome.wrong) or "as expected"
+                report(f"{len(outcomes)}: {outcome.fault}: {verdict}, {outcome.seconds:.2f} s")
         finally:
-            faults.down()
+            injector.down()
     return summarise(seed, outcomes)

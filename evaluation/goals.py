@@ -1,8 +1,8 @@
-"""`python -m evaluation goals`: whether a chain keeps the latency that it was given as a goal.
+"""`python -m evaluation goals`: whether a chain at full load keeps its goal on latency.
 
-The chain is brought up once for each goal, on rings as long as `unis up` makes them for it, and
-takes packets as fast as it can. What was expected stands beside what came of it. Chains with other
-goals are other starts, so how far apart they are may also be the machine's.
+The chain starts once per goal, with the ring lengths that `unis up` would choose. Measured latency
+stands beside the expected one. Each goal is another start of the chain, so differences between
+goals may also come from the machine.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,15 +32,15 @@ NO_GOAL = "none"
 
 
 class GoalKept(BaseModel):
-    """What came of a goal."""
+    """A goal, as measured."""
 
-    notes: list[str]  # as `unis config` tells them: of a goal that may not be kept, among others
+    notes: list[str]  # those of `unis config`, for example on a goal that may not be kept
     slots: int
-    expected_p95_us: float | None  # with the model's margin; None: there is no goal
+    expected_p95_us: float | None  # with the model's margin; None: no goal
     latency_us: dict[str, float | None]
     mpps: Quartiles
     windows: int
-    windows_kept: int | None  # in which p95 was within the goal; None: there is none
+    windows_kept: int | None  # with a p95 within the goal; None: no goal
     disturbed: Disturbance
 
 
@@ -49,12 +49,12 @@ class GoalRow(BaseModel):
 
     controller: str
     goal: str  # as in a chain file, or `none`
-    refused: str | None  # why the chain is not brought up
+    refused: str | None  # why the planner refuses the goal
     kept: GoalKept | None
 
 
 class GoalsResult(BaseModel):
-    """All that was measured, and where."""
+    """The results, and the machine they are from."""
 
     machine: MachineSummary
     cost: str
@@ -70,26 +70,26 @@ class GoalSettings:
     length: int
     goals: tuple[str, ...]  # as in a chain file, or `none`
     controllers: tuple[ControllerName, ...]
-    windows: int  # for each goal
+    windows: int  # per goal
     window: float  # seconds
 
 
 def measure(
     settings: GoalSettings, machine: Machine, report: Callable[[str], None]
 ) -> Iterator[GoalRow]:
-    """A row for each goal, under one controller after the other."""
+    """Measures a row per goal, controller by controller."""
     for controller in settings.controllers:
-        report(f"what packets and a switch cost, for {controller}")
-        # Without them goals would only be noted, for what is assumed proves nothing.
-        free = partial(_chain, settings, machine, controller, NO_GOAL)
-        brought_up(free, machine, Options(costs="measured"), report, lambda _: None)
+        report(f"measuring the costs of a packet and of a switch, for {controller}")
+        # With assumed costs the planner would not refuse any goal.
+        no_goal = partial(_chain, settings, machine, controller, NO_GOAL)
+        brought_up(no_goal, machine, Options(costs="measured"), report, lambda _: None)
         for goal in settings.goals:
             report(f"{controller}, goal {goal}")
             yield _row(settings, machine, controller, goal, report)
 
 
 def result(rows: list[GoalRow], settings: GoalSettings, machine: Machine) -> GoalsResult:
-    """What is written."""
+    """The content of the JSON file."""
     return GoalsResult(
         machine=this_machine(len(machine.cpus)),
         cost=settings.cost,

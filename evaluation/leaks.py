@@ -1,4 +1,4 @@
-"""What a run that is over may not leave on the machine."""
+"""What an ended run has left on the machine."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from unis.runtime.process import marked
 from unis.runtime.state import RUN_MARK, RunState
 
 
-def leavings(state: RunState, settings_before: str) -> list[str]:
-    """Sentences on what is still there of a run that was undone; none: the machine is as before.
+def leaks(state: RunState, rt_runtime_before: str) -> list[str]:
+    """Processes, files and settings that an ended run left; empty: the machine is as before.
 
-    `settings_before`: what `settings()` said before the run.
+    `rt_runtime_before`: `rt_runtime_us()` before the run.
     """
     processes = [*marked(RUN_MARK, state.run_id), state.launcher, state.guard, state.unisd]
     left = [f"process {process.pid}" for process in processes if process and process.alive()]
@@ -25,11 +25,11 @@ def leavings(state: RunState, settings_before: str) -> list[str]:
     if root and state.leaf and (root / state.leaf).exists():
         left.append(str(root / state.leaf))
     left += [str(file) for file in kernel_settings.ledger().glob("*")]
-    if settings() != settings_before:
-        left.append(f"real-time throttle {settings()}, not {settings_before}")
+    if rt_runtime_us() != rt_runtime_before:
+        left.append(f"real-time throttle {rt_runtime_us()}, not {rt_runtime_before}")
     return left
 
 
-def settings() -> str:
-    """The kernel's setting that every run changes: µs of real-time work a second."""
+def rt_runtime_us() -> str:
+    """The kernel's limit on real-time tasks, which every run changes: µs per second."""
     return Path("/proc/sys/kernel/sched_rt_runtime_us").read_text().strip()

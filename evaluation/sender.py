@@ -1,7 +1,6 @@
-"""A traffic source in a process of its own: packets into a network device, till it is killed.
+"""A traffic source in its own process: sends packets into a network device until it is killed.
 
-`python -P -m evaluation.sender DEVICE PPS`. What it could not send in
-time it does not send later.
+`python -P -m evaluation.sender DEVICE PPS`. Packets that it cannot send in time are not sent.
 """
 
 import errno
@@ -11,11 +10,11 @@ import struct
 import sys
 import time
 
-_EVERY_SECONDS = 0.002
-_PASSES = (errno.ENOBUFS, errno.ENETDOWN, errno.EAGAIN, errno.EIO)  # it is full, or down
+_INTERVAL_SECONDS = 0.002
+_TEMPORARY = (errno.ENOBUFS, errno.ENETDOWN, errno.EAGAIN, errno.EIO)  # device full or down
 _ETHERNET = bytes.fromhex("0200000000020200000000010800")
-_DATA = bytes(18)  # to the least that Ethernet carries
-DESTINATION_PORTS = (53, 80, 8080)  # so that each chain of a benchmark has its share
+_DATA = bytes(18)  # fills the shortest Ethernet frame
+DESTINATION_PORTS = (53, 80, 8080)  # each chain of the fault injection matches one
 
 
 def frame(destination_port: int) -> bytes:
@@ -27,18 +26,18 @@ def frame(destination_port: int) -> bytes:
 
 
 def main() -> None:
-    """Sends as long as the device is there."""
+    """Sends as long as the device exists."""
     device, pps = sys.argv[1], float(sys.argv[2])
     frames = itertools.cycle(frame(port) for port in DESTINATION_PORTS)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
         out.bind((device, 0))
         while True:
-            due = time.monotonic() + _EVERY_SECONDS
-            for _ in range(round(pps * _EVERY_SECONDS)):
+            due = time.monotonic() + _INTERVAL_SECONDS
+            for _ in range(round(pps * _INTERVAL_SECONDS)):
                 try:
                     out.send(next(frames))
                 except OSError as error:
-                    if error.errno not in _PASSES:  # the device is gone: so are we
+                    if error.errno not in _TEMPORARY:  # the device is gone
                         return
             time.sleep(max(0.0, due - time.monotonic()))
 

@@ -39,17 +39,17 @@ def agreement(
 
     Example: uv run python -m evaluation agreement --functions 2,5 --cost medium
     """
-    from evaluation import agreement as agreement_bench
+    from evaluation import agreement as bench
 
     lengths = lengths_of(functions, "--functions")
     with errors_told():
         writable(output)
-        results = [agreement_bench.compare(length, cost, rounds, window, say) for length in lengths]
+        results = [bench.compare(length, cost, rounds, window, say) for length in lengths]
     out.print(_agreement_table(results))
     data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
     write_result(output, json.dumps(data, indent=2) + "\n")
     if not all(result.agrees for result in results):
-        say("the simulator and the machine do not agree")
+        say("simulator and machine order the policies differently")
         raise typer.Exit(1)
 
 
@@ -76,7 +76,7 @@ def _agreement_table(results: list[Comparison]) -> Table:
 
 def _order(result: Comparison) -> str:
     if not result.judged:
-        return "not told apart"
+        return "too close"
     same = sum(result.judged.values())
     return f"{same} of {len(result.judged)} pairs"
 
@@ -85,5 +85,5 @@ def _median(ratio: Paired | None) -> str:
     return f"{ratio.median:.2f}" if ratio else "–"
 
 
-def _difference(value: Paired | None) -> str:
-    return f"{value.median:+.2f} [{value.low:+.2f}, {value.high:+.2f}]" if value else "–"
+def _difference(found: Paired | None) -> str:
+    return f"{found.median:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if found else "–"

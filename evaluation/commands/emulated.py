@@ -27,9 +27,9 @@ def agent(
 ) -> None:
     """Run `unis agent` on an emulated resctrl. No hardware obeys it.
 
-    Keeps promises as `unis agent` does, with the runs of this machine, on an emulated tree in
-    /run/unis/resctrl. Everything but the cache is real. The cache model says what functions have
-    in the cache, how often they miss, and what they move to memory (docs/cache-model.md).
+    Keeps promises as `unis agent` does, for the runs of this machine, on an emulated tree in
+    /run/unis/resctrl. Everything but the cache is real. The cache model gives occupancy, misses
+    and memory bandwidth of the functions (docs/cache-model.md).
 
     Example: uv run python -m evaluation agent examples/slo/cluster.yaml xeon:0
     """
@@ -41,8 +41,8 @@ def agent(
 def cache(as_json: JsonOption = False) -> None:
     """Show which threads have which ways of the emulated cache. No hardware obeys it.
 
-    Reads the tree that `python -m evaluation agent` changes. If there is none, shows how one would
-    begin on this machine.
+    Reads the tree that `python -m evaluation agent` changes. Without a tree, shows the initial
+    state of one on this machine.
 
     Example: uv run python -m evaluation cache
     """

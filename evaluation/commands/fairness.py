@@ -69,16 +69,16 @@ def fairness(
 
     Example: uv run python -m evaluation fairness --seconds 60 --json fairness.json
     """
-    from evaluation import fairness as of
+    from evaluation import fairness as bench
     from unis.plan.machine import Machine
 
-    most = int(limit("DeployRequest.functions").max_items)
-    if functions % 2 or functions > most:
+    most_functions = int(limit("DeployRequest.functions").max_items)
+    if functions % 2 or functions > most_functions:
         raise typer.BadParameter(
-            f"`{functions}`: write an even number up to {most}", param_hint="--functions"
+            f"`{functions}`: write an even number up to {most_functions}", param_hint="--functions"
         )
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.FairnessSettings(
+    settings = bench.FairnessSettings(
         cost=one_cost,
         length=one_length,
         functions=functions,
@@ -90,7 +90,7 @@ def fairness(
     with errors_told():
         if file:
             writable(file)
-        result = of.measure(settings, Machine.this(), say)
+        result = bench.measure(settings, Machine.this(), say)
         _print(result)
         if file:
             write_result(file, result.model_dump_json(indent=2) + "\n")
@@ -124,7 +124,7 @@ def _print(result: FairnessResult) -> None:
 
 
 def _ratio(ratio: Ratio | None) -> tuple[str, str]:
-    """With three digits: what is looked for is some hundredths."""
+    """With three digits: unfairness is often below 0.1."""
     return (f"{ratio.median:.3f}", f"{ratio.lo:.3f}–{ratio.hi:.3f}") if ratio else ("–", "–")
 
 

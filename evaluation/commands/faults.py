@@ -14,12 +14,12 @@ from unis.cli.numbers import between
 from unis.cli.terminal import errors_told, out, say, writable, write_result
 
 if TYPE_CHECKING:
-    from evaluation.faults import FaultsResult as Faults
+    from evaluation.faults import FaultsResult
 
 
 def faults(
     minutes: Annotated[float, between(0.05, 600, "How long to inject faults, minutes.")] = 5,
-    most: Annotated[
+    max_faults: Annotated[
         int, typer.Option("--faults", min=1, help="Stop after this many faults.")
     ] = 100_000,
     seed: Annotated[
@@ -50,26 +50,26 @@ def faults(
             writable(file)
         functions_cpu = max(Machine.this().cpus) if cpu is None else cpu
         result = run_faults(
-            functions_cpu, seed, lambda done: done < most and time.monotonic() < until, say
+            functions_cpu, seed, lambda done: done < max_faults and time.monotonic() < until, say
         )
     out.print(_faults_table(result))
     if file:
         write_result(file, result.model_dump_json(indent=2) + "\n")
     if result.wrong:
-        say(f"{result.wrong} of {result.faults} faults did not end as they should")
+        say(f"checks failed after {result.wrong} of {result.faults} faults")
         raise typer.Exit(1)
 
 
-def _faults_table(result: Faults) -> Table:
+def _faults_table(result: FaultsResult) -> Table:
     title = f"{result.faults} faults, seed {result.seed}"
-    table = table_of(title, "struck", ("faults", "wrong", "s until all is well", "q1–q3"))
-    for fault, of in result.kinds.items():
+    table = table_of(title, "fault", ("faults", "failed", "s to recover", "q1–q3"))
+    for fault, counts in result.kinds.items():
         table.add_row(
             fault,
-            str(of.faults),
-            str(of.wrong),
-            f"{of.seconds.median:.2f}",
-            f"{of.seconds.q1:.2f}–{of.seconds.q3:.2f}",
-            style="red" if of.wrong else "",
+            str(counts.faults),
+            str(counts.wrong),
+            f"{counts.seconds.median:.2f}",
+            f"{counts.seconds.q1:.2f}–{counts.seconds.q3:.2f}",
+            style="red" if counts.wrong else "",
         )
     return table

@@ -49,11 +49,11 @@ def goals(
 
     Example: uv run python -m evaluation goals --goal 100us,1ms,none --controllers handover,priority
     """
-    from evaluation import goals as of
+    from evaluation import goals as bench
     from unis.plan.machine import Machine
 
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.GoalSettings(
+    settings = bench.GoalSettings(
         cost=one_cost,
         length=one_length,
         goals=_goals_of(goal),
@@ -66,10 +66,10 @@ def goals(
         if file:
             writable(file)
         machine = Machine.this()
-        for row in of.measure(settings, machine, say):
+        for row in bench.measure(settings, machine, say):
             rows.append(row)
-            if file:  # what there is, if a later one fails
-                text = of.result(rows, settings, machine).model_dump_json(indent=2)
+            if file:  # written after each goal, in case a later one fails
+                text = bench.result(rows, settings, machine).model_dump_json(indent=2)
                 write_result(file, text + "\n")
         _print(rows, f"{settings.length} {settings.cost}, windows of {window:g} s")
 
@@ -105,13 +105,13 @@ def _print(rows: list[GoalRow], title: str) -> None:
     for row in rows:
         name = f"{row.controller}, {row.goal}"
         if kept := row.kept:
-            of = "–" if kept.windows_kept is None else f"{kept.windows_kept} of {kept.windows}"
+            windows = "–" if kept.windows_kept is None else f"{kept.windows_kept} of {kept.windows}"
             table.add_row(
                 name,
                 str(kept.slots),
                 us_text(kept.expected_p95_us),
                 *(us_text(kept.latency_us[key]) for key in ("p50", "p95")),
-                of,
+                windows,
                 f"{kept.mpps.median:.3f}",
             )
         else:
@@ -119,9 +119,9 @@ def _print(rows: list[GoalRow], title: str) -> None:
     out.print(table)
     for row in rows:
         if row.refused:
-            told = f"{row.controller}, {row.goal}: refused: {row.refused}"
-            out.print(told, markup=False, style="yellow", soft_wrap=True)
+            line = f"{row.controller}, {row.goal}: refused: {row.refused}"
+            out.print(line, markup=False, style="yellow", soft_wrap=True)
         for note in row.kept.notes if row.kept else ():
-            told = f"{row.controller}, {row.goal}: {note}"
-            out.print(told, markup=False, style="dim", soft_wrap=True)
+            line = f"{row.controller}, {row.goal}: {note}"
+            out.print(line, markup=False, style="dim", soft_wrap=True)
     print_disturbed(row.kept.disturbed for row in rows if row.kept)

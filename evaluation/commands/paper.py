@@ -31,8 +31,8 @@ _STYLES = {
     "fails": "red",
     "too close to tell": "yellow",
 }
-_FOR_ALL = 0o644  # results are no secret
-# What a mapping of a row has, of which no model tells.
+_MODE = 0o644
+# Keys of a row's mappings, which the model does not name.
 _KEYS = {"latency_us": ("mean", "p5", "p50", "p95", "p99")}
 
 
@@ -77,7 +77,7 @@ def paper(
             PaperSettings(quick, wanted, output),
             say,
             source=source,
-            keep=lambda of: _write(files, of),
+            keep=lambda results: _write(files, results),
         )
     _print(found)
     out.print(counts(found.figures), markup=False)
@@ -88,7 +88,7 @@ def paper(
 
 @contextmanager
 def _interrupted() -> Iterator[None]:
-    """One exit code, whatever Ctrl-C has interrupted: a run of a chain makes an error of it."""
+    """Gives Ctrl-C one exit code, whether it interrupts a run of a chain or anything else."""
     try:
         yield
     except (InterruptedRunError, KeyboardInterrupt) as interrupt:
@@ -96,7 +96,7 @@ def _interrupted() -> Iterator[None]:
 
 
 def _write(files: list[Path], results: Results) -> None:
-    """All is made before anything is written, and the old ones are there until then."""
+    """Renders all files before it writes the first, so that an error keeps the old results."""
     from evaluation.paper.report import report_page
 
     texts = [
@@ -104,13 +104,13 @@ def _write(files: list[Path], results: Results) -> None:
     ]  # fmt: skip
     for file, text in zip(files, texts, strict=True):
         try:
-            write_atomically(file, text, _FOR_ALL)
+            write_atomically(file, text, _MODE)
         except OSError as error:
             raise fail(f"cannot write {file}: {error.strerror}", EXIT_FAILED) from None
 
 
 def figures_of(text: str | None) -> tuple[str, ...]:
-    """What --only says; all, if it is not there."""
+    """The figures that --only names; without it all."""
     from evaluation.paper.evaluation import FIGURES
 
     if text is None:
@@ -128,7 +128,7 @@ def figures_of(text: str | None) -> tuple[str, ...]:
 
 
 def csv_of(rows: list[ResultRow]) -> str:
-    """A line for each row; what has parts has a column for each, also where none is known."""
+    """A line per row. A nested value has a column per field, also if the field is unknown."""
     from evaluation.paper.results import ResultRow
 
     columns = [*_columns(ResultRow)]
@@ -140,25 +140,25 @@ def csv_of(rows: list[ResultRow]) -> str:
     return stream.getvalue()
 
 
-def _columns(model: type[BaseModel], before: str = "") -> Iterator[str]:
+def _columns(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     for name, field in model.model_fields.items():
-        parts = [field.annotation, *typing.get_args(field.annotation)]  # of `Ratio | None` two
-        of = next((part for part in parts if hasattr(part, "model_fields")), None)
-        if of:
-            yield from _columns(of, f"{before}{name}.")
+        parts = [field.annotation, *typing.get_args(field.annotation)]  # two for `Ratio | None`
+        submodel = next((part for part in parts if hasattr(part, "model_fields")), None)
+        if submodel:
+            yield from _columns(submodel, f"{prefix}{name}.")
         elif name in _KEYS:
-            yield from (f"{before}{name}.{key}" for key in _KEYS[name])
+            yield from (f"{prefix}{name}.{key}" for key in _KEYS[name])
         else:
-            yield before + name
+            yield prefix + name
 
 
-def _flat(data: dict[str, object], before: str = "") -> dict[str, object]:
+def _flat(data: dict[str, object], prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in data.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{before}{name}.")
+            flat |= _flat(value, f"{prefix}{name}.")
         else:
-            flat[before + name] = value
+            flat[prefix + name] = value
     return flat
 
 
@@ -167,14 +167,14 @@ def _print(results: Results) -> None:
     table.add_column("verdict")
     table.add_column("here")
     for figure in results.figures:
-        said = f"{figure.ours} {figure.why}".strip()
+        finding = f"{figure.ours} {figure.why}".strip()
         style = _STYLES.get(figure.verdict, "dim")
-        table.add_row(figure.name, f"[{style}]{figure.verdict}[/]", escape(said))
+        table.add_row(figure.name, f"[{style}]{figure.verdict}[/]", escape(finding))
     out.print(table)
     simulator = results.simulator
     if simulator.points:
         out.print(
-            f"Simulator beside machine, {len(simulator.points)} points: median error "
-            f"{simulator.median_error:.3f}, the worst {simulator.worst_error:.3f}.",
+            f"Simulator compared with the machine at {len(simulator.points)} points: median error "
+            f"{simulator.median_error:.3f}, worst {simulator.worst_error:.3f}.",
             markup=False,
         )

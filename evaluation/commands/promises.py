@@ -69,10 +69,10 @@ def promises(
 
     Example: uv run python -m evaluation promises --parts 20,50 --blocks 5
     """
-    from evaluation.promises import blocks as of
+    from evaluation.promises import blocks as bench
     from unis.plan.machine import Machine
 
-    settings = of.PromiseSettings(
+    settings = bench.PromiseSettings(
         costs=_costs_of(costs),
         parts=_parts_of(parts),
         p95_us=p95_us,
@@ -85,8 +85,9 @@ def promises(
     with errors_told():
         file = writable(output / "results.json")
         machine = Machine.this()
-        for done, left_out in of.measure(settings, machine, say):  # what there is, if one fails
-            result = of.result(done, left_out, settings, machine)
+        # Written after each block, in case a later one fails.
+        for blocks_done, left_out in bench.measure(settings, machine, say):
+            result = bench.result(blocks_done, left_out, settings, machine)
             write_result(file, result.model_dump_json(indent=1) + "\n")
     _print(result)
     out.print(str(file), markup=False, style="bold")
@@ -118,28 +119,31 @@ def _parts_of(text: str) -> tuple[float, float]:
 def _print(result: PromisesResult) -> None:
     table = table_of(
         "Two promises on one core", "block, chain",
-        ("Mpps promised", "passed", "p95 µs promised", "least", "p95 µs", "windows kept"),
+        ("Mpps promised", "passed", "p95 µs promised", "least", "measured", "windows kept"),
     )  # fmt: skip
     for number, block in enumerate(result.blocks, 1):
-        for of in block.promised.promises:
+        for promise in block.promised.promises:
             table.add_row(
-                f"{number}, {of.chain}" + ("" if block.counts else " (disturbed)"),
-                f"{of.promised_mpps:.3f}", f"{of.mpps.median:.3f}", f"{of.promised_p95_us:g}",
-                f"{of.least_p95_us:.1f}" if of.least_p95_us else "–", f"{of.pooled_p95_us:.1f}",
-                f"{of.windows_kept} of {of.windows}",
-            )  # fmt: skip
+                f"{number}, {promise.chain}" + ("" if block.counts else " (disturbed)"),
+                f"{promise.promised_mpps:.3f}",
+                f"{promise.mpps.median:.3f}",
+                f"{promise.promised_p95_us:g}",
+                f"{promise.least_p95_us:.1f}" if promise.least_p95_us else "–",
+                f"{promise.pooled_p95_us:.1f}",
+                f"{promise.windows_kept} of {promise.windows}",
+            )
     out.print(table)
     disturbed = sum(block.promised.disturbed for block in result.blocks)
-    whole = sum(len(block.promised.windows) for block in result.blocks)
-    told = []
+    windows = sum(len(block.promised.windows) for block in result.blocks)
+    remarks = []
     if disturbed:
-        told.append(f"Disturbed: in {disturbed} of {whole} windows others had the engine's CPU.")
+        remarks.append(f"Other processes had the engine's CPU in {disturbed} of {windows} windows.")
     if result.left_out:
-        told.append(
-            f"Left out: {result.left_out} blocks, made anew: the profiles were disturbed, or the "
-            "CPUs' distance changed."
+        remarks.append(
+            f"{result.left_out} blocks were repeated: other processes disturbed the profiles, or "
+            "the machine changed."
         )
-    for sentence in told:
+    for sentence in remarks:
         out.print(sentence, markup=False, style="yellow")
     style = {True: "green", False: "red", None: "yellow"}[result.kept]
     out.print(result.verdict, markup=False, style=style)

@@ -65,8 +65,12 @@ def _page(found: Evaluation) -> str:
 
     return resq_page(
         found.results,
-        {name: rows(*of) for name, of in found.exact.items()},
-        {name: rows_of_shared(*of) for name, of in found.shared.items() if "seed 1" in name},
+        {name: rows(*placed) for name, placed in found.exact.items()},
+        {
+            name: rows_of_shared(*placed)
+            for name, placed in found.shared.items()
+            if "seed 1" in name
+        },
     )
 
 
@@ -77,10 +81,12 @@ def _print_methods(results: Resq) -> None:
     table = table_of("Servers", "method", columns)
     for method in METHODS:
         cells: list[str] = []
-        for of in results.placement.values():
-            cells += [str(getattr(of, method.key)), str(of.paper.get(method.paper, "–"))]
+        for placed in results.placement.values():
+            cells += [str(getattr(placed, method.key)), str(placed.paper.get(method.paper, "–"))]
         table.add_row(method.label, *cells)
-    seconds = [cell for of in results.placement.values() for cell in (f"{of.seconds:.2f}", "")]
+    seconds = [
+        cell for placed in results.placement.values() for cell in (f"{placed.seconds:.2f}", "")
+    ]
     table.add_row("seconds of the exact method", *seconds)
     out.print(table)
 
@@ -94,8 +100,8 @@ def _print_violations(results: Resq) -> None:
         ("in equal parts", "agnostic_split_violated"),
     ):
         cells: list[str] = []
-        for of in results.placement.values():
-            cells += [f"{getattr(of, key):.1f}", str(of.paper[key])]
+        for placed in results.placement.values():
+            cells += [f"{getattr(placed, key):.1f}", str(placed.paper[key])]
         table.add_row(label, *cells)
     out.print(table)
 

@@ -1,13 +1,16 @@
 """`python -m evaluation promises`: two promises planned onto one core, and measured there.
 
-In each block two functions are profiled, each alone on the core: what it passes, and how late it is
-by load. The planner places two promises, of parts of what each passes alone, on that one core, or
-refuses them; it is asked too for the least latency that it would have promised, and for the least
-parts that it refuses. Then both are brought up there, each in a chain of its own with packets that
-come at random at the rate that was promised, and are held against it; and once more at the parts
-that were refused.
+A block has four steps:
 
-The cache is shared as it comes: two functions that need little of it need no classes of service.
+1. Profile two functions, each alone on the core: its throughput, and its latency by load.
+2. Plan: the planner places two promises on that core or refuses them. A promise is a part of the
+   throughput that the function has alone. The planner also gives the smallest latency that it would
+   promise, and the smallest load that it would refuse.
+3. Run both functions, each in a chain of its own, with Poisson arrivals at the promised rate, and
+   compare throughput and latency with the promise.
+4. Run both again at the refused load.
+
+Both functions share the cache without classes of service, because they need little of it.
 """
 
 import statistics
@@ -18,18 +21,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evaluation.promises.core import Core, Parts
+from evaluation.promises.core import CorePlanner, Parts
 from evaluation.promises.mixed import write_mixed
 from evaluation.promises.result import (
     Block,
     FunctionProfile,
     PromiseKept,
     PromisesResult,
-    Seen,
     Together,
+    WindowReadings,
     percent,
 )
-from evaluation.promises.windows import Window, calm, p95s, pooled_p95_us, window
+from evaluation.promises.windows import Window, measure_window, p95s, pooled_p95_us, undisturbed
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
@@ -50,28 +53,28 @@ _ARM = Arm("unis", "handover")
 _LOADS = (0.1, 0.5, 0.8, 0.9)  # of what a function passes alone
 _FIRST_PORT = 5001
 _SWITCH_ROUNDS = 2000
-_PATIENCE = 3  # times as many windows, where some are disturbed
-_SHORT = 0.02  # of a throughput: what comes at random in a window, and is on its way
+_PATIENCE = 3  # at most so many times the wanted windows, if some are disturbed
+_SHORT = 0.02  # of a throughput: random arrivals, and packets in flight at a window's end
 
 
 @dataclass(frozen=True)
 class PromiseSettings:
     """What the command line says."""
 
-    costs: tuple[str, str]  # of macswap
+    costs: tuple[str, str]  # of macswap, cycles a packet
     parts: Parts
     p95_us: float  # promised to both
     blocks: int
-    windows: int  # of both together, by block
-    rounds: int  # of each reading of a profile, at least
+    windows: int  # with both functions together, per block
+    rounds: int  # minimum number of windows per point of a profile
     window: float  # seconds
-    again: int  # retries per block, in the mean, where other processes disturbed it
+    again: int  # mean number of retries per block that other processes disturbed
 
 
 def measure(
     settings: PromiseSettings, machine: Machine, report: Callable[[str], None]
 ) -> Iterator[tuple[list[Block], int]]:
-    """All blocks so far and how many were left out, after each."""
+    """After each block: all blocks so far, and the number of those that were left out."""
     blocks: list[Block] = []
     left_out = 0
     cpus = min(machine.cpus), max(machine.cpus)
@@ -79,16 +82,16 @@ def measure(
         report(f"block {len(blocks) + 1} of {settings.blocks}")
         before = line_transfer_ns(*cpus)
         patience = left_out < settings.again * settings.blocks
-        core = _core(settings, machine, report)
-        if patience and not all(of.quiet for of in core.profiles):
+        core = _profile_both(settings, machine, report)
+        if patience and not all(profile.quiet for profile in core.profiles):
             left_out += 1
-            report("others disturbed the profiles: once more")
+            report("other processes disturbed the profiles: repeating the block")
             continue
         block = _block(settings, machine, core, report)
         block.steady = steady([before, line_transfer_ns(*cpus)])
         if patience and not block.steady:
             left_out += 1
-            report("the machine changed: once more")
+            report("the machine changed: repeating the block")
             continue
         blocks.append(block)
         yield blocks, left_out
@@ -97,10 +100,10 @@ def measure(
 def result(
     blocks: list[Block], left_out: int, settings: PromiseSettings, machine: Machine
 ) -> PromisesResult:
-    """What is written."""
+    """The content of results.json."""
     counting = [block.promised for block in blocks if block.counts]
-    whole = bool(counting) and len(blocks) == settings.blocks
-    least = all(one.least_kept is True for of in counting for one in of.promises)
+    complete = bool(counting) and len(blocks) == settings.blocks
+    least = all(promise.least_kept is True for both in counting for promise in both.promises)
     return PromisesResult(
         machine=this_machine(len(machine.cpus)),
         costs=settings.costs,
@@ -109,117 +112,127 @@ def result(
         blocks_asked=settings.blocks,
         blocks=blocks,
         left_out=left_out,
-        kept=all(of.kept for of in counting) if whole else None,
-        least_kept=least if whole else None,
+        kept=all(both.kept for both in counting) if complete else None,
+        least_kept=least if complete else None,
     )
 
 
 def _functions(settings: PromiseSettings) -> dict[str, str]:
-    """Their costs, by name."""
-    return {f"macswap{at}": cost for at, cost in enumerate(settings.costs, 1)}
+    """The cost of each function, cycles a packet, by name."""
+    return {f"macswap{number}": cost for number, cost in enumerate(settings.costs, 1)}
 
 
-def _core(settings: PromiseSettings, machine: Machine, report: Callable[[str], None]) -> Core:
-    """Each function alone on it."""
-    found = []
+def _profile_both(
+    settings: PromiseSettings, machine: Machine, report: Callable[[str], None]
+) -> CorePlanner:
+    """Measures each function alone on the core."""
+    measured = []
     for name, cost in _functions(settings).items():
         report(f"{name}, {cost} cycles a packet, alone on the core")
         make = partial(chain_of, {name: cost}, max(machine.cpus))
-        look = partial(_profiled, name=name, settings=settings)
+        profile = partial(_profiled, name=name, settings=settings)
         options = Options(start=False, costs="anew")
-        found.append(brought_up(make, machine, options, report, look))
-    yield_us = statistics.median(us for _, us in found)
-    return Core([of for of, _ in found], yield_us, settings.p95_us)
+        measured.append(brought_up(make, machine, options, report, profile))
+    yield_us = statistics.median(us for _, us in measured)
+    return CorePlanner([profile for profile, _ in measured], yield_us, settings.p95_us)
 
 
 def _block(
-    settings: PromiseSettings, machine: Machine, core: Core, report: Callable[[str], None]
+    settings: PromiseSettings, machine: Machine, core: CorePlanner, report: Callable[[str], None]
 ) -> Block:
     _, placement = core.planned(settings.parts)
-    beyond = core.refused(settings.parts)
-    together = partial(_both, settings, machine, report, core)
+    refused = core.refused(settings.parts)
+    run_both = partial(_run_both, settings, machine, report, core)
     report(f"both on one core at {percent(settings.parts)}, within {settings.p95_us:g} µs")
-    promised = together(settings.parts)
-    report(f"at {percent(beyond)}, which is refused")
+    promised = run_both(settings.parts)
+    report(f"both on one core at {percent(refused)}, which the planner refuses")
     return Block(
         profiles=[*core.profiles],
         yield_us=core.yield_us,
         load=placement.machines[0].cores[0].load,
         promised=promised,
-        refused=together(beyond),
+        refused=run_both(refused),
         steady=True,
     )
 
 
-def _both(
+def _run_both(
     settings: PromiseSettings,
     machine: Machine,
     report: Callable[[str], None],
-    core: Core,
+    core: CorePlanner,
     parts: Parts,
 ) -> Together:
-    """Brought up at these parts, and looked at."""
+    """Measures both functions together at these parts of what each passes alone."""
     slos = core.slos(parts, [settings.p95_us] * len(parts))
     rates = {slo.name: slo.mpps for slo in slos}
     with tempfile.TemporaryDirectory(prefix="unis-promises-") as folder:
         make = partial(
             chain_of, _functions(settings), max(machine.cpus), rates, Path(folder) / "mixed.pcap"
         )
-        seen = brought_up(make, machine, Options(costs="anew"), report, partial(_windows, settings))
-    used = calm(seen)
+        windows = brought_up(
+            make, machine, Options(costs="anew"), report, partial(_windows, settings)
+        )
+    used = undisturbed(windows)
     least: Sequence[float | None] = core.least_us(parts) or [None] * len(parts)
     return Together(
         parts=parts,
-        promises=[kept(*of, used) for of in zip(slos, parts, least, strict=True)],
-        windows=[_seen(window) for window in seen],
+        promises=[
+            judged(slo, part, least_us, used)
+            for slo, part, least_us in zip(slos, parts, least, strict=True)
+        ],
+        windows=[_readings(window) for window in windows],
     )
 
 
-def _seen(window: Window) -> Seen:
-    return Seen(
-        mpps={name: of.mpps for name, of in window.chains.items()},
-        p95_us={name: of.p95_us for name, of in window.chains.items()},
+def _readings(window: Window) -> WindowReadings:
+    return WindowReadings(
+        mpps={name: chain.mpps for name, chain in window.chains.items()},
+        p95_us={name: chain.p95_us for name, chain in window.chains.items()},
         disturbance=window.disturbance,
     )
 
 
 def _windows(settings: PromiseSettings, run: Run) -> list[Window]:
-    """So many windows that count, or all that there is patience for."""
-    seen: list[Window] = []
-    while sum(of.counts for of in seen) < settings.windows:
-        seen.append(window(run, _ARM, settings.window))
-        if len(seen) >= _PATIENCE * settings.windows:
+    """As many undisturbed windows as wanted, and the disturbed ones between them."""
+    windows: list[Window] = []
+    while sum(window.counts for window in windows) < settings.windows:
+        windows.append(measure_window(run, _ARM, settings.window))
+        if len(windows) >= _PATIENCE * settings.windows:
             break
-    return seen
+    return windows
 
 
 def _profiled(run: Run, name: str, settings: PromiseSettings) -> tuple[FunctionProfile, float]:
-    """And what a yield takes, µs."""
+    """The profile, and the time of a yield, µs."""
     cpu = max(function.cpu for function in run.plan.functions)
     yield_us = run.client.switch_cost(cpu, _SWITCH_ROUNDS).yield_ns / 1e3
     run.client.start(names.policy(_ARM.policy), names.controller(run.plan.controller))
     look = EngineLook(run, settings.window)
     solo = capacity(look, settings.rounds)
-    late = {load: latency(look, load, settings.rounds) for load in _LOADS}
-    readings = [solo, *late.values()]
+    latencies = {load: latency(look, load, settings.rounds) for load in _LOADS}
+    readings = [solo, *latencies.values()]
     return FunctionProfile(
         name=name,
         solo_mpps=solo.value,
-        p95_us_by_load={load: of.value + of.spread for load, of in late.items()},
-        disturbed=statistics.mean(of.disturbed for of in readings),
+        p95_us_by_load={load: p95.value + p95.spread for load, p95 in latencies.items()},
+        disturbed=statistics.mean(reading.disturbed for reading in readings),
     ), yield_us
 
 
-def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Window]) -> PromiseKept:
-    """What windows of its chain say of a promise, which is a part of what the function passes.
+def judged(
+    slo: Slo, part: float, least_p95_us: float | None, windows: Sequence[Window]
+) -> PromiseKept:
+    """Compares a promise with the windows of its chain.
 
-    `least_p95_us`: that the planner would have promised; None: it refuses.
+    `part`: the promised throughput relative to what the function passes alone. `least_p95_us`: the
+    smallest latency that the planner would promise; None: it refuses the throughput.
     """
-    chain = _CHAIN.format(slo.name)
-    late, whole = p95s(found, chain), pooled_p95_us(found, chain)
-    ratios = [window.chains[chain].mpps / slo.mpps for window in found]
+    chain = _CHAIN_NAME.format(slo.name)
+    p95_us, pooled_us = p95s(windows, chain), pooled_p95_us(windows, chain)
+    ratios = [window.chains[chain].mpps / slo.mpps for window in windows]
     in_time = [
-        us <= slo.p95_us and ratio >= 1 - _SHORT for us, ratio in zip(late, ratios, strict=True)
+        us <= slo.p95_us and ratio >= 1 - _SHORT for us, ratio in zip(p95_us, ratios, strict=True)
     ]
     throughput = statistics.median(ratios)
     enough = throughput >= 1 - _SHORT
@@ -229,20 +242,20 @@ def kept(slo: Slo, part: float, least_p95_us: float | None, found: Sequence[Wind
         promised_mpps=slo.mpps,
         promised_p95_us=slo.p95_us,
         least_p95_us=least_p95_us,
-        mpps=Quartiles.of([window.chains[chain].mpps for window in found]),
-        offered_mpps=Quartiles.of([window.chains[chain].offered_mpps for window in found]),
-        p95_us=Quartiles.of(late),
-        pooled_p95_us=whole,
+        mpps=Quartiles.of([window.chains[chain].mpps for window in windows]),
+        offered_mpps=Quartiles.of([window.chains[chain].offered_mpps for window in windows]),
+        p95_us=Quartiles.of(p95_us),
+        pooled_p95_us=pooled_us,
         throughput_ratio=throughput,
-        p95_ratio=whole / slo.p95_us,
-        windows=len(found),
+        p95_ratio=pooled_us / slo.p95_us,
+        windows=len(windows),
         windows_kept=sum(in_time),
-        kept=whole <= slo.p95_us and enough,
-        least_kept=None if least_p95_us is None else whole <= least_p95_us and enough,
+        kept=pooled_us <= slo.p95_us and enough,
+        least_kept=None if least_p95_us is None else pooled_us <= least_p95_us and enough,
     )
 
 
-_CHAIN = "of-{}"
+_CHAIN_NAME = "of-{}"  # in results
 
 
 def chain_of(
@@ -251,11 +264,15 @@ def chain_of(
     mpps: Mapping[str, float] | None = None,
     capture: Path | None = None,
 ) -> LoadedChain:
-    """A chain for each; with the packets of a capture, at these rates, or as fast as may be."""
-    ports = {name: _FIRST_PORT + at for at, name in enumerate(functions)}
+    """A chain for each function.
+
+    `mpps`: the rate of each chain; its packets are written to `capture`. Without both, the source
+    sends as fast as the chain takes packets.
+    """
+    ports = {name: _FIRST_PORT + index for index, name in enumerate(functions)}
     traffic: dict[str, Any] = {"source": {"kind": "synthetic", "size": 64}}
     if mpps and capture:
-        write_mixed(capture, {ports[name]: of for name, of in mpps.items()})
+        write_mixed(capture, {ports[name]: rate for name, rate in mpps.items()})
         traffic = {
             "source": {"kind": "pcap", "file": str(capture)},
             "rate": f"{sum(mpps.values()):.6f}Mpps",
@@ -271,7 +288,7 @@ def chain_of(
             for name, cost in functions.items()
         },
         "chains": {
-            _CHAIN.format(name): {
+            _CHAIN_NAME.format(name): {
                 "path": [name],
                 **({"match": [{"dst_port": port}]} if len(ports) > 1 else {}),
             }

@@ -1,4 +1,4 @@
-"""A capture whose packets go to several chains at random, each its share of them."""
+"""A capture with packets of several chains in random order, in given proportions."""
 
 import random
 import struct
@@ -13,19 +13,19 @@ _SEED = 1  # the same packets every time
 
 
 def write_mixed(file: Path, weights: Mapping[int, float]) -> dict[int, float]:
-    """Packets by destination port in such a ratio; the shares that came of it.
+    """Writes packets with destination ports in proportion to `weights`; returns the real shares.
 
-    Sent with Poisson arrivals those of each port are as good as Poisson: which of them is next is
-    drawn, from a stock of some thousand.
+    The order is random. So if the source sends the capture with Poisson arrivals, the arrivals at
+    each port are nearly Poisson too.
     """
-    whole = sum(weights.values())
-    counts = {port: max(1, round(_PACKETS * of / whole)) for port, of in weights.items()}
+    total = sum(weights.values())
+    counts = {port: max(1, round(_PACKETS * weight / total)) for port, weight in weights.items()}
     ports = [port for port, count in counts.items() for _ in range(count)]
     random.Random(_SEED).shuffle(ports)  # noqa: S311  no secret
     frames = {port: frame(port) for port in counts}
     with file.open("wb") as out:
         out.write(struct.pack("=IHHiIII", _MAGIC, _MAJOR, _MINOR, 0, 0, _SNAP, _ETHERNET))
-        for at, port in enumerate(ports):
-            out.write(struct.pack("=IIII", 0, at, len(frames[port]), len(frames[port])))
+        for microsecond, port in enumerate(ports):
+            out.write(struct.pack("=IIII", 0, microsecond, len(frames[port]), len(frames[port])))
             out.write(frames[port])
     return {port: count / len(ports) for port, count in counts.items()}

@@ -1,4 +1,4 @@
-"""What `python -m evaluation promises` found, as in results.json, and what it comes to."""
+"""Results of `python -m evaluation promises`, as in results.json, and the verdict."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -9,98 +9,98 @@ from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary
 
 _HALF = 0.5
-_FALLS = 0.75  # of a p95 at less load
+_FALLS = 0.75  # a p95 below this part of the p95 at a lower load shows a disturbance
 
 
 class FunctionProfile(BaseModel):
-    """Alone on the core."""
+    """A function alone on the core."""
 
     name: str
     solo_mpps: float
-    p95_us_by_load: dict[float, float]  # the median of five windows, and half of their range
-    disturbed: float  # share of the windows that count
+    p95_us_by_load: dict[float, float]  # median over windows plus half of its interval
+    disturbed: float  # share of the used windows
 
     @property
     def falls(self) -> bool:
-        """With load, and by much: something else disturbed it."""
-        late = [us for _, us in sorted(self.p95_us_by_load.items())]
-        return any(more < _FALLS * less for less, more in combinations(late, 2))
+        """Whether latency falls much with load, which only a disturbance explains."""
+        p95_us = [us for _, us in sorted(self.p95_us_by_load.items())]
+        return any(more < _FALLS * less for less, more in combinations(p95_us, 2))
 
     @property
     def quiet(self) -> bool:
-        """Half of its windows or more were not disturbed, nor anything that one sees."""
+        """Whether half of its windows or more were undisturbed, and latency rises with load."""
         return self.disturbed <= _HALF and not self.falls
 
 
 class PromiseKept(BaseModel):
-    """One promise, and what came of it."""
+    """One promise, and what was measured."""
 
     chain: str
     part: float  # of what the function passes alone
     promised_mpps: float
     promised_p95_us: float
-    least_p95_us: float | None  # that the planner would have promised; None: it refuses
+    least_p95_us: float | None  # smallest that the planner would promise; None: it refuses
     mpps: Quartiles
     offered_mpps: Quartiles
-    p95_us: Quartiles  # of windows
-    pooled_p95_us: float  # of all their packets
-    throughput_ratio: float  # delivered by what was promised; median
-    p95_ratio: float  # pooled, by what was promised
-    windows: int  # that count
+    p95_us: Quartiles  # over windows
+    pooled_p95_us: float  # of the packets of all windows
+    throughput_ratio: float  # delivered ÷ promised, median over windows
+    p95_ratio: float  # pooled_p95_us ÷ promised_p95_us
+    windows: int  # the used ones
     windows_kept: int
     kept: bool
-    least_kept: bool | None  # the same by the least latency
+    least_kept: bool | None  # the same for least_p95_us
 
 
-class Seen(BaseModel):
-    """A window of both together, by chain."""
+class WindowReadings(BaseModel):
+    """One window with both functions, by chain."""
 
     mpps: dict[str, float]
     p95_us: dict[str, float | None]
-    disturbance: float  # more than 1 does not count
+    disturbance: float  # above 1 the window does not count
 
 
 class Together(BaseModel):
-    """Both on the core, at some parts of what each passes alone."""
+    """Both functions on the core, each offered a part of what it passes alone."""
 
     parts: tuple[float, float]
     promises: list[PromiseKept]
-    windows: list[Seen]
+    windows: list[WindowReadings]
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def disturbed(self) -> int:
-        """Windows that do not count."""
+        """The number of windows that do not count."""
         return sum(window.disturbance > 1 for window in self.windows)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def counts(self) -> bool:
-        """Half of its windows or more were not disturbed."""
+        """Whether half of the windows or more were undisturbed."""
         return 2 * self.disturbed <= len(self.windows)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def kept(self) -> bool:
-        """Both promises."""
-        return all(of.kept for of in self.promises)
+        """Whether both promises were kept."""
+        return all(promise.kept for promise in self.promises)
 
 
 class Block(BaseModel):
-    """Profiles, the plan, and both together."""
+    """The profiles, the plan, and both functions together."""
 
     profiles: list[FunctionProfile]
-    yield_us: float  # measured: what passing the core on takes
+    yield_us: float  # measured: a hand-over of the core
     load: float  # of the core, as planned
     promised: Together
-    refused: Together  # at the least parts that the planner refuses; no promise
-    steady: bool  # the CPUs stayed as far apart as they were
+    refused: Together  # at the smallest parts that the planner refuses
+    steady: bool  # the time of a cache-line transfer between the CPUs did not change
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def counts(self) -> bool:
-        """Neither the profiles nor what was promised were disturbed, and the CPUs stayed."""
-        quiet = all(of.quiet for of in self.profiles)
+        """Whether profiles and windows were undisturbed, and the machine stayed as it was."""
+        quiet = all(profile.quiet for profile in self.profiles)
         return self.steady and quiet and self.promised.counts
 
 
@@ -114,47 +114,50 @@ class PromisesResult(BaseModel):
     p95_us: float  # promised to both
     blocks_asked: int
     blocks: list[Block]
-    left_out: int  # blocks that were made anew: others disturbed the profiles, or CPUs moved apart
-    kept: bool | None  # in all blocks that count; None: none counts, or some are not there
-    least_kept: bool | None  # the same by the least latency that the planner would have promised
+    left_out: int  # repeated blocks: disturbed profiles, or the machine changed
+    kept: bool | None  # in all blocks that count; None: none counts, or some are missing
+    least_kept: bool | None  # the same for the smallest latency that the planner would promise
 
     @property
     def counting(self) -> list[Block]:
-        """That the verdict is of."""
+        """The blocks that the verdict uses."""
         return [block for block in self.blocks if block.counts]
 
     @property
     def verdict(self) -> str:
-        """A sentence."""
+        """The result in a sentence."""
         if len(self.blocks) < self.blocks_asked:
-            return f"Not all was measured: {len(self.blocks)} of {self.blocks_asked} blocks."
+            return f"Incomplete: {len(self.blocks)} of {self.blocks_asked} blocks were measured."
         if self.kept is None:
-            return "Too disturbed to tell: others had the engine's CPU in most windows."
-        of = [one for block in self.counting for one in block.promised.promises]
-        late, worst = max(one.p95_ratio for one in of), max(one.p95_us.q3 for one in of)
-        short = min(one.throughput_ratio for one in of)
+            return "No verdict: other processes had the engine's CPU in most windows."
+        promises = [promise for block in self.counting for promise in block.promised.promises]
+        p95_ratio = max(promise.p95_ratio for promise in promises)
+        highest_us = max(promise.p95_us.q3 for promise in promises)
+        throughput = min(promise.throughput_ratio for promise in promises)
         return (
-            f"Both promises {'hold' if self.kept else 'do not hold'}: p95 at most {late:.0%} of "
-            f"what was promised, in a quarter of the windows {worst:.0f} µs or more; throughput "
-            f"at least {short:.1%}."
+            f"Both promises {'hold' if self.kept else 'do not hold'}: p95 is at most "
+            f"{p95_ratio:.0%} of the promise, and {highest_us:.0f} µs or more in a quarter of the "
+            f"windows; throughput is at least {throughput:.1%} of the promise."
         )
 
     @property
     def tightness(self) -> list[str]:
-        """How near the planner's own bounds were, in sentences."""
-        every = [one for block in self.counting for one in block.promised.promises]
-        least = [one.least_kept is True for one in every]
-        told = [
-            f"The least latency that would have been promised held for {sum(least)} of "
-            f"{len(least)}: it is the planner's estimate, with no room for a machine that changes."
+        """How tight the planner's bounds are, in sentences."""
+        promises = [promise for block in self.counting for promise in block.promised.promises]
+        least = [promise.least_kept is True for promise in promises]
+        sentences = [
+            f"The smallest latency that the planner would promise held for {sum(least)} of "
+            f"{len(least)} promises. It has no margin for a machine that changes its speed."
         ]
         for block in self.counting:
-            parts, at = percent(block.refused.parts), block.refused
-            if at.counts:
-                held = "would have held" if at.kept else "would not have held"
-                p95 = " and ".join(f"{one.pooled_p95_us:.0f}" for one in at.promises)
-                told.append(f"Refused were {parts}: that {held}, p95 {p95} µs.")
-        return told
+            parts, refused = percent(block.refused.parts), block.refused
+            if refused.counts:
+                held = "would have kept" if refused.kept else "would not have kept"
+                p95 = " and ".join(f"{promise.pooled_p95_us:.0f}" for promise in refused.promises)
+                sentences.append(
+                    f"The planner refused {parts}: that load {held} the latency, p95 {p95} µs."
+                )
+        return sentences
 
 
 def percent(parts: Sequence[float]) -> str:

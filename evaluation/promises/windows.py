@@ -1,8 +1,7 @@
-"""Windows of a run with several chains, by chain, and how much others had the engine's CPU.
+"""Windows of a run with several chains, and how much other processes disturbed each window.
 
-A latency is of microseconds. A process that has the engine's CPU for slices of milliseconds is in
-the p95 of a window as soon as it has 5 % of it: so windows tell, and those count that were not
-disturbed, whatever came of them.
+Latencies are microseconds, time slices are milliseconds: a process that gets 5 % of the engine's
+CPU determines the p95 of a window. So only undisturbed windows count, whatever they show.
 """
 
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ from unis.v1.common_pb2 import LatencyHistogram
 
 
 @dataclass(frozen=True)
-class OfChain:
-    """A chain in a window."""
+class ChainReading:
+    """One chain in one window."""
 
     mpps: float  # delivered
     offered_mpps: float
@@ -28,27 +27,25 @@ class OfChain:
 
     @property
     def p95_us(self) -> float | None:
-        """None: it delivered nothing."""
+        """None: the chain delivered nothing."""
         return Latency([self.latency]).percentile_us(95)
 
 
 @dataclass(frozen=True)
 class Window:
-    """What came of each chain, by name, at the rate of the run."""
+    """One window of all chains of a run."""
 
-    chains: dict[str, OfChain]
-    disturbance: (
-        float  # by others on the engine's CPU or by a hypervisor; 1 is the most that counts
-    )
+    chains: dict[str, ChainReading]  # by name
+    disturbance: float  # by processes on the engine's CPU or by a hypervisor; at most 1 counts
 
     @property
     def counts(self) -> bool:
-        """Hardly disturbed, as windows behind a profile are."""
+        """Whether it is undisturbed, by the limits of a profile's windows."""
         return self.disturbance <= 1
 
 
-def window(run: Run, arm: Arm, seconds: float) -> Window:
-    """One of the run as it is."""
+def measure_window(run: Run, arm: Arm, seconds: float) -> Window:
+    """Measures one window of a run at its own rate."""
     run.check()
     reply, waited = waiting.during(
         run.unisd.process.pid if run.unisd else 0,
@@ -56,7 +53,7 @@ def window(run: Run, arm: Arm, seconds: float) -> Window:
     )
     return Window(
         {
-            chain.name: OfChain(
+            chain.name: ChainReading(
                 chain.delivered / reply.window_ns * 1e3,
                 chain.offered / reply.window_ns * 1e3,
                 chain.latency,
@@ -67,24 +64,23 @@ def window(run: Run, arm: Arm, seconds: float) -> Window:
     )
 
 
-def calm(found: Sequence[Window]) -> list[Window]:
-    """Those that count; all, where fewer than half do."""
-    count = [window for window in found if window.counts]
-    return count if 2 * len(count) >= len(found) else [*found]
+def undisturbed(windows: Sequence[Window]) -> list[Window]:
+    """The windows that count; all windows if fewer than half count."""
+    counting = [window for window in windows if window.counts]
+    return counting if 2 * len(counting) >= len(windows) else [*windows]
 
 
-def pooled_p95_us(found: Sequence[Window], chain: str) -> float:
-    """Of all packets of the windows. UnisError where none was delivered."""
-    whole = Latency([window.chains[chain].latency for window in found]).percentile_us(95)
-    if whole is None:
+def pooled_p95_us(windows: Sequence[Window], chain: str) -> float:
+    """p95 of the packets of all windows, µs. UnisError if the chain delivered nothing."""
+    p95_us = Latency([window.chains[chain].latency for window in windows]).percentile_us(95)
+    if p95_us is None:
         raise UnisError(f"chain {chain} delivered nothing", bad_input=False)
-    return whole
+    return p95_us
 
 
-def p95s(found: Sequence[Window], chain: str) -> list[float]:
-    """Of each window, µs. UnisError where one delivered nothing."""
-    each = [window.chains[chain].p95_us for window in found]
-    known = [us for us in each if us is not None]
-    if not known or len(known) < len(each):
+def p95s(windows: Sequence[Window], chain: str) -> list[float]:
+    """p95 of each window, µs. UnisError if the chain delivered nothing in one of them."""
+    known = [us for window in windows if (us := window.chains[chain].p95_us) is not None]
+    if not known or len(known) < len(windows):
         raise UnisError(f"chain {chain} delivered nothing in a window", bad_input=False)
     return known

@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from evaluation.faults import PARTS, SOURCE, STRUCK, ends_the_run, faults_of
+from evaluation.faults import PARTS, SOURCE, TARGETS, draw_fault, ends_the_run
 from tests.e2e.machine import Machine
 
 
@@ -16,16 +16,16 @@ def test_ten_faults_end_as_they_should(machine: Machine, tmp_path: Path) -> None
     assert result["faults"] == 10
     assert result["failures"] == []
     struck = " ".join(result["kinds"])
-    for outlived in ("kill struck", f"kill {STRUCK[-1]}", f"kill {SOURCE}"):
+    for outlived in ("kill struck", f"kill {TARGETS[-1]}", f"kill {SOURCE}"):
         assert outlived in struck, "seed 9 is to have these, which the run outlives"
     assert any(part in struck for part in PARTS), "and one that it does not"
 
 
 def test_faults_strike_everybody_and_two_at_once_are_two() -> None:
     dice = random.Random(7)
-    drawn = [faults_of(dice, sent=True) for _ in range(2000)]
+    drawn = [draw_fault(dice, with_source=True) for _ in range(2000)]
     targets = Counter(strike.target for fault in drawn for strike in fault)
-    assert set(targets) == {*STRUCK, SOURCE, *PARTS}
+    assert set(targets) == {*TARGETS, SOURCE, *PARTS}
     assert min(targets.values()) > 100
     assert 200 < sum(len(fault) == 2 for fault in drawn) < 600
     assert all(len({strike.target for strike in fault}) == len(fault) for fault in drawn)
@@ -34,6 +34,8 @@ def test_faults_strike_everybody_and_two_at_once_are_two() -> None:
 
 def test_the_same_seed_strikes_the_same() -> None:
     first, second = (random.Random(3) for _ in range(2))
-    one, other = ([faults_of(dice, sent=False) for _ in range(50)] for dice in (first, second))
+    one, other = (
+        [draw_fault(dice, with_source=False) for _ in range(50)] for dice in (first, second)
+    )
     assert one == other
     assert SOURCE not in {strike.target for fault in one for strike in fault}

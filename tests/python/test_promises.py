@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from evaluation.app import app
 from evaluation.promises import blocks as promises
-from evaluation.promises.blocks import PromiseSettings, kept, result
-from evaluation.promises.core import Core
+from evaluation.promises.blocks import PromiseSettings, judged, result
+from evaluation.promises.core import CorePlanner
 from evaluation.promises.mixed import write_mixed
 from evaluation.promises.result import Block, FunctionProfile, PromisesResult, Together
-from evaluation.promises.windows import OfChain, Window, calm, p95s, pooled_p95_us
+from evaluation.promises.windows import ChainReading, Window, p95s, pooled_p95_us, undisturbed
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.simulate.capture import packet_sizes
@@ -37,7 +37,7 @@ SLOW = FunctionProfile(
 SLO = Slo("fast", Profile("fast", 3.0, (1.0,), ((0.1, 2.0), (0.9, 8.0))), 0.9, 10.0)
 
 
-CORE = Core((FAST, SLOW), 1.0, 100.0)
+CORE = CorePlanner((FAST, SLOW), 1.0, 100.0)
 
 
 def seen(mpps: float, p95_us: float | None, disturbance: float = 0.0, packets: int = 1) -> Window:
@@ -45,7 +45,7 @@ def seen(mpps: float, p95_us: float | None, disturbance: float = 0.0, packets: i
     late = LatencyHistogram()
     if p95_us is not None:
         late = LatencyHistogram(value_ns=[round(p95_us * 1000)], count=[packets])
-    return Window({"of-fast": OfChain(mpps, 0.9, late)}, disturbance)
+    return Window({"of-fast": ChainReading(mpps, 0.9, late)}, disturbance)
 
 
 def test_both_promises_are_placed_on_one_core() -> None:
@@ -85,7 +85,7 @@ def test_half_a_second_can_be_promised_on_any_machine(late_us: float, yield_us: 
         of.model_copy(update={"p95_us_by_load": dict.fromkeys(of.p95_us_by_load, late_us)})
         for of in (FAST, SLOW)
     ]
-    core = Core(late, yield_us, 500_000.0)
+    core = CorePlanner(late, yield_us, 500_000.0)
     _, placement = core.planned((0.3, 0.4))
     assert len(placement.machines[0].cores[0].parts) == 2
     assert sum(core.refused((0.3, 0.4))) > 0.7
@@ -93,7 +93,7 @@ def test_half_a_second_can_be_promised_on_any_machine(late_us: float, yield_us: 
 
 
 def test_more_than_a_core_is_not_planned() -> None:
-    with pytest.raises(UnisError, match="60% and 45% are more than a core"):
+    with pytest.raises(UnisError, match="60% and 45% together exceed one core"):
         CORE.planned((0.6, 0.45))
     with pytest.raises(UnisError, match="100 µs cannot be promised at 60% and 39%"):
         CORE.planned((0.6, 0.39))
@@ -113,23 +113,23 @@ def test_the_least_parts_that_are_refused_are_just_beyond_what_is_promised() -> 
 def test_a_promise_holds_by_all_packets_and_the_median_throughput() -> None:
     """One late window of twenty is what a p95 allows; of three it is not."""
     good = [seen(0.9, 9.0)] * 19
-    found = kept(SLO, 0.3, 9.2, [*good, seen(0.9, 30.0)])
+    found = judged(SLO, 0.3, 9.2, [*good, seen(0.9, 30.0)])
     assert (found.kept, found.least_kept) == (True, True)
     assert (found.windows, found.windows_kept) == (20, 19)
     assert found.p95_ratio == pytest.approx(0.9, rel=0.01)
-    assert not kept(SLO, 0.3, 9.2, [*good[:2], seen(0.9, 30.0)]).kept
+    assert not judged(SLO, 0.3, 9.2, [*good[:2], seen(0.9, 30.0)]).kept
     # Windows weigh as they have packets.
-    assert kept(SLO, 0.3, 9.2, [seen(0.9, 9.0, packets=99), seen(0.9, 30.0)]).kept
-    assert not kept(SLO, 0.3, 8.0, [seen(0.9, 9.0)]).least_kept
-    assert kept(SLO, 0.3, None, [seen(0.9, 9.0)]).least_kept is None
-    short = kept(SLO, 0.3, 9.2, [seen(0.87, 9.0)])
+    assert judged(SLO, 0.3, 9.2, [seen(0.9, 9.0, packets=99), seen(0.9, 30.0)]).kept
+    assert not judged(SLO, 0.3, 8.0, [seen(0.9, 9.0)]).least_kept
+    assert judged(SLO, 0.3, None, [seen(0.9, 9.0)]).least_kept is None
+    short = judged(SLO, 0.3, 9.2, [seen(0.87, 9.0)])
     assert (short.kept, short.least_kept, short.windows_kept) == (False, False, 0)
 
 
 def test_windows_that_others_disturbed_do_not_count_while_there_are_others() -> None:
     good, bad = seen(0.9, 9.0), seen(0.5, 4000.0, disturbance=1.1)
-    assert calm([good, bad, good, bad]) == [good, good]
-    assert calm([good, bad, bad]) == [good, bad, bad]
+    assert undisturbed([good, bad, good, bad]) == [good, good]
+    assert undisturbed([good, bad, bad]) == [good, bad, bad]
     assert p95s([good, bad], "of-fast") == pytest.approx([9.0, 4000.0], rel=0.01)
     with pytest.raises(UnisError, match="of-fast delivered nothing"):
         p95s([good, seen(0.0, None)], "of-fast")
@@ -138,7 +138,7 @@ def test_windows_that_others_disturbed_do_not_count_while_there_are_others() -> 
 
 
 def together(late: float, disturbances: tuple[float, ...]) -> Together:
-    of = kept(SLO, 0.3, 9.2, [seen(0.9, late)])
+    of = judged(SLO, 0.3, 9.2, [seen(0.9, late)])
     windows = [
         {"mpps": {"of-fast": 0.9}, "p95_us": {"of-fast": late}, "disturbance": disturbance}
         for disturbance in disturbances
@@ -173,16 +173,16 @@ def test_blocks_that_do_not_count_decide_nothing() -> None:
         result(blocks, 0, replace(SETTINGS, blocks=2), MACHINE)
         for blocks in ([yes, disturbed], [yes, no], [disturbed, disturbed], [yes])
     ]
-    assert [of.kept for of in said] == [True, False, None, None]
-    assert [of.least_kept for of in said] == [True, False, None, None]
-    assert said[0].verdict.startswith("Both promises hold: p95 at most 80%")
-    assert "do not hold: p95 at most 120%" in said[1].verdict
-    assert "Too disturbed to tell" in said[2].verdict
+    assert [found.kept for found in said] == [True, False, None, None]
+    assert [found.least_kept for found in said] == [True, False, None, None]
+    assert said[0].verdict.startswith("Both promises hold: p95 is at most 80%")
+    assert "do not hold: p95 is at most 120%" in said[1].verdict
+    assert "No verdict" in said[2].verdict
     assert "1 of 2 blocks" in said[3].verdict
     assert "held for 2 of 4" in said[1].tightness[0]
     assert (
-        "Refused were 30% and 40%: that would not have held, p95 150 and 150"
-        in (said[0].tightness[1])
+        "refused 30% and 40%: that load would not have kept the latency, p95 150 and 150"
+        in said[0].tightness[1]
     )
 
 
@@ -255,8 +255,8 @@ def test_a_block_with_disturbed_profiles_is_made_anew_before_anything_is_planned
     cores = [replace(CORE, profiles=(falls, SLOW)), CORE]
     told: list[str] = []
     monkeypatch.setattr(promises, "line_transfer_ns", lambda *_: 50.0)
-    monkeypatch.setattr(promises, "_core", lambda *_: cores.pop(0))
-    monkeypatch.setattr(promises, "_both", lambda *_: together(8.0, (0.1,)))
+    monkeypatch.setattr(promises, "_profile_both", lambda *_: cores.pop(0))
+    monkeypatch.setattr(promises, "_run_both", lambda *_: together(8.0, (0.1,)))
     ((blocks, left_out),) = promises.measure(SETTINGS, MACHINE, told.append)
     assert (len(blocks), left_out) == (1, 1)
-    assert any("once more" in sentence for sentence in told)
+    assert any("repeating" in sentence for sentence in told)
