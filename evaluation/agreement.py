@@ -27,9 +27,8 @@ from unis.measure.spans import spans
 from unis.measure.windows import Arm, Rounds, alternate, mpps
 from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts
-from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.running import running
 from unis.simulate.run import Summary, simulate
 from unis.simulate.scenario import MachineCosts, scenario

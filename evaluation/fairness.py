@@ -25,9 +25,8 @@ from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 from unis.v1 import engine_pb2 as pb
 
 _T = TypeVar("_T")

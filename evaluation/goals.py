@@ -23,10 +23,9 @@ from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_of, summarise_arm
 from unis.measure.windows import Arm
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 
 NO_GOAL = "none"
 

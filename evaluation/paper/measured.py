@@ -31,9 +31,8 @@ from unis.measure.paired import Paired, Quartiles, Ratio
 from unis.measure.spans import in_turn
 from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 

@@ -19,8 +19,7 @@ from evaluation.paper.case import Case
 from evaluation.paper.measured import Measured
 from unis.errors import UnisError
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import write_atomically
-from unis.runtime.lock import locked
+from unis.runtime.files import locked, write_atomically
 
 FOLDER = ".unis-parts"
 # A machine that others share may run at another speed tomorrow.

@@ -44,9 +44,8 @@ from unis.measure.windows import Arm
 from unis.plan.machine import Machine
 from unis.profile.machine import EngineLook
 from unis.profile.windows import capacity, latency
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 from unis.slo.profile import Slo
 
 _ARM = Arm("unis", "handover")

@@ -13,8 +13,8 @@ from unis.runtime import hugepages
 from unis.runtime.claim import Report, claim
 from unis.runtime.directory import run_directory
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.options import Options
 from unis.runtime.planning import places
+from unis.runtime.run import Options
 from unis.runtime.state import RunState
 
 FILE = """

@@ -21,7 +21,13 @@ from unis.runtime import child, hugepages, kernel_settings, steps
 from unis.runtime import directory as directory_module
 from unis.runtime import running as running_module
 from unis.runtime.claim import claim
-from unis.runtime.directory import RunDirectory, all_runs, base_directory, run_directory
+from unis.runtime.directory import (
+    RunDirectory,
+    all_runs,
+    base_directory,
+    machine_lock,
+    run_directory,
+)
 from unis.runtime.errors import (
     InterruptedRunError,
     LaunchError,
@@ -30,12 +36,11 @@ from unis.runtime.errors import (
 )
 from unis.runtime.files import appending
 from unis.runtime.interrupts import interrupts
-from unis.runtime.lock import machine_lock
 from unis.runtime.logs import ended
-from unis.runtime.options import Options
 from unis.runtime.planning import others
 from unis.runtime.privileges import Rights
 from unis.runtime.process import ProcessId
+from unis.runtime.run import Options
 from unis.runtime.running import running
 from unis.runtime.state import RUN_MARK, Phase, RunState
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.needs import need, need_real_time
 from tests.python.spinning import CPU, SPIN, identity, process
-from unis.runtime import cgroup, hugepages, kernel_settings, lock, steps
+from unis.runtime import cgroup, files, hugepages, kernel_settings, steps
 from unis.runtime import clean_up as clean_up_module
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs
@@ -159,13 +159,13 @@ def test_clean_up_waits_for_nobody_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = make_run(tmp_path)
-    soon = functools.partial(lock.locked, seconds=0.05)
+    soon = functools.partial(files.locked, seconds=0.05)
     monkeypatch.setattr(clean_up_module, "locked", soon)
-    with lock.locked(directory.lock):
+    with files.locked(directory.lock):
         assert f"has held {directory.lock}" in clean_up(directory, "one")[0]
     kernel_settings.ledger().mkdir()
     monkeypatch.setattr(kernel_settings, "locked", soon)
-    with lock.locked(kernel_settings.ledger()):
+    with files.locked(kernel_settings.ledger()):
         assert f"has held {kernel_settings.ledger()}" in kernel_settings.restore()[0]
     assert clean_up(directory, "one") == []
 

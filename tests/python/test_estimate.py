@@ -21,8 +21,7 @@ from unis.plan.planner import make_plan
 from unis.runtime import running as running_module
 from unis.runtime.costs import Cost, known_costs
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.v1 import costs_pb2 as pb
 
 FUNCTION = {"program": "/bin/true", "cpu": 1, "cost_ns": 50}

@@ -20,10 +20,9 @@ from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import RunFailedError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.launched import LaunchedFunctions
-from unis.runtime.options import Options
 from unis.runtime.planning import places
 from unis.runtime.process import ProcessId
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.state import FunctionProcess, Phase
 from unis.runtime.supervisor import Supervisor
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.place import SECONDS, Place, wait_for
-from unis.runtime.lock import locked
+from unis.runtime.files import locked
 from unis.runtime.process import ProcessId
 
 pytestmark = pytest.mark.system
@@ -59,7 +59,7 @@ import os, sys
 from pathlib import Path
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_file
-from unis.runtime.options import Options
+from unis.runtime.run import Options
 from unis.runtime.running import running
 for file in sys.argv[1:]:
     with interrupts() as switch, running(plan_file(Path(file)), Options(), print, switch):

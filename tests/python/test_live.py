@@ -356,7 +356,7 @@ def test_a_benchmark_s_run_takes_no_changes(place: Place) -> None:
         "import sys, time; from pathlib import Path\n"
         "from unis.runtime.interrupts import interrupts\n"
         "from unis.runtime.planning import plan_file\n"
-        "from unis.runtime.options import Options\n"
+        "from unis.runtime.run import Options\n"
         "from unis.runtime.running import running\n"
         "with interrupts() as switch:\n"
         "    with running(plan_file(Path(sys.argv[1])), Options(), print, switch):\n"

@@ -21,9 +21,8 @@ from unis.runtime.files import appending
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.logs import LOG_BYTES, shorten
-from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.state import Phase
 from unis.runtime.supervisor import Supervisor
 

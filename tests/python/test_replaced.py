@@ -12,8 +12,7 @@ from unis.cli import run_commands
 from unis.runtime.directory import run_directory
 from unis.runtime.errors import RunFailedError
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.running import take_down
 from unis.runtime.state import Phase
 

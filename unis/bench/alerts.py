@@ -18,10 +18,9 @@ from pydantic import BaseModel
 from unis.bench import strangers
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
 from unis.runtime.errors import RunFailedError
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 from unis.v1 import engine_pb2 as pb
 
 _QUIET_SECONDS = 0.3  # without a new packet: the capture is at its end

@@ -24,9 +24,8 @@ from unis.plan.programs import capture_problem
 from unis.report.page import report_page
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
-from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.running import running
 from unis.v1 import engine_pb2 as pb
 

@@ -27,9 +27,8 @@ from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_ratio, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, throughput
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 
 _T = TypeVar("_T")
 

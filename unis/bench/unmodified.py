@@ -33,9 +33,8 @@ from unis.measure.spans import in_turn
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds, throughput
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 
 # unis as the chain file has it by default: hand-over.
 STRANGERS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))

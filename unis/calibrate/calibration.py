@@ -28,9 +28,8 @@ from unis.measure.spans import in_turn
 from unis.measure.summary import ratio
 from unis.measure.windows import Rounds
 from unis.plan.machine import Machine
-from unis.runtime.bring_up import brought_up
-from unis.runtime.options import Options
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 from unis.simulate.scenario import MachineCosts
 from unis.v1 import engine_pb2 as pb
 

@@ -115,8 +115,8 @@ def keep(
     from unis.isolate.info import read_info
     from unis.runtime.directory import agent_folder
     from unis.runtime.errors import InterruptedRunError
+    from unis.runtime.files import locked
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.lock import locked
 
     kind, number = _server(server)
     with errors_told():

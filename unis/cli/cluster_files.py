@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from unis.cli.terminal import fail
 from unis.errors import EXIT_FAILED
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import write_atomically
-from unis.runtime.lock import locked
+from unis.runtime.files import locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -92,8 +92,8 @@ def estimate(
     from unis.chain.load import load
     from unis.runtime.costs import known_costs
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.options import Options
     from unis.runtime.planning import plan_chain
+    from unis.runtime.run import Options
     from unis.runtime.running import measure_costs
 
     measured_sizes = _sizes(sizes)

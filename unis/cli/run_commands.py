@@ -103,8 +103,8 @@ def up(
     """
     from unis.runtime.interrupts import interrupts
     from unis.runtime.launcher import LaunchRequest, start_detached
-    from unis.runtime.options import Options
     from unis.runtime.planning import look, plan_file
+    from unis.runtime.run import Options
     from unis.runtime.supervisor import Job, supervise
 
     with errors_told():

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.terminal import errors_told, fail
-from unis.runtime.directory import RunDirectory, all_runs, keep_off_functions, run_directory
-from unis.runtime.lock import settled_runs
+from unis.runtime.directory import (
+    RunDirectory,
+    all_runs,
+    keep_off_functions,
+    run_directory,
+    settled_runs,
+)
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:

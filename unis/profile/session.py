@@ -16,12 +16,11 @@ from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
 from unis.profile.store import Kept, Store, digest, what
 from unis.profile.subject import Subject
-from unis.runtime.bring_up import brought_up
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError
-from unis.runtime.options import Options
 from unis.runtime.planning import plan_chain
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
 
 
 @dataclass(frozen=True)

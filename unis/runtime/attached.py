@@ -27,19 +27,17 @@ from unis.plan.attached import (
 )
 from unis.plan.machine import Machine
 from unis.runtime import held
-from unis.runtime.backoff import Backoff
 from unis.runtime.claim import claim_more
 from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
-from unis.runtime.functions import remove_traces
+from unis.runtime.functions import Backoff, remove_traces
 from unis.runtime.interrupts import interrupts
 from unis.runtime.launcher import Parent
 from unis.runtime.memifs import find_end
-from unis.runtime.options import Options
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
 from unis.runtime.requests import SupervisorRequest
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import EngineStep, Guard

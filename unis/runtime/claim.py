@@ -9,15 +9,14 @@ from unis.plan.cpus import clashing
 from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
-from unis.runtime.directory import RunDirectory, all_runs, damages
+from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import written
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.lock import machine_lock
-from unis.runtime.options import Options
 from unis.runtime.planning import on_machine
 from unis.runtime.ports import parts
 from unis.runtime.process import ProcessId
+from unis.runtime.run import Options
 from unis.runtime.state import Phase, RunState
 
 Report = Callable[[str], None]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import LaunchError
-from unis.runtime.lock import locked
+from unis.runtime.files import locked
 from unis.runtime.logs import put_away
 from unis.runtime.state import Phase, RunState
 from unis.runtime.steps import STEPS

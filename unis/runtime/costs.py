@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 
 from unis.chain.sizes import shares
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import write_atomically
-from unis.runtime.lock import locked
+from unis.runtime.files import locked, write_atomically
 
 if TYPE_CHECKING:
     from unis.chain.model import Traffic

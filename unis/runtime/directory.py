@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unis.runtime.errors import NotAllowedError
-from unis.runtime.files import is_ours, own_directory, write_atomically
+from unis.runtime.files import (
+    LOCK_SECONDS,
+    is_ours,
+    locked,
+    own_directory,
+    write_atomically,
+    written,
+)
 from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
@@ -194,6 +201,27 @@ def _directories() -> list[RunDirectory]:
         return []
     except OSError as error:
         raise NotAllowedError(f"cannot look into {runs_directory()}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def machine_lock(seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """While this lasts no other `unis up` claims anything. LaunchError if another one holds on."""
+    own_directory(base_directory(), 0o755)
+    path = base_directory() / "lock"
+    with contextlib.ExitStack() as stack:
+        with written(path):
+            stack.enter_context(locked(path, os.O_RDWR | os.O_CREAT, seconds))
+        yield
+
+
+def settled_runs() -> list[tuple[RunDirectory, RunState]]:
+    """Every run, also one that is just being noted: a launcher that brings its run up again puts
+    the folder of the last one away before it makes the next. LaunchError as of `machine_lock`.
+    """
+    if os.geteuid() != 0 or not base_directory().exists():  # whoever claims is root
+        return all_runs()
+    with machine_lock():
+        return all_runs()
 
 
 def last_lines(log: Path, count: int = 8, since: int = 0) -> str:

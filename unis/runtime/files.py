@@ -1,15 +1,20 @@
-"""Files that others read while they are written, and folders that nobody else may write."""
+"""Files that others read while they are written, locks, folders that nobody else may write."""
 
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from unis.runtime.errors import LaunchError
+
+# To claim takes milliseconds; to undo what a killed run has left, seconds.
+LOCK_SECONDS = 30.0
 
 
 def write_atomically(file: Path, text: str, mode: int = 0o600) -> None:
@@ -62,6 +67,33 @@ def written(path: Path) -> Iterator[None]:
             f"cannot write {path}: {error.strerror}; is there room on its file system?",
             bad_input=False,
         ) from None
+
+
+@contextlib.contextmanager
+def locked(path: Path, flags: int = os.O_RDONLY, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Holds the lock of a file or folder. OSError if it cannot be opened; LaunchError: held on."""
+    # Whoever may read it may hold it, and hold everybody up.
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        _wait(descriptor, path, seconds)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, path: Path, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise LaunchError(
+                    f"another process has held {path} for {seconds:.0f} s: see which with "
+                    f"`fuser {path}`",
+                    bad_input=False,
+                ) from None
+        time.sleep(0.02)
 
 
 def own_directory(path: Path, mode: int) -> None:

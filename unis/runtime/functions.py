@@ -7,6 +7,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,24 @@ DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
 _PATIENCE = 20.0  # for an engine that does something else
 _GENTLE_SECONDS = 0.5  # while others wait for it to be gone
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
+_STABLE_SECONDS = 30.0  # a function that ran so long is as good as new
 _GENERATIONS = 8  # of processes that a function left behind, each started by the one before
+
+
+@dataclass
+class Backoff:
+    """How long what died waits before it is started again: doubles with every death, till it has
+    run for a while.
+    """
+
+    seconds: float = 0.0
+
+    def after(self, ran: float) -> float:
+        """The wait after it ran so many seconds."""
+        again = self.seconds > 0 and ran < _STABLE_SECONDS
+        self.seconds = min(_LONGEST_WAIT, 2 * self.seconds) if again else _FIRST_WAIT
+        return self.seconds
 
 
 def start_functions(

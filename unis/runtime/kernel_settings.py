@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import is_ours
-from unis.runtime.lock import locked
+from unis.runtime.files import is_ours, locked
 from unis.runtime.process import ProcessId
 
 

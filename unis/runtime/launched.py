@@ -14,11 +14,10 @@ from google.protobuf.message import Message
 
 from unis.engine.client import EngineError
 from unis.errors import UnisError
-from unis.runtime.backoff import Backoff
 from unis.runtime.change import apply_file
 from unis.runtime.child import Child
 from unis.runtime.errors import LaunchError, RunFailedError
-from unis.runtime.functions import end_functions, start_functions
+from unis.runtime.functions import Backoff, end_functions, start_functions
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
 from unis.v1 import supervisor_pb2 as pb

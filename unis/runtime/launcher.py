@@ -17,8 +17,8 @@ from unis.errors import EXIT_FAILED, UnisError
 from unis.plan.model import Plan
 from unis.runtime.errors import InterruptedRunError, interrupted_code
 from unis.runtime.interrupts import Interrupts, forget_handlers, interrupts
-from unis.runtime.options import Options
 from unis.runtime.process import keep_to
+from unis.runtime.run import Options
 from unis.runtime.supervisor import Job, Supervisor, supervise
 from unis.signals import blocked
 

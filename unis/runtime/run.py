@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
@@ -21,10 +21,8 @@ from unis.runtime.child import Child, Command, Process
 from unis.runtime.costs import Cost
 from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
-from unis.runtime.files import appending, written
+from unis.runtime.files import appending, locked, written
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.lock import locked
-from unis.runtime.options import Options
 from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of, reap
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
@@ -32,6 +30,21 @@ from unis.runtime.state import Phase, RunState
 
 _PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 _ENDING_SECONDS = 1.0  # for one whose end the engine has seen already
+
+
+@dataclasses.dataclass
+class Options:
+    """What the command line says beside the chain file."""
+
+    policy: str | None = None
+    controller: str | None = None
+    start: bool = True  # False: attach the functions, but let no traffic run
+    # Of functions whose cost the file does not state. `kept`: as they were here lately. `measured`:
+    # what is not kept is measured before the start, as always under `cost: static`. `anew`: all is.
+    costs: Literal["unknown", "kept", "measured", "anew"] = "kept"
+    sizes: list[int] = dataclasses.field(
+        default_factory=list
+    )  # to measure with, instead of the traffic's
 
 
 class Run:

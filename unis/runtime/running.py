@@ -5,10 +5,13 @@ import os
 import subprocess
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from unis.chain.load import LoadedChain
 from unis.chain.problem import ChainFileError
 from unis.engine.client import EngineError
 from unis.errors import UnisError
+from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.subject import Subject
 from unis.runtime.account import account_line
@@ -24,17 +27,19 @@ from unis.runtime.costs import (
 )
 from unis.runtime.directory import keep_off_functions
 from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
-from unis.runtime.interrupts import Interrupts
-from unis.runtime.options import Options
+from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.orphans import adopt_orphans
+from unis.runtime.planning import plan_chain
 from unis.runtime.ports import parts
 from unis.runtime.process import keep_to
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.state import Phase
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
 
 _UNISD_END_SECONDS = 3.0
+_TRIES = 3  # of `brought_up`, of which one must succeed
+_T = TypeVar("_T")
 
 
 def measure_costs(
@@ -197,6 +202,37 @@ def _stop_engine(run: Run, hurry: Callable[[], bool]) -> pb.Account | None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         unisd.process.wait(_UNISD_END_SECONDS)
     return account
+
+
+# ------------------------------------------------------------------ one after the other
+
+
+def brought_up(
+    make: Callable[[], LoadedChain],
+    machine: Machine,
+    options: Options,
+    report: Report,
+    look: Callable[[Run], _T],
+) -> _T:
+    """What `look` sees of the chain that `make` makes; the chain is down when this returns."""
+    # net_memif does not come back to a server that had not started its port yet.
+    for left in reversed(range(_TRIES)):
+        chain = make()
+        try:
+            # Such runs come and go by the dozen, so they report nothing; each keeps its log.
+            with (
+                interrupts() as switch,
+                running(plan_chain(chain, machine), options, lambda _: None, switch) as run,
+            ):
+                seen = look(run)
+            if switch.heard():  # while the run was undone: no other is brought up
+                raise InterruptedRunError(switch.first)
+            return seen
+        except EngineError as error:
+            if not left:
+                raise
+            report(f"{chain.file.name}: once more, for {error}")
+    raise AssertionError
 
 
 # ------------------------------------------------------------------ costs

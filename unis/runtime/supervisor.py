@@ -24,17 +24,16 @@ from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.plan.model import Plan
 from unis.runtime.account import account_line
-from unis.runtime.backoff import Backoff
 from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.files import locked
+from unis.runtime.functions import Backoff
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.launched import LaunchedFunctions
-from unis.runtime.lock import locked
 from unis.runtime.logs import shorten
-from unis.runtime.options import Options
 from unis.runtime.process import ProcessId
 from unis.runtime.requests import RequestServer, SupervisorRequest
-from unis.runtime.run import Run
+from unis.runtime.run import Options, Run
 from unis.runtime.running import running
 from unis.runtime.state import RunState
 from unis.v1 import engine_pb2 as pb
