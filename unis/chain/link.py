@@ -11,7 +11,8 @@ from unis.chain import defaults
 from unis.chain.part import Part
 from unis.chain.problem import wrong
 from unis.chain.values import Destination, LinkName, Origin
-from unis.engine.limits import Limit, bounds, is_power_of_two, limit
+from unis.engine.limits import bounds, is_power_of_two, limit
+from unis.v1.limits_pb2 import Limit
 
 _SLOTS = limit("LinkConfig.slots")
 _DESCRIPTORS = limit("PortTraffic.descriptors")
