@@ -16,7 +16,7 @@ from unis.engine import names
 from unis.engine.client import EngineClient
 from unis.runtime import kernel_settings
 from unis.runtime.directory import run_directory
-from unis.runtime.ports import ports_directory
+from unis.runtime.folders import ports_directory
 
 UNIS = str(Path(sys.executable).with_name("unis"))
 EVALUATION = [sys.executable, "-P", "-m", "evaluation"]

@@ -11,8 +11,7 @@ from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivere
 from unis import built
 from unis.runtime.directory import run_directory
 from unis.runtime.doctor.privileges import needed
-from unis.runtime.folders import folders_directory
-from unis.runtime.ports import port_plugin
+from unis.runtime.folders import folders_directory, port_plugin
 
 NET_RAW, DAC_OVERRIDE, IPC_LOCK = 1 << 13, 1 << 1, 1 << 14
 

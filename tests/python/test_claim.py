@@ -14,10 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.python.claiming import claimed, hugepages_there, plan, taken
+from tests.python.place import step
 from unis import built
 from unis.cli.app import app
 from unis.plan.model import Plan
-from unis.runtime import child, hugepages, kernel_settings, steps
+from unis.runtime import child, hugepages, kernel_settings
 from unis.runtime import directory as directory_module
 from unis.runtime import running as running_module
 from unis.runtime.claim import claim
@@ -182,12 +183,12 @@ def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
     finished: list[bool] = []
 
     def undo(*_: object) -> list[str]:
-        monkeypatch.setattr(steps.TrafficStep, "undo", lambda *_: [])
+        monkeypatch.setattr(step("Traffic"), "undo", lambda *_: [])
         signal.raise_signal(number)
         finished.append(True)
         return []
 
-    monkeypatch.setattr(steps.TrafficStep, "undo", undo)
+    monkeypatch.setattr(step("Traffic"), "undo", undo)
     told: list[str] = []
     two = plan(tmp_path, "two", 1)
     with interrupts() as switch, switch.within(60, "it did not run"), pytest.raises(error):
@@ -212,7 +213,7 @@ def test_a_run_that_cannot_be_undone_keeps_its_name_and_its_cpus(
 ) -> None:
     state = taken(tmp_path, "one", 1)
     run_directory("one").write(state.with_changes(launcher=ProcessId(os.getpid(), 1)))
-    monkeypatch.setattr(steps.EngineStep, "undo", lambda *_: ["cannot remove x"])
+    monkeypatch.setattr(step("Engine"), "undo", lambda *_: ["cannot remove x"])
     assert refused(tmp_path, "one", 2).startswith("the clean-up of the last `one` is")
     assert "CPU 1 is in use by run `one`" in refused(tmp_path, "two", 1)
     left = run_directory("one").read()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.needs import need, need_real_time
+from tests.python.place import step
 from tests.python.spinning import CPU, SPIN, identity, process
 from unis.runtime import cgroup, files, hugepages, kernel_settings, steps
 from unis.runtime import clean_up as clean_up_module
@@ -83,7 +84,7 @@ def test_a_mount_that_cannot_be_read_keeps_nothing_else(
     gone = hugepages.Mount(tmp_path / "gone", 2048)
     mounts = [gone, *hugepages.mounts()]
     monkeypatch.setattr(hugepages, "mounts", lambda: mounts)
-    problems = steps.EngineStep().undo(state, hurry=lambda: True)
+    problems = step("Engine").undo(state, lambda: True)
     assert problems == [f"cannot look for packet memory in {gone.path}: No such file or directory"]
     assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
     assert not (tmp_path / "dpdk" / "unis-pytest").exists()
@@ -207,7 +208,7 @@ def test_a_step_that_raises_does_not_stop_the_others(
     def fail(*_: object) -> list[str]:
         raise RuntimeError("oh")
 
-    monkeypatch.setattr(steps.TrafficStep, "undo", fail)
+    monkeypatch.setattr(step("Traffic"), "undo", fail)
     with process(SPIN) as child:
         told = clean_up(make_run(tmp_path, child), "one")
         assert child.wait(5) == -signal.SIGTERM

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.python.commands import busy_file, json_of, run, stale_run
+from tests.python.place import step
 from unis import built
 from unis.cli import run_commands
 from unis.plan.model import Plan
-from unis.runtime import doctor, launcher, steps
+from unis.runtime import doctor, launcher
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
 from unis.runtime.process import ProcessId
@@ -121,7 +122,7 @@ def test_clean_up_that_fails_fails_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = stale_run(tmp_path)
-    monkeypatch.setattr(steps.EngineStep, "undo", lambda *_: ["cannot remove x"])
+    monkeypatch.setattr(step("Engine"), "undo", lambda *_: ["cannot remove x"])
     code, text = run("down")
     assert code == 1
     assert "ghost: cannot remove x" in text

@@ -12,10 +12,9 @@ from unis.errors import UnisError
 from unis.links.kind import LinkPlan
 from unis.links.memif import Memif
 from unis.plan.model import Plan
-from unis.runtime.link_devices import make_links, remove_links
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RunState
-from unis.runtime.steps import LinkDevices
+from unis.runtime.steps import make_links, remove_links
 
 
 class Devices(Memif):
@@ -71,13 +70,13 @@ def test_devices_are_made_noted_and_removed(plan: Plan, monkeypatch: pytest.Monk
     devices = Devices()
     monkeypatch.setitem(links.KINDS, "memif", devices)
     run = Noting(plan)
-    LinkDevices().do(run)  # type: ignore[arg-type]
+    make_links(run, plan)  # type: ignore[arg-type]
     assert devices.there == ["dev-c.3", "dev-c.4"]
     make_links(run, plan)  # type: ignore[arg-type]
     assert devices.there == ["dev-c.3", "dev-c.4"], "each once"
     noted = RunState.parse(run.state.text())
     assert noted.made == [("memif", "dev-c.3"), ("memif", "dev-c.4")]
-    assert LinkDevices().undo(noted, lambda: False) == []
+    assert remove_links(noted.made) == []
     assert devices.there == []
     assert remove_links(noted.made) == [], "what is gone is no problem"
 
@@ -88,7 +87,7 @@ def test_what_could_not_be_made_is_not_ours_to_remove(
     monkeypatch.setitem(links.KINDS, "memif", Devices(broken="c.4"))
     run = Noting(plan)
     with pytest.raises(UnisError, match="refuses"):
-        LinkDevices().do(run)  # type: ignore[arg-type]
+        make_links(run, plan)  # type: ignore[arg-type]
     assert run.state.made == [("memif", "dev-c.3")]
 
 

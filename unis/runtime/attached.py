@@ -14,7 +14,6 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
-from unis.engine import names
 from unis.engine.client import PATIENCE, EngineError
 from unis.errors import UnisError
 from unis.plan.attached import (
@@ -40,7 +39,7 @@ from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Options, Run
 from unis.runtime.running import running
 from unis.runtime.state import FunctionProcess, is_name
-from unis.runtime.steps import EngineStep, Guard
+from unis.runtime.steps import start_engine, start_guard
 from unis.runtime.supervisor import Supervisor
 from unis.v1 import supervisor_pb2 as pb
 
@@ -179,10 +178,7 @@ class AttachedFunctions:
 
     def _start(self) -> None:
         if not self._started:
-            options = self._run.options
-            policy = options.policy or self._plan.policy
-            controller = options.controller or self._plan.controller
-            self._run.client.start(names.policy(policy), names.controller(controller))
+            self._run.client.start(*self._run.policy_for(self._plan))
             self._started = True
 
     def detach(self, name: str) -> None:
@@ -202,7 +198,7 @@ class AttachedFunctions:
         self._run.record_event(functions=noted, cpus=sorted(self._plan.cpus))
 
     def _become(self, plan: AttachedPlan, patience: float = PATIENCE) -> None:
-        self._run.client.apply(plan.deploy({}, self._run.state.run_id), patience)
+        self._run.client.apply(self._run.deployment(plan), patience)
         self._run.plan = self._plan = plan
 
     # ------------------------------------------------------------------ while they run
@@ -264,7 +260,7 @@ class AttachedFunctions:
     def _see_to_platform(self) -> None:
         if self._run.guard and self._run.guard.poll() is not None:
             self._run.tell("the guard died: starting another")
-            Guard().do(self._run)
+            start_guard(self._run)
             if unisd := self._run.unisd:
                 self._run.tell_guard(f"unisd {unisd.process.pid}")
         if (unisd := self._run.unisd) and unisd.ended():
@@ -283,7 +279,7 @@ class AttachedFunctions:
         self._unisd_since = time.monotonic()
         self._started = False
         try:
-            EngineStep().do(run)
+            start_engine(run)
             for function in self._plan.attached:
                 self._adopt_one(function)
             if self._plan.attached:

@@ -12,7 +12,6 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from unis.engine import names
 from unis.errors import UnisError
 from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
@@ -22,11 +21,11 @@ from unis.runtime.claim import claim_more
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
 from unis.runtime.functions import end_functions, start_functions
-from unis.runtime.link_devices import made_by, make_links, remove_links
 from unis.runtime.planning import plan_next
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
 from unis.runtime.run import Run
+from unis.runtime.steps import made_by, make_links, remove_links
 from unis.v1 import supervisor_pb2 as pb
 
 
@@ -143,11 +142,10 @@ class _Change:
         run.plan = self._new
         self._start(steps.started)
         if steps.policy:
-            self._set_policy(self._new)
+            run.client.set_policy(*run.policy_for(self._new))
 
     def _apply(self, plan: Plan) -> None:
-        costs = {name: cost.ns for name, cost in self._run.costs.items()}
-        self._run.client.apply(plan.deploy(costs, self._run.state.run_id))
+        self._run.client.apply(self._run.deployment(plan))
         self._begun = True
 
     def _start(self, wanted: Collection[str]) -> None:
@@ -157,13 +155,6 @@ class _Change:
         start_functions(self._run, functions, beside=True)
         for name in wanted:  # it may have died since
             self._run.functions[name].check(starting=False)
-
-    def _set_policy(self, plan: Plan) -> None:
-        """What `unis up` or `unis policy` said goes before any file."""
-        options = self._run.options
-        policy = options.policy or plan.policy
-        controller = options.controller or plan.controller
-        self._run.client.set_policy(names.policy(policy), names.controller(controller))
 
     # ------------------------------------------------------------------ back
 
@@ -181,7 +172,7 @@ class _Change:
             run.plan = self._old
             self._start(gone)
             if steps.policy:
-                self._set_policy(self._old)
+                run.client.set_policy(*run.policy_for(self._old))
         except Exception as failure:
             again = self._explained(failure)
             run.check_platform()

@@ -12,9 +12,9 @@ from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import written
+from unis.runtime.folders import port_parts
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.planning import on_machine
-from unis.runtime.ports import parts
 from unis.runtime.process import ProcessId
 from unis.runtime.run import Options
 from unis.runtime.state import Phase, RunState
@@ -87,7 +87,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
 def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     built.unisd()
-    parts(plan.name)
+    port_parts(plan.name)
     _require_no_damage()
     there = [state for _, state in all_runs() if not state.undone()]
     others = [state for state in there if state.run_id != old.run_id]

@@ -43,9 +43,7 @@ def _undo(
         try:
             problems += step.undo(state, hurry)
         except Exception as error:
-            problems.append(
-                f"{type(step).__name__.removesuffix('Step')} could not be undone: {error!r}"
-            )
+            problems.append(f"{step.name} could not be undone: {error!r}")
     reason = reason or state.reason
     if problems or reason:
         return problems + _leave_reason(directory, state, reason, problems)

@@ -1,32 +1,67 @@
-"""Folders of functions that run as another user: their memifs' sockets, and what DPDK makes.
+"""Folders that functions of another user may enter: they may not enter the run's own.
 
-Below UNIS_RUN_DIR or /run/unis, and not in the run's own folder, which nobody but root may enter.
-Root makes such a folder and all sockets in it while nobody else may enter, then gives it away, and
-writes nothing in it any more: its user could have put a link in the place of any file.
+All are below UNIS_RUN_DIR or /run/unis. `ports` has, for each run, copies of what programs load
+into DPDK: the driver of rings and the plug-in that stands between a program and its ports. EAL
+loads nothing from below a folder that everybody may write, such as /tmp, where a build may be.
+
+`functions` has a folder for each function that runs as another user, with the sockets of its memifs
+and what DPDK makes. Root makes the folder and all sockets in it while nobody else may enter, then
+gives it away, and writes nothing in it any more: its user could have put a link in the place of any
+file.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unis import built
 from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import own_directory, remove_tree
+from unis.runtime.files import own_directory, remove_tree, written
 from unis.runtime.privileges import account_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unis.plan.model import FunctionPlan
-    from unis.runtime.run import Run
-    from unis.runtime.state import RunState
+
+
+def ports_directory() -> Path:
+    """Where the copies of driver and plug-in are, a folder for each run."""
+    return base_directory() / "ports"
+
+
+def port_driver(run: str) -> Path:
+    """The copy of the net_unis driver of the run called so."""
+    return ports_directory() / run / "librte_net_unis.so"
+
+
+def port_plugin(run: str) -> Path:
+    """The same of the plug-in."""
+    return ports_directory() / run / "librte_unis_ports.so"
+
+
+def port_parts(run: str) -> dict[Path, Path]:
+    """The copies of the run called so, each with its original; NotBuiltError."""
+    return {port_driver(run): built.port_driver(), port_plugin(run): built.port_plugin()}
+
+
+def copy_ports(run: str) -> None:
+    """Makes the copies. The folder is root's; everybody may read what is in it."""
+    folder = ports_directory() / run
+    own_directory(ports_directory(), 0o755)
+    own_directory(folder, 0o755)
+    with written(folder):
+        for copy, part in port_parts(run).items():
+            copy.unlink(missing_ok=True)  # it may be mapped by what a killed run has left
+            shutil.copyfile(part, copy)
+            copy.chmod(0o644)
 
 
 def folders_directory() -> Path:
-    """Where they are, each called RUN.FUNCTION."""
+    """Where the folders of functions are, each called RUN.FUNCTION."""
     return base_directory() / "functions"
 
 
@@ -71,32 +106,3 @@ def _give_socket(entry: Path, owner: tuple[int, int]) -> None:
             os.chown(f"/proc/self/fd/{held}", *owner)
     finally:
         os.close(held)
-
-
-class Folders:
-    """They are made before the engine, which makes its sockets in them."""
-
-    def do(self, run: Run) -> None:
-        """Makes them, for root alone."""
-        for function in run.plan.functions:
-            make(function)
-
-    def undo(self, state: RunState, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002
-        """Removes them; all processes have ended. A name of a run has no dot."""
-        problems: list[str] = []
-        for folder in folders_directory().glob(f"{state.name}.*"):
-            problems += remove_tree(folder)
-        return problems
-
-
-class Owners:
-    """They are given to their users once the engine's sockets are in them."""
-
-    def do(self, run: Run) -> None:
-        """Gives them away."""
-        for function in run.plan.functions:
-            give_away(function)
-
-    def undo(self, state: RunState, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002
-        """Nothing: the folders are removed."""
-        return []

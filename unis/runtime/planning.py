@@ -17,8 +17,7 @@ from unis.runtime import hugepages
 from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
-from unis.runtime.folders import folders_directory
-from unis.runtime.ports import port_driver, port_plugin
+from unis.runtime.folders import folders_directory, port_driver, port_plugin
 from unis.runtime.state import RunState
 
 _ANY_CPU = frozenset(range(1024))

@@ -18,7 +18,7 @@ from unis.plan.model import FunctionPlan, Plan
 from unis.runtime import child
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command, Process
-from unis.runtime.costs import Cost
+from unis.runtime.costs import Cost, remember_switch
 from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
 from unis.runtime.files import appending, locked, written
@@ -27,6 +27,9 @@ from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of, re
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
 from unis.runtime.state import Phase, RunState
+from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import Policy
+from unis.v1.engine_pb2 import ControllerKind
 
 _PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 _ENDING_SECONDS = 1.0  # for one whose end the engine has seen already
@@ -253,6 +256,24 @@ class Run:
         return mark_of(self.state.run_id, function)
 
     # ------------------------------------------------------------------ policy
+
+    def start_traffic(self) -> None:
+        """Lets packets flow, and the engine schedule."""
+        self.client.start(*self.policy_for(self.plan))
+        with contextlib.suppress(EngineError):  # no reason to fail
+            # What it measured at the start, by raising a priority whichever the controller.
+            remember_switch("priority", self.client.stats(seconds=1).switch_ns)
+
+    def policy_for(self, plan: Plan) -> tuple[Policy, ControllerKind]:
+        """What `unis up` or `unis policy` said goes before any file."""
+        policy = self.options.policy or plan.policy
+        controller = self.options.controller or plan.controller
+        return names.policy(policy), names.controller(controller)
+
+    def deployment(self, plan: Plan) -> pb.DeployRequest:
+        """What the engine is told of `plan`, with the costs that are known."""
+        costs = {name: cost.ns for name, cost in self.costs.items()}
+        return plan.deploy(costs, self.state.run_id)
 
     def set_policy(self, policy: str, controller: str | None) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""

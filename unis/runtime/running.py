@@ -27,10 +27,10 @@ from unis.runtime.costs import (
 )
 from unis.runtime.directory import keep_off_functions
 from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.folders import port_parts
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.orphans import adopt_orphans
 from unis.runtime.planning import plan_chain
-from unis.runtime.ports import parts
 from unis.runtime.process import keep_to
 from unis.runtime.run import Options, Run
 from unis.runtime.state import Phase
@@ -150,7 +150,7 @@ def _bring_up(run: Run) -> None:
     """Walks the steps forward; on any exception `take_down` undoes what was done."""
     keep_off_functions()
     adopt_orphans()
-    parts(run.plan.name)  # nothing is claimed for what is not built
+    port_parts(run.plan.name)  # nothing is claimed for what is not built
     claim(run.plan, run.directory, run.options, run.report, run.switch, run.claimed)
     for note in run.plan.notes:
         run.tell(note)
