@@ -10,12 +10,13 @@ from evaluation.commands.goals import goals
 from evaluation.commands.paper import paper
 from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
-from unis.cli.app import QuietOption, VerboseOption, set_voice
+from unis.cli.app import Commands, QuietOption, VerboseOption, set_voice
 
 COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises, agent, cache)
 
 app = typer.Typer(
     name="evaluation",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

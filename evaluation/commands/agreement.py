@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unis.cli.bench_parts import WINDOW, lengths_of, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 from unis.engine import names
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ def agreement(
     from evaluation import agreement as bench
 
     lengths = lengths_of(functions, "--functions")
-    with errors_told():
-        writable(output)
-        results = [bench.compare(length, cost, rounds, window, say) for length in lengths]
+    writable(output)
+    results = [bench.compare(length, cost, rounds, window, say) for length in lengths]
     out.print(_agreement_table(results))
     data = [{**result.model_dump(), "agrees": result.agrees} for result in results]
     write_result(output, json.dumps(data, indent=2) + "\n")

@@ -13,7 +13,6 @@ from unis.cli.agent_command import (
 from unis.cli.cache_command import print_sight
 from unis.cli.cluster_files import BookOption, FileArgument
 from unis.cli.select import JsonOption
-from unis.cli.terminal import errors_told
 
 
 def agent(
@@ -49,6 +48,5 @@ def cache(as_json: JsonOption = False) -> None:
     from evaluation.emulation.here import emulated
     from unis.isolate.sight import see
 
-    with errors_told():
-        sight = see(*emulated())
+    sight = see(*emulated())
     print_sight(sight, as_json=as_json)

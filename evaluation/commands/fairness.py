@@ -9,7 +9,7 @@ import typer
 
 from unis.cli.bench_parts import WINDOW, print_disturbed, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, policies_of
 from unis.engine.limits import limit
 
@@ -87,13 +87,12 @@ def fairness(
         window=window,
         seconds=seconds,
     )
-    with errors_told():
-        if file:
-            writable(file)
-        result = bench.measure(settings, Machine.this(), say)
-        _print(result)
-        if file:
-            write_result(file, result.model_dump_json(indent=2) + "\n")
+    if file:
+        writable(file)
+    result = bench.measure(settings, Machine.this(), say)
+    _print(result)
+    if file:
+        write_result(file, result.model_dump_json(indent=2) + "\n")
 
 
 def _print(result: FairnessResult) -> None:

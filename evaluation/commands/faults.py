@@ -11,7 +11,7 @@ from rich.table import Table
 
 from unis.cli.bench_parts import table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.faults import FaultsResult
@@ -45,13 +45,12 @@ def faults(
     from unis.plan.machine import Machine
 
     until = time.monotonic() + 60 * minutes
-    with errors_told():
-        if file:
-            writable(file)
-        functions_cpu = max(Machine.this().cpus) if cpu is None else cpu
-        result = run_faults(
-            functions_cpu, seed, lambda done: done < max_faults and time.monotonic() < until, say
-        )
+    if file:
+        writable(file)
+    functions_cpu = max(Machine.this().cpus) if cpu is None else cpu
+    result = run_faults(
+        functions_cpu, seed, lambda done: done < max_faults and time.monotonic() < until, say
+    )
     out.print(_faults_table(result))
     if file:
         write_result(file, result.model_dump_json(indent=2) + "\n")

@@ -9,7 +9,7 @@ import typer
 
 from unis.cli.bench_parts import print_disturbed, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, us_text
 
 if TYPE_CHECKING:
@@ -62,16 +62,15 @@ def goals(
         window=window,
     )
     rows: list[GoalRow] = []
-    with errors_told():
-        if file:
-            writable(file)
-        machine = Machine.this()
-        for row in bench.measure(settings, machine, say):
-            rows.append(row)
-            if file:  # written after each goal, in case a later one fails
-                text = bench.result(rows, settings, machine).model_dump_json(indent=2)
-                write_result(file, text + "\n")
-        _print(rows, f"{settings.length} {settings.cost}, windows of {window:g} s")
+    if file:
+        writable(file)
+    machine = Machine.this()
+    for row in bench.measure(settings, machine, say):
+        rows.append(row)
+        if file:  # written after each goal, in case a later one fails
+            text = bench.result(rows, settings, machine).model_dump_json(indent=2)
+            write_result(file, text + "\n")
+    _print(rows, f"{settings.length} {settings.cost}, windows of {window:g} s")
 
 
 def _goals_of(text: str) -> tuple[str, ...]:

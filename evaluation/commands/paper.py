@@ -6,17 +6,15 @@ import csv
 import io
 import typing
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import errors_told, fail, out, say, writable
+from unis.cli.terminal import fail, out, say, writable
 from unis.errors import EXIT_FAILED
-from unis.runtime.errors import InterruptedRunError, interrupted_code
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def paper(
     from evaluation.paper.source import Source
 
     wanted = figures_of(only)
-    with errors_told(), _interrupted(), only_ours(output):
+    with only_ours(output):
         files = [writable(output / name) for name in ("report.html", "results.csv", "results.json")]
         refuse_to_lose(files[-1], wanted if only else None, quick=quick)
         source = Source.this()
@@ -84,15 +82,6 @@ def paper(
     if found.disturbed:
         out.print(found.disturbed, markup=False, style="yellow")
     out.print(*files, sep="  ", markup=False, style="bold")
-
-
-@contextmanager
-def _interrupted() -> Iterator[None]:
-    """Gives Ctrl-C one exit code, whether it interrupts a run of a chain or anything else."""
-    try:
-        yield
-    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
-        raise typer.Exit(interrupted_code(interrupt)) from None
 
 
 def _write(files: list[Path], results: Results) -> None:
@@ -169,7 +158,7 @@ def _print(results: Results) -> None:
     for figure in results.figures:
         finding = f"{figure.ours} {figure.why}".strip()
         style = _STYLES.get(figure.verdict, "dim")
-        table.add_row(figure.name, f"[{style}]{figure.verdict}[/]", escape(finding))
+        table.add_row(figure.name, Text(figure.verdict, style), finding)
     out.print(table)
     simulator = results.simulator
     if simulator.points:

@@ -9,7 +9,7 @@ import typer
 
 from unis.cli.bench_parts import table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.promises.result import PromisesResult
@@ -82,13 +82,12 @@ def promises(
         window=window,
         again=again,
     )
-    with errors_told():
-        file = writable(output / "results.json")
-        machine = Machine.this()
-        # Written after each block, in case a later one fails.
-        for blocks_done, left_out in bench.measure(settings, machine, say):
-            result = bench.result(blocks_done, left_out, settings, machine)
-            write_result(file, result.model_dump_json(indent=1) + "\n")
+    file = writable(output / "results.json")
+    machine = Machine.this()
+    # Written after each block, in case a later one fails.
+    for blocks_done, left_out in bench.measure(settings, machine, say):
+        result = bench.result(blocks_done, left_out, settings, machine)
+        write_result(file, result.model_dump_json(indent=1) + "\n")
     _print(result)
     out.print(str(file), markup=False, style="bold")
     if result.kept is False:

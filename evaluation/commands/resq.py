@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import errors_told, out, say, writable
+from unis.cli.terminal import out, say, writable
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -40,11 +40,10 @@ def resq(
     from evaluation.resq.comparison import evaluate
     from evaluation.resq.report import admission, broken_promises, kept, scale, sockets
 
-    with errors_told():
-        file, page = writable(output / "results.json"), writable(output / "report.html")
-        found = evaluate(say)
-        write_atomically(file, found.results.model_dump_json(indent=1) + "\n", _FOR_ALL)
-        write_atomically(page, _page(found), _FOR_ALL)
+    file, page = writable(output / "results.json"), writable(output / "report.html")
+    found = evaluate(say)
+    write_atomically(file, found.results.model_dump_json(indent=1) + "\n", _FOR_ALL)
+    write_atomically(page, _page(found), _FOR_ALL)
     _print_methods(found.results)
     _print_violations(found.results)
     _print_shared(found.results)

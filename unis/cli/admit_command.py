@@ -18,7 +18,7 @@ from unis.cli.cluster_files import (
     told,
     where_data,
 )
-from unis.cli.terminal import err, errors_told, out
+from unis.cli.terminal import out, print_line, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def admit(
     from unis.slo.placement import Refusal
     from unis.slo.request import requests
 
-    with errors_told(), opened_cluster(cluster, book, kept=not dry_run) as opened:
+    with opened_cluster(cluster, book, kept=not dry_run) as opened:
         answers = []
         for promise in requests(request, opened.profiles):
             began = time.perf_counter()
@@ -77,16 +77,16 @@ def admit(
         for answer in answers[:_SHOWN]:
             _print(answer)
         if len(answers) > _SHOWN:
-            out.print(f"and {len(answers) - _SHOWN} more (--json has all)", markup=False)
+            print_line(f"and {len(answers) - _SHOWN} more (--json has all)")
     refused = [answer for answer in answers if isinstance(answer.to, Refusal)]
     slowest = max(answer.ms for answer in answers)
     if not as_json:
-        out.print(
+        print_line(
             f"{len(answers) - len(refused)} admitted, {len(refused)} refused; {machines} servers "
             f"have reserved promises; the slowest answer took {slowest:.1f} ms"
             f"{'; nothing was promised (--dry-run)' if dry_run else ''}.",
-            markup=False, style="bold",
-        )  # fmt: skip
+            "bold",
+        )
     if refused:
         raise typer.Exit(EXIT_FAILED)
 
@@ -127,16 +127,15 @@ def _print(answer: _Answer) -> None:
 
     result = answer.to
     if isinstance(result, Refusal):
-        err.print(f"refused: {result.why}", markup=False, style="red", soft_wrap=True)
+        warn(f"refused: {result.why}")
     elif isinstance(result, Admitted):
         where = "; ".join(map(told, result.where))
-        out.print(f"{result.slo}: admitted: {where}", markup=False, soft_wrap=True)
+        print_line(f"{result.slo}: admitted: {where}")
         for other in result.shifted:
             line = f"  its ways are shifted for it: {other.instance.slo} on {told(other)}"
-            out.print(line, markup=False, soft_wrap=True, style="dim")
+            print_line(line, "dim")
     else:
-        out.print(
+        print_line(
             f"{result.name}: admitted on demand: {result.server} {result.number}, a core of those "
-            "that it leases to its agent",
-            markup=False, soft_wrap=True,
-        )  # fmt: skip
+            "that it leases to its agent"
+        )

@@ -14,7 +14,7 @@ import typer
 
 from unis.cli.cache_command import EmulatedOption
 from unis.cli.cluster_files import BookOption, FileArgument, book_of, short
-from unis.cli.terminal import err, errors_told, fail, moved, out, say, writable
+from unis.cli.terminal import fail, moved, out, print_line, say, warn, writable
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -119,44 +119,43 @@ def keep(
     from unis.runtime.interrupts import interrupts
 
     kind, number = _server(server)
-    with errors_told():
-        duties = _Duties(cluster, book, kind, number)
-        if report:
-            writable(report).touch()
-        place = agent_folder(folder)
-        with locked(place, os.O_RDONLY, seconds=0), interrupts() as switch:
-            notes = NotesFile(place)
-            if (before := notes.read().server) not in ("", server):
-                raise fail(
-                    f"classes of {before} are still set on this machine; remove them with the same "
-                    f"command for {before} and --release", EXIT_FAILED,
-                )  # fmt: skip
-            teller = _Teller(server, report)
-            runs = RunWatch()
-            site = site_of(counting=not release)
-            tree, io = site.tree, site.io
-            keeper = Agent(tree, site.watch(runs), notes, io, teller, server=server)
-            if release:
-                _release(keeper, tree)
-                return
-            say(f"{tree.label}: no effect on hardware" if tree.emulated else tree.label)
-            say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
-            _see_that_it_is_this_server(read_info(tree), io, duties)
-            status = None
-            count = 0
-            try:
-                while count != looks:
-                    if count:
-                        time.sleep(interval)
-                    with switch.deferred():  # what is begun is done
-                        status = keeper.tick(duties.now())
-                    count += 1
-            except InterruptedRunError:
-                pass  # classes stay
-            finally:
-                switch.hold()  # what it has come to is told
-                runs.close()
-                site.close()
+    duties = _Duties(cluster, book, kind, number)
+    if report:
+        writable(report).touch()
+    place = agent_folder(folder)
+    with locked(place, os.O_RDONLY, seconds=0), interrupts() as switch:
+        notes = NotesFile(place)
+        if (before := notes.read().server) not in ("", server):
+            raise fail(
+                f"classes of {before} are still set on this machine; remove them with the same "
+                f"command for {before} and --release", EXIT_FAILED,
+            )  # fmt: skip
+        teller = _Teller(server, report)
+        runs = RunWatch()
+        site = site_of(counting=not release)
+        tree, io = site.tree, site.io
+        keeper = Agent(tree, site.watch(runs), notes, io, teller, server=server)
+        if release:
+            _release(keeper, tree)
+            return
+        say(f"{tree.label}: no effect on hardware" if tree.emulated else tree.label)
+        say(f"{io.told}; {server} has {len(duties.now().p95_us)} promises")
+        _see_that_it_is_this_server(read_info(tree), io, duties)
+        status = None
+        count = 0
+        try:
+            while count != looks:
+                if count:
+                    time.sleep(interval)
+                with switch.deferred():  # what is begun is done
+                    status = keeper.tick(duties.now())
+                count += 1
+        except InterruptedRunError:
+            pass  # classes stay
+        finally:
+            switch.hold()  # what it has come to is told
+            runs.close()
+            site.close()
     if status:
         _print(status, modelled=site.modelled)
     if status and status.problem:
@@ -166,13 +165,13 @@ def keep(
 def _release(of: Agent, tree: Tree) -> None:
     released = of.release()
     for sentence in released.problems:
-        err.print(sentence, markup=False, style="red")
+        warn(sentence)
     if released.problems:
         raise typer.Exit(EXIT_FAILED)
     but = ", but for this:" if released.remarks else ""
-    out.print(f"released: {tree.label} is as it was before{but}", markup=False)
+    print_line(f"released: {tree.label} is as it was before{but}")
     for sentence in released.remarks:
-        err.print(sentence, markup=False, style="dim")
+        warn(sentence, "dim")
 
 
 def _server(text: str) -> tuple[str, int]:
@@ -186,11 +185,11 @@ def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _Duties) ->
     """A word where the file says more ways than there are."""
     for cache in info.of_level("L3")[:1]:
         if duties.ways > cache.ways - io.most:
-            err.print(
+            warn(
                 f"the file says {duties.ways} ways for functions, and this machine has "
                 f"{cache.ways - io.most}: promises beyond those cannot be kept",
-                markup=False, style="yellow", soft_wrap=True,
-            )  # fmt: skip
+                "yellow",
+            )
 
 
 class _Duties:
@@ -229,7 +228,7 @@ class _Duties:
             if self._now is None:
                 raise fail(told, EXIT_FAILED) from None
             if self._text != told:
-                err.print(f"{told}; what was promised before holds", markup=False, style="red")
+                warn(f"{told}; what was promised before holds")
                 self._text = told
         return self._now
 
@@ -243,14 +242,14 @@ class _Teller:
 
     def __call__(self, event: Event) -> None:
         style = _STYLES.get(event.kind, "")
-        out.print(f"{event.kind}: {event.sentence}", markup=False, style=style, soft_wrap=True)
+        print_line(f"{event.kind}: {event.sentence}", style)
         if self._report:
             line = {"time": round(time.time(), 3), "server": self._server, **asdict(event)}
             try:
                 with self._report.open("a") as stream:
                     stream.write(json.dumps(line) + "\n")
             except OSError as error:
-                err.print(f"cannot write {self._report}: {error.strerror}", markup=False)
+                warn(f"cannot write {self._report}: {error.strerror}", "")
 
 
 def _print(status: Status, *, modelled: bool) -> None:

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from unis.errors import UnisError
+from unis.runtime.errors import InterruptedRunError
+
 _RUN, _LOOK = "Run a chain", "Look at it"
 _MEASURE, _PROMISE = "Measure and predict", "Promise throughput and latency"
 _ABOUT = "This machine"
@@ -62,7 +65,20 @@ class _Commands(Mapping[str, Any]):
         return len(_COMMANDS)
 
 
-class _LazyGroup(TyperGroup):
+class Commands(TyperGroup):
+    """Commands that end with a sentence and an exit code, whatever goes wrong with a run."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that the user named."""
+        try:
+            return super().invoke(ctx)
+        except (UnisError, InterruptedRunError, KeyboardInterrupt) as error:
+            from unis.cli import terminal
+
+            raise terminal.told(error) from None
+
+
+class _LazyCommands(Commands):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         lazy: Any = _Commands()
@@ -71,7 +87,7 @@ class _LazyGroup(TyperGroup):
 
 app = typer.Typer(
     name="unis",
-    cls=_LazyGroup,
+    cls=_LazyCommands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unis.cli.select import ChainFileArgument, JsonOption, connect
-from unis.cli.terminal import errors_told, fail, out, say
+from unis.cli.terminal import fail, out, print_line, say
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 
@@ -37,23 +37,22 @@ def apply(
     from unis.v1 import supervisor_pb2 as pb
 
     machine = Machine.this()  # before we keep off the CPUs of functions
-    with errors_told():
-        loaded = load(file, name)  # what is wrong with it is told here, before anybody is asked
-        directory, state, client = connect(loaded.file.name)
-        client.close()
-        request = pb.ApplyFileRequest(
-            file=str(file.resolve()),
-            variables={key: value for key, value in os.environ.items() if _is_text(key + value)},
-            cpus=sorted(machine.cpus),
-            dry_run=dry_run,
-        )
-        try:
-            with SupervisorClient(directory.requests(state.run_id)) as supervisor:
-                result = supervisor.apply(request, say)
-        except KeyboardInterrupt:
-            what = "nothing was to be done" if dry_run else "the change goes on by itself"
-            sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
-            raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
+    loaded = load(file, name)  # what is wrong with it is told here, before anybody is asked
+    directory, state, client = connect(loaded.file.name)
+    client.close()
+    request = pb.ApplyFileRequest(
+        file=str(file.resolve()),
+        variables={key: value for key, value in os.environ.items() if _is_text(key + value)},
+        cpus=sorted(machine.cpus),
+        dry_run=dry_run,
+    )
+    try:
+        with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+            result = supervisor.apply(request, say)
+    except KeyboardInterrupt:
+        what = "nothing was to be done" if dry_run else "the change goes on by itself"
+        sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
+        raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
     if as_json:
         out.print_json(json.dumps(result))
         if result["difference"]["refused"]:
@@ -84,7 +83,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
             table.add_row(change["part"], change["name"], change["what"], "; ".join(change["why"]))
         out.print(table)
         if steps["down"]:
-            out.print(f"down meanwhile: {', '.join(steps['down'])}", markup=False, soft_wrap=True)
+            print_line(f"down meanwhile: {', '.join(steps['down'])}")
         if steps["refused"]:
             raise fail("\n".join(f"refused: {sentence}" for sentence in steps["refused"]))
         return

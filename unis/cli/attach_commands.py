@@ -12,7 +12,7 @@ import typer
 from unis.cli.numbers import between
 from unis.cli.run_commands import PolicyOption
 from unis.cli.select import NameOption, choose
-from unis.cli.terminal import errors_told, fail, say
+from unis.cli.terminal import fail, say
 from unis.engine.limits import limit
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.process import wait_gone
@@ -109,8 +109,7 @@ def attach(
             f"{len(ingress)} --ingress and {len(egress)} --egress: each way through it has both"
         )
     machine = Machine.this()  # before we keep off the CPUs of functions
-    with errors_told():
-        keep_off_functions()
+    keep_off_functions()
     request = pb.AttachProcessRequest(
         name=function or _called(pid),
         pid=pid,
@@ -121,19 +120,18 @@ def attach(
     )
     if sentence := _problem(name, request.name):
         raise typer.BadParameter(sentence)
-    with errors_told():
-        directory = run_directory(name)
-        state = directory.read()
-        if state is None or not state.live():
-            cpus = sorted(machine.cpus)
-            run = partial(run_attached, name, request, policy or "unis", cpus)
-            raise typer.Exit(start_launcher(run, say))
-        _require_attached(state)
-        if policy:
-            raise fail(f"`{name}` is already running: `unis policy` changes its policy")
-        with SupervisorClient(directory.requests(state.run_id)) as supervisor:
-            supervisor.attach(request)
-        say(f"{request.name} (pid {pid}) is attached on CPU {cpu}")
+    directory = run_directory(name)
+    state = directory.read()
+    if state is None or not state.live():
+        cpus = sorted(machine.cpus)
+        run = partial(run_attached, name, request, policy or "unis", cpus)
+        raise typer.Exit(start_launcher(run, say))
+    _require_attached(state)
+    if policy:
+        raise fail(f"`{name}` is already running: `unis policy` changes its policy")
+    with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+        supervisor.attach(request)
+    say(f"{request.name} (pid {pid}) is attached on CPU {cpu}")
 
 
 def _called(pid: int) -> str:
@@ -176,27 +174,25 @@ def detach(
     if (function is None) == (pid is None):
         raise typer.BadParameter("say the function or --pid")
     directory, state = choose(name or _run_of(function, pid))
-    with errors_told():
-        _require_attached(state)
-        called = function or _name_of(state, pid)
-        with SupervisorClient(directory.requests(state.run_id)) as supervisor:
-            left = supervisor.detach(called)
-        say(f"{called} is detached")
-        if not left:
-            _wait_for_end(directory, state)
+    _require_attached(state)
+    called = function or _name_of(state, pid)
+    with SupervisorClient(directory.requests(state.run_id)) as supervisor:
+        left = supervisor.detach(called)
+    say(f"{called} is detached")
+    if not left:
+        _wait_for_end(directory, state)
 
 
 def _run_of(function: str | None, pid: int | None) -> str | None:
     """The run that has it, where it is not said."""
     from unis.runtime.directory import all_runs
 
-    with errors_told():
-        for _, state in all_runs():
-            if state.attached and any(
-                candidate.name == function or candidate.process.pid == pid
-                for candidate in state.functions
-            ):
-                return state.name
+    for _, state in all_runs():
+        if state.attached and any(
+            candidate.name == function or candidate.process.pid == pid
+            for candidate in state.functions
+        ):
+            return state.name
     return None
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from unis.cli.bench_parts import WINDOW, paired_ratio, print_disturbed, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import err, errors_told, out, say, writable, write_result
+from unis.cli.terminal import err, out, print_line, say, writable, write_result
 from unis.engine import names
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
@@ -53,17 +53,16 @@ def demo(
     from unis.report import check_plots
 
     compared = _arms(arms)
-    with errors_told():
-        check_plots()
-        from unis.bench.demo import DemoOptions, run_demo
-        from unis.bench.view import print_result
+    check_plots()
+    from unis.bench.demo import DemoOptions, run_demo
+    from unis.bench.view import print_result
 
-        page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
-        result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
+    page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
+    result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
     print_result(result.summary, out)
     for file, text in ((page, result.page), (numbers, result.json())):
         write_result(file, text)
-    out.print(f"{page}  {numbers}", markup=False, style="bold")
+    print_line(f"{page}  {numbers}", "bold")
     if not result.summary.accounted:
         raise typer.Exit(1)
 
@@ -117,20 +116,19 @@ def unmodified(
         raise typer.BadParameter("strangers do not co-operate", param_hint="--arms")
     settings = unmodified_bench.UnmodifiedSettings(rounds, window, compared)
     results: dict[str, ChainResult] = {}
-    with errors_told():
-        if file:
-            writable(file)
-        for name in names_of:
-            check(name)
-        for name in dict.fromkeys(names_of):
-            results[name] = unmodified_bench.compare(name, settings, say)
-            out.print(_unmodified_table(name, results[name]))
-            print_disturbed(policy.disturbed for policy in results[name].policies.values())
-            if alerts := results[name].alerts:
-                out.print(_alerts_table(name, alerts))
-            if file:  # what there is, if a later one fails
-                result = unmodified_bench.UnmodifiedResult(chains=results)
-                write_result(file, result.model_dump_json(indent=2) + "\n")
+    if file:
+        writable(file)
+    for name in names_of:
+        check(name)
+    for name in dict.fromkeys(names_of):
+        results[name] = unmodified_bench.compare(name, settings, say)
+        out.print(_unmodified_table(name, results[name]))
+        print_disturbed(policy.disturbed for policy in results[name].policies.values())
+        if alerts := results[name].alerts:
+            out.print(_alerts_table(name, alerts))
+        if file:  # what there is, if a later one fails
+            result = unmodified_bench.UnmodifiedResult(chains=results)
+            write_result(file, result.model_dump_json(indent=2) + "\n")
     if not all(result.alerts is None or result.alerts.same for result in results.values()):
         say("alerts differ from those of the program alone on a core")
         raise typer.Exit(1)

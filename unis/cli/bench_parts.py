@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
-from unis.cli.terminal import out
+from unis.cli.terminal import print_line
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:  # the command line explains itself without numpy
@@ -33,7 +33,7 @@ def print_disturbed(parts: Iterable[Disturbance]) -> None:
     from unis.measure.disturbance import remark
 
     if told := remark(parts):
-        out.print(told, markup=False, style="yellow")
+        print_line(told, "yellow")
 
 
 def paired_ratio(ratio: Paired | None) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.select import JsonOption
-from unis.cli.terminal import errors_told, moved, out
+from unis.cli.terminal import moved, out, print_line
 
 if TYPE_CHECKING:
     from unis.isolate.schemata import Schemata
@@ -44,8 +44,7 @@ def show(
 
     if emulated:
         raise moved("unis cache show --emulated", "cache")
-    with errors_told():
-        sight = see(kernel_tree(), look().io)
+    sight = see(kernel_tree(), look().io)
     print_sight(sight, as_json=as_json)
 
 
@@ -63,7 +62,7 @@ def _print(sight: Sight) -> None:
 
     head = f"{sight.label}: no effect on hardware" if sight.emulated else sight.label
     style = "bold yellow" if sight.emulated else "bold"
-    out.print(head, style=style, markup=False, soft_wrap=True)
+    print_line(head, style)
     for name, resource in sight.info.caches.items():
         for domain in resource.domains:
             size = resource.way_bytes.get(domain, 0)
@@ -87,7 +86,7 @@ def _print(sight: Sight) -> None:
                     )
             out.print(table)
     used = f"{len(sight.classes)} of {sight.info.num_closids} classes of service"
-    out.print(f"\n{used}; {sight.io.told}.", markup=False, soft_wrap=True)
+    print_line(f"\n{used}; {sight.io.told}.")
 
 
 def _mb(size: int | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from unis.cli.select import JsonOption
-from unis.cli.terminal import errors_told, out, say
+from unis.cli.terminal import out, say
 from unis.errors import UnisError
 
 if TYPE_CHECKING:
@@ -35,17 +35,16 @@ def calibrate(as_json: JsonOption = False) -> None:
     from unis.plan.machine import Machine
     from unis.simulate.calibration import Calibration, keep, see_that_it_can_be_kept
 
-    with errors_told():
-        see_that_it_can_be_kept()
-        found = calibrate_machine(Machine.this(), say)
-        mean = mean_of([*found.values()])
-        if not as_json:
-            _print({**found, "mean": mean})
-        refuse_what_was_not_found(found)
-        calibration = Calibration.of(mean)
-        if as_json:
-            out.print_json(calibration.model_dump_json())
-        file = keep(calibration)
+    see_that_it_can_be_kept()
+    found = calibrate_machine(Machine.this(), say)
+    mean = mean_of([*found.values()])
+    if not as_json:
+        _print({**found, "mean": mean})
+    refuse_what_was_not_found(found)
+    calibration = Calibration.of(mean)
+    if as_json:
+        out.print_json(calibration.model_dump_json())
+    file = keep(calibration)
     say(f"{file}: `unis simulate --calibrated` uses it")
 
 

@@ -19,7 +19,7 @@ from unis.cli.cluster_files import (
     where_data,
 )
 from unis.cli.select import JsonOption
-from unis.cli.terminal import err, errors_told, fail, out
+from unis.cli.terminal import fail, out, print_line, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def show(
 
     Example: unis cluster show examples/slo/cluster.yaml --all
     """
-    with errors_told(), opened_cluster(file, book, kept=False) as opened:
+    with opened_cluster(file, book, kept=False) as opened:
         wrong = [*opened.problems()]
         if as_json:
             out.print_json(json.dumps(_promises(opened, wrong)))
@@ -61,7 +61,7 @@ def show(
             _print_promises(opened, None if everything else _SHOWN)
     if not as_json:
         for sentence in wrong:
-            err.print(f"not kept: {sentence}", markup=False, style="red", soft_wrap=True)
+            warn(f"not kept: {sentence}")
     if wrong:
         raise typer.Exit(EXIT_FAILED)
 
@@ -95,12 +95,12 @@ def _print_promises(opened: Cluster, most: int | None) -> None:
         table.add_row(demand.name, "", f"{demand.p95_us:g}", demand.function, where)
     out.print(table)
     if left := sum(len(each[most:]) for each in (reserved, on_demand)) if most else 0:
-        out.print(f"and {left} more (--all)", markup=False)
-    out.print(
+        print_line(f"and {left} more (--all)")
+    print_line(
         f"{len(reserved)} reserved promises on {len(opened.online.machines)} servers, "
         f"{len(on_demand)} on demand.",
-        markup=False, style="bold",
-    )  # fmt: skip
+        "bold",
+    )
 
 
 @cluster.command()
@@ -115,9 +115,9 @@ def release(
 
     Example: unis cluster release examples/slo/cluster.yaml edge.vpn
     """
-    with errors_told(), opened_cluster(file, book, but=names) as opened:
+    with opened_cluster(file, book, but=names) as opened:
         opened.online.learn()
-    out.print(f"released: {', '.join(names)}", markup=False)
+    print_line(f"released: {', '.join(names)}")
 
 
 @cluster.command("heed", hidden=True)  # its name of before
@@ -139,7 +139,7 @@ def reconcile(
     """
     from unis.slo.placement import Refusal
 
-    with errors_told(), opened_cluster(file, book) as opened:
+    with opened_cluster(file, book) as opened:
         asked = [
             event
             for event in _last(_events(report))
@@ -152,11 +152,11 @@ def reconcile(
                 opened.heeded[event.key] = event.time
     for answer in given:
         if isinstance(answer, Refusal):
-            err.print(f"refused: {answer.why}", markup=False, style="red", soft_wrap=True)
+            warn(f"refused: {answer.why}")
         else:
-            out.print(f"{answer.name}: on {answer.server} {answer.number}", markup=False)
+            print_line(f"{answer.name}: on {answer.server} {answer.number}")
     if not given:
-        out.print("No agent asks for another instance.", markup=False)
+        print_line("No agent asks for another instance.")
     if any(isinstance(answer, Refusal) for answer in given):
         raise typer.Exit(EXIT_FAILED)
 
@@ -229,26 +229,25 @@ def repack(
     """
     from unis.slo.repack import choose, packed
 
-    with errors_told(), opened_cluster(file, book, kept=not dry_run) as opened:
+    with opened_cluster(file, book, kept=not dry_run) as opened:
         choice = choose(opened.online, threshold / 100)
         if choice.taken:
             opened.online = packed(opened.online, choice.taken)
     for way in choice.ways:
-        out.print(
+        print_line(
             f"{_HOW[way.how]}: {way.before} → {len(way.after)} servers, {len(way.moves)} moves"
-            f"{' (taken)' if way is choice.taken else ''}",
-            markup=False,
+            f"{' (taken)' if way is choice.taken else ''}"
         )
     if choice.taken is None:
-        out.print(
+        print_line(
             f"Nothing is moved: neither frees {threshold:g} % of the servers; none can do with "
             f"fewer than {choice.bound}.",
-            markup=False, style="bold",
-        )  # fmt: skip
+            "bold",
+        )
         return
     _print_moves(choice.taken)
     done = "would be free" if dry_run else "are free"
-    out.print(f"{choice.taken.freed} servers {done} then.", markup=False, style="bold")
+    print_line(f"{choice.taken.freed} servers {done} then.", "bold")
 
 
 _HOW = {"emptied": "emptying some", "exact": "the exact plan"}
@@ -258,6 +257,6 @@ def _print_moves(taken: Repack) -> None:
     for move in taken.moves[:_SHOWN]:
         origin = f"{move.of[0]} {move.of[1]}" if move.of else "nowhere: it is begun"
         to = f"{move.to[0]} {move.to[1]}" if move.to else "nowhere: it is ended"
-        out.print(f"  {move.slo} ({move.ways} ways): {origin} → {to}", markup=False)
+        print_line(f"  {move.slo} ({move.ways} ways): {origin} → {to}")
     if len(taken.moves) > _SHOWN:
-        out.print(f"  and {len(taken.moves) - _SHOWN} more", markup=False)
+        print_line(f"  and {len(taken.moves) - _SHOWN} more")

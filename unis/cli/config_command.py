@@ -13,7 +13,7 @@ from rich.table import Table
 from unis.chain.load import load
 from unis.chain.values import INGRESS
 from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import errors_told, out
+from unis.cli.terminal import out, print_line
 from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ def config(
 
     Example: unis config examples/demo.yaml
     """
-    with errors_told():
-        chain = load(file, name)
-        plan = plan_chain(chain)
+    chain = load(file, name)
+    plan = plan_chain(chain)
     if as_json:
         out.print_json(json.dumps(plan.as_dict()))
         return
@@ -45,29 +44,28 @@ def config(
 
 
 def _print(plan: Plan, graph: Graph) -> None:
-    out.print(f"{plan.name} ({plan.chain_file})", style="bold", markup=False, soft_wrap=True)
-    out.print(
+    print_line(f"{plan.name} ({plan.chain_file})", "bold")
+    print_line(
         f"policy {plan.policy}, controller {plan.controller}; functions on CPU "
         f"{_listed(plan.cpus)}, traffic and scheduler on CPU {_listed(plan.platform_cpus)}; "
-        f"{plan.hugepages_mb} MB of hugepages",
-        soft_wrap=True,
+        f"{plan.hugepages_mb} MB of hugepages"
     )
     for note in plan.notes:
-        out.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        print_line(f"note: {note}", "yellow")
     out.print()
     out.print(_links(plan))
     for chain in plan.chains:
         way = _way(chain, graph.chains[chain.name])
-        out.print(f"\nchain {chain.name}:{way}", markup=False, soft_wrap=True)
+        print_line(f"\nchain {chain.name}:{way}")
         if chain.ring:
             told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
-            out.print(told, markup=False, soft_wrap=True)
-    out.print(f"\nγ {plan.gamma.value:g}: {plan.gamma.why}", markup=False, soft_wrap=True)
+            print_line(told)
+    print_line(f"\nγ {plan.gamma.value:g}: {plan.gamma.why}")
     if plan.dma:
         ways = ((plan.dma.rx, "receive"), (plan.dma.tx, "send"))
         queues = " and ".join(f"{count} to {way}" for count, way in ways if count)
         told = f"NICs {', '.join(plan.dma.ports)}: descriptors {queues}; {plan.dma.why}"
-        out.print(told, markup=False, soft_wrap=True)
+        print_line(told)
     _print_process("unisd", "", ["unisd", *plan.engine.argv])
     for function in plan.functions:
         where = f"CPU {function.cpu}, lcores {function.lcores}, DPDK group {function.file_prefix}"
@@ -78,7 +76,7 @@ def _print(plan: Plan, graph: Graph) -> None:
         _print_process(function.name, f": {where}, cost {cost}, {rights}", _command(function))
         for number, port in enumerate(function.ports):
             ends = f"receives from {port.rx or 'nothing'}, sends to {port.tx or 'nothing'}"
-            out.print(f"  port {number}: {ends}", markup=False, soft_wrap=True)
+            print_line(f"  port {number}: {ends}")
 
 
 def _way(chain: ChainPlan, graph: ChainGraph) -> str:
@@ -97,8 +95,8 @@ def _command(function: FunctionPlan) -> list[str]:
 
 
 def _print_process(name: str, more: str, argv: list[str]) -> None:
-    out.print(f"\n{name}{more}", markup=False, soft_wrap=True)
-    out.print(f"  {shlex.join(argv)}", style="dim", markup=False, soft_wrap=True)
+    print_line(f"\n{name}{more}")
+    print_line(f"  {shlex.join(argv)}", "dim")
 
 
 def _links(plan: Plan) -> Table:

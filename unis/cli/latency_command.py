@@ -9,7 +9,7 @@ import typer
 
 from unis.cli.bench_parts import WINDOW, interval_ratio, print_disturbed, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, print_line, say, writable, write_result
 from unis.cli.throughput_command import one_chain_of, policies_of, rings_of, us_text
 
 if TYPE_CHECKING:
@@ -82,17 +82,16 @@ def latency(
         blocks=1 if quick else 2,
         window=window,
     )
-    with errors_told():
-        check_plots()
-        from unis.report.latency import picture
+    check_plots()
+    from unis.report.latency import picture
 
-        files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
-        result = of.compare(settings, Machine.this(), say)
-        _print(result, wanted)
-        for file in files[:2]:
-            picture(_curves(result, wanted), _points(result, wanted), file)
-        write_result(files[2], result.model_dump_json(indent=2) + "\n")
-    out.print("  ".join(map(str, files)), markup=False, style="bold")
+    files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
+    result = of.compare(settings, Machine.this(), say)
+    _print(result, wanted)
+    for file in files[:2]:
+        picture(_curves(result, wanted), _points(result, wanted), file)
+    write_result(files[2], result.model_dump_json(indent=2) + "\n")
+    print_line("  ".join(map(str, files)), "bold")
 
 
 def _loads_of(text: str) -> tuple[float, ...]:

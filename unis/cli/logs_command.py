@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from unis.cli.select import JsonOption
-from unis.cli.terminal import errors_told, fail, out
+from unis.cli.terminal import fail, out
 from unis.runtime import logs as kept
 from unis.runtime.directory import RunDirectory, keep_off_functions
 
@@ -48,17 +48,16 @@ def logs(
     Examples: unis logs  |  unis logs demo firewall -f
     """
     keep_off_functions()
-    with errors_told():
-        if listing:
-            _list(as_json)
-            return
-        directory, streams = _open(name, function)
-        for log, line in _lines(directory, streams, follow):
-            who = _who(log)
-            if as_json:
-                typer.echo(json.dumps({"who": who, "line": line}))
-            else:
-                typer.echo(line if len(streams) == 1 else f"{who} | {line}")
+    if listing:
+        _list(as_json)
+        return
+    directory, streams = _open(name, function)
+    for log, line in _lines(directory, streams, follow):
+        who = _who(log)
+        if as_json:
+            typer.echo(json.dumps({"who": who, "line": line}))
+        else:
+            typer.echo(line if len(streams) == 1 else f"{who} | {line}")
 
 
 def _list(as_json: bool) -> None:

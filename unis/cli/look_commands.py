@@ -9,7 +9,7 @@ from unis.cli.numbers import between
 from unis.cli.plain import as_dict
 from unis.cli.ps_command import as_json_row, look
 from unis.cli.select import JsonOption, NameArgument, choose, connect
-from unis.cli.terminal import errors_told, fail, out
+from unis.cli.terminal import fail, out, print_line
 from unis.cli.view import Rates, account_text, live_view
 from unis.errors import EXIT_FAILED
 
@@ -30,7 +30,7 @@ def top(
     Example: unis top --interval 0.5
     """
     _, state, client = connect(name)
-    with errors_told(), client:
+    with client:
         try:
             snapshots = client.watch(interval)
             before = next(snapshots)
@@ -82,12 +82,12 @@ def account(
     Example: unis account demo
     """
     _, _, client = connect(name)
-    with errors_told(), client:
+    with client:
         counted = client.settle()
     if as_json:
         out.print_json(json.dumps(as_dict(counted)))
     else:
-        out.print(account_text(counted), soft_wrap=True)
+        print_line(account_text(counted))
     if not counted.exact:
         why = counted.doubt or "the chains did not drain"
         raise fail(f"{why}, so the count is not exact", code=1)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption, NameOption, connect
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, print_line, say, writable, write_result
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def trace(
     _, _, client = connect(name)
     from unis.report.trace import trace_text
 
-    with errors_told(), client:
+    with client:
         writable(output)
         reply = client.trace(seconds)
     write_result(output, trace_text(reply))
@@ -102,16 +102,15 @@ def estimate(
         raise typer.BadParameter(
             f"{' '.join(arguments)}: a chain file states the arguments of its functions itself"
         )
-    with errors_told():
-        chain = load(Path(target)) if is_file else _alone(target, arguments or [])
-        plan = plan_chain(chain)
-        options = Options(sizes=measured_sizes)
-        known = {} if no_cache else known_costs(plan, measured_sizes)
-        costs = {name: cost for name, cost in known.items() if cost.alone}
-        names = [function.name for function in plan.functions]
-        wanted = [name for name in names if name not in costs]
-        with interrupts() as switch:
-            costs.update(measure_costs(plan, wanted, options, say, switch))
+    chain = load(Path(target)) if is_file else _alone(target, arguments or [])
+    plan = plan_chain(chain)
+    options = Options(sizes=measured_sizes)
+    known = {} if no_cache else known_costs(plan, measured_sizes)
+    costs = {name: cost for name, cost in known.items() if cost.alone}
+    names = [function.name for function in plan.functions]
+    wanted = [name for name in names if name not in costs]
+    with interrupts() as switch:
+        costs.update(measure_costs(plan, wanted, options, say, switch))
     found = {name: costs[name] for name in names if name in costs}
     if as_json:
         out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in found.items()}))
@@ -145,7 +144,7 @@ def _alone(program: str, arguments: list[str]) -> LoadedChain:
 
 
 def _print_cost(name: str, cost: Cost) -> None:
-    out.print(f"{name}: {cost.ns:.1f} ns, {cost.cycles:.0f} cycles a packet", style="bold")
+    print_line(f"{name}: {cost.ns:.1f} ns, {cost.cycles:.0f} cycles a packet", "bold")
     table = Table(box=None)
     for column in ("size", "ns", "q1", "q3", "cycles"):
         table.add_column(column, justify="right")

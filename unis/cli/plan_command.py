@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_parts import table_of
-from unis.cli.terminal import err, errors_told, fail, out, say, writable
+from unis.cli.terminal import fail, out, print_line, say, warn, writable
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from unis.runtime.files import write_atomically
 
@@ -66,8 +66,7 @@ def plan(
 
     if share and greedy:
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
-    with errors_told():
-        workload = load(file)
+    workload = load(file)
     if share and (more := only_ways_and_cores(workload)):
         raise fail(f"{file}: --shared knows ways and cores only, and here {more}", EXIT_BAD_INPUT)
     if report is not None:
@@ -86,9 +85,9 @@ def plan(
     else:
         _print(workload, placement)
         _print_machines(workload, placement)
-        out.print(told, markup=False, style="bold")
+        print_line(told, "bold")
         for sentence in costs(workload, placement):
-            out.print(sentence, markup=False, style="dim")
+            print_line(sentence, "dim")
     if report is not None:
         _write_page(report, workload, placement, told)
     _tell_refused(placement.refused)
@@ -116,7 +115,7 @@ def _see_that_it_holds(problems: Iterable[str]) -> None:
 
 def _tell_refused(refused: Sequence[Refusal]) -> None:
     for refusal in refused:
-        err.print(f"refused: {refusal.why}", markup=False, style="red", soft_wrap=True)
+        warn(f"refused: {refusal.why}")
     if refused:
         raise typer.Exit(EXIT_FAILED)
 
@@ -138,7 +137,7 @@ def _print(workload: Workload, placement: Placement) -> None:
         )  # fmt: skip
     out.print(table)
     if len(every) > _PROMISES:
-        out.print(f"and {len(every) - _PROMISES:,} more promises (--json has all)", markup=False)
+        print_line(f"and {len(every) - _PROMISES:,} more promises (--json has all)")
 
 
 def _print_machines(workload: Workload, placement: Placement) -> None:
@@ -167,8 +166,8 @@ def _print_rows(every: list[Row]) -> None:
     out.print(table)
     if rest := kinds[_SHOWN:]:
         servers = sum(row.count for row in rest)
-        out.print(f"servers of other kinds: {servers:,} of {len(rest):,}", markup=False)
-    out.print(", ".join(f"{letters[name]} {name}" for name in names), markup=False, style="dim")
+        print_line(f"servers of other kinds: {servers:,} of {len(rest):,}")
+    print_line(", ".join(f"{letters[name]} {name}" for name in names), "dim")
 
 
 def _ways(row: Row, letters: Mapping[str, str]) -> str:
@@ -181,15 +180,14 @@ def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
     from unis.slo.shared import shared
     from unis.slo.verify import shared_problems
 
-    with errors_told():
-        placement = shared(workload, report=say)
+    placement = shared(workload, report=say)
     _see_that_it_holds(shared_problems(workload, placement))
     told = _summary_of_shared(placement)
     if as_json:
         out.print_json(json.dumps(asdict(placement)))
     else:
         _print_rows(rows_of_shared(workload, placement))
-        out.print(told, markup=False, style="bold")
+        print_line(told, "bold")
     if report is not None:
         _write_page_of_shared(report, workload, placement, told)
     _tell_refused(placement.refused)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unis.cli.select import JsonOption, NameArgument, choose, runs
-from unis.cli.terminal import err, out, say
+from unis.cli.terminal import out, print_line, say, warn
 from unis.errors import EXIT_FAILED
 from unis.runtime.directory import damages
 from unis.runtime.state import Phase, RunState
@@ -52,11 +52,11 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
         out.print_json(json.dumps([*map(as_json_row, rows), *unread]))
     else:
         for row in rows:
-            show(row)
+            _print(row)
         if not rows and not damaged:
             say("no run exists; start one with `unis up FILE`")
     for damage in damaged.values():
-        err.print(damage, style="red", markup=False, soft_wrap=True)
+        warn(damage)
     if damaged or any(row.silence or row.state.problems for row in rows):
         raise typer.Exit(EXIT_FAILED)
 
@@ -78,11 +78,11 @@ def look(directory: RunDirectory, state: RunState, *, latency: bool = False) -> 
             return Row(state, silence=str(error))
 
 
-def show(row: Row) -> None:
+def _print(row: Row) -> None:
     """One run, for people."""
-    out.print(_headline(row), markup=False, soft_wrap=True)
+    print_line(_headline(row))
     for problem in row.state.problems:
-        out.print(f"  left: {problem}", style="red", markup=False, soft_wrap=True)
+        print_line(f"  left: {problem}", "red")
     if row.stats:
         from unis.cli.view import (
             about_cpus,
@@ -100,12 +100,12 @@ def show(row: Row) -> None:
             out.print(found)
         goals = about_goals(p95s(row), row.state.goals_ns)
         for line in chain(lost(row.stats, noted), goals, about_cpus(row.stats)):
-            out.print(line, soft_wrap=True)
+            print_line(line)
         if not row.state.attached:
             counted = counts_all(row.stats)
-            out.print(account_text(row.stats.account, counted=counted), soft_wrap=True)
+            print_line(account_text(row.stats.account, counted=counted))
             if not counted:
-                out.print(_NOT_COUNTED, style="dim", soft_wrap=True)
+                print_line(_NOT_COUNTED, "dim")
 
 
 def p95s(row: Row) -> dict[str, float | None]:

@@ -17,7 +17,7 @@ from unis.cli.select import (
     choose_running,
     runs,
 )
-from unis.cli.terminal import err, errors_told, fail, say, voice
+from unis.cli.terminal import err, fail, say, voice
 from unis.engine import names
 from unis.errors import EXIT_INTERRUPTED
 from unis.runtime.clean_up import clean_up, forget
@@ -107,18 +107,17 @@ def up(
     from unis.runtime.run import Options
     from unis.runtime.supervisor import Job, supervise
 
-    with errors_told():
-        machine = look()
-        plan = plan_file(file, name, machine)
-        if wait and timeout is None:
-            timeout = _WAIT_SECONDS
-        if detach or wait:
-            cpus = sorted(machine.cpus)
-            request = LaunchRequest(cpus, policy, controller, wait, timeout)
-            raise typer.Exit(start_detached(plan, request, say))
-        with interrupts() as switch:
-            options = Options(policy=policy, controller=controller)
-            supervise(plan, Job(options, say, switch, _show_live, timeout=timeout))
+    machine = look()
+    plan = plan_file(file, name, machine)
+    if wait and timeout is None:
+        timeout = _WAIT_SECONDS
+    if detach or wait:
+        cpus = sorted(machine.cpus)
+        request = LaunchRequest(cpus, policy, controller, wait, timeout)
+        raise typer.Exit(start_detached(plan, request, say))
+    with interrupts() as switch:
+        options = Options(policy=policy, controller=controller)
+        supervise(plan, Job(options, say, switch, _show_live, timeout=timeout))
 
 
 def _show_live(supervisor: Supervisor) -> None:
@@ -172,9 +171,8 @@ def down(
         only = len(found) == 1 and not name
         found = found if only else [choose(name)]
     problems: list[str] = []
-    with errors_told():
-        for run in found:
-            problems += _down(*run)
+    for run in found:
+        problems += _down(*run)
     if problems:
         raise fail("\n".join(problems), code=1)
 
@@ -245,14 +243,13 @@ def restart(name: NameArgument = None) -> None:
         raise fail(
             f"the functions of `{state.name}` are attached; restart them where they were started"
         )
-    with errors_told():
-        # No chain is ended for one that cannot run in its place.
-        plan = plan_file(Path(state.chain_file), state.name, machine)
-        require_room(plan, state)
-        if problems := _down(directory, state):
-            raise fail("\n".join(problems), code=1)
-        request = LaunchRequest(sorted(machine.cpus), state.policy, state.controller)
-        raise typer.Exit(start_detached(plan, request, say))
+    # No chain is ended for one that cannot run in its place.
+    plan = plan_file(Path(state.chain_file), state.name, machine)
+    require_room(plan, state)
+    if problems := _down(directory, state):
+        raise fail("\n".join(problems), code=1)
+    request = LaunchRequest(sorted(machine.cpus), state.policy, state.controller)
+    raise typer.Exit(start_detached(plan, request, say))
 
 
 def policy(
@@ -281,7 +278,7 @@ def policy(
         policy=names.policy(policy_name),
         controller=names.controller(controller) if controller else None,
     )
-    with errors_told(), SupervisorClient(directory.requests(state.run_id)) as supervisor:
+    with SupervisorClient(directory.requests(state.run_id)) as supervisor:
         supervisor.set_policy(request)
     say(
         f"{state.name}: policy {policy_name}" + (f", controller {controller}" if controller else "")

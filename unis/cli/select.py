@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.terminal import errors_told, fail
+from unis.cli.terminal import fail
 from unis.runtime.directory import (
     RunDirectory,
     all_runs,
@@ -38,9 +38,8 @@ def runs(*, settled: bool = False) -> list[tuple[RunDirectory, RunState]]:
 
     `settled`: once nobody is about to note one more, which may take a while.
     """
-    with errors_told():
-        found = settled_runs() if settled else all_runs()
-        keep_off_functions()
+    found = settled_runs() if settled else all_runs()
+    keep_off_functions()
     return found
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError, interrupted_code
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 @dataclass
@@ -35,12 +36,22 @@ def say(line: str) -> None:
     if voice.verbose:
         line = f"{time.monotonic() - voice.started:7.3f} {line}"
     if not voice.quiet:
-        err.print(line, markup=False, soft_wrap=True)
+        err.print(line, soft_wrap=True)
+
+
+def print_line(line: str | Text, style: str = "") -> None:
+    """A line of a result."""
+    out.print(line, style=style, soft_wrap=True)
+
+
+def warn(line: str, style: str = "red") -> None:
+    """A line on what is wrong, or was noticed beside a result."""
+    err.print(line, style=style, soft_wrap=True)
 
 
 def fail(sentence: str, code: int = EXIT_BAD_INPUT) -> typer.Exit:
     """Prints what is wrong; raise what it returns."""
-    err.print(sentence, style="red", markup=False, soft_wrap=True)
+    warn(sentence)
     return typer.Exit(code)
 
 
@@ -49,17 +60,22 @@ def moved(old: str, new: str) -> typer.Exit:
     return fail(f"`{old}` is now `uv run python -m evaluation {new}`, in a clone of UNiS")
 
 
+def told(error: BaseException) -> typer.Exit:
+    """Prints what went wrong with a run, or that it was interrupted; raise what it returns."""
+    if not isinstance(error, UnisError):
+        return fail("interrupted", interrupted_code(error))
+    if voice.verbose:
+        err.print_exception()
+    return fail(str(error), error.exit_code)
+
+
 @contextmanager
 def errors_told() -> Iterator[None]:
     """Turns everything that can go wrong with a run into a sentence and an exit code."""
     try:
         yield
-    except UnisError as error:
-        if voice.verbose:
-            err.print_exception()
-        raise fail(str(error), error.exit_code) from None
-    except (InterruptedRunError, KeyboardInterrupt) as interrupt:
-        raise fail("interrupted", interrupted_code(interrupt)) from None
+    except (UnisError, InterruptedRunError, KeyboardInterrupt) as error:
+        raise told(error) from None
 
 
 def write_result(file: Path, text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from unis.cli.bench_parts import WINDOW, interval_ratio, lengths_of, print_disturbed, table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import errors_told, out, say, writable, write_result
+from unis.cli.terminal import out, say, writable, write_result
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:
@@ -76,17 +76,16 @@ def throughput(
     ]
     settings = of.ThroughputSettings(wanted, rounds, blocks, window)
     rows: list[ThroughputRow] = []
-    with errors_told():
-        if file:
-            writable(file)
-        machine = Machine.this()
-        for case in cases:
-            for found in of.compare(case, settings, machine, say):
-                rows += found
-                _print(found)
-                if file:  # what there is, if a later one fails
-                    text = of.result(rows, machine).model_dump_json(indent=2)
-                    write_result(file, text + "\n")
+    if file:
+        writable(file)
+    machine = Machine.this()
+    for case in cases:
+        for found in of.compare(case, settings, machine, say):
+            rows += found
+            _print(found)
+            if file:  # what there is, if a later one fails
+                text = of.result(rows, machine).model_dump_json(indent=2)
+                write_result(file, text + "\n")
 
 
 def _words(text: str) -> tuple[str, ...]:
