@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Machine
+from tests.e2e.machine import Machine, machine_in
 from tests.needs import need
 from unis import built
 
@@ -40,7 +40,5 @@ def able() -> None:
 @pytest.fixture
 def machine(able: None, tmp_path: Path) -> Iterator[Machine]:  # noqa: ARG001
     """This machine, which a test must leave as it found it."""
-    machine = Machine(tmp_path)
-    yield machine
-    machine.down()
-    machine.assert_clean()
+    with machine_in(tmp_path) as machine:
+        yield machine

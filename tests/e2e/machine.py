@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,12 @@ class Machine:
         while not condition():
             assert time.monotonic() < end, complaint
             time.sleep(0.05)
+
+
+@contextmanager
+def machine_in(directory: Path) -> Iterator[Machine]:
+    """This machine, which the tests must leave as they found it."""
+    machine = Machine(directory)
+    yield machine
+    machine.down()
+    machine.assert_clean()

@@ -1,10 +1,14 @@
 """A run loses functions, gets them back and changes, while the chains that stay lose no packet."""
 
+import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.machine import Json, Machine, macswap
+import pytest
+
+from tests.e2e.machine import Json, Machine, machine_in, macswap
 from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import CAPTURE, assert_whole
 from unis.runtime.directory import run_directory
@@ -25,7 +29,7 @@ def two_chains(machine: Machine, cost: str = "online", **more: Json) -> Path:
 
 
 def chain(machine: Machine, name: str) -> Json:
-    chains: Json = {one["name"]: one for one in machine.ps()["stats"]["chains"]}
+    chains: Json = {each["name"]: each for each in machine.ps()["stats"]["chains"]}
     found: Json = chains[name]
     return found
 
@@ -52,58 +56,73 @@ def lost(machine: Machine, name: str) -> int:
     return int(found["dropped_ingress_full"]) + int(found["dropped_down"])
 
 
-def test_a_dead_function_stops_its_chain_and_no_other(machine: Machine) -> None:
-    machine.up(two_chains(machine))
-    assert_delivers(machine, "web", "dns")
-    kill(machine, "a")
-    machine.wait_for(lambda: bool(chain(machine, "web")["down"] == "a"), "web is down")
-    assert_delivers(machine, "dns")
-    said = machine.unis("ps", machine.name)
-    assert "chain web is down: a is not there" in said
-    assert "was killed by signal 9" in said
-    assert "down: a is not there" in machine.unis("top", machine.name, "--count", "1")
-    assert lost(machine, "dns") == 0
-    assert lost(machine, "web") > 0
-    machine.unis("apply", str(machine.directory / "chain.yaml"))
-    assert_delivers(machine, "web", "dns")
-    assert lost(machine, "dns") == 0
+@pytest.fixture(scope="class")
+def running(
+    able: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Machine]:
+    """Two chains, which every test leaves as it found them; b comes back when it dies."""
+    with machine_in(tmp_path_factory.mktemp("live")) as machine:
+        machine.up(two_chains(machine, b={"restart": "on-failure"}))
+        yield machine
 
 
-def test_a_function_comes_back_and_every_packet_is_accounted_for(machine: Machine) -> None:
-    machine.up(two_chains(machine, b={"restart": "on-failure"}))
-    for deaths in (1, 2):
-        assert_delivers(machine, "web")
-        kill(machine, "b")
-        machine.wait_for(lambda: bool(chain(machine, "web")["down"]), "it is seen")
-        machine.wait_for(lambda: not chain(machine, "web")["down"], "it is back")
-        state = run_directory(machine.name).read()
-        again = state.function("b") if state else None
-        assert again
-        assert again.restarts == deaths
-    assert_delivers(machine, "web", "dns")
-    assert lost(machine, "dns") == 0
-    assert_whole(machine.exact_account())
+class TestWhileAnotherChainLosesNothing:
+    def test_a_dead_function_stops_its_chain(self, running: Machine) -> None:
+        assert_delivers(running, "web", "dns")
+        kill(running, "a")
+        running.wait_for(lambda: bool(chain(running, "web")["down"] == "a"), "web is down")
+        assert_delivers(running, "dns")
+        said = running.unis("ps", running.name)
+        assert "chain web is down: a is not there" in said
+        assert "was killed by signal 9" in said
+        assert "down: a is not there" in running.unis("top", running.name, "--count", "1")
+        assert lost(running, "dns") == 0
+        assert lost(running, "web") > 0
+        running.unis("apply", str(running.directory / "chain.yaml"))
+        assert_delivers(running, "web", "dns")
+        assert lost(running, "dns") == 0
 
+    def test_a_function_comes_back(self, running: Machine) -> None:
+        for deaths in (1, 2):
+            assert_delivers(running, "web")
+            kill(running, "b")
+            running.wait_for(lambda: bool(chain(running, "web")["down"]), "it is seen")
+            running.wait_for(lambda: not chain(running, "web")["down"], "it is back")
+            state = run_directory(running.name).read()
+            again = state.function("b") if state else None
+            assert again
+            assert again.restarts == deaths
+        assert_delivers(running, "web", "dns")
+        assert lost(running, "dns") == 0
 
-def test_a_chain_comes_and_goes_while_another_loses_nothing(machine: Machine) -> None:
-    file = two_chains(machine)
-    machine.up(file)
-    before = machine.ps()["functions"]
-    small = file.read_text()
-    functions = {name: macswap() for name in "abc"} | {"d": macswap("heavy")}
-    chains: Json = {
-        "ntp": {"match": [{"dst_port": 123}], "path": ["d"]},
-        "web": {"match": [{"dst_port": 80}], "path": ["a", "b"], "ring": 8192},
-        "dns": {"match": [{"dst_port": 53}], "path": ["c"], "ring": 8192},
-    }
-    machine.chain_file(functions, chains=chains, traffic=TRAFFIC)
-    machine.unis("apply", str(file))
-    assert_delivers(machine, "ntp", "web", "dns")
-    file.write_text(small)
-    machine.unis("apply", str(file))
-    assert machine.ps()["functions"] == before
-    assert [one["name"] for one in machine.ps()["stats"]["chains"]] == ["web", "dns"]
-    assert lost(machine, "web") == lost(machine, "dns") == 0
+    def test_a_chain_comes_and_goes(self, running: Machine) -> None:
+        before, lost_before = running.ps()["functions"], lost(running, "web")
+        file = running.directory / "chain.yaml"
+        small = file.read_text()
+        content: Json = json.loads(small)
+        content["functions"]["d"] = macswap("heavy")
+        ntp: Json = {"ntp": {"match": [{"dst_port": 123}], "path": ["d"]}}
+        file.write_text(json.dumps({**content, "chains": {**ntp, **content["chains"]}}))
+        running.unis("apply", str(file))
+        assert_delivers(running, "ntp", "web", "dns")
+        file.write_text(small)
+        running.unis("apply", str(file))
+        assert running.ps()["functions"] == before
+        assert [each["name"] for each in running.ps()["stats"]["chains"]] == ["web", "dns"]
+        assert lost(running, "web") == lost_before
+        assert lost(running, "dns") == 0
+
+    def test_an_apply_that_fails_leaves_the_run_as_it_was(self, running: Machine) -> None:
+        lost_before = lost(running, "web")
+        broken: Json = {"args": ["--cost", "nonsense"]}
+        file = two_chains(running, b={"restart": "on-failure"}, c=broken)
+        said = running.unis("apply", str(file), code=1)
+        assert "nonsense" in said
+        assert "the change was rolled back" in said
+        assert_delivers(running, "web", "dns")
+        assert lost(running, "web") == lost_before
+        assert lost(running, "dns") == 0
 
 
 def test_what_is_started_anew_and_what_is_only_set(machine: Machine) -> None:
@@ -116,16 +135,6 @@ def test_what_is_started_anew_and_what_is_only_set(machine: Machine) -> None:
     assert {name for name in now["functions"] if now["functions"][name] != before[name]} == {"c"}
     costs = {one["name"]: one["cost_ns"] for one in now["stats"]["functions"]}
     assert (costs["a"], costs["c"]) == (70, 300)
-    assert_delivers(machine, "web", "dns")
-    assert lost(machine, "web") == 0
-
-
-def test_an_apply_that_fails_leaves_the_run_as_it_was(machine: Machine) -> None:
-    machine.up(two_chains(machine))
-    file = two_chains(machine, c={"args": ["--cost", "nonsense"]})
-    said = machine.unis("apply", str(file), code=1)
-    assert "nonsense" in said
-    assert "the change was rolled back" in said
     assert_delivers(machine, "web", "dns")
     assert lost(machine, "web") == 0
 

@@ -1,11 +1,12 @@
 """A chain comes up, carries packets under every policy, and leaves the machine as it was."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.machine import Json, Machine, machine_in, macswap
 
 POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
 CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
@@ -42,72 +43,98 @@ def assert_whole(account: Json) -> None:
     )
 
 
-def test_every_policy_carries_packets_and_accounts_for_them(machine: Machine) -> None:
-    machine.up(machine.chain_file({"a": macswap(), "b": macswap(), "c": macswap()}))
-    for policy in POLICIES:
-        machine.set_policy(policy)
-        before = machine.ps()
-        assert before["policy"] == policy
-        if policy != "fifo":  # the first function never gives way
-            assert_delivers_more_than(machine, delivered(before))
-        assert_whole(machine.exact_account())
-    machine.unis("policy", "unis")
-    account = json.loads(machine.unis("account", machine.name, "--json"))
-    assert_whole(account)
-    assert account["in_flight"] == 0
+@pytest.fixture(scope="class", params=["handover", "priority", "signal"])
+def running(
+    request: pytest.FixtureRequest,
+    able: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Machine]:
+    """A chain of three functions under one controller and the policy unis; tests share the run."""
+    with machine_in(tmp_path_factory.mktemp("run")) as machine:
+        functions = {"a": macswap(), "b": macswap(), "c": macswap()}
+        machine.up(machine.chain_file(functions, scheduler={"controller": request.param}))
+        yield machine
 
 
-@pytest.mark.parametrize("controller", ["priority", "signal", "handover"])
-def test_every_controller_switches(machine: Machine, controller: str) -> None:
-    file = machine.chain_file(
-        {"a": macswap(), "b": macswap()}, scheduler={"controller": controller}
-    )
-    machine.up(file)
-    first = machine.ps()
-    machine.wait_for(lambda: delivered(machine.ps()) > delivered(first) + 10_000, controller)
-    now = machine.ps()["stats"]
-    assert now["cores"][0]["switches"] > first["stats"]["cores"][0]["switches"], "it decides"
-    # And what is decided happens: each function runs, one at a time.
-    before = {function["name"]: function for function in first["stats"]["functions"]}
-    for function in now["functions"]:
-        assert function["switched_in"] > before[function["name"]]["switched_in"]
-        assert function["cpu_time_ns"] > before[function["name"]]["cpu_time_ns"]
-    states = [function["state"] for function in now["functions"]]
-    assert states.count("FUNCTION_STATE_RUNNING") <= 1
-    assert_whole(machine.exact_account())
+class TestUnderEachController:
+    def test_it_switches(self, running: Machine) -> None:
+        first = running.ps()
+        running.wait_for(lambda: delivered(running.ps()) > delivered(first) + 10_000, "packets")
+        now = running.ps()["stats"]
+        assert now["cores"][0]["switches"] > first["stats"]["cores"][0]["switches"], "it decides"
+        # And what is decided happens: each function runs, one at a time.
+        before = {function["name"]: function for function in first["stats"]["functions"]}
+        for function in now["functions"]:
+            assert function["switched_in"] > before[function["name"]]["switched_in"]
+            assert function["cpu_time_ns"] > before[function["name"]]["cpu_time_ns"]
+        states = [function["state"] for function in now["functions"]]
+        assert states.count("FUNCTION_STATE_RUNNING") <= 1
+        assert_whole(running.exact_account())
 
+    def test_functions_are_real_time(self, running: Machine) -> None:
+        classes = [it["scheduling"] for it in running.ps()["stats"]["functions"]]
+        assert all(kind.startswith("fifo ") for kind in classes)
 
-def test_policy_and_controller_are_changed_together(machine: Machine) -> None:
-    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
-    machine.unis("policy", "unis", "--controller", "signal")
-    stats = machine.ps()["stats"]
-    assert (stats["policy"], stats["controller"]) == ("POLICY_UNIS", "CONTROLLER_SIGNAL")
-    assert_delivers_more_than(machine, delivered(machine.ps()))
+    def test_the_platform_tells_how_busy_it_is(self, running: Machine) -> None:
+        first = running.ps()["stats"]["components"]
+        assert [part["name"] for part in first] == ["source", "sink", "scheduler"]
+        assert all(int(part.get("cpu", 0)) != 1 for part in first), "CPU 1 is the functions'"
 
+        def all_work() -> bool:
+            now = running.ps()["stats"]["components"]
+            return all(
+                int(later[what]) > int(earlier.get(what, 0))
+                for earlier, later in zip(first, now, strict=True)
+                for what in ("handled", "busy_ns")
+            )
 
-def test_under_unis_the_functions_are_real_time_and_afterwards_gone(machine: Machine) -> None:
-    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
-    classes = {it["name"]: it["scheduling"] for it in machine.ps()["stats"]["functions"]}
-    assert all(kind.startswith("fifo ") for kind in classes.values())
-    machine.down()
-    machine.assert_clean()
+        running.wait_for(all_work, "source, sink and scheduler work")
 
+    def test_threads_that_answer_functions_are_not_on_their_cpus(self, running: Machine) -> None:
+        unisd = running.pid_of("unisd")
+        assert {
+            line.split()[1]
+            for status in Path(f"/proc/{unisd}/task").glob("*/status")
+            for line in status.read_text().splitlines()
+            if line.startswith("Cpus_allowed_list")
+        } == {"0"}
 
-def test_the_platform_tells_how_busy_it_is(machine: Machine) -> None:
-    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
-    first = machine.ps()["stats"]["components"]
-    assert [part["name"] for part in first] == ["source", "sink", "scheduler"]
-    assert all(int(part.get("cpu", 0)) != 1 for part in first), "CPU 1 is the functions'"
+    def test_trace_tells_who_ran_and_why(self, running: Machine) -> None:
+        out = running.directory / "trace.json"
+        running.unis("trace", "-o", str(out), "--seconds", "0.2")
+        events = json.loads(out.read_text())
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        names = {event["name"] for event in events if event["ph"] == "X"}
+        assert names == {"a", "b", "c"}
+        assert any(event["ph"] in "iI" for event in events)
 
-    def all_work() -> bool:
-        now = machine.ps()["stats"]["components"]
-        return all(
-            int(later[what]) > int(earlier.get(what, 0))
-            for earlier, later in zip(first, now, strict=True)
-            for what in ("handled", "busy_ns")
+    def test_every_policy_carries_packets_and_accounts_for_them(self, running: Machine) -> None:
+        controller = running.ps()["stats"]["controller"]
+        for policy in POLICIES:
+            running.set_policy(policy)
+            before = running.ps()
+            assert before["policy"] == policy
+            if policy != "fifo":  # the first function never gives way
+                assert_delivers_more_than(running, delivered(before))
+            assert_whole(running.exact_account())
+        running.unis("policy", "unis")
+        stats = running.ps()["stats"]
+        assert (stats["policy"], stats["controller"]) == ("POLICY_UNIS", controller)
+        account = json.loads(running.unis("account", running.name, "--json"))
+        assert_whole(account)
+        assert account["in_flight"] == 0
+
+    def test_policy_and_controller_are_changed_together(self, running: Machine) -> None:
+        now = running.ps()["stats"]["controller"]
+        other = "handover" if now == "CONTROLLER_SIGNAL" else "signal"
+        running.unis("policy", "other")
+        running.unis("policy", "unis", "--controller", other)
+        stats = running.ps()["stats"]
+        assert (stats["policy"], stats["controller"]) == (
+            "POLICY_UNIS",
+            f"CONTROLLER_{other.upper()}",
         )
-
-    machine.wait_for(all_work, "source, sink and scheduler work")
+        assert_delivers_more_than(running, delivered(running.ps()))
 
 
 def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
@@ -147,17 +174,6 @@ def test_a_port_is_source_and_sink(machine: Machine) -> None:
     assert out.stat().st_size > 24  # more than a header
 
 
-def test_trace_tells_who_ran_and_why(machine: Machine) -> None:
-    machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
-    out = machine.directory / "trace.json"
-    machine.unis("trace", "-o", str(out), "--seconds", "0.2")
-    events = json.loads(out.read_text())
-    events = events["traceEvents"] if isinstance(events, dict) else events
-    names = {event["name"] for event in events if event["ph"] == "X"}
-    assert names == {"a", "b"}
-    assert any(event["ph"] in "iI" for event in events)
-
-
 def test_estimates_tell_a_heavy_function_from_a_light_one(machine: Machine) -> None:
     light, heavy = macswap(), macswap("heavy")
     for function in (light, heavy):
@@ -189,14 +205,3 @@ def test_a_cost_that_nobody_knows_is_assumed_then_followed_then_kept(machine: Ma
     costs = {it["name"]: it["cost_ns"] for it in machine.ps()["stats"]["functions"]}
     assert costs["heavy"] > costs["light"]
     assert sources() == {"COST_SOURCE_STATED"}
-
-
-def test_threads_that_answer_functions_are_not_on_their_cpus(machine: Machine) -> None:
-    machine.up(machine.chain_file({"swap": macswap()}))
-    unisd = machine.pid_of("unisd")
-    assert {
-        line.split()[1]
-        for status in Path(f"/proc/{unisd}/task").glob("*/status")
-        for line in status.read_text().splitlines()
-        if line.startswith("Cpus_allowed_list")
-    } == {"0"}

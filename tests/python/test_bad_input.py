@@ -6,6 +6,13 @@ import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
 
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
 
 @pytest.mark.parametrize(
     ("functions", "more", "told"),

@@ -10,6 +10,8 @@ import pytest
 
 from unis import built
 
+pytestmark = pytest.mark.system
+
 ROOT = built.clone()
 
 
