@@ -122,7 +122,6 @@ class TestWhileAnotherChainLosesNothing:
         assert "the change was rolled back" in said
         assert_delivers(running, "web", "dns")
         assert lost(running, "web") == lost_before
-        assert lost(running, "dns") == 0
 
 
 def test_what_is_started_anew_and_what_is_only_set(machine: Machine) -> None:

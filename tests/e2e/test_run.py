@@ -9,6 +9,12 @@ import pytest
 from tests.e2e.machine import Json, Machine, machine_in, macswap
 
 POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
+# The kernel's scheduling class of functions, by controller.
+CLASS = {
+    "CONTROLLER_HANDOVER": "fifo",
+    "CONTROLLER_PRIORITY": "rr",
+    "CONTROLLER_SIGNAL": "other",
+}
 CAPTURE = Path(__file__).parents[1] / "data" / "teams.pcap"
 
 
@@ -71,9 +77,10 @@ class TestUnderEachController:
         assert states.count("FUNCTION_STATE_RUNNING") <= 1
         assert_whole(running.exact_account())
 
-    def test_functions_are_real_time(self, running: Machine) -> None:
-        classes = [it["scheduling"] for it in running.ps()["stats"]["functions"]]
-        assert all(kind.startswith("fifo ") for kind in classes)
+    def test_functions_have_the_scheduling_class_of_the_controller(self, running: Machine) -> None:
+        stats = running.ps()["stats"]
+        classes = {function["scheduling"].split()[0] for function in stats["functions"]}
+        assert classes == {CLASS[stats["controller"]]}
 
     def test_the_platform_tells_how_busy_it_is(self, running: Machine) -> None:
         first = running.ps()["stats"]["components"]
