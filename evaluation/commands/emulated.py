@@ -10,7 +10,7 @@ from unis.cli.agent_command import (
     ServerArgument,
     keep,
 )
-from unis.cli.cache_command import print_sight
+from unis.cli.cache_command import print_usage
 from unis.cli.cluster_files import BookOption, FileArgument
 from unis.cli.select import JsonOption
 
@@ -46,7 +46,7 @@ def cache(as_json: JsonOption = False) -> None:
     Example: uv run python -m evaluation cache
     """
     from evaluation.emulation.here import emulated
-    from unis.isolate.sight import see
+    from unis.isolate.state import read_usage
 
-    sight = see(*emulated())
-    print_sight(sight, as_json=as_json)
+    usage = read_usage(*emulated())
+    print_usage(usage, as_json=as_json)

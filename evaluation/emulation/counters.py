@@ -18,7 +18,7 @@ from evaluation.emulation.worker import IdleWorker
 from unis.agent.watch import ChainLook, Member, Watch
 from unis.chain.load import load
 from unis.errors import UnisError
-from unis.isolate.sight import OCCUPANCY
+from unis.isolate.state import OCCUPANCY
 from unis.isolate.tree import class_of
 from unis.profile.cache_model import Beside, Neighbour, beside
 from unis.profile.machine_caches import Caches

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from evaluation.emulation.machine import EmulatedMachine, GroupCounters, Question, Threads
 from evaluation.emulation.rules import Rules, TreePlace, place_of
 from evaluation.emulation.state import EXCLUSIVE, RefusedError, TreeData
-from unis.isolate.cpu_lists import format_cpu_list
 from unis.isolate.schemata import format_values
 from unis.isolate.tree import MON_GROUPS
+from unis.plan.cpus import format_cpu_list
 
 _WORD = 32  # bits of a mask of CPUs between two commas
 

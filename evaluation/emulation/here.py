@@ -9,9 +9,8 @@ from evaluation.emulation.tree import EmulatedTree, emulates
 from unis.agent.watch import RunWatch, Watch
 from unis.cli.agent_command import Site
 from unis.cli.terminal import say
+from unis.isolate.hardware import IoWays, detect, io_ways
 from unis.isolate.info import read_info
-from unis.isolate.io_ways import IoWays, io_ways
-from unis.isolate.look import look
 from unis.profile import machine_caches
 from unis.profile.cache_model import IO_WAYS
 from unis.profile.machine_caches import LINE, CacheError, Level
@@ -25,7 +24,7 @@ def folder() -> Path:
 
 def emulated(counters: GroupCounters | None = None) -> tuple[EmulatedTree, IoWays]:
     """The tree, and the ways that DMA fills: as this machine's cache, or as the tree began."""
-    machine = None if emulates(folder()) else like(look().caches)
+    machine = None if emulates(folder()) else like(detect().caches)
     tree = EmulatedTree(folder(), machine, counters=counters)
     return tree, io_ways(read_info(tree), {}, "")
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from unis.isolate.bitmask import mask_of
-from unis.isolate.geometry import LastLevelCache
+from unis.isolate.hardware import LastLevelCache
+from unis.isolate.masks import mask_of
 
 EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 _PROC = Path("/proc")

@@ -20,7 +20,7 @@ from evaluation.emulation.state import (
     Seat,
     TreeData,
 )
-from unis.isolate.bitmask import is_contiguous, mask_of, runs
+from unis.isolate.masks import is_valid, mask_of, runs
 from unis.isolate.tree import MON_GROUPS, RESERVED
 
 _IO_CLASS = -1  # in place of a group's number: that of `io_alloc`
@@ -200,7 +200,7 @@ class Rules:
             self._refuse(f"Non-hex character in the mask {text}\n")
         if (cache.min_bits > 0 and mask == 0) or not 0 <= mask <= cache.full:
             self._refuse("Mask out of range\n")
-        if mask and not cache.sparse and not is_contiguous(mask):
+        if mask and not cache.sparse and not is_valid(mask):
             self._refuse(f"The mask {mask:x} has non-consecutive 1-bits\n")
         if mask and next(runs(mask))[1] < cache.min_bits:
             self._refuse(f"Need at least {cache.min_bits} bits in the mask\n")

@@ -19,8 +19,8 @@ from evaluation.emulation.files import Files, parse_cpu_mask
 from evaluation.emulation.machine import EmulatedMachine, GroupCounters, ProcThreads, Threads
 from evaluation.emulation.rules import Rules, place_of
 from evaluation.emulation.state import Fault, RefusedError, TreeData
-from unis.isolate.cpu_lists import parse_cpu_list
 from unis.isolate.tree import NoTreeError, TreeError
+from unis.plan.cpus import parse_cpu_list
 
 _STATE, _LOCK = "tree.json", "lock"
 _FORMAT = 1

@@ -20,7 +20,7 @@ from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
 from evaluation.resq.reference_subjects import SUBJECTS, reference_subject
 from evaluation.resq.results import CacheArm, InCaches
 from evaluation.resq.socket_workloads import wrong
-from unis.isolate.bitmask import mask_of
+from unis.isolate.masks import mask_of
 from unis.profile.cache_model import (
     IO_WAYS,
     Neighbour,

@@ -1,4 +1,4 @@
-"""Emulated resctrl trees for tests, what is in them, and wants for plans."""
+"""Emulated resctrl trees for tests, what is in them, and requests for plans."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from evaluation.emulation.machine import EmulatedCache, EmulatedMachine, MadeThreads, Throttle
 from evaluation.emulation.tree import EmulatedTree
-from unis.isolate.record import read_seats
+from unis.isolate.request import CacheRequest
+from unis.isolate.state import read_seats
 from unis.isolate.tree import Tree, control_groups, inside, monitor_groups
-from unis.isolate.wants import Want
 
 WAY = (45 << 20) // 20  # bytes: a Xeon E5-2680 v4's half, as in the paper's servers of 20 ways
 THREADS = range(100, 140)
@@ -60,9 +60,11 @@ NAMES = st.sampled_from(["fw", "nat", "ids", "lpm", "vpn", "dpi"])
 
 
 @st.composite
-def wants(draw: st.DrawFn, *, ways: int = 15, bandwidth: bool = False) -> dict[str, Want]:
+def requests(
+    draw: st.DrawFn, *, ways: int = 15, bandwidth: bool = False
+) -> dict[str, CacheRequest]:
     """Some of which no cache of so many ways is too small for."""
-    found: dict[str, Want] = {}
+    found: dict[str, CacheRequest] = {}
     left = ways
     for name in draw(st.lists(NAMES, unique=True, max_size=6)):
         if left == 0:
@@ -71,5 +73,5 @@ def wants(draw: st.DrawFn, *, ways: int = 15, bandwidth: bool = False) -> dict[s
         left -= count
         limit = draw(st.sampled_from([None, 10, 50])) if bandwidth else None
         share = draw(st.sampled_from([None, None, "core1", "core2"]))
-        found[name] = Want(count, bandwidth=limit, share=share)
+        found[name] = CacheRequest(count, bandwidth=limit, share=share)
     return found

@@ -20,8 +20,8 @@ from unis.agent.duties import Duties, ReservedDuty, duties
 from unis.agent.notes import Notes, NotesFile, Standing
 from unis.agent.watch import ChainLook
 from unis.errors import UnisError
-from unis.isolate.bitmask import is_contiguous
-from unis.isolate.io_ways import IoWays
+from unis.isolate.hardware import IoWays
+from unis.isolate.masks import is_valid
 from unis.isolate.schemata import parse
 from unis.isolate.tree import Tree, TreeError, control_groups, inside, tasks
 from unis.slo.book import Book, InstanceEntry, OnDemandEntry, ReservedEntry
@@ -124,7 +124,7 @@ def see_that_it_is_right(server: Server, wanted: Duties) -> None:
     assert all(of in classes for of in shared)
     taken = DDIO.masks[0]
     for mask in classes.values():
-        assert is_contiguous(mask)
+        assert is_valid(mask)
         assert not mask & taken
         taken |= mask
     leased = sum(
@@ -333,7 +333,7 @@ def see_that_classes_are_valid(server: Server) -> None:
         there = [name for name in groups if tid in tasks(server.tree, name)]
         assert len(there) == 1
         assert masks[there[0]]
-        assert is_contiguous(masks[there[0]])
+        assert is_valid(masks[there[0]])
 
 
 FEW = settings(

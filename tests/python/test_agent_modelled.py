@@ -31,7 +31,7 @@ from unis.agent.agent import Agent, AgentSettings, Event
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
 from unis.agent.watch import ChainLook, Member, RunWatch
-from unis.isolate.io_ways import IoWays
+from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
 from unis.plan.model import FunctionPlan, Plan

@@ -12,17 +12,17 @@ from pydantic import TypeAdapter
 
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
-from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, tree_of, wants
+from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, requests, tree_of
 from tests.python.strategies import scaled
 from unis.errors import UnisError
 from unis.isolate.apply import Applied, ApplyError, ForeignGroupError, apply, undo
-from unis.isolate.bitmask import is_valid
+from unis.isolate.hardware import io_ways
 from unis.isolate.info import read_info
-from unis.isolate.io_ways import io_ways
+from unis.isolate.masks import is_valid
 from unis.isolate.plan import CachePlan, plan
-from unis.isolate.record import Record, strangers
+from unis.isolate.request import CacheRequest
+from unis.isolate.state import Record, foreign_groups
 from unis.isolate.tree import TreeError, control_groups, tasks
-from unis.isolate.wants import Want
 
 # Each command of an emulated tree replaces a file, for which a disk takes milliseconds.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
@@ -89,12 +89,12 @@ class Watched:
 
 
 def planned(
-    tree: EmulatedTree, asked: dict[str, Want], there: CachePlan | None = None, **more: Any
+    tree: EmulatedTree, asked: dict[str, CacheRequest], there: CachePlan | None = None
 ) -> CachePlan:
     info = read_info(tree)
-    ours = [one.name for one in there.classes] if there else []
-    beside = strangers(tree, ours)
-    return plan(asked, info, io_ways(info, {}, ""), strangers=beside, there=there, **more)
+    previous = there.schemata if there else {}
+    foreign = foreign_groups(tree, previous)
+    return plan(asked, info, io_ways(info, {}, ""), foreign=foreign, previous=previous)
 
 
 def threads_of(of: CachePlan, each: int = 2) -> dict[str, list[int]]:
@@ -105,10 +105,10 @@ def threads_of(of: CachePlan, each: int = 2) -> dict[str, list[int]]:
 def test_classes_masks_and_threads(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     asked = {
-        "fw": Want(4),
-        "nat": Want(6),
-        "a": Want(1, share="core1"),
-        "b": Want(2, share="core1"),
+        "fw": CacheRequest(4),
+        "nat": CacheRequest(6),
+        "a": CacheRequest(1, share="core1"),
+        "b": CacheRequest(2, share="core1"),
     }
     of = planned(tree, asked)
     apply(of, tree, kept, threads=threads_of(of))
@@ -127,8 +127,12 @@ def test_classes_masks_and_threads(tmp_path: Path) -> None:
 
 def test_the_same_again_writes_nothing(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path, RICH), Kept()
-    asked = {"fw": Want(4, l2=2, bandwidth=50), "nat": Want({0: 6}), "ids": Want(2, share="nat2")}
-    of = planned(tree, asked, exclusive=True)
+    asked = {
+        "fw": CacheRequest(4, l2=2, bandwidth=50),
+        "nat": CacheRequest({0: 6}),
+        "ids": CacheRequest(2, share="nat2"),
+    }
+    of = planned(tree, asked)
     first = apply(of, tree, kept, threads=threads_of(of))
     watched = Watched(tree)
     again = apply(of, watched, kept, first.record, threads_of(of))
@@ -153,12 +157,12 @@ def test_undo_after_apply_is_the_identity(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             tree.make("unis-fw")  # of somebody who has left
         before = picture(tree)
-        asked = [data.draw(wants(ways=12, bandwidth=machine is RICH)) for _ in range(2)]
+        asked = [data.draw(requests(ways=12, bandwidth=machine is RICH)) for _ in range(2)]
         record: Record | None = None
         there: CachePlan | None = None
         for one in asked:
             try:
-                of = planned(tree, one, there, exclusive=data.draw(st.booleans()))
+                of = planned(tree, one, there)
             except UnisError:
                 continue  # more classes than there are
             was = picture(tree)
@@ -188,20 +192,20 @@ FAULTS = st.builds(
 
 
 @settings(max_examples=scaled(40), deadline=None)
-@given(wants(ways=17), wants(ways=17), st.data())
+@given(requests(ways=17), requests(ways=17), st.data())
 def test_from_plan_to_plan_no_thread_is_without_a_class_and_no_two_overlap(
-    first: dict[str, Want], second: dict[str, Want], data: st.DataObject
+    first: dict[str, CacheRequest], second: dict[str, CacheRequest], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         tree, kept = tree_of(Path(folder)), Kept()
         of = planned(tree, first)
         record = apply(of, tree, kept, threads=threads_of(of)).record
-        there = of if data.draw(st.booleans()) else None
+        previous = of.schemata if data.draw(st.booleans()) else None
         info = read_info(tree)
-        then = plan(second, info, io_ways(info, {}, ""), there=there)
+        then = plan(second, info, io_ways(info, {}, ""), previous=previous)
         watched = Watched(tree, tuple(THREADS))
         done = apply(then, watched, kept, record, threads_of(then))
-        assert done.told == ()
+        assert done.overlaps == ()
         for one in then.classes:
             assert tree.read(f"{one.name}/schemata") == f"L3:0={one.schemata['L3'][0]:x}\n"
         for name, place in then.places.items():
@@ -218,7 +222,7 @@ def test_a_stranger_s_group_of_our_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ForeignGroupError, match="unis-fw that this run did not make, with 1 thread"
     ):
-        apply(plan({"fw": Want(2)}, info), tree, kept)
+        apply(plan({"fw": CacheRequest(2)}, info), tree, kept)
     assert (picture(tree), kept.text) == (before, b"")
 
 
@@ -226,7 +230,7 @@ def test_a_group_that_was_there_and_that_somebody_removed_stays_away(tmp_path: P
     tree, kept = tree_of(tmp_path), Kept()
     tree.make("unis-fw")  # of somebody who has left
     before = picture(tree)
-    apply(planned(tree, {"fw": Want(2)}), tree, kept)
+    apply(planned(tree, {"fw": CacheRequest(2)}), tree, kept)
     assert picture(tree) != before
     tree.remove("unis-fw")
     assert undo(tree, kept.record) == []
@@ -241,7 +245,7 @@ def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(
         ApplyError, match=r"Invalid argument: Mask out of range; everything is as it was"
     ):
-        apply(planned(tree, {"fw": Want(4), "nat": Want(6)}), tree, kept)
+        apply(planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)}), tree, kept)
     assert picture(tree) == before
     assert undo(tree, kept.record) == []
     assert picture(tree) == before
@@ -254,7 +258,7 @@ def test_what_cannot_be_put_back_is_said_and_can_be_later(tmp_path: Path) -> Non
         Fault("write", "unis-nat/schemata", errno.EIO), Fault("remove", "unis-fw", errno.EIO)
     )
     with pytest.raises(ApplyError, match=r"not all could be put back: .*remove the group unis-fw"):
-        apply(planned(tree, {"fw": Want(4), "nat": Want(6)}), tree, kept)
+        apply(planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)}), tree, kept)
     assert control_groups(tree) == ["unis-fw"]
     assert undo(tree, kept.record) == []
     assert picture(tree) == before
@@ -266,7 +270,12 @@ class KilledError(BaseException):
 
 @pytest.mark.parametrize("at", range(12))
 def test_who_was_killed_is_undone_or_finished_by_another(tmp_path: Path, at: int) -> None:
-    asked = {"fw": Want(4), "nat": Want(6), "a": Want(2, share="c"), "b": Want(1, share="c")}
+    asked = {
+        "fw": CacheRequest(4),
+        "nat": CacheRequest(6),
+        "a": CacheRequest(2, share="c"),
+        "b": CacheRequest(1, share="c"),
+    }
 
     class Dying(Watched):
         def _seen(self, command: str) -> None:
@@ -293,7 +302,7 @@ def test_who_was_killed_is_undone_or_finished_by_another(tmp_path: Path, at: int
 
 def test_a_group_that_vanished_comes_again(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
-    of = planned(tree, {"fw": Want(4), "nat": Want(6)})
+    of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
     record = apply(of, tree, kept, threads=threads_of(of)).record
     tree.remove("unis-fw")
     assert not {100, 101} & set(tasks(tree, "unis-nat"))
@@ -306,7 +315,7 @@ def test_a_group_that_vanishes_while_it_is_written(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     before = picture(tree)
     tree.inject(Fault("write", "unis-fw/schemata", vanish=True))
-    of = planned(tree, {"fw": Want(4), "nat": Want(6)})
+    of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
     with pytest.raises(ApplyError, match="No such file or directory; everything is as it was"):
         apply(of, tree, kept, threads=threads_of(of))
     assert picture(tree) == before
@@ -317,7 +326,7 @@ def test_a_group_that_vanishes_while_it_is_written(tmp_path: Path) -> None:
 def test_a_group_that_vanishes_while_it_is_undone(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     before = picture(tree)
-    of = planned(tree, {"fw": Want(4), "nat": Want(6)})
+    of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
     record = apply(of, tree, kept, threads=threads_of(of)).record
     tree.inject(Fault("read", "unis-fw/tasks", vanish=True))
     (told,) = undo(tree, record)
@@ -328,7 +337,7 @@ def test_a_group_that_vanishes_while_it_is_undone(tmp_path: Path) -> None:
 
 def test_classes_that_a_stranger_used_up(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
-    of = planned(tree, {"fw": Want(4), "nat": Want(6)})
+    of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
     for at in range(14):  # after the plan was made
         tree.make(f"theirs{at}")
     before = picture(tree)
@@ -338,14 +347,14 @@ def test_classes_that_a_stranger_used_up(tmp_path: Path) -> None:
         apply(of, tree, kept)
     assert picture(tree) == before
     with pytest.raises(UnisError, match="2 classes of service are asked for and 1 are left"):
-        planned(tree, {"fw": Want(4), "nat": Want(6)})
+        planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
 
 
 def test_threads_that_have_ended_and_threads_of_others(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     tree.make("theirs")
     tree.write("theirs/tasks", "100\n")
-    of = planned(tree, {"fw": Want(4)})
+    of = planned(tree, {"fw": CacheRequest(4)})
     record = apply(of, tree, kept, threads={"fw": [100, 101, 999]}).record
     assert tasks(tree, "unis-fw") == [100, 101]
     # Of the next plan one is not there any more: it goes home.
@@ -360,14 +369,19 @@ def test_ways_for_io_through_io_alloc(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path, AMD), Kept()
     before = picture(tree)
     info = read_info(tree)
-    of = plan({"fw": Want(6), "nat": Want(4)}, info, io_alloc=3)
+    of = plan({"fw": CacheRequest(6), "nat": CacheRequest(4)}, info, io_alloc=3)
     record = apply(of, tree, kept).record
     assert tree.read("info/L3/io_alloc") == "enabled\n"
     assert tree.read("info/L3/io_alloc_cbm") == "0=e000\n"
     assert tree.read("info/L3/bit_usage") == "0=HHHSSSSSSSSSSSSS\n"
     # More for I/O: the others make room before it takes theirs.
     watched = Watched(tree)
-    then = plan({"fw": Want(6), "nat": Want(4)}, read_info(tree), io_alloc=5, there=of)
+    then = plan(
+        {"fw": CacheRequest(6), "nat": CacheRequest(4)},
+        read_info(tree),
+        io_alloc=5,
+        previous=of.schemata,
+    )
     apply(then, watched, kept, record)
     assert watched.commands == ["schemata L3:0=400", "info/L3/io_alloc_cbm 0=f800"]
     assert undo(tree, kept.record) == []
@@ -376,7 +390,7 @@ def test_ways_for_io_through_io_alloc(tmp_path: Path) -> None:
 
 def test_code_and_data_have_the_same_ways(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path, CDP), Kept()
-    apply(planned(tree, {"fw": Want(6)}), tree, kept)
+    apply(planned(tree, {"fw": CacheRequest(6)}), tree, kept)
     assert tree.read("unis-fw/schemata").split() == ["L3CODE:0=3f", "L3DATA:0=3f"]
     assert tree.read("schemata").split() == ["L3CODE:0=ffc0", "L3DATA:0=ffc0"]
     assert undo(tree, kept.record) == []
@@ -384,7 +398,7 @@ def test_code_and_data_have_the_same_ways(tmp_path: Path) -> None:
 
 def test_a_record_is_of_one_tree(tmp_path: Path) -> None:
     one, other, kept = tree_of(tmp_path / "one"), tree_of(tmp_path / "other"), Kept()
-    done: Applied = apply(planned(one, {"fw": Want(2)}), one, kept)
+    done: Applied = apply(planned(one, {"fw": CacheRequest(2)}), one, kept)
     with pytest.raises(UnisError, match=r"what was recorded is of emulated resctrl in .*one"):
         undo(other, done.record)
 
@@ -397,7 +411,7 @@ def test_nobody_goes_on_without_a_record(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     with pytest.raises(OSError, match="full"):
-        apply(planned(tree, {"fw": Want(2)}), tree, full)
+        apply(planned(tree, {"fw": CacheRequest(2)}), tree, full)
     assert picture(tree) == before
     with pytest.raises(TreeError):
         tree.read("unis-fw/schemata")

@@ -8,13 +8,11 @@ from evaluation.emulation.machine import EmulatedMachine, like
 from tests.python.commands import evaluation, run
 from tests.python.isolating import AMD, PAPER, RICH, tree_of
 from unis.isolate.apply import apply
-from unis.isolate.geometry import LastLevelCache
+from unis.isolate.hardware import INTEL, CacheHardware, IoWays, LastLevelCache, detect, io_ways
 from unis.isolate.info import CacheInfo, read_info
-from unis.isolate.io_ways import INTEL, IoWays, io_ways
-from unis.isolate.look import Found, look
 from unis.isolate.plan import plan
-from unis.isolate.sight import see
-from unis.isolate.wants import Want
+from unis.isolate.request import CacheRequest
+from unis.isolate.state import read_usage
 from unis.runtime.doctor import caches
 from unis.runtime.doctor.finding import Level
 
@@ -24,7 +22,11 @@ from unis.runtime.doctor.finding import Level
 def test_classes_are_shown_and_called_emulated() -> None:
     tree = tree_of(folder(), PAPER)
     info = read_info(tree)
-    asked = {"ids": Want(5), "fw": Want(1, share="core3"), "vpn": Want(2, share="core3")}
+    asked = {
+        "ids": CacheRequest(5),
+        "fw": CacheRequest(1, share="core3"),
+        "vpn": CacheRequest(2, share="core3"),
+    }
     apply(plan(asked, info, io_ways(info, {}, "")), tree, lambda _: None, threads={"ids": [100]})
     code, text = evaluation("cache")
     assert code == 0
@@ -59,7 +61,7 @@ def test_the_option_of_before_says_where_the_emulation_is() -> None:
 
 
 def test_without_resctrl_there_is_a_sentence() -> None:
-    if look().mounted:
+    if detect().mounted:
         assert run("cache", "show")[0] == 0
         return
     code, text = run("cache", "show")
@@ -70,7 +72,7 @@ def test_without_resctrl_there_is_a_sentence() -> None:
 def test_a_machine_that_only_counts_is_shown(tmp_path: Path) -> None:
     tree = tree_of(tmp_path, EmulatedMachine(l3=None, rmids=8))
     tree.make("mon_groups/m")
-    (root,) = see(tree, NOBODY).classes
+    (root,) = read_usage(tree, NOBODY).classes
     assert ([part.name for part in root.parts], root.occupancy) == (["m"], {0: None})
 
 
@@ -79,9 +81,9 @@ def test_a_machine_that_only_counts_is_shown(tmp_path: Path) -> None:
 NOBODY = IoWays("none", "nothing is known")
 
 
-def found_of(info: CacheInfo, io: IoWays = NOBODY, **more: object) -> Found:
+def found_of(info: CacheInfo, io: IoWays = NOBODY, **more: object) -> CacheHardware:
     parts = {"mounted": True, "supported": True, "trouble": "", "caches": {}} | more
-    return Found(info=info, io=io, **parts)  # type: ignore[arg-type]
+    return CacheHardware(info=info, io=io, **parts)  # type: ignore[arg-type]
 
 
 def test_doctor_tells_what_there_is(tmp_path: Path) -> None:

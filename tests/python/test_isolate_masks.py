@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from tests.python.strategies import scaled
 from unis.isolate import schemata
-from unis.isolate.bitmask import is_contiguous, is_valid, mask_of, parse_hex, row, runs
-from unis.isolate.layout import lay_out
-from unis.isolate.order import writes
+from unis.isolate.masks import is_valid, lay_out, mask_of, row, runs, transition
 
 WAYS = 20
 
@@ -20,7 +18,7 @@ def test_runs_are_the_mask(mask: int) -> None:
     found = list(runs(mask))
     assert sum(mask_of(*run) for run in found) == mask
     assert all(first + length < after for (first, length), (after, _) in pairwise(found))
-    assert is_contiguous(mask) == ("01" not in f"{mask:b}" and mask > 0)
+    assert is_valid(mask) == ("01" not in f"{mask:b}" and mask > 0)
 
 
 def test_a_mask_needs_its_least_bits_side_by_side() -> None:
@@ -28,14 +26,13 @@ def test_a_mask_needs_its_least_bits_side_by_side() -> None:
     assert not is_valid(0b100, 2)
     assert not is_valid(0, 0), "an empty mask is of no use, though AMD takes it"
     assert not is_valid(0b101, 1)
-    assert is_valid(0b101, 1, sparse=True)
     assert row(0b1100, 5) == "·██··"
 
 
 @pytest.mark.parametrize("text", ["", "0x", "fg", "-1", " "])
 def test_what_is_no_mask(text: str) -> None:
     with pytest.raises(ValueError, match="no hexadecimal mask"):
-        parse_hex(text)
+        schemata.parse_hex(text)
 
 
 VALUES = st.dictionaries(st.integers(0, 40), st.integers(0, (1 << 32) - 1), min_size=1)
@@ -95,7 +92,7 @@ def changes(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, int]]:
 def test_masks_never_overlap_on_the_way(change: tuple[dict[str, int], dict[str, int]]) -> None:
     """At most 8 classes of 20 ways: there is always a way free, or one that shrinks."""
     now, wanted = dict(change[0]), change[1]
-    done = writes(now, wanted, spare=mask_of(0, WAYS))
+    done = transition(now, wanted, spare=mask_of(0, WAYS))
     for write in done:
         assert now[write.name] != write.mask, "nothing is written twice"
         now[write.name] = write.mask
@@ -116,16 +113,18 @@ def _union(masks: list[int]) -> int:
 
 def test_where_no_way_is_free_the_overlap_is_told() -> None:
     """Two classes of a way each change places in a cache of two ways."""
-    done = writes({"a": 1, "b": 2}, {"a": 2, "b": 1})
+    done = transition({"a": 1, "b": 2}, {"a": 2, "b": 1})
     assert [write.overlaps for write in done] == [True, False]
-    assert not any(write.overlaps for write in writes({"a": 1, "b": 2}, {"a": 2, "b": 1}, spare=4))
+    assert not any(
+        write.overlaps for write in transition({"a": 1, "b": 2}, {"a": 2, "b": 1}, spare=4)
+    )
 
 
 def test_who_grows_waits_until_another_has_shrunk() -> None:
-    done = writes({"a": 0b0011, "b": 0b1100}, {"a": 0b0001, "b": 0b1110})
+    done = transition({"a": 0b0011, "b": 0b1100}, {"a": 0b0001, "b": 0b1110})
     assert [(write.name, write.mask) for write in done] == [("a", 0b0001), ("b", 0b1110)]
     # Also where there is room already: first everybody gives up what he shall not keep.
-    done = writes({"a": 0b00011, "b": 0b11000}, {"a": 0b00111, "b": 0b01000})
+    done = transition({"a": 0b00011, "b": 0b11000}, {"a": 0b00111, "b": 0b01000})
     assert [write.name for write in done] == ["b", "a"]
 
 
@@ -136,10 +135,10 @@ def test_who_grows_waits_until_another_has_shrunk() -> None:
 def test_a_layout_is_of_free_neighbours(sizes: dict[str, int], free: int) -> None:
     found = lay_out(sizes, free)
     if found is None:
-        assert sum(sizes.values()) > free.bit_count() or not is_contiguous(free)
+        assert sum(sizes.values()) > free.bit_count() or not is_valid(free)
         return
     assert {name: mask.bit_count() for name, mask in found.items()} == sizes
-    assert all(is_contiguous(mask) and not mask & ~free for mask in found.values())
+    assert all(is_valid(mask) and not mask & ~free for mask in found.values())
     assert sum(sizes.values()) == _union(list(found.values())).bit_count()
 
 

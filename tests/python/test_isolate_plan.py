@@ -1,4 +1,4 @@
-"""Wants and machines become masks, or a sentence that says why not."""
+"""Requests and machines become masks, or a sentence that says why not."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.emulation.machine import EmulatedCache, EmulatedMachine
-from tests.python.isolating import AMD, CDP, PAPER, RICH, tree_of, wants
+from tests.python.isolating import AMD, CDP, PAPER, RICH, requests, tree_of
 from tests.python.strategies import scaled
-from unis.isolate.bitmask import is_contiguous
+from unis.isolate.hardware import IoWays, io_ways
 from unis.isolate.info import CacheInfo, CacheResource, read_info
-from unis.isolate.io_ways import IoWays, io_ways
+from unis.isolate.masks import is_valid
 from unis.isolate.plan import CachePlan, plan
-from unis.isolate.wants import OtherGroup, PlanError, Want
+from unis.isolate.request import CacheRequest, PlanError
+from unis.isolate.state import EXCLUSIVE, GroupState
 
 
 def info_of(
@@ -43,9 +44,9 @@ def refused(*asked: Any, **more: Any) -> str:
 
 
 @settings(max_examples=scaled(300))
-@given(wants(ways=17), st.randoms(), st.sampled_from([0xC0000, 0x3, 0x600]))
+@given(requests(ways=17), st.randoms(), st.sampled_from([0xC0000, 0x3, 0x600]))
 def test_masks_are_disjoint_neighbours_and_not_io_s(
-    asked: dict[str, Want], random: Any, shareable: int
+    asked: dict[str, CacheRequest], random: Any, shareable: int
 ) -> None:
     info = info_of(shareable=shareable)
     try:
@@ -55,11 +56,11 @@ def test_masks_are_disjoint_neighbours_and_not_io_s(
         return
     order = list(asked.items())
     random.shuffle(order)
-    assert plan(dict(order), info) == of, "the order of the wants does not matter"
+    assert plan(dict(order), info) == of, "the order of the requests does not matter"
     found = masks_of(of) if of.classes else {}
     used = 0
     for name, mask in found.items():
-        assert is_contiguous(mask), name
+        assert is_valid(mask), name
         assert not mask & (used | shareable)
         used |= mask
     for one in of.classes:
@@ -73,7 +74,7 @@ def test_masks_are_disjoint_neighbours_and_not_io_s(
 def test_the_paper_s_server_full(tmp_path: Path) -> None:
     """18 ways for functions, and everybody else is left with those of I/O, which is said."""
     info = of_machine(tmp_path, PAPER)
-    asked = {f"nf{at}": Want(2) for at in range(9)}
+    asked = {f"nf{at}": CacheRequest(2) for at in range(9)}
     assert "18 ways of L3 0 are asked for" in refused(asked, info)
     of = plan(asked, info, io_ways(info, {}, ""), default_ways=0)
     assert masks_of(of)[""] == 0xC0000
@@ -84,53 +85,48 @@ def test_the_paper_s_server_full(tmp_path: Path) -> None:
 
 def test_what_is_asked_and_what_there_is() -> None:
     info = info_of()
-    assert refused({"fw": Want(12), "nat": Want(6)}, info) == (
+    assert refused({"fw": CacheRequest(12), "nat": CacheRequest(6)}, info) == (
         "18 ways of L3 0 are asked for (fw 12, nat 6) and 1 for everybody else; of its 20 ways 18 "
         "are free (2 are I/O's)"
     )
     assert "a class needs neighbours, and those are 9, 9" in refused(
-        {"fw": Want(10)}, info_of(shareable=0x600)
+        {"fw": CacheRequest(10)}, info_of(shareable=0x600)
     )
     assert "3 classes of service are asked for and 2 are left: there are 3 (CLOSIDs)" in refused(
-        {name: Want(1) for name in "abc"}, info_of(closids=3)
+        {name: CacheRequest(1) for name in "abc"}, info_of(closids=3)
     )
     assert "fw asks for ways of L3, and this machine cannot allocate L3" in refused(
-        {"fw": Want(1)}, CacheInfo()
+        {"fw": CacheRequest(1)}, CacheInfo()
     )
-    assert "fw asks for ways of L3 7, and there is L3 0" in refused({"fw": Want({7: 1})}, info)
-    assert "fw asks for -1 ways of L3" in refused({"fw": Want(-1)}, info)
-    assert "`a/b` names no class" in refused({"a/b": Want(1)}, info)
+    assert "fw asks for ways of L3 7, and there is L3 0" in refused(
+        {"fw": CacheRequest({7: 1})}, info
+    )
+    assert "fw asks for -1 ways of L3" in refused({"fw": CacheRequest(-1)}, info)
+    assert "`a/b` names no class" in refused({"a/b": CacheRequest(1)}, info)
     assert "fw has a limit on memory bandwidth, and this machine has none" in refused(
-        {"fw": Want(1, bandwidth=50)}, info
+        {"fw": CacheRequest(1, bandwidth=50)}, info
     )
     assert "b shares the class a, which is that of another alone" in refused(
-        {"a": Want(1), "b": Want(1, share="a")}, info
+        {"a": CacheRequest(1), "b": CacheRequest(1, share="a")}, info
     )
 
 
 def test_nothing_left_for_everybody_else() -> None:
-    told = refused({"fw": Want(20)}, info_of(shareable=0), default_ways=0)
+    told = refused({"fw": CacheRequest(20)}, info_of(shareable=0), default_ways=0)
     assert "nothing of L3 0 is left for everybody else" in told
 
 
-def test_optional_resources_are_left_out_with_a_word() -> None:
-    asked = {"fw": Want(2, l2=2, bandwidth=50)}
-    of = plan(asked, info_of(), optional=("L2", "MB"))
-    assert list(of.classes[0].schemata) == ["L3"]
-    assert len(of.notes) == 2
-    nothing = plan(asked, CacheInfo(), optional=("L3", "L2", "MB"))
-    assert (nothing.classes, nothing.places) == ((), {"fw": ""})
-
-
-def test_who_wants_nothing_is_as_everybody_else() -> None:
-    of = plan({"fw": Want(2), "idle": Want()}, info_of())
+def test_who_asks_for_nothing_is_as_everybody_else() -> None:
+    of = plan({"fw": CacheRequest(2), "idle": CacheRequest()}, info_of())
     assert [one.name for one in of.classes] == ["unis-fw"]
     assert of.places == {"fw": "unis-fw", "idle": ""}
 
 
 def test_domains_are_divided_one_by_one(tmp_path: Path) -> None:
     info = of_machine(tmp_path, RICH)
-    of = plan({"fw": Want({0: 4}, l2={1: 3}), "nat": Want({1: 5}, bandwidth=45)}, info)
+    of = plan(
+        {"fw": CacheRequest({0: 4}, l2={1: 3}), "nat": CacheRequest({1: 5}, bandwidth=45)}, info
+    )
     assert masks_of(of, domain=0) == {"unis-fw": 0xF, "unis-nat": 0x3FFF0, "": 0x3FFF0}
     assert masks_of(of, domain=1) == {"unis-nat": 0x1F, "unis-fw": 0x3FFE0, "": 0x3FFE0}
     assert masks_of(of, "L2", 1) == {"unis-fw": 0x7, "unis-nat": 0xF8, "": 0xF8}
@@ -138,44 +134,37 @@ def test_domains_are_divided_one_by_one(tmp_path: Path) -> None:
     assert limits == {"unis-fw": 100, "unis-nat": 50}
     assert "nat may take 50 %, the step above 45" in of.notes
     assert "MB" not in of.default, "everybody else's bandwidth is not ours"
-    assert "10 to 100 can be" in refused({"fw": Want(1, bandwidth=5)}, info)
+    assert "10 to 100 can be" in refused({"fw": CacheRequest(1, bandwidth=5)}, info)
 
 
 def test_code_and_data_are_alike(tmp_path: Path) -> None:
-    of = plan({"fw": Want(3)}, of_machine(tmp_path, CDP))
+    of = plan({"fw": CacheRequest(3)}, of_machine(tmp_path, CDP))
     assert of.classes[0].schemata == {"L3CODE": {0: 0b111}, "L3DATA": {0: 0b111}}
     assert "8 classes of service are asked for and 7 are left" in refused(
-        {name: Want(1) for name in "abcdefgh"}, of_machine(tmp_path, CDP)
+        {name: CacheRequest(1) for name in "abcdefgh"}, of_machine(tmp_path, CDP)
     )
 
 
 def test_fewer_ways_than_a_class_must_have() -> None:
     """Haswell wants two bits."""
-    of = plan({"fw": Want(1), "nat": Want(3)}, info_of(least=2))
+    of = plan({"fw": CacheRequest(1), "nat": CacheRequest(3)}, info_of(least=2))
     assert masks_of(of)["unis-fw"].bit_count() == 2
     assert "fw asks for 1 way of L3 and gets 2, the fewest" in of.notes[0]
 
 
-def test_exclusive_is_for_who_has_ways_of_its_own_everywhere(tmp_path: Path) -> None:
-    info = of_machine(tmp_path, RICH)
-    of = plan({"fw": Want(2, l2=2), "nat": Want(2)}, info, exclusive=True)
-    assert {one.name: one.exclusive for one in of.classes} == {"unis-fw": True, "unis-nat": False}
-    assert any("nat is not in resctrl's mode `exclusive`" in note for note in of.notes)
-
-
-def test_beside_strangers() -> None:
-    exclusive = OtherGroup("db", {"L3": {0: 0xF}}, exclusive=True)
-    of = plan({"fw": Want(4)}, info_of(), strangers=[exclusive])
+def test_beside_foreign_groups() -> None:
+    exclusive = {"db": GroupState({"L3": {0: 0xF}}, EXCLUSIVE)}
+    of = plan({"fw": CacheRequest(4)}, info_of(), foreign=exclusive)
     assert masks_of(of)["unis-fw"] == 0xF0
-    told = refused({"fw": Want(14)}, info_of(), strangers=[exclusive])
+    told = refused({"fw": CacheRequest(14)}, info_of(), foreign=exclusive)
     assert "of its 20 ways 14 are free (2 are I/O's, 4 the group db's)" in told
-    everywhere = OtherGroup("db", {"L3": {0: 0xFFFFF}})
-    of = plan({"fw": Want(4)}, info_of(), strangers=[everywhere])
+    everywhere = {"db": GroupState({"L3": {0: 0xFFFFF}})}
+    of = plan({"fw": CacheRequest(4)}, info_of(), foreign=everywhere)
     assert "the group db, which is not UNiS', has ways f of L3 0 too" in of.notes[0]
 
 
 def test_who_shares_a_class_is_counted_apart_while_there_are_rmids(tmp_path: Path) -> None:
-    asked = {"a": Want(1, share="core"), "b": Want(2, share="core")}
+    asked = {"a": CacheRequest(1, share="core"), "b": CacheRequest(2, share="core")}
 
     def rmids(count: int) -> EmulatedMachine:
         return EmulatedMachine(l3=EmulatedCache(20, 1 << 20), rmids=count)
@@ -185,27 +174,24 @@ def test_who_shares_a_class_is_counted_apart_while_there_are_rmids(tmp_path: Pat
     of = plan(asked, of_machine(tmp_path / "3", rmids(3)))
     assert of.places == {"a": "unis-core", "b": "unis-core"}
     assert "not counted apart: there are only 3 RMIDs" in of.notes[0]
-    told = refused({"a": Want(1), "b": Want(1)}, of_machine(tmp_path / "2", rmids(2)))
+    told = refused(
+        {"a": CacheRequest(1), "b": CacheRequest(1)}, of_machine(tmp_path / "2", rmids(2))
+    )
     assert told == "3 groups need as many RMIDs, and there are 2"
 
 
 def test_io_alloc_takes_ways_and_a_class(tmp_path: Path) -> None:
     info = of_machine(tmp_path, AMD)
-    of = plan({"fw": Want(4)}, info, io_alloc=3)
+    of = plan({"fw": CacheRequest(4)}, info, io_alloc=3)
     assert (of.io_alloc, masks_of(of)[""]) == ({0: 0xE000}, 0x1FF0)
-    assert "1 to 15 can be" in refused({"fw": Want(4)}, info, io_alloc=16)
-    assert "it has no io_alloc here" in refused({"fw": Want(4)}, info_of(), io_alloc=2)
-    told = refused({f"f{at}": Want(1) for at in range(15)}, info, io_alloc=1)
+    assert "1 to 15 can be" in refused({"fw": CacheRequest(4)}, info, io_alloc=16)
+    assert "it has no io_alloc here" in refused({"fw": CacheRequest(4)}, info_of(), io_alloc=2)
+    told = refused({f"f{at}": CacheRequest(1) for at in range(15)}, info, io_alloc=1)
     assert "15 classes of service are asked for and 14 are left" in told
     assert "everybody else's, I/O's" in told
 
 
 def test_ways_that_are_told_of_io_are_kept_free() -> None:
     io = IoWays("ddio", "", {0: 0b11}, {0: 1 << 20})
-    of = plan({"fw": Want(4)}, info_of(shareable=0), io)
+    of = plan({"fw": CacheRequest(4)}, info_of(shareable=0), io)
     assert masks_of(of) == {"unis-fw": 0b111100, "": 0xFFFC0}
-
-
-def test_a_plan_is_plain_data() -> None:
-    data = plan({"fw": Want(2)}, info_of()).as_dict()
-    assert data["classes"][0]["schemata"] == {"L3": {0: 3}}

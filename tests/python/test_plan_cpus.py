@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.python.planned import EIGHT_CPUS, planned, small, told
-from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
+from unis.plan.cpus import format_cpu_list, parse_cpu_list
 from unis.plan.machine import Machine, OtherRun
 
 

@@ -14,10 +14,8 @@ from tests.python.planned import EIGHT_CPUS, places, small
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
-from unis.isolate.geometry import LastLevelCache
+from unis.isolate.hardware import INTEL, CacheHardware, LastLevelCache, io_ways
 from unis.isolate.info import CacheInfo
-from unis.isolate.io_ways import INTEL, io_ways
-from unis.isolate.look import Found
 from unis.plan.difference import difference
 from unis.plan.dma import LEAST_DESCRIPTORS, QUEUE_DESCRIPTORS, DmaChoice, IoCache, choice, fitting
 from unis.plan.machine import OtherRun
@@ -160,7 +158,7 @@ def test_only_runs_of_the_same_cache_count() -> None:
         1: LastLevelCache(1, 11 << 20, 11, frozenset({2, 3})),
     }
     ways = io_ways(CacheInfo(), caches, INTEL, lambda _: 0x600)
-    found = Found(
+    found = CacheHardware(
         mounted=False, supported=False, trouble="", info=CacheInfo(), caches=caches, io=ways
     )
     beside = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import CDP, PAPER, RICH, picture, tree_of
-from unis.isolate.io_ways import IoWays
+from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import TreeError
 from unis.profile.cpu_ways import ways_of_cpu

@@ -16,15 +16,23 @@ from unis.agent.fair import Seen, Shares, begin, divided
 from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
 from unis.agent.watch import ChainLook, Watch
 from unis.errors import UnisError
-from unis.isolate.apply import apply, gone, undo
-from unis.isolate.bitmask import mask_of
+from unis.isolate.apply import apply, undo, vanished
+from unis.isolate.hardware import IoWays
 from unis.isolate.info import CacheInfo, read_info
-from unis.isolate.io_ways import IoWays
-from unis.isolate.plan import CachePlan, ClassPlan, plan, taken_by_others
-from unis.isolate.record import Record, read_group, strangers
-from unis.isolate.sight import OCCUPANCY, TRAFFIC, counted
+from unis.isolate.masks import mask_of
+from unis.isolate.plan import CachePlan, other_classes, plan
+from unis.isolate.request import GROUP_PREFIX, CacheRequest
+from unis.isolate.schemata import Schemata
+from unis.isolate.state import (
+    OCCUPANCY,
+    TRAFFIC,
+    Counts,
+    Record,
+    foreign_groups,
+    read_counts,
+    read_group,
+)
 from unis.isolate.tree import Tree, TreeError, control_groups
-from unis.isolate.wants import GROUP_PREFIX, Want
 
 ON_DEMAND = "on-demand"  # the class of those who share
 
@@ -125,7 +133,7 @@ class Agent:
         problems = undo(self._tree, record) if record else []
         remarks = [
             f"the group {name} was there before the agent, and somebody has removed it since"
-            for name in (gone(self._tree, record) if record and not problems else [])
+            for name in (vanished(self._tree, record) if record and not problems else [])
         ]
         if not problems:
             self._keep(Notes())
@@ -189,14 +197,12 @@ class Agent:
             if seconds > 0 and count >= before.get(at, math.inf)  # else it counts anew
         }
 
-    def _counted(
-        self, info: CacheInfo, of: CachePlan, event: str
-    ) -> dict[str, dict[int, int | None]]:
-        found: dict[str, dict[int, int | None]] = {}
+    def _counted(self, info: CacheInfo, of: CachePlan, event: str) -> dict[str, Counts]:
+        found: dict[str, Counts] = {}
         for name, place in of.places.items():
             if place:
                 with contextlib.suppress(TreeError):  # gone
-                    found[name] = counted(self._tree, info, place, event)
+                    found[name] = read_counts(self._tree, info, place, event)
         return found
 
     # ------------------------------------------------------------------ dividing
@@ -253,7 +259,7 @@ class Agent:
 
     def _classes_left(self, info: CacheInfo, duties: Duties) -> int:
         """For functions on demand, besides everybody's, I/O's, those reserved, and strangers'."""
-        others = taken_by_others(info, strangers(self._tree, self._ours()))
+        others = other_classes(info, foreign_groups(self._tree, self._ours()))
         return max(1, info.num_closids - len(others) - len(duties.reserved))
 
     def _ours(self) -> set[str]:
@@ -262,30 +268,28 @@ class Agent:
     # ------------------------------------------------------------------ applying
 
     def _apply(self, duties: Duties, info: CacheInfo, looks: Mapping[str, ChainLook]) -> CachePlan:
-        wants = _wants(duties, self._notes.on_demand)
-        ours = self._ours()
+        requests = _requests(duties, self._notes.on_demand)
+        ours = {*self._ours(), *(GROUP_PREFIX + name for name in requests)}
         made = plan(
-            wants, info, self._io, default_ways=0,
-            strangers=strangers(self._tree, {*ours, *(GROUP_PREFIX + name for name in wants)}),
-            there=self._preferred(duties, info),
+            requests, info, self._io, default_ways=0,
+            foreign=foreign_groups(self._tree, ours), previous=self._preferred(duties, info),
         )  # fmt: skip
         threads = {name: look.threads for name, look in looks.items() if name in made.places}
         applied = apply(made, self._tree, self._keep_record, self._notes.record, threads)
         self._keep_record(applied.record)
         return made
 
-    def _preferred(self, duties: Duties, info: CacheInfo) -> CachePlan:
+    def _preferred(self, duties: Duties, info: CacheInfo) -> dict[str, Schemata]:
         """The ways that the book tells; those on demand stay where they are."""
-        there = {*control_groups(self._tree)} & self._ours()
-        classes = {name: read_group(self._tree, name).schemata for name in there}
+        existing = {*control_groups(self._tree)} & self._ours()
+        preferred = {name: read_group(self._tree, name).schemata for name in existing}
         for name, of in duties.reserved.items():
             if of.first is not None:
                 mask = mask_of(of.first, of.ways)
-                classes[GROUP_PREFIX + name] = {
+                preferred[GROUP_PREFIX + name] = {
                     cache.name: dict.fromkeys(cache.domains, mask) for cache in info.of_level("L3")
                 }
-        found = tuple(ClassPlan(name, (), of, False, ()) for name, of in classes.items())
-        return CachePlan(found, {}, {}, self._io)
+        return preferred
 
     def _keep_record(self, record: Record) -> None:
         self._keep(self._notes.with_record(record))
@@ -305,13 +309,13 @@ def _gone_by(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
     ]
 
 
-def _wants(duties: Duties, state: OnDemandState) -> dict[str, Want]:
-    wants = {name: Want(l3=of.ways) for name, of in duties.reserved.items()}
+def _requests(duties: Duties, state: OnDemandState) -> dict[str, CacheRequest]:
+    requests = {name: CacheRequest(l3=of.ways) for name, of in duties.reserved.items()}
     for number, one in enumerate(state.shares.classes):
         shared = f"{ON_DEMAND}-{number}" if len(one.members) > 1 else None
         for at, name in enumerate(one.members):
-            wants[name] = Want(l3=0 if at else one.ways, share=shared)
-    return wants
+            requests[name] = CacheRequest(l3=0 if at else one.ways, share=shared)
+    return requests
 
 
 def _misses_much(look: ChainLook | None, much: float) -> bool:

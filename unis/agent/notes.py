@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from unis.agent.fair import Shares
 from unis.errors import UnisError
-from unis.isolate.record import Record
+from unis.isolate.state import Record
 from unis.runtime.files import write_atomically
 
 _FILE = "agent.json"

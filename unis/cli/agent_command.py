@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from unis.agent.agent import Agent, Event, Status
     from unis.agent.duties import Duties
     from unis.agent.watch import RunWatch, Watch
+    from unis.isolate.hardware import IoWays
     from unis.isolate.info import CacheInfo
-    from unis.isolate.io_ways import IoWays
     from unis.isolate.tree import Tree
 
 _STYLES = {"broken": "yellow", "more-instances": "yellow", "failed": "red", "kept": "green"}
@@ -88,10 +88,10 @@ def agent(
 
 def _this_machine(*, counting: bool) -> Site:  # noqa: ARG001
     """Its caches, whose hardware counts in any case."""
-    from unis.isolate.look import look
+    from unis.isolate.hardware import detect
     from unis.isolate.tree import kernel_tree
 
-    return Site(kernel_tree(), look().io)
+    return Site(kernel_tree(), detect().io)
 
 
 def keep(

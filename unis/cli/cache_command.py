@@ -12,7 +12,7 @@ from unis.cli.terminal import moved, out, print_line
 
 if TYPE_CHECKING:
     from unis.isolate.schemata import Schemata
-    from unis.isolate.sight import Sight
+    from unis.isolate.state import CacheUsage
 
 cache = typer.Typer(no_args_is_help=True, help="Show how the last-level cache is shared out.")
 # A form of before, which says where the emulation is now.
@@ -38,41 +38,41 @@ def show(
 
     Example: unis cache show
     """
-    from unis.isolate.look import look
-    from unis.isolate.sight import see
+    from unis.isolate.hardware import detect
+    from unis.isolate.state import read_usage
     from unis.isolate.tree import kernel_tree
 
     if emulated:
         raise moved("unis cache show --emulated", "cache")
-    sight = see(kernel_tree(), look().io)
-    print_sight(sight, as_json=as_json)
+    usage = read_usage(kernel_tree(), detect().io)
+    print_usage(usage, as_json=as_json)
 
 
-def print_sight(sight: Sight, *, as_json: bool) -> None:
-    """What `see` has found, for a reader or for a program."""
+def print_usage(usage: CacheUsage, *, as_json: bool) -> None:
+    """For a reader or for a program."""
     if as_json:
-        out.print_json(json.dumps(sight.as_dict()))
+        out.print_json(json.dumps(usage.as_dict()))
     else:
-        _print(sight)
+        _print(usage)
 
 
-def _print(sight: Sight) -> None:
+def _print(usage: CacheUsage) -> None:
     from unis.cli.bench_parts import table_of
-    from unis.isolate.bitmask import row
+    from unis.isolate.masks import row
 
-    head = f"{sight.label}: no effect on hardware" if sight.emulated else sight.label
-    style = "bold yellow" if sight.emulated else "bold"
+    head = f"{usage.label}: no effect on hardware" if usage.emulated else usage.label
+    style = "bold yellow" if usage.emulated else "bold"
     print_line(head, style)
-    for name, resource in sight.info.caches.items():
+    for name, resource in usage.info.caches.items():
         for domain in resource.domains:
             size = resource.way_bytes.get(domain, 0)
             title = f"\n{name} {domain}: {resource.ways} ways of {size / (1 << 20):.3g} MB"
             table = table_of(title, "class", ("threads", "occupancy", "size"))
             table.add_column("ways, the highest first", no_wrap=True)
             table.add_column("")
-            if name.startswith("L3") and (mask := sight.io.masks.get(domain)):
+            if name.startswith("L3") and (mask := usage.io.masks.get(domain)):
                 table.add_row("DMA", "", "", _mb(mask.bit_count() * size), row(mask, resource.ways))
-            for group in sight.classes:
+            for group in usage.classes:
                 mask = group.schemata.get(name, {}).get(domain, 0)
                 table.add_row(
                     group.name or _REST, str(group.threads),
@@ -85,8 +85,8 @@ def _print(sight: Sight) -> None:
                         f"  {part.name}", str(part.threads), _mb(part.occupancy.get(domain)), "", ""
                     )
             out.print(table)
-    used = f"{len(sight.classes)} of {sight.info.num_closids} classes of service"
-    print_line(f"\n{used}; {sight.io.told}.")
+    used = f"{len(usage.classes)} of {usage.info.num_closids} classes of service"
+    print_line(f"\n{used}; {usage.io.told}.")
 
 
 def _mb(size: int | None) -> str:

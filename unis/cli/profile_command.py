@@ -122,11 +122,11 @@ def nf(
 @contextmanager
 def _cache_ways(cpu: int) -> Iterator[Ways | None]:
     """None where this machine cannot allocate its cache: then a model says what ways do."""
-    from unis.isolate.look import look
+    from unis.isolate.hardware import detect
     from unis.isolate.tree import KernelTree
     from unis.profile.cpu_ways import ways_of_cpu
 
-    found = look()
+    found = detect()
     domain = found.domain_of(cpu)
     if not found.mounted or not found.info.of_level("L3") or domain is None:
         yield None

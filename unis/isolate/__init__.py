@@ -1,6 +1,5 @@
-"""Cache isolation: classes of service on Linux' resctrl, the ways that DMA uses, packet buffers.
+"""Cache isolation: classes of service on Linux' resctrl, and the ways that DMA uses.
 
-The words are resctrl's and goresctrl's (docs/isolation.md). What decides is pure: `plan`,
-`layout`, `order`, `dma`. What acts does it through a `Tree`: the kernel's, or an emulation that
-says it is one.
+The words are resctrl's and goresctrl's (docs/isolation.md). `plan` decides and is pure. `apply`
+acts through a `Tree`: the kernel's, or an emulation that says it is one.
 """

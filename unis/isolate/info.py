@@ -6,12 +6,12 @@ The files and their meaning: Documentation/filesystems/resctrl.rst of Linux, "In
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unis.isolate.bitmask import parse_hex
-from unis.isolate.schemata import BANDWIDTH, CACHES, level, parse, parse_values
+from unis.isolate.schemata import BANDWIDTH, CACHES, level, parse, parse_hex, parse_values
 from unis.isolate.tree import Tree, TreeError
 
 PERCENT, MIBPS, EIGHTHS = "%", "MiB/s", "GB/s / 8"
-IO_ALLOC_ENABLED = "enabled"
+IO_ALLOC_ENABLED, IO_ALLOC_DISABLED = "enabled", "disabled"
+_MONITORED = "mon_L3_"  # and a cache ID: a folder
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class CacheResource:
     num_closids: int  # as the resource has them; the tree allows the least of all
     domains: tuple[int, ...]  # cache IDs
     shareable_bits: int = 0  # that hardware other than CPUs, mostly I/O, fills too
-    sparse_masks: bool = False
     bit_usage: Mapping[int, str] = field(default_factory=dict)  # the highest way first
     io_alloc: str = ""  # enabled, disabled, not supported; empty: the kernel knows none
     io_alloc_cbm: Mapping[int, int] = field(default_factory=dict)  # where that is enabled
@@ -48,7 +47,6 @@ class Bandwidth:
     num_closids: int
     min_bandwidth: int
     bandwidth_gran: int
-    delay_linear: bool
     domains: tuple[int, ...]
     unit: str = PERCENT
     most: int = 100  # no limit
@@ -60,7 +58,6 @@ class Monitoring:
 
     num_rmids: int  # groups of both kinds, the root among them
     features: tuple[str, ...]  # llc_occupancy, mbm_total_bytes, mbm_local_bytes
-    max_threshold_occupancy: int  # bytes below which an RMID that was freed is used again
     domains: tuple[int, ...] = ()  # cache IDs
 
 
@@ -86,70 +83,61 @@ class CacheInfo:
 
 
 def read_info(tree: Tree) -> CacheInfo:
-    """What `tree` says. TreeError where it cannot be read, or is none of resctrl's."""
+    """What `tree` says. TreeError if it cannot be read, or is not resctrl's."""
     try:
-        names = tree.folders("info")
-        schemata = parse(tree.read("schemata")) if _can_allocate(names) else {}
-        sizes = _way_bytes(tree, schemata)
+        resources = tree.folders("info")
+        allocates = any(name in resources for name in (*CACHES, BANDWIDTH))
+        schemata = parse(tree.read("schemata")) if allocates else {}
+        way_bytes = _way_bytes(tree, schemata)
         caches = {
-            name: _cache(tree, name, tuple(sorted(schemata.get(name, {}))), sizes.get(name, {}))
+            name: _cache(tree, name, schemata.get(name, {}), way_bytes.get(name, {}))
             for name in CACHES
-            if name in names
+            if name in resources
         }
         bandwidth = _bandwidth(tree, schemata[BANDWIDTH]) if BANDWIDTH in schemata else None
-        return CacheInfo(caches, bandwidth, _monitoring(tree) if "L3_MON" in names else None)
+        return CacheInfo(caches, bandwidth, _monitoring(tree) if "L3_MON" in resources else None)
     except ValueError as error:
         raise TreeError(tree.label, f"understand it ({error})", 22, "") from None
 
 
-def _can_allocate(names: list[str]) -> bool:
-    return any(name in names for name in (*CACHES, BANDWIDTH))
-
-
 def _way_bytes(tree: Tree, schemata: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
-    """`size` tells bytes of the root's masks; so what a bit is."""
-    if not schemata:
-        return {}
+    """Bytes of a bit of the root's masks: `size` tells those of the masks."""
     found: dict[str, dict[int, int]] = {}
-    for line in _said(tree, "size", "").splitlines():
+    for line in _read(tree, "size", "").splitlines() if schemata else ():
         name, _, values = line.partition(":")
         masks = schemata.get(name.strip(), {})
         if name.strip() in CACHES:
-            sizes = parse_values(values, masks=False)
             found[name.strip()] = {
                 domain: size // masks[domain].bit_count()
-                for domain, size in sizes.items()
+                for domain, size in parse_values(values, masks=False).items()
                 if masks.get(domain)
             }
     return found
 
 
 def _cache(
-    tree: Tree, name: str, domains: tuple[int, ...], way_bytes: Mapping[int, int]
+    tree: Tree, name: str, masks: Mapping[int, int], way_bytes: Mapping[int, int]
 ) -> CacheResource:
-    def said(file: str, absent: str) -> str:
-        return _said(tree, f"info/{name}/{file}", absent)
-
-    io_alloc = said("io_alloc", "")
+    folder = f"info/{name}"
+    io_alloc = _read(tree, f"{folder}/io_alloc", "")
+    is_enabled = io_alloc == IO_ALLOC_ENABLED
+    io_alloc_cbm = _read(tree, f"{folder}/io_alloc_cbm", "") if is_enabled else ""
+    usage = (part.partition("=") for part in _read(tree, f"{folder}/bit_usage", "").split(";"))
     return CacheResource(
         name=name,
-        cbm_mask=parse_hex(tree.read(f"info/{name}/cbm_mask")),
-        min_cbm_bits=int(tree.read(f"info/{name}/min_cbm_bits")),
-        num_closids=int(tree.read(f"info/{name}/num_closids")),
-        domains=domains,
-        shareable_bits=parse_hex(said("shareable_bits", "0")),
-        sparse_masks=said("sparse_masks", "0") == "1",
-        bit_usage=_usage(said("bit_usage", "")),
+        cbm_mask=parse_hex(tree.read(f"{folder}/cbm_mask")),
+        min_cbm_bits=int(tree.read(f"{folder}/min_cbm_bits")),
+        num_closids=int(tree.read(f"{folder}/num_closids")),
+        domains=tuple(sorted(masks)),
+        shareable_bits=parse_hex(_read(tree, f"{folder}/shareable_bits", "0")),
+        bit_usage={int(domain): ways for domain, equals, ways in usage if equals},
         io_alloc=io_alloc,
-        io_alloc_cbm=parse_values(said("io_alloc_cbm", ""), masks=True)
-        if io_alloc == IO_ALLOC_ENABLED
-        else {},
+        io_alloc_cbm=parse_values(io_alloc_cbm, masks=True),
         way_bytes=way_bytes,
     )
 
 
 def _bandwidth(tree: Tree, now: Mapping[int, int]) -> Bandwidth:
-    least = int(tree.read("info/MB/min_bandwidth"))
     most, unit = 100, PERCENT
     if "mba_MBps" in tree.options():
         most, unit = (1 << 32) - 1, MIBPS
@@ -157,9 +145,8 @@ def _bandwidth(tree: Tree, now: Mapping[int, int]) -> Bandwidth:
         most, unit = max(now.values()), EIGHTHS
     return Bandwidth(
         num_closids=int(tree.read("info/MB/num_closids")),
-        min_bandwidth=least,
+        min_bandwidth=int(tree.read("info/MB/min_bandwidth")),
         bandwidth_gran=max(1, int(tree.read("info/MB/bandwidth_gran"))),
-        delay_linear=_said(tree, "info/MB/delay_linear", "1") == "1",
         domains=tuple(sorted(now)),
         unit=unit,
         most=most,
@@ -167,29 +154,19 @@ def _bandwidth(tree: Tree, now: Mapping[int, int]) -> Bandwidth:
 
 
 def _monitoring(tree: Tree) -> Monitoring:
+    features = tree.read("info/L3_MON/mon_features").split()
     folders = tree.folders("mon_data")
-    prefix = "mon_L3_"
     return Monitoring(
         num_rmids=int(tree.read("info/L3_MON/num_rmids")),
-        features=tuple(
-            word
-            for word in tree.read("info/L3_MON/mon_features").split()
-            if not word.endswith("_config")
-        ),
-        max_threshold_occupancy=int(_said(tree, "info/L3_MON/max_threshold_occupancy", "0")),
+        features=tuple(name for name in features if not name.endswith("_config")),
         domains=tuple(
-            int(name.removeprefix(prefix)) for name in folders if name.startswith(prefix)
+            int(name.removeprefix(_MONITORED)) for name in folders if name.startswith(_MONITORED)
         ),
     )
 
 
-def _usage(text: str) -> dict[int, str]:
-    parts = (part.partition("=") for part in text.split(";") if "=" in part)
-    return {int(domain): usage for domain, _, usage in parts}
-
-
-def _said(tree: Tree, path: str, absent: str) -> str:
-    """What a file says that older kernels do not have."""
+def _read(tree: Tree, path: str, absent: str) -> str:
+    """A file that older kernels do not have."""
     try:
         return tree.read(path).strip()
     except TreeError:

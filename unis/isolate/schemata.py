@@ -4,9 +4,8 @@ Masks of caches are hexadecimal, bandwidths decimal: a percentage, MiB/s where r
 with mba_MBps, on AMD eighths of GB/s.
 """
 
-from collections.abc import Iterable, Mapping
-
-from unis.isolate.bitmask import format_hex, parse_hex
+import re
+from collections.abc import Mapping
 
 CACHES = ("L2", "L2CODE", "L2DATA", "L3", "L3CODE", "L3DATA")
 BANDWIDTH = "MB"
@@ -17,14 +16,17 @@ Values = Mapping[int, int]
 Schemata = Mapping[str, Values]
 
 
-def is_cache(resource: str) -> bool:
-    """Whether its values are capacity masks."""
-    return resource in CACHES
-
-
 def level(resource: str) -> str:
     """The cache behind a resource: code and data of one are ways of one cache."""
     return resource.removesuffix("CODE").removesuffix("DATA")
+
+
+def parse_hex(text: str) -> int:
+    """A mask as resctrl writes it, without 0x, perhaps in groups with commas. ValueError."""
+    digits = text.strip().replace(",", "")
+    if not re.fullmatch("[0-9a-fA-F]+", digits):
+        raise ValueError(f"`{text.strip()}` is no hexadecimal mask")
+    return int(digits, 16)
 
 
 def parse_values(text: str, *, masks: bool) -> dict[int, int]:
@@ -54,14 +56,14 @@ def parse(text: str) -> dict[str, dict[int, int]]:
             continue
         if resource in found:
             raise ValueError(f"{resource} stands twice")
-        found[resource] = parse_values(values, masks=is_cache(resource))
+        found[resource] = parse_values(values, masks=resource in CACHES)
     return found
 
 
 def format_values(values: Values, *, masks: bool) -> str:
     """As `parse_values` reads them."""
     return ";".join(
-        f"{domain}={format_hex(value) if masks else value}"
+        f"{domain}={value:x}" if masks else f"{domain}={value}"
         for domain, value in sorted(values.items())
     )
 
@@ -69,7 +71,7 @@ def format_values(values: Values, *, masks: bool) -> str:
 def format_lines(schemata: Schemata) -> str:
     """What one write to a `schemata` file takes: all of it holds, or nothing does."""
     return "".join(
-        f"{resource}:{format_values(values, masks=is_cache(resource))}\n"
+        f"{resource}:{format_values(values, masks=resource in CACHES)}\n"
         for resource, values in sorted(schemata.items())
         if values
     )
@@ -78,23 +80,15 @@ def format_lines(schemata: Schemata) -> str:
 def changes(now: Schemata, wanted: Schemata) -> dict[str, dict[int, int]]:
     """The values of `wanted` that are not so `now`."""
     found = {
-        resource: {
-            domain: value
-            for domain, value in values.items()
-            if now.get(resource, {}).get(domain) != value
-        }
+        resource: dict(values.items() - now.get(resource, {}).items())
         for resource, values in wanted.items()
     }
     return {resource: values for resource, values in found.items() if values}
 
 
-def merged(parts: Iterable[Schemata]) -> dict[str, dict[int, int]]:
-    """All values of all; of one that stands twice the later."""
-    found: dict[str, dict[int, int]] = {}
-    for part in parts:
-        for resource, values in part.items():
-            found.setdefault(resource, {}).update(values)
-    return found
+def merged(base: Schemata, over: Schemata) -> dict[str, dict[int, int]]:
+    """All values of both; those of `over` win."""
+    return {name: {**base.get(name, {}), **over.get(name, {})} for name in {**base, **over}}
 
 
 def _is_number(text: str) -> bool:

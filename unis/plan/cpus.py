@@ -1,14 +1,34 @@
 """Which CPUs traffic and scheduler have, and whether functions may have theirs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
-from unis.isolate.cpu_lists import format_cpu_list
 from unis.plan.machine import Machine, OtherRun
 
 _PLATFORM_PARTS = 3  # of the engine, that poll: source, sink, scheduler
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """The kernel's `0-2,5` as {0, 1, 2, 5}; empty text is the empty set. ValueError."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, dash, last = part.partition("-")
+        cpus.update(range(int(first), int(last if dash else first) + 1))
+    return frozenset(cpus)
+
+
+def format_cpu_list(cpus: Iterable[int]) -> str:
+    """The reverse."""
+    parts: list[str] = []
+    run: list[int] = []
+    for cpu in [*sorted(cpus), -1]:
+        if run and cpu != run[-1] + 1:
+            parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+            run = []
+        run.append(cpu)
+    return ",".join(parts)
 
 
 def clashing(

@@ -39,7 +39,7 @@ from unis.chain.model import NS_PER_US, ChainFile, SchedulerPart, Traffic
 from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
-from unis.isolate.geometry import bytes_of
+from unis.isolate.hardware import bytes_of
 from unis.plan.dma import IoCache
 from unis.plan.subject import Subject
 from unis.plan.wiring import LinkPlace, Wiring

@@ -8,9 +8,9 @@ or one that it shares.
 import contextlib
 from collections.abc import Iterator
 
-from unis.isolate.bitmask import mask_of, runs
+from unis.isolate.hardware import IoWays
 from unis.isolate.info import CacheResource, read_info
-from unis.isolate.io_ways import IoWays
+from unis.isolate.masks import longest_run, mask_of
 from unis.isolate.schemata import format_lines, parse
 from unis.isolate.tree import Tree, TreeError, control_groups, inside
 from unis.runtime.errors import LaunchError
@@ -27,7 +27,7 @@ class CpuWays:
         self._domain = domain
         self._io = io | caches[0].shareable_bits
         free = caches[0].cbm_mask & ~self._io
-        self._first, self.most = max(runs(free), key=lambda run: run[1], default=(0, 0))
+        self._first, self.most = longest_run(free)
 
     def set(self, ways: int) -> None:
         """From now on the CPU fills no others than so many. TreeError where that is refused."""

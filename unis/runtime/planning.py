@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
-from unis.isolate.look import Found
-from unis.isolate.look import look as look_at_caches
+from unis.isolate.hardware import CacheHardware, detect
 from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
@@ -56,11 +55,11 @@ def _known(beside: Sequence[OtherRun], sought: Sought) -> Known:
     found = costs_of(sought.subjects, shares_of(sought.traffic))
     costs = {name: cost.ns for name, cost in found.items()}
     cpu = sought.nic_cpu
-    io = None if cpu is None else io_cache(look_at_caches(), cpu, beside)
+    io = None if cpu is None else io_cache(detect(), cpu, beside)
     return Known(costs, known_switch_ns(sought.controller), last_level_cache(), io)
 
 
-def io_cache(found: Found, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
+def io_cache(found: CacheHardware, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
     """What DMA has of the last-level cache of a CPU, the engine's, near which NICs should be, and
     what the runs `beside` whose engines have the same cache can fill of it.
     """

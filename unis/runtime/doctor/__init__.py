@@ -1,6 +1,6 @@
 """`unis doctor`: is this machine fit for UNiS, and if not, what mends it?"""
 
-from unis.isolate.look import look
+from unis.isolate.hardware import detect
 from unis.plan.machine import Machine
 from unis.runtime.directory import keep_off_functions
 from unis.runtime.doctor import caches, kernel, machine, privileges, runs, software
@@ -11,7 +11,7 @@ def examine() -> list[Finding]:
     """Every finding, in the order in which they matter."""
     ours = Machine.this().cpus  # before we keep off some
     keep_off_functions()
-    found = look()
+    found = detect()
     return [
         kernel.permission(), privileges.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),

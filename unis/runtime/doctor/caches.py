@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from unis.isolate.bitmask import row
+from unis.isolate.hardware import CacheHardware
 from unis.isolate.info import CacheInfo
-from unis.isolate.look import Found
+from unis.isolate.masks import row
 from unis.isolate.tree import DEFAULT_PLACE
 from unis.runtime.doctor.finding import Finding, Level, fine
 
@@ -13,7 +13,7 @@ _INSTEAD = "uv run python -m evaluation cache"  # an emulation
 _MEANING = "functions push each other's data out of the last-level cache; classes of ways keep it"
 
 
-def isolation(found: Found) -> Finding:
+def isolation(found: CacheHardware) -> Finding:
     """Can classes of service be had (CAT, CDP, MBA, monitoring, io_alloc)?"""
     if found.trouble:
         return Finding(_ISOLATION, Level.NOTE, found.trouble, _MEANING, "sudo unis doctor")
@@ -39,7 +39,7 @@ def isolation(found: Found) -> Finding:
     return fine(_ISOLATION, has)
 
 
-def dma(found: Found) -> Finding:
+def dma(found: CacheHardware) -> Finding:
     """Which ways do devices fill?"""
     io = found.io
     if not io.masks:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from unis.engine.transfer import line_transfer_ns
-from unis.isolate.cpu_lists import format_cpu_list, parse_cpu_list
+from unis.plan.cpus import format_cpu_list, parse_cpu_list
 from unis.runtime.directory import all_runs
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 

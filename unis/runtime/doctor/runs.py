@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from unis.isolate.cpu_lists import format_cpu_list
+from unis.plan.cpus import format_cpu_list
 from unis.runtime.directory import RunDirectory, all_runs, damages
 from unis.runtime.doctor.finding import Finding, Level, content, fine
 from unis.runtime.errors import NotAllowedError
