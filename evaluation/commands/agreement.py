@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.bench_parts import WINDOW, lengths_of, table_of
+from unis.cli.bench_options import WINDOW, lengths_of
 from unis.cli.numbers import between
-from unis.cli.terminal import out, say, writable, write_result
+from unis.cli.terminal import out, say, table_of, writable, write_result
 from unis.engine import names
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import WINDOW, print_disturbed, table_of
+from unis.cli.bench_options import WINDOW, one_chain_of, policies_of, print_disturbed
 from unis.cli.numbers import between
-from unis.cli.terminal import out, say, writable, write_result
-from unis.cli.throughput_command import one_chain_of, policies_of
+from unis.cli.terminal import out, say, table_of, writable, write_result
 from unis.engine.limits import limit
 
 if TYPE_CHECKING:

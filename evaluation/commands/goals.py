@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import print_disturbed, table_of
+from unis.cli.bench_options import one_chain_of, print_disturbed, us_text
 from unis.cli.numbers import between
-from unis.cli.terminal import out, say, writable, write_result
-from unis.cli.throughput_command import one_chain_of, us_text
+from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.goals import GoalRow

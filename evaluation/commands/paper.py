@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from unis.cli.bench_parts import table_of
-from unis.cli.terminal import fail, out, say, writable
+from unis.cli.terminal import fail, out, say, table_of, writable
 from unis.errors import EXIT_FAILED
 from unis.runtime.files import write_atomically
 
@@ -152,9 +151,7 @@ def _flat(data: dict[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _print(results: Results) -> None:
-    table = table_of("", "figure", ())
-    table.add_column("verdict")
-    table.add_column("here")
+    table = table_of("", "figure", (), ("verdict", "here"))
     for figure in results.figures:
         finding = f"{figure.ours} {figure.why}".strip()
         style = _STYLES.get(figure.verdict, "dim")

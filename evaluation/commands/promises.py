@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import table_of
 from unis.cli.numbers import between
-from unis.cli.terminal import out, say, writable, write_result
+from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.promises.result import PromisesResult

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import table_of
-from unis.cli.terminal import out, say, writable
+from unis.cli.terminal import out, say, table_of, writable
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.python.commands import run
 from unis import report
-from unis.cli.bench_group import MOVED
+from unis.cli.bench_commands import MOVED
 
 HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
 LOADED = """
@@ -126,7 +126,7 @@ def test_only_what_draws_plots_needs_matplotlib() -> None:
         [sys.executable, "-P", "-c", WITHOUT_MATPLOTLIB], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [
-        "unis.bench.demo", "unis.bench.view", "unis.report.latency", "unis.report.page",
+        "unis.bench.demo", "unis.report.latency", "unis.report.page",
         "unis.report.plots", "unis.report.svg",
     ]  # fmt: skip
 

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from tests.python import measured
 from unis.bench import demo
-from unis.bench.view import print_result
+from unis.cli import demo_command
 from unis.cli.app import app
+from unis.cli.demo_command import print_result
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, Summary, ratio, summarise
 from unis.measure.windows import mpps
@@ -138,11 +139,12 @@ def test_one_figure_for_one_claim() -> None:
     assert notes_of_bars(whole)["rr"] == f"unis: {said} times as much"
 
 
-def test_the_result_says_how_its_baselines_were_set() -> None:
+def test_the_result_says_how_its_baselines_were_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice of 100 ms is the kernel's default, and no good one for rings of 2048."""
     whole = summary()
     shown = io.StringIO()
-    print_result(whole, Console(file=shown, width=200))
+    monkeypatch.setattr(demo_command, "out", Console(file=shown, width=200))
+    print_result(whole)
     table, told = shown.getvalue(), headline(whole)
     assert "times the kernel's rr (slices of 100 ms)" in told
     assert "rewritten to co-operate (a yield every 8 bursts)" in told
@@ -237,12 +239,15 @@ def test_plots_are_well_formed() -> None:
         assert math.isfinite(width)
 
 
-def test_the_terminal_too_tells_of_rounds_that_were_left_out() -> None:
+def test_the_terminal_too_tells_of_rounds_that_were_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rounds = measured.rounds()
     rounds[0]["rr"].delivered = 0
     whole = summarise(rounds, measured.POLICIES, measured.account(0), {}, MACHINE, {}, {})
     shown = io.StringIO()
-    print_result(whole, Console(file=shown, width=200))
+    monkeypatch.setattr(demo_command, "out", Console(file=shown, width=200))
+    print_result(whole)
     assert "rr: in 1 of its windows (0.2 s each) no packet arrived" in shown.getvalue()
 
 

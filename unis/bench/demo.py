@@ -1,15 +1,11 @@
 """`unis demo`: one chain, arms in alternating windows, and a report of what happened."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.live import Live
-
 from unis import built
-from unis.bench import view
 from unis.bench.cooperative import YIELD_EVERY, best_distance
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import PcapSource
@@ -77,19 +73,21 @@ def demo_chain(pcap: Path | None) -> LoadedChain:
     return LoadedChain(chain.path, file, chain.document)
 
 
-def run_demo(options: DemoOptions, console: Console) -> DemoResult:
-    """Brings the chain up, measures, takes it down, makes the report."""
+def run_demo(
+    options: DemoOptions, report: Callable[[str], None], show: Callable[[Rounds, int], None]
+) -> DemoResult:
+    """Brings the chain up, measures, takes it down, makes the report.
+
+    `show` is called after each window with those that there are, and the rounds to come in all.
+    """
     machine = Machine.this()
     plan = plan_chain(demo_chain(options.pcap))
     spans_of = spans(options.arms, plan, options.window)
 
-    def report(line: str) -> None:
-        console.print(line, markup=False, style="dim")
-
     # The scheduler of some arms keeps the costs that it starts with.
     fresh = Options(costs="anew")
     with interrupts() as switch, running(plan, fresh, report, switch) as run:
-        measured = _measure(run, options, spans_of, console)
+        measured = _measure(run, options, spans_of, show)
     summary = summarise(
         measured.rounds, [str(arm) for arm in options.arms], measured.account, measured.costs_ns,
         this_machine(len(machine.cpus)), _settings(plan, options, measured),
@@ -99,7 +97,10 @@ def run_demo(options: DemoOptions, console: Console) -> DemoResult:
 
 
 def _measure(
-    run: Run, options: DemoOptions, spans_of: Mapping[Arm, Span], console: Console
+    run: Run,
+    options: DemoOptions,
+    spans_of: Mapping[Arm, Span],
+    show: Callable[[Rounds, int], None],
 ) -> _Measured:
     controller = run.plan.controller
     best = _best_yield_every(run, options) if _COOPERATIVE in options.arms else 0
@@ -107,13 +108,12 @@ def _measure(
     arms = [tuned.get(arm, arm) for arm in options.arms]
     spans_of = {tuned.get(arm, arm): span for arm, span in spans_of.items()}
     count = order.balanced_rounds(len(arms), options.rounds)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
 
-        def show(rounds: Rounds, _arm: Arm) -> None:
-            run.check()
-            live.update(view.comparison(rounds, [str(arm) for arm in arms], count), refresh=True)
+    def on_window(rounds: Rounds, _arm: Arm) -> None:
+        run.check()
+        show(rounds, count)
 
-        rounds = alternate(run.client, order.rounds(arms, count), spans_of, controller, show)
+    rounds = alternate(run.client, order.rounds(arms, count), spans_of, controller, on_window)
     run.tell("recording who ran when")
     traces = {}
     for arm in arms:

@@ -14,7 +14,7 @@ import typer
 
 from unis.cli.cache_command import EmulatedOption
 from unis.cli.cluster_files import BookOption, FileArgument, book_of, short
-from unis.cli.terminal import fail, moved, out, print_line, say, warn, writable
+from unis.cli.terminal import fail, moved, out, print_line, say, table_of, warn, writable
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -253,7 +253,6 @@ class _Teller:
 
 
 def _print(status: Status, *, modelled: bool) -> None:
-    from unis.cli.bench_parts import table_of
 
     if status.plan is None:
         return
@@ -261,8 +260,7 @@ def _print(status: Status, *, modelled: bool) -> None:
     columns = ["threads", "p95, µs", "Mpps", f"ways used{source}"]
     if status.traffic:
         columns.append(f"MB/s{source}")
-    table = table_of("", "promise", columns)
-    table.add_column("class")
+    table = table_of("", "promise", columns, ("class",))
     for name, place in status.plan.places.items():
         look = status.looks.get(name)
         used, traffic = status.occupied.get(name), status.traffic.get(name)

@@ -1,72 +1,295 @@
-"""`unis demo` and `unis bench`: policies compared on this machine."""
+"""`unis bench`: policies compared on this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from unis.cli.bench_parts import WINDOW, paired_ratio, print_disturbed, table_of
-from unis.cli.numbers import between
-from unis.cli.terminal import err, out, print_line, say, writable, write_result
-from unis.engine import names
+from unis.cli.bench_options import (
+    WINDOW,
+    ResultFileOption,
+    WindowOption,
+    arms_of,
+    costs_of,
+    lengths_of,
+    one_chain_of,
+    policies_of,
+    print_disturbed,
+    ratio_cells,
+    rings_of,
+    slots_of,
+    us_text,
+    words_of,
+)
+from unis.cli.terminal import moved, out, print_line, say, table_of, writable, write_result
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.alerts import Alerts
+    from unis.bench.latency import LatencyResult, LatencyRow
+    from unis.bench.throughput import ThroughputRow
     from unis.bench.unmodified import ChainResult
-    from unis.measure.windows import Arm
+    from unis.report.latency import Curve, Points
+
+_LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+_QUICK_LOADS = (0.2, 0.5, 0.8, 1.0)
+_RINGS = (128, 256, 512, 1024, 2048, 4096, 8192)
+_QUICK_RINGS = (256, 512, 1024, 4096)
+
+bench = typer.Typer(no_args_is_help=True, help="Compare policies on this machine.")
 
 
-def demo(
-    pcap: Annotated[
-        Path | None, typer.Option(help="Replay this pcap or pcapng file instead of 64 B packets.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--out", help="Output directory for the report.")] = Path(
-        "build/demo"
-    ),
+@bench.command()
+def throughput(
+    cost: Annotated[
+        str,
+        typer.Option(
+            help="Cost of a packet, comma-separated: light, medium, heavy, variable "
+            "(depends on the size; 200/1400 B mix), or a number of cycles."
+        ),
+    ] = "light",
+    length: Annotated[
+        str, typer.Option(help="Number of functions in the chain, comma-separated.")
+    ] = "3",
+    ring: Annotated[
+        str,
+        typer.Option(
+            help="Slots of each ring, comma-separated. auto: chosen by controller as `unis "
+            "up` does."
+        ),
+    ] = "auto",
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: priority, handover, signal (`unis` with that "
+            "controller), cooperative, fused, rr, other."
+        ),
+    ] = "priority,handover,cooperative,fused",
     rounds: Annotated[
         int,
         typer.Option(
-            min=2, help="Minimum number of rounds. Rounded up to whole balanced Latin squares."
+            min=1,
+            help="Minimum number of rounds per block. Rounded up to whole balanced Latin squares.",
         ),
-    ] = 12,
-    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
-    arms: Annotated[
+    ] = 24,
+    blocks: Annotated[
+        int, typer.Option(min=1, help="How often the chain and `fused` are started anew.")
+    ] = 4,
+    window: WindowOption = WINDOW,
+    file: ResultFileOption = None,
+) -> None:
+    """Compare the throughput of a chain of the paper's functions under each policy.
+
+    Measures in alternating windows of one run. `cooperative` yields after the number of bursts that
+    passes most of those tried. `fused` has all functions in one process, and alternates with the
+    chain in blocks. With --ring auto each controller gets the ring length that `unis up` would
+    choose, and a table of its own.
+
+    Example: unis bench throughput --cost light --length 5 --json throughput.json
+    """
+    from unis.bench import throughput as of
+    from unis.plan.machine import Machine
+
+    wanted = policies_of(policies, fused=True)
+    cases = [
+        of.ThroughputCase(*case)
+        for case in product(costs_of(cost), lengths_of(length, "--length"), rings_of(ring))
+    ]
+    settings = of.ThroughputSettings(wanted, rounds, blocks, window)
+    rows: list[ThroughputRow] = []
+    if file:
+        writable(file)
+    machine = Machine.this()
+    for case in cases:
+        for found in of.compare(case, settings, machine, say):
+            rows += found
+            _print_throughput(found)
+            if file:  # what there is, if a later one fails
+                text = of.result(rows, machine).model_dump_json(indent=2)
+                write_result(file, text + "\n")
+
+
+def _print_throughput(rows: list[ThroughputRow]) -> None:
+    first = rows[0]
+    title = f"{first.length} {first.cost}, rings of {first.ring}, {first.windows} windows"
+    if first.blocks_left_out:
+        title += f", {first.blocks_left_out} blocks left out for a machine that changed"
+    columns = ("Mpps", "q1–q3", "÷ cooperative", "95 %", "÷ fused", "95 %", "switches/s")
+    table = table_of(title, "policy", (*columns, "p50 µs", "p95"))
+    for row in rows:
+        name = row.policy + (f"/{row.controller}" if row.controller else "")
+        if row.yield_every:
+            last = row.tried and row.yield_every == max(row.tried)
+            name += f" (a yield every {row.yield_every}{', the last tried' if last else ''})"
+        table.add_row(
+            name,
+            f"{row.mpps.median:.3f}",
+            f"{row.mpps.q1:.3f}–{row.mpps.q3:.3f}",
+            *ratio_cells(row.ratio_to_cooperative),
+            *ratio_cells(row.ratio_to_fused),
+            f"{row.switches_per_s:,.0f}",
+            *(us_text(row.latency_us[name]) for name in ("p50", "p95")),
+        )
+    out.print(table)
+    print_disturbed(row.disturbed for row in rows)
+
+
+@bench.command()
+def latency(
+    cost: Annotated[
         str,
         typer.Option(
-            "--arms",
-            help="Comma-separated: policies, controllers of `unis`, or cooperative/BURSTS. "
-            "`cooperative`: with the number of bursts that passes most.",
+            help="Cost of a packet: light, medium, heavy, variable, or a number of cycles."
         ),
-    ] = ",".join(names.COMPARED),
+    ] = "light",
+    length: Annotated[str, typer.Option(help="Number of functions in the chain.")] = "3",
+    ring: Annotated[
+        str,
+        typer.Option(
+            help="Slots of each ring while the load varies. auto: chosen as `unis up` does."
+        ),
+    ] = "auto",
+    policies: Annotated[
+        str, typer.Option(help="Comma-separated: priority, handover, signal, cooperative.")
+    ] = "priority,handover,cooperative",
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Fewer loads, ring lengths and rounds. Takes four minutes."),
+    ] = False,
+    loads: Annotated[
+        str | None,
+        typer.Option(help="Loads, in percent of what `cooperative` sustains, as in 20,80,100."),
+    ] = None,
+    rings: Annotated[
+        str | None,
+        typer.Option(help="Ring lengths (slots) to measure at full load, comma-separated."),
+    ] = None,
+    window: WindowOption = WINDOW,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Output directory for the report and its data.")
+    ] = Path("build/latency"),
 ) -> None:
-    """Run firewall → nat → monitor on one CPU under four policies, and compare the policies.
+    """Measure latency against load, and throughput against latency, under each policy.
 
-    Compares `unis` with functions that co-operate, and with `rr` and `other` of the kernel, in
-    alternating windows of one run. Windows of `rr` are longer, because its turns are. Writes
-    report.html and summary.json.
+    First packets arrive at a given rate, evenly and at random (Poisson), from a low load to more
+    than co-operative functions sustain. Then packets arrive as fast as rings of several lengths
+    take them: the most that each policy passes within a bound on the latency. Writes latency.svg,
+    latency.png and latency.json.
 
-    Example: unis demo --arms unis/priority,unis/signal,cooperative
+    Example: unis bench latency --quick -o build/latency
     """
+    from unis.bench import latency as of
+    from unis.plan.machine import Machine
     from unis.report import check_plots
 
-    compared = _arms(arms)
+    wanted = policies_of(policies, fused=False)
+    one_cost, one_length = one_chain_of(cost, length)
+    settings = of.LatencySettings(
+        cost=one_cost,
+        length=one_length,
+        ring=rings_of(ring)[0],
+        policies=wanted,
+        loads=_loads_of(loads) if loads else _QUICK_LOADS if quick else _LOADS,
+        rings=slots_of(rings) if rings else _QUICK_RINGS if quick else _RINGS,
+        rounds=3 if quick else 6,
+        blocks=1 if quick else 2,
+        window=window,
+    )
     check_plots()
-    from unis.bench.demo import DemoOptions, run_demo
-    from unis.bench.view import print_result
+    from unis.report.latency import picture
 
-    page, numbers = (writable(output / file) for file in ("report.html", "summary.json"))
-    result = run_demo(DemoOptions(pcap, rounds, window, compared), err)
-    print_result(result.summary, out)
-    for file, text in ((page, result.page), (numbers, result.json())):
-        write_result(file, text)
-    print_line(f"{page}  {numbers}", "bold")
-    if not result.summary.accounted:
-        raise typer.Exit(1)
+    files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
+    result = of.compare(settings, Machine.this(), say)
+    _print_latency(result, wanted)
+    for file in files[:2]:
+        picture(_curves(result, wanted), _points(result, wanted), file)
+    write_result(files[2], result.model_dump_json(indent=2) + "\n")
+    print_line("  ".join(map(str, files)), "bold")
 
 
+def _loads_of(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) / 100 for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0.01 <= load <= 2 for load in found):
+        raise typer.BadParameter(
+            f"`{text}`: write percentages from 1 to 200, as 20,80,100", param_hint="--loads"
+        )
+    return found
+
+
+def _curves(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:
+    from unis.bench.latency import ARRIVALS, called
+
+    return {
+        arrivals: {
+            policy: [
+                (row.load, row.latency_us["p50"] or 0.0, row.latency_us["p95"] or 0.0)
+                for row in result.rows
+                if row.arrivals == arrivals and called(row) == policy and row.load is not None
+            ]
+            for policy in policies
+        }
+        for arrivals in ARRIVALS
+    }
+
+
+def _points(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, Points]:
+    from unis.bench.latency import called
+
+    return {
+        policy: [
+            (p95, row.mpps.median)
+            for row in result.rows
+            if row.experiment == "frontier"
+            and called(row) == policy
+            and (p95 := row.latency_us["p95"]) is not None
+        ]
+        for policy in policies
+    }
+
+
+def _latency(row: LatencyRow, name: str) -> tuple[str, str, str]:
+    ratio = (row.latency_to_cooperative or {}).get(name)
+    return us_text(row.latency_us[name]), *ratio_cells(ratio)
+
+
+def _print_latency(result: LatencyResult, policies: tuple[str, ...]) -> None:
+    from unis.bench.latency import BOUNDS_US, called
+
+    loads = [row for row in result.rows if row.experiment == "load"]
+    title = (
+        f"{loads[0].length} {loads[0].cost}, rings of {loads[0].ring}; 100 % is "
+        f"{result.sustained_mpps:.2f} Mpps"
+    )
+    ratios = "÷ cooperative", "95 %"
+    columns = ("load", "Mpps", "dropped/s", "p50 µs", *ratios, "p95 µs", *ratios, "p99 µs")
+    table = table_of(title, "arrivals, policy", columns)
+    for row in loads:
+        table.add_row(
+            f"{row.arrivals} {called(row)}",
+            f"{row.load:.0%}",
+            f"{row.mpps.median:.3f}",
+            f"{row.drops:,.0f}",
+            *(cell for name in ("p50", "p95") for cell in _latency(row, name)),
+            us_text(row.latency_us["p99"]),
+        )
+    out.print(table)
+    table = table_of(
+        "the most Mpps within a p95 latency of", "policy", [f"{us} µs" for us in BOUNDS_US]
+    )
+    for policy in policies:
+        most = [result.frontier(policy, us) for us in BOUNDS_US]
+        table.add_row(policy, *("–" if mpps is None else f"{mpps:.3f}" for mpps in most))
+    out.print(table)
+    print_disturbed(row.disturbed for row in result.rows)
+
+
+@bench.command()
 def unmodified(
     only: Annotated[
         str | None,
@@ -89,10 +312,8 @@ def unmodified(
             min=1, help="Minimum number of rounds. Rounded up to whole balanced Latin squares."
         ),
     ] = 24,
-    window: Annotated[float, between(0.02, 3600, "Length of a measured window, seconds.")] = WINDOW,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the result to this file as JSON.")
-    ] = None,
+    window: WindowOption = WINDOW,
+    file: ResultFileOption = None,
 ) -> None:
     """Compare policies on chains of third-party programs over memif.
 
@@ -106,26 +327,19 @@ def unmodified(
     from unis.bench import unmodified as unmodified_bench
     from unis.bench.strangers import CHAINS, check
 
-    names_of = [name.strip() for name in only.split(",")] if only else list(CHAINS)
-    if unknown := [name for name in names_of if name not in CHAINS]:
-        raise typer.BadParameter(
-            f"there is no chain {unknown[0]!r}: {', '.join(CHAINS)}", param_hint="--only"
-        )
-    compared = _arms(arms)
+    chains = words_of(only, CHAINS, "--only") if only else tuple(CHAINS)
+    compared = arms_of(arms)
     if any(arm.policy == "cooperative" for arm in compared):
-        raise typer.BadParameter("strangers do not co-operate", param_hint="--arms")
+        raise typer.BadParameter("third-party programs do not co-operate", param_hint="--arms")
     settings = unmodified_bench.UnmodifiedSettings(rounds, window, compared)
     results: dict[str, ChainResult] = {}
     if file:
         writable(file)
-    for name in names_of:
+    for name in chains:
         check(name)
-    for name in dict.fromkeys(names_of):
+    for name in chains:
         results[name] = unmodified_bench.compare(name, settings, say)
-        out.print(_unmodified_table(name, results[name]))
-        print_disturbed(policy.disturbed for policy in results[name].policies.values())
-        if alerts := results[name].alerts:
-            out.print(_alerts_table(name, alerts))
+        _print_unmodified(name, results[name])
         if file:  # what there is, if a later one fails
             result = unmodified_bench.UnmodifiedResult(chains=results)
             write_result(file, result.model_dump_json(indent=2) + "\n")
@@ -134,17 +348,9 @@ def unmodified(
         raise typer.Exit(1)
 
 
-def _arms(text: str) -> tuple[Arm, ...]:
-    """What --arms says."""
-    from unis.measure.windows import Arm
+def _print_unmodified(name: str, result: ChainResult) -> None:
+    from unis.measure.paired import Ratio
 
-    try:
-        return tuple(dict.fromkeys(Arm.parse(word.strip()) for word in text.split(",")))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--arms") from None
-
-
-def _unmodified_table(name: str, result: ChainResult) -> Table:
     title = f"{name}: {' → '.join(result.programs)}, {result.windows} windows"
     if took := result.line_transfer_ns:
         title += f", CPUs {min(took):.0f} to {max(took):.0f} ns apart"
@@ -158,13 +364,16 @@ def _unmodified_table(name: str, result: ChainResult) -> Table:
             policy + told,
             f"{summary.mpps.median:.3f}",
             f"{summary.mpps.q1:.3f}–{summary.mpps.q3:.3f}",
-            *paired_ratio(summary.ratio_to_other),
-            *paired_ratio(summary.ratio_to_cooperative),
+            *ratio_cells(Ratio.of(summary.ratio_to_other)),
+            *ratio_cells(Ratio.of(summary.ratio_to_cooperative)),
         )
-    return table
+    out.print(table)
+    print_disturbed(policy.disturbed for policy in result.policies.values())
+    if result.alerts:
+        _print_alerts(name, result.alerts)
 
 
-def _alerts_table(name: str, alerts: Alerts) -> Table:
+def _print_alerts(name: str, alerts: Alerts) -> None:
     title = f"{name}: alerts of a capture that goes through once"
     table = table_of(
         title,
@@ -181,4 +390,24 @@ def _alerts_table(name: str, alerts: Alerts) -> Table:
                 for each in (alert.alone, alert.unis)
             ),
         )
-    return table
+    out.print(table)
+
+
+# Commands that were here once, and are run from a clone now.
+MOVED = ("paper", "goals", "fairness", "agreement", "faults", "resq", "promises")
+
+
+def _told(name: str) -> Callable[[], None]:
+    def said() -> None:
+        raise moved(f"unis bench {name}", name)
+
+    return said
+
+
+for each in MOVED:
+    bench.command(
+        each,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(_told(each))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.select import JsonOption
-from unis.cli.terminal import moved, out, print_line
+from unis.cli.terminal import moved, out, print_line, table_of
 
 if TYPE_CHECKING:
     from unis.isolate.schemata import Schemata
@@ -57,7 +57,6 @@ def print_usage(usage: CacheUsage, *, as_json: bool) -> None:
 
 
 def _print(usage: CacheUsage) -> None:
-    from unis.cli.bench_parts import table_of
     from unis.isolate.masks import row
 
     head = f"{usage.label}: no effect on hardware" if usage.emulated else usage.label
@@ -67,9 +66,8 @@ def _print(usage: CacheUsage) -> None:
         for domain in resource.domains:
             size = resource.way_bytes.get(domain, 0)
             title = f"\n{name} {domain}: {resource.ways} ways of {size / (1 << 20):.3g} MB"
-            table = table_of(title, "class", ("threads", "occupancy", "size"))
-            table.add_column("ways, the highest first", no_wrap=True)
-            table.add_column("")
+            words = ("ways, the highest first", "")
+            table = table_of(title, "class", ("threads", "occupancy", "size"), words)
             if name.startswith("L3") and (mask := usage.io.masks.get(domain)):
                 table.add_row("DMA", "", "", _mb(mask.bit_count() * size), row(mask, resource.ways))
             for group in usage.classes:

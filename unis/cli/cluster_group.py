@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unis.cli.bench_parts import table_of
 from unis.cli.cluster_files import (
     BookOption,
     FileArgument,
@@ -19,7 +18,7 @@ from unis.cli.cluster_files import (
     where_data,
 )
 from unis.cli.select import JsonOption
-from unis.cli.terminal import fail, out, print_line, warn
+from unis.cli.terminal import fail, out, print_line, table_of, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def _promises(opened: Cluster, wrong: list[str]) -> dict[str, Any]:
 
 
 def _print_promises(opened: Cluster, most: int | None) -> None:
-    table = table_of("", "promise", ("Mpps", "p95, µs"))
-    table.add_column("function")
-    table.add_column("where")
+    table = table_of("", "promise", ("Mpps", "p95, µs"), ("function", "where"))
     reserved, on_demand = opened.online.slos, [*opened.on_demand.values()]
     for slo in reserved[:most]:
         where = "; ".join(map(told, opened.online.where(slo.name)))

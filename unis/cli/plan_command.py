@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.bench_parts import table_of
-from unis.cli.terminal import fail, out, print_line, say, warn, writable
+from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from unis.runtime.files import write_atomically
 
@@ -123,8 +122,8 @@ def _tell_refused(refused: Sequence[Refusal]) -> None:
 def _print(workload: Workload, placement: Placement) -> None:
     from unis.slo.explain import kept
 
-    table = table_of("", "promise", ("count", "Mpps", "gets", "p95, µs", "load"))
-    table.add_column("split into instances of so many ways")
+    columns = ("count", "Mpps", "gets", "p95, µs", "load")
+    table = table_of("", "promise", columns, ("split into instances of so many ways",))
     every = kept(workload, placement)
     for promise in every[:_PROMISES]:
         splits = ", ".join(
@@ -155,10 +154,8 @@ def _print_rows(every: list[Row]) -> None:
     names = functions_of(kinds)
     letters = {name: _LETTERS[at % len(_LETTERS)] for at, name in enumerate(names)}
     loads = any(used.load is not None for row in kinds for used in row.used)
-    table = table_of("", "servers", ("count", "cores"))
-    table.add_column("ways of the cache, a letter each")
-    if loads:
-        table.add_column("% of each core")
+    words = ["ways of the cache, a letter each", *(["% of each core"] if loads else [])]
+    table = table_of("", "servers", ("count", "cores"), words)
     for row in kinds[:_SHOWN]:
         cells = [row.server, f"{row.count:,}", f"{len(row.used)} of {row.cores}"]
         full = " ".join(f"{100 * (used.load or 0):.0f}" for used in row.used)

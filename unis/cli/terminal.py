@@ -1,11 +1,14 @@
 """How commands speak: results on stdout, what happens and what is wrong on stderr."""
 
+from __future__ import annotations
+
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -13,6 +16,9 @@ from rich.text import Text
 
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
 from unis.runtime.errors import InterruptedRunError, interrupted_code
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
 out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -47,6 +53,21 @@ def print_line(line: str | Text, style: str = "") -> None:
 def warn(line: str, style: str = "red") -> None:
     """A line on what is wrong, or was noticed beside a result."""
     err.print(line, style=style, soft_wrap=True)
+
+
+def table_of(
+    title: str, first: str, numbers: Sequence[str] = (), words: Sequence[str] = ()
+) -> Table:
+    """A column of names, those of numbers beside it, and those of words."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+    table.add_column(first)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in words:
+        table.add_column(column)
+    return table
 
 
 def fail(sentence: str, code: int = EXIT_BAD_INPUT) -> typer.Exit:
