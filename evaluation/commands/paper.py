@@ -59,14 +59,14 @@ def paper(
     Example: uv run python -m evaluation paper --quick -o build/bench
     """
     from evaluation.paper.evaluation import PaperSettings, evaluate
-    from evaluation.paper.parts import only_ours, refuse_to_lose
+    from evaluation.paper.parts import exclusive, refuse_to_overwrite
     from evaluation.paper.report import counts
     from evaluation.paper.source import Source
 
     wanted = figures_of(only)
-    with only_ours(output):
+    with exclusive(output):
         files = [writable(output / name) for name in ("report.html", "results.csv", "results.json")]
-        refuse_to_lose(files[-1], wanted if only else None, quick=quick)
+        refuse_to_overwrite(files[-1], wanted if only else None, quick=quick)
         source = Source.this()
         if source.trouble:
             say(source.trouble)

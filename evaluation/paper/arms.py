@@ -1,4 +1,4 @@
-"""What is compared: the paper's approaches, each at its best, and ours beside them."""
+"""The arms of the comparison: the paper's approaches, each at its best, and UNiS' own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,50 +13,50 @@ from unis.plan.rings import gamma_of
 from unis.simulate.scenario import PAPER_YIELD_EVERY
 
 PRIORITY = "priority"
-WITHOUT = "priority without occupancy"
-HANDOVER, AGAIN = "handover", "handover again"
+NO_OCCUPANCY = "priority without occupancy"
+HANDOVER, HANDOVER_AGAIN = "handover", "handover again"
 OTHER, RR = "other", "rr"
 FUSED = "fused"
-BEST = COOPERATIVE  # at the best of the distances below
+BEST = COOPERATIVE  # with the best of the distances between yields below
 PAPER_K = f"cooperative/{PAPER_YIELD_EVERY}"
-# Of RING slots a slice that fills 75 % takes 24 bursts of 64 (section 5.6).
+# A slice that fills 75 % of RING slots takes 24 bursts of 64 packets (section 5.6).
 _BURST = 64  # packets
-# Bursts between yields; those that a ring holds.
-K = {every: f"cooperative/{every}" for every in YIELD_EVERY if every * _BURST <= RING}
+# By bursts between yields, as many as a ring holds.
+K = {bursts: f"cooperative/{bursts}" for bursts in YIELD_EVERY if bursts * _BURST <= RING}
 
-FILLS = (SHORT_FILL, 0.5, 0.75, 1.0, 1.25)  # of an egress, by a time slice (Fig. 15)
-SOME_FILLS = (0.25, 0.75, 1.0, 1.25)  # of what the paper does not have
+FILLS = (SHORT_FILL, 0.5, 0.75, 1.0, 1.25)  # share of an egress that a time slice fills (Fig. 15)
+FEW_FILLS = (0.25, 0.75, 1.0, 1.25)  # for variants that the paper does not have
 
 
-def fills(share: float, *, occupancy: bool) -> str:
-    """The arm whose slices fill so much of their egress."""
+def fill_name(share: float, *, occupancy: bool) -> str:
+    """The arm whose slices fill this share of their egress."""
     return f"{share:.0%}{'' if occupancy else ' without occupancy'}"
 
 
-def handed(share: float) -> str:
-    """The same where functions hand the CPU over."""
+def handover_fill_name(share: float) -> str:
+    """The same under hand-over."""
     return f"{share:.0%} {HANDOVER}"
 
 
-def followed(share: float) -> str:
-    """The same by priority where costs are followed, as `unis up` does."""
+def online_cost_fill_name(share: float) -> str:
+    """The same by priority with costs estimated online, as `unis up` does."""
     return f"{share:.0%} costs followed"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """An arm, and what of the scheduler's settings is its own."""
+class ArmSpec:
+    """An arm, and the scheduler settings in which it differs from the run."""
 
     arm: Arm
     scheduler: Mapping[str, Any] = field(default_factory=dict)  # as in SchedulerPart
-    fill: float | None = None  # of an egress, by a slice; None: γ
+    fill: float | None = None  # share of an egress that a slice fills; None: γ
 
-    def of(self, part: SchedulerPart, slots: int, offered: Offered | None = None) -> Arm:
-        """The arm in a run whose file says `part` and whose shortest ring has `slots`."""
+    def in_run(self, part: SchedulerPart, slots: int, offered: Offered | None = None) -> Arm:
+        """The arm in a run with the scheduler section `part` and `slots` in its shortest ring."""
         arm = replace(self.arm, offered=offered)
         if not self.scheduler and self.fill is None:
             return arm
-        # Anew, so that what a chain file could not have is refused here too.
+        # Validated again, so that values which a chain file may not have are refused.
         own = SchedulerPart.model_validate({**part.model_dump(), **self.scheduler})
         gamma = gamma_of(own, slots)
         settings = scheduler_settings(own, gamma)
@@ -65,24 +65,24 @@ class Wanted:
         return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
 
 
-def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> Wanted:
-    return Wanted(Arm("unis", controller, name=name), scheduler)
+def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> ArmSpec:
+    return ArmSpec(Arm("unis", controller, name=name), scheduler)
 
 
-# The runs have the paper's settings: rings of 2048, γ of 0.75, costs that are measured once and
-# stay. Hand-over, which it does not know, has the γ that `unis up` would take for these rings.
-ALL: dict[str, Wanted] = {
+# The runs have the paper's settings: rings of 2048, γ of 0.75, costs measured once. The paper has
+# no hand-over: its γ is the one that `unis up` would choose for these rings.
+SPECS: dict[str, ArmSpec] = {
     PRIORITY: _unis(PRIORITY),
-    WITHOUT: _unis(WITHOUT, occupancy=False),
+    NO_OCCUPANCY: _unis(NO_OCCUPANCY, occupancy=False),
     HANDOVER: _unis(HANDOVER, HANDOVER, gamma="auto"),
-    AGAIN: _unis(AGAIN, HANDOVER, gamma="auto"),
-    OTHER: Wanted(Arm("other", name=OTHER)),
-    RR: Wanted(Arm("rr", name=RR)),
+    HANDOVER_AGAIN: _unis(HANDOVER_AGAIN, HANDOVER, gamma="auto"),
+    OTHER: ArmSpec(Arm("other", name=OTHER)),
+    RR: ArmSpec(Arm("rr", name=RR)),
     FUSED: _unis(FUSED),
-    **{name: Wanted(Arm("cooperative", yield_every=k, name=name)) for k, name in K.items()},
+    **{name: ArmSpec(Arm("cooperative", yield_every=k, name=name)) for k, name in K.items()},
     **{
-        fills(share, occupancy=occupancy): Wanted(
-            Arm("unis", PRIORITY, name=fills(share, occupancy=occupancy)),
+        fill_name(share, occupancy=occupancy): ArmSpec(
+            Arm("unis", PRIORITY, name=fill_name(share, occupancy=occupancy)),
             {"occupancy": occupancy},
             share,
         )
@@ -90,20 +90,22 @@ ALL: dict[str, Wanted] = {
         for occupancy in (True, False)
     },
     **{
-        handed(share): Wanted(Arm("unis", HANDOVER, name=handed(share)), {"gamma": "auto"}, share)
-        for share in SOME_FILLS
+        handover_fill_name(share): ArmSpec(
+            Arm("unis", HANDOVER, name=handover_fill_name(share)), {"gamma": "auto"}, share
+        )
+        for share in FEW_FILLS
     },
     **{
-        followed(share): Wanted(
-            Arm("unis", PRIORITY, name=followed(share)), {"cost": "online"}, share
+        online_cost_fill_name(share): ArmSpec(
+            Arm("unis", PRIORITY, name=online_cost_fill_name(share)), {"cost": "online"}, share
         )
-        for share in SOME_FILLS
+        for share in FEW_FILLS
     },
 }
-# Slices so short that switches take a large part of the time: what one takes is seen by them.
-SHORT = fills(SHORT_FILL, occupancy=True)
-CHAIN: Sequence[str] = (PRIORITY, WITHOUT, HANDOVER, SHORT, *K.values())
-TUNED: Sequence[str] = (HANDOVER, AGAIN, BEST, SECOND)
+# Slices so short that switches take much of the time: they show what a switch costs.
+SHORT = fill_name(SHORT_FILL, occupancy=True)
+CHAIN: Sequence[str] = (PRIORITY, NO_OCCUPANCY, HANDOVER, SHORT, *K.values())
+TUNED: Sequence[str] = (HANDOVER, HANDOVER_AGAIN, BEST, SECOND)
 TABLE: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[32])
 KERNEL: Sequence[str] = (OTHER, HANDOVER)
 LATENCY: Sequence[str] = (PRIORITY, HANDOVER, PAPER_K, K[16])

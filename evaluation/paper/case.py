@@ -1,4 +1,4 @@
-"""A chain of synthetic functions that is brought up once, and what is measured of it."""
+"""A case: a chain of synthetic functions that starts once, and its measurements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,34 +11,34 @@ from unis.chain.load import LoadedChain
 
 _ORDER = ("0", "light", "medium", "heavy", "mixed", "variable")  # in figures
 GAMMA = defaults.PAPER_GAMMA
-LATENCY_LOAD = 0.8  # of what the least of the arms of the set LOAD sustains (section 5.1.2)
+LATENCY_LOAD = 0.8  # of the load that every arm of the set LOAD sustains (section 5.1.2)
 
 MAIN, LOAD = "main", "load"
-KERNEL = "kernel"  # its default policy
-SHORT = "-short"  # its slices
-TUNED = "tuned"  # beside co-operation's two best distances of MAIN, measured anew
-# Slices of a wrong length where functions hand the CPU over, and where costs are followed.
-HANDED, FOLLOWED = "handed", "followed"
+KERNEL = "kernel"  # the kernel's default policy
+SHORT = "-short"  # suffix of a key: the kernel's policies with their shortest slices
+TUNED = "tuned"  # hand-over and the two best co-operative distances of MAIN, measured again
+# Slices of a wrong length under hand-over, and with costs estimated online.
+HANDOVER_FILLS, ONLINE_COST_FILLS = "handed", "followed"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One chain, or several, brought up once; what is measured of it, set after set."""
+    """One chain or several that start once. Window sets are measured one after the other."""
 
     key: str
     cost: str
     length: int
-    figures: frozenset[str]  # that need it
+    figures: frozenset[str]  # that use it
     make: Callable[[], LoadedChain]
-    sets: Mapping[str, Sequence[str]]  # arms that alternate, by set
+    sets: Mapping[str, Sequence[str]]  # arms whose windows alternate, by set
     size: int | str = 64
-    fused: bool = False  # the same work in one process
-    cpus: int = 1  # of functions
-    least_rounds: int = 0  # of MAIN
+    fused: bool = False  # the work of the chain in one process
+    cpus: int = 1  # of the functions
+    least_rounds: int = 0  # in MAIN
 
     @property
-    def place(self) -> tuple[int, int, str, str]:
-        """Among the cases of a figure."""
+    def sort_key(self) -> tuple[int, int, str, str]:
+        """The order of the cases in a figure."""
         return (_ORDER.index(self.cost), self.length, f"{self.size:>5}", self.key)
 
 
@@ -48,9 +48,9 @@ class Extent:
 
     lengths: Mapping[str, Sequence[int]]  # of chains, by cost
     window: float = 0.1  # seconds
-    sets: int = 1  # balanced squares of each set
+    sets: int = 1  # balanced Latin squares per set
     latency_lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    fused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # likewise
+    fused: Mapping[str, Sequence[int]] = field(default_factory=dict)
     sizes: Sequence[int] = (64, 512, 1500)  # bytes (Fig. 1)
 
 
@@ -63,29 +63,29 @@ def chain_case(
     name: str = "calibrate",
 ) -> Case:
     """One chain on one CPU."""
-    path = [Stage(each, cpu) for each in costs_of(cost, length)]
+    path = [Stage(each_cost, cpu) for each_cost in costs_of(cost, length)]
     size = size_of(cost)
     return Case(
         key=f"{cost}-{length}",
         cost=cost,
         length=length,
         figures=figures,
-        make=lambda: chain_like_the_papers({"chain": path}, name, size=size),
+        make=lambda: paper_chain({"chain": path}, name, size=size),
         sets=sets,
         size=size,
     )
 
 
 def costs_of(cost: str, length: int) -> list[str]:
-    """Of each function of a chain."""
+    """The cost of each function of a chain."""
     if cost == "mixed":  # section 5.3
-        return [("medium", "heavy")[at % 2] for at in range(length)]
+        return [("medium", "heavy")[index % 2] for index in range(length)]
     return [cost] * length
 
 
-def chain_like_the_papers(
+def paper_chain(
     paths: Mapping[str, Sequence[Stage]], name: str, *, size: int | str = 64, **scheduler: float
 ) -> LoadedChain:
-    """Run as `name`; as in the paper, but for what `scheduler` says."""
+    """A run called `name` with the paper's settings, except those in `scheduler`."""
     settings = {"controller": arms.PRIORITY, "gamma": GAMMA, "cost": "static", **scheduler}
     return chain_of(name, paths, size=size, ring=RING, scheduler=settings)

@@ -1,4 +1,4 @@
-"""The chains of the paper's experiments, as they are brought up on this machine."""
+"""The cases of the paper's experiments on this machine."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,25 +6,25 @@ from functools import partial
 
 from evaluation.paper import arms
 from evaluation.paper.case import (
-    FOLLOWED,
-    HANDED,
+    HANDOVER_FILLS,
     KERNEL,
     LOAD,
     MAIN,
+    ONLINE_COST_FILLS,
     SHORT,
     TUNED,
     Case,
     Extent,
     chain_case,
-    chain_like_the_papers,
+    paper_chain,
 )
 from unis.bench.synthetic import Stage, size_of
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 
 NAME = "evaluation-paper"  # of the runs
-SEED = 1  # of the order in which they are measured
-# Slices of the kernel's policies, the shortest that it has.
+SEED = 1  # of the order of the cases
+# The shortest slices of the kernel's policies.
 _SHORT_RR_MS, _SHORT_FAIR_MS = 1, 0.1
 
 QUICK = Extent(
@@ -57,38 +57,38 @@ _FIGURES = {
     "mixed": ("fig7", "same"),
     "variable": ("fig8", "fig14", "same"),
 }
-# Whose pictures have what one process passes.
-_OF_FUSED = {"light": "fig4a", "medium": "fig4b", "variable": "fig8"}
-LENGTH_LOOKED_INTO = 5  # section 5.6
+# Figures that show the throughput of one process.
+_FUSED_FIGURES = {"light": "fig4a", "medium": "fig4b", "variable": "fig8"}
+DETAILED_LENGTH = 5  # section 5.6
 
 
 def cases(extent: Extent, machine: Machine) -> list[Case]:
-    """All of them, in the order in which they are measured.
+    """All cases in the order of measurement: random, but the same each time.
 
-    That is by chance, the same each time, so that a machine that changes in an hour does not look
-    like a length. What one process passes is measured right after its chain.
+    So a machine that changes within the hour does not look like an effect of the length. A fused
+    case follows its chain immediately.
     """
     cpu = max(machine.cpus)
-    together: list[list[Case]] = [
-        list(_chains(extent, cost, length, cpu))
+    groups: list[list[Case]] = [
+        list(_chain_cases(extent, cost, length, cpu))
         for cost, lengths in extent.lengths.items()
         for length in lengths
     ]
-    alone = [*_kernels(extent.sizes, cpu), *_slices(cpu), *_several(machine)]
-    together += [[case] for case in alone]
-    random.Random(SEED).shuffle(together)  # noqa: S311  no secret
-    return [case for chains in together for case in chains]
+    others = [*_kernel_cases(extent.sizes, cpu), *_slice_cases(cpu), *_table1_cases(machine)]
+    groups += [[case] for case in others]
+    random.Random(SEED).shuffle(groups)  # noqa: S311  no secret
+    return [case for group in groups for case in group]
 
 
-def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
-    """The chain, and the same work in one process."""
+def _chain_cases(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
+    """The chain, and if wanted the same work in one process."""
     latency = length in extent.latency_lengths.get(cost, ())
-    # One alone has nobody to share its CPU with: it only says how many fit.
+    # A single function shares its CPU with none: it only counts for the density.
     figures = {"fig6"} if length == 1 else {*_FIGURES[cost], *(["fig5"] if latency else [])}
     sets: dict[str, Sequence[str]] = {MAIN: arms.CHAIN}
-    if length > 1:  # one alone passes as much under each
+    if length > 1:  # all arms are alike for a single function
         sets[TUNED] = arms.TUNED
-    if length == LENGTH_LOOKED_INTO:
+    if length == DETAILED_LENGTH:
         sets[KERNEL] = arms.KERNEL
     if latency:
         sets[LOAD] = arms.LATENCY
@@ -100,16 +100,16 @@ def _chains(extent: Extent, cost: str, length: int, cpu: int) -> Iterator[Case]:
             key=f"{cost}-{length}-fused",
             cost=cost,
             length=length,
-            figures=frozenset({_OF_FUSED[cost]}),
-            make=lambda: chain_like_the_papers({"chain": fused}, NAME, size=size),
+            figures=frozenset({_FUSED_FIGURES[cost]}),
+            make=lambda: paper_chain({"chain": fused}, NAME, size=size),
             sets={MAIN: (arms.FUSED,)},
             size=size,
             fused=True,
         )
 
 
-def _kernels(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
-    """Two functions that hardly do a thing; with the kernel's own slices, and with its shortest."""
+def _kernel_cases(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
+    """Two functions of no cost, with the kernel's default slices and with its shortest."""
     path = [Stage("0", cpu)] * 2
     short = {"rr_timeslice_ms": _SHORT_RR_MS, "fair_slice_ms": _SHORT_FAIR_MS}
     for size in sizes:
@@ -119,31 +119,35 @@ def _kernels(sizes: Sequence[int], cpu: int) -> Iterator[Case]:
                 cost="0",
                 length=2,
                 figures=frozenset({"fig1"}),
-                make=partial(chain_like_the_papers, {"chain": path}, NAME, size=size, **slices),
+                make=partial(paper_chain, {"chain": path}, NAME, size=size, **slices),
                 sets={MAIN: (arms.OTHER, arms.RR, arms.HANDOVER, arms.PAPER_K)},
                 size=size,
             )
 
 
-def _slices(cpu: int) -> Iterator[Case]:
-    names = [arms.fills(share, occupancy=on) for share in arms.FILLS for on in (True, False)]
+def _slice_cases(cpu: int) -> Iterator[Case]:
+    names = [
+        arms.fill_name(share, occupancy=occupancy)
+        for share in arms.FILLS
+        for occupancy in (True, False)
+    ]
     for cost in ("light", "medium"):
-        path = [Stage(cost, cpu)] * LENGTH_LOOKED_INTO
+        path = [Stage(cost, cpu)] * DETAILED_LENGTH
         yield Case(
             key=f"slices-{cost}",
             cost=cost,
-            length=LENGTH_LOOKED_INTO,
+            length=DETAILED_LENGTH,
             figures=frozenset({"fig15"}),
-            make=partial(chain_like_the_papers, {"chain": path}, NAME),
+            make=partial(paper_chain, {"chain": path}, NAME),
             sets={
                 MAIN: names,
-                FOLLOWED: [*map(arms.followed, arms.SOME_FILLS)],
-                HANDED: [*map(arms.handed, arms.SOME_FILLS)],
+                ONLINE_COST_FILLS: [*map(arms.online_cost_fill_name, arms.FEW_FILLS)],
+                HANDOVER_FILLS: [*map(arms.handover_fill_name, arms.FEW_FILLS)],
             },
         )
 
 
-# Table 1: by configuration, of each chain the function's CPU, as a number from 0.
+# Table 1: the CPU of each function, from 0, by configuration and chain.
 CONFIGURATIONS: dict[str, dict[str, tuple[int, ...]]] = {
     "a": {"s1": (0, 0, 0), "s2": (0,)},
     "b": {"s1": (0, 0, 0, 1), "s2": (0, 1, 1, 1)},
@@ -157,23 +161,23 @@ _TABLE_ROUNDS = 20
 def paths_of(configuration: str, cpus: Sequence[int]) -> dict[str, list[Stage]]:
     """The chains of a configuration of Table 1 on these CPUs."""
     return {
-        name: [Stage("medium", cpus[at]) for at in places]
+        name: [Stage("medium", cpus[place]) for place in places]
         for name, places in CONFIGURATIONS[configuration].items()
     }
 
 
 def table_chain(paths: Mapping[str, Sequence[Stage]]) -> LoadedChain:
     """Chains of a configuration of Table 1."""
-    return chain_like_the_papers(paths, NAME)
+    return paper_chain(paths, NAME)
 
 
 def cpus_of(configuration: str) -> int:
-    """How many CPUs its functions have."""
-    return 1 + max(at for places in CONFIGURATIONS[configuration].values() for at in places)
+    """The number of CPUs of its functions."""
+    return 1 + max(place for places in CONFIGURATIONS[configuration].values() for place in places)
 
 
-def _several(machine: Machine) -> Iterator[Case]:
-    """Those for which there are CPUs enough, one of which is the platform's."""
+def _table1_cases(machine: Machine) -> Iterator[Case]:
+    """The configurations of Table 1 that fit on the CPUs besides the platform's."""
     free = sorted(machine.cpus)[::-1]
     for configuration in CONFIGURATIONS:
         count = cpus_of(configuration)

@@ -1,6 +1,6 @@
-"""How a figure is judged: an interval against a bound, both of which stand beside the figure.
+"""The verdict on a figure: an interval compared with a bound.
 
-What chance may say is said neither for the paper nor against it.
+An interval that contains the bound decides nothing: "too close to tell".
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,43 +11,45 @@ from evaluation.paper.rows import ratios
 from unis.measure.paired import Ratio, pooled
 
 
-def at_least(found: Ratio | None, bound: float, slack: float = 0.0) -> Verdict:
-    """Whether all of the interval is `bound` or more, or is less; by `slack` at least."""
-    if found is None:
+def at_least(ratio: Ratio | None, bound: float, slack: float = 0.0) -> Verdict:
+    """Agrees if all of the interval is `bound` or more; differs if all is below `bound - slack`."""
+    if ratio is None:
         return "cannot be had here"
-    if found.lo >= bound:
+    if ratio.lo >= bound:
         return "agrees"
-    return "differs" if found.hi < bound - slack else "too close to tell"
+    return "differs" if ratio.hi < bound - slack else "too close to tell"
 
 
-def at_most(found: Ratio | None, bound: float) -> Verdict:
-    """The same the other way round."""
-    if found is None:
+def at_most(ratio: Ratio | None, bound: float) -> Verdict:
+    """Agrees if all of the interval is `bound` or less; differs if all is above."""
+    if ratio is None:
         return "cannot be had here"
-    if found.hi <= bound:
+    if ratio.hi <= bound:
         return "agrees"
-    return "differs" if found.lo > bound else "too close to tell"
+    return "differs" if ratio.lo > bound else "too close to tell"
 
 
-def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of several claims: what contradicts one of them contradicts the figure; of none, nothing."""
-    said = {*verdicts}
-    if not said:
+def combined(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on several claims: a figure differs if one of its claims does."""
+    distinct = {*verdicts}
+    if not distinct:
         return "cannot be had here"
     for verdict in ("differs", "cannot be had here", "too close to tell"):
-        if verdict in said:
+        if verdict in distinct:
             return verdict
     return "agrees"
 
 
-def over_lengths(of: Sequence[Chain], arm: str, base: str, which: str) -> Ratio | None:
-    """Throughput of `arm` by `base` in windows of one round: the mean over the chains."""
-    return pooled([ratios(measured, arm, base, which) for _, measured in of])
+def mean_over_lengths(
+    chains: Sequence[Chain], arm: str, base: str, window_set: str
+) -> Ratio | None:
+    """Throughput of `arm` ÷ `base` within rounds: the mean over the chains."""
+    return pooled([ratios(measured, arm, base, window_set) for _, measured in chains])
 
 
-def told(found: Ratio | None, digits: int = 2) -> str:
+def interval_text(ratio: Ratio | None, digits: int = 2) -> str:
     """ "0.72 [0.68–0.77]"."""
-    if found is None:
+    if ratio is None:
         return "not known"
-    middle, lo, hi = (f"{of:.{digits}f}" for of in (found.median, found.lo, found.hi))
+    middle, lo, hi = (f"{value:.{digits}f}" for value in (ratio.median, ratio.lo, ratio.hi))
     return f"{middle} [{lo}–{hi}]"

@@ -1,4 +1,4 @@
-"""The measurements of one case, as plain data that a file can hold."""
+"""Measures one case. The result is plain data that is saved as JSON."""
 
 import contextlib
 import time
@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from evaluation.paper import arms
 from evaluation.paper.case import (
-    FOLLOWED,
-    HANDED,
+    HANDOVER_FILLS,
     LATENCY_LOAD,
     LOAD,
     MAIN,
+    ONLINE_COST_FILLS,
     SHORT,
     TUNED,
     Case,
@@ -38,8 +38,8 @@ from unis.v1.common_pb2 import LatencyHistogram
 
 _PERCENTILES = (5, 50, 95, 99)
 _LEAST_ROUNDS = 4
-_LEAST_JUDGED = 8  # for an interval that is no guess
-_LEAST_ALONE = 6  # of a set of one arm
+_LEAST_JUDGED = 8  # for a usable interval
+_LEAST_ALONE = 6  # in a set of one arm
 
 
 _T = TypeVar("_T")
@@ -50,17 +50,17 @@ class Window(BaseModel):
 
     mpps: float
     dropped_pps: float
-    lost: float  # of what was offered
+    lost: float  # share of the offered packets
     latency_us: dict[str, float | None]  # mean, p5, p50, p95, p99
-    switches_per_s: float  # the engine's, and those that functions passed on
+    switches_per_s: float  # by the engine, and hand-overs
     context_switches_per_s: dict[str, float]  # the kernel's, by function
     cpu_share: dict[str, float]  # of a CPU, by function
     chain_mpps: dict[str, float]
-    cache_misses: dict[str, float] = {}  # of the references, by function; empty: no counters
+    cache_misses: dict[str, float] = {}  # share of the references, by function; empty: no counters
 
     @classmethod
     def of(cls, reply: pb.MeasureReply, cache_misses: Mapping[str, float]) -> "Window":
-        """What the engine measured, and the counters beside it."""
+        """From the engine's reply, and the hardware counters in that window."""
         seconds = reply.window_ns / 1e9
         return cls(
             mpps=mpps(reply),
@@ -80,13 +80,16 @@ class Window(BaseModel):
 
 
 def latency_us(histogram: LatencyHistogram) -> dict[str, float | None]:
-    """Mean and percentiles, µs; None: no packet. Of hundreds of windows, so it is quick."""
+    """Mean and percentiles, µs; None: no packet. Vectorised, for hundreds of windows."""
     values = np.array(histogram.value_ns, dtype=np.float64) / 1e3
     below = np.cumsum(np.array(histogram.count, dtype=np.float64))
     if not below.size or not below[-1]:
         return dict.fromkeys(("mean", *(f"p{percentile}" for percentile in _PERCENTILES)))
-    at = np.searchsorted(below, below[-1] * np.array(_PERCENTILES) / 100)
-    found = {f"p{of}": float(values[i]) for of, i in zip(_PERCENTILES, at, strict=True)}
+    indices = np.searchsorted(below, below[-1] * np.array(_PERCENTILES) / 100)
+    found = {
+        f"p{percentile}": float(values[index])
+        for percentile, index in zip(_PERCENTILES, indices, strict=True)
+    }
     return {"mean": float(np.diff(below, prepend=0) @ values / below[-1]), **found}
 
 
@@ -95,37 +98,41 @@ class Measured(BaseModel):
 
     key: str
     slots: int
-    costs_ns: dict[str, dict[int, float]]  # by function, by the packet's size
-    platform_ns: dict[str, float]  # a packet of source and sink, a switch of the scheduler
+    costs_ns: dict[str, dict[int, float]]  # by function and packet size
+    platform_ns: dict[str, float]  # source and sink: per packet; scheduler: per switch
     switch_ns: float  # from the decision until the next function runs
-    preempt_ns: float  # of which until the one before stops
+    preempt_ns: float  # from the decision until the function before stops
     yield_ns: float
     three_cpus: bool  # source, sink and scheduler have one each
     began: float  # seconds since 1970
-    transfers_ns: list[float | None]  # a cache line between the CPUs, before and after
-    offered_pps: float | None = None  # of the set LOAD
+    transfers_ns: list[float | None]  # of a cache line between the CPUs, before and after
+    offered_pps: float | None = None  # in the set LOAD
     no_counters: str = ""  # why cache misses were not counted
-    best_every: int | None = None  # bursts between yields of arms.BEST; None: not measured anew
+    best_every: int | None = None  # bursts between yields of arms.BEST; None: no set TUNED
     sets: dict[str, list[dict[str, Window]]]
     disturbed: Disturbance
 
-    def values(self, arm: str, of: Callable[[Window], _T], which: str = MAIN) -> list[_T]:
-        """Something of each window of an arm."""
-        return [of(windows[arm]) for windows in self.sets.get(which, []) if arm in windows]
+    def values(
+        self, arm: str, quantity: Callable[[Window], _T], window_set: str = MAIN
+    ) -> list[_T]:
+        """A quantity of each window of an arm."""
+        return [
+            quantity(windows[arm]) for windows in self.sets.get(window_set, []) if arm in windows
+        ]
 
-    def mpps(self, arm: str, which: str = MAIN) -> list[float]:
+    def mpps(self, arm: str, window_set: str = MAIN) -> list[float]:
         """Throughput of each window of an arm."""
-        return self.values(arm, lambda window: window.mpps, which)
+        return self.values(arm, lambda window: window.mpps, window_set)
 
-    def is_near(self, other: "Measured") -> bool:
-        """Whether the machine was in one state throughout both."""
+    def is_same_state(self, other: "Measured") -> bool:
+        """Whether the machine stayed in one state from this case to the other."""
         return steady([*self.transfers_ns, *other.transfers_ns])
 
 
 def seconds_of(case: Case, extent: Extent) -> float:
-    """About how long measuring it takes."""
-    windows = sum(len(of) * _rounds(case, name, extent) for name, of in case.sets.items())
-    slow = any(arms.RR in of for of in case.sets.values()) and not case.key.endswith(SHORT)
+    """The estimated time of the measurement."""
+    windows = sum(len(names) * _rounds(case, name, extent) for name, names in case.sets.items())
+    slow = any(arms.RR in names for names in case.sets.values()) and not case.key.endswith(SHORT)
     return 3.6 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
 
 
@@ -155,7 +162,7 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
     slots = min(link.slots for link in run.plan.links)
     offered: Offered | None = None
     best: int | None = None
-    for name, of in case.sets.items():
+    for name, arm_names in case.sets.items():
         load = offered if name == LOAD else None
         if name == TUNED:
             rounds, best = _tuned(
@@ -163,17 +170,17 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
             )
             misses: _Misses = {}
         else:
-            wanted = [arms.ALL[arm].of(run.plan.scheduler, slots, load) for arm in of]
+            wanted = [arms.SPECS[arm].in_run(run.plan.scheduler, slots, load) for arm in arm_names]
             rounds, misses, no_counters = _counted(
                 run, wanted, _rounds(case, name, extent), extent.window, threads
             )
         sets[name] = [
-            {arm: Window.of(reply, misses.get((at, arm), {})) for arm, reply in windows.items()}
-            for at, windows in enumerate(rounds)
+            {arm: Window.of(reply, misses.get((number, arm), {})) for arm, reply in windows.items()}
+            for number, windows in enumerate(rounds)
         ]
         replies += [reply for windows in rounds for reply in windows.values()]
         if name == MAIN and LOAD in case.sets:
-            # In all but its worst windows: a machine that slows down is not to queue for ever.
+            # The lower quartile: at the median a machine that slows down would queue for ever.
             sustained = min(
                 Quartiles.of([windows[arm].mpps for windows in sets[MAIN]]).q1
                 for arm in case.sets[LOAD]
@@ -204,52 +211,55 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
 def _tuned(
     run: Run, slots: int, tried: Sequence[Mapping[str, Window]], rounds: int, window: float
 ) -> tuple[Rounds, int]:
-    """Hand-over beside co-operation at its best distance, and which that is.
+    """Hand-over and co-operation at its best distance, and that distance.
 
-    The most of many distances is too much by chance alone: so the two best, by the paper's in
-    windows of one round, are measured anew. Which of the two is better is judged for every second
-    round by the others, so that none is chosen by what it then says.
+    The maximum of many distances is too high by chance. So the two best distances are measured
+    again. The better of them in the even rounds is used in the odd rounds and vice versa: no round
+    takes part in a choice that it then confirms.
     """
     trials = {
-        every: found.median if (found := _by_paper_k(tried, arm)) else 0.0
-        for every, arm in arms.K.items()
+        bursts: trial.median if (trial := _by_paper_k(tried, arm)) else 0.0
+        for bursts, arm in arms.K.items()
     }
     two = best_two(trials)
-    wanted = [arms.ALL[name].of(run.plan.scheduler, slots) for name in (arms.HANDOVER, arms.AGAIN)]
+    wanted = [
+        arms.SPECS[name].in_run(run.plan.scheduler, slots)
+        for name in (arms.HANDOVER, arms.HANDOVER_AGAIN)
+    ]
     return cross_settled(in_turn(run, [*wanted, *two], rounds, window), two)
 
 
 def _by_paper_k(tried: Sequence[Mapping[str, Window]], arm: str) -> Paired | None:
-    values, base = ([windows[of].mpps for windows in tried] for of in (arm, arms.PAPER_K))
+    values, base = ([windows[name].mpps for windows in tried] for name in (arm, arms.PAPER_K))
     return Paired.ratio(values, base)
 
 
 def cross_settled(rounds: Rounds, two: tuple[Arm, Arm]) -> tuple[Rounds, int]:
-    """Rounds where COOPERATIVE is the better of the two as the rounds say that are not among it.
+    """The rounds with COOPERATIVE as the better of the two, and the better distance overall.
 
-    And the distance that is better over all.
+    For even rounds the odd ones choose, for odd rounds the even ones.
     """
-    halves = [rounds[at::2] for at in range(2)]
+    halves = [rounds[parity::2] for parity in range(2)]
     by_other = [
-        dict(zip((two[0].yield_every, two[1].yield_every), (of, exchanged(of)), strict=True))[
+        dict(zip((two[0].yield_every, two[1].yield_every), (half, exchanged(half)), strict=True))[
             settled(other, two)[1]
         ]
-        for of, other in zip(halves, halves[::-1], strict=True)
+        for half, other in zip(halves, halves[::-1], strict=True)
     ]
-    mixed = [by_other[at % 2][at // 2] for at in range(len(rounds))]
+    mixed = [by_other[number % 2][number // 2] for number in range(len(rounds))]
     return mixed, settled(rounds, two)[1]
 
 
-# Cache misses by references of each function, by round and arm, while it settled and was measured.
+# Cache misses ÷ references of each function, by round and arm, while it settled and was measured.
 _Misses = dict[tuple[int, str], dict[str, float]]
 
 
 def _counted(
-    run: Run, wanted: Sequence[Arm], rounds: int, window: float, threads: Mapping[str, int]
+    run: Run, compared: Sequence[Arm], rounds: int, window: float, threads: Mapping[str, int]
 ) -> tuple[Rounds, _Misses, str]:
-    """The windows, what was counted beside them, and why nothing was, if so."""
+    """The windows, the cache misses in them, and why nothing was counted."""
     misses: _Misses = {}
-    why_not = ""
+    no_counters = ""
     counters: Counters | None = None
     last: dict[str, tuple[int, ...]] = {}
 
@@ -260,31 +270,35 @@ def _counted(
         for name, (references, missed) in now.items():
             before_references, before_missed = last.get(name, (0, 0))
             if references > before_references:
-                by = (missed - before_missed) / (references - before_references)
-                misses.setdefault((len(done) - 1, str(arm)), {})[name] = by
+                ratio = (missed - before_missed) / (references - before_references)
+                misses.setdefault((len(done) - 1, str(arm)), {})[name] = ratio
         last.update(now)
 
     with contextlib.ExitStack() as stack:
         try:
             counters = stack.enter_context(counting(threads, (CACHE_REFERENCES, CACHE_MISSES)))
         except CountersError as error:
-            why_not = str(error)
-        found = in_turn(run, wanted, rounds, window, look)
-    return found, misses, why_not
+            no_counters = str(error)
+        windows = in_turn(run, compared, rounds, window, look)
+    return windows, misses, no_counters
 
 
-def _rounds(case: Case, which: str, extent: Extent) -> int:
-    of = case.sets[which]
-    square = len(order.square(list(of)))
-    least = _LEAST_ROUNDS if len(of) > 1 else _LEAST_ALONE
-    if which in (TUNED, LOAD, FOLLOWED, HANDED):
+def _rounds(case: Case, window_set: str, extent: Extent) -> int:
+    names = case.sets[window_set]
+    square = len(order.square(list(names)))
+    least = _LEAST_ROUNDS if len(names) > 1 else _LEAST_ALONE
+    if window_set in (TUNED, LOAD, ONLINE_COST_FILLS, HANDOVER_FILLS):
         least = _LEAST_JUDGED * extent.sets
-    if which == MAIN:
+    if window_set == MAIN:
         least = max(least, case.least_rounds)
-    return order.balanced_rounds(len(of), max(square * extent.sets, least))
+    return order.balanced_rounds(len(names), max(square * extent.sets, least))
 
 
-def ratio(measured: Measured, arm: str, base: str, which: str = MAIN) -> Ratio | None:
-    """The median over rounds of one arm by another, and how well it is known."""
-    values, by = measured.mpps(arm, which), measured.mpps(base, which)
-    return Ratio.of(Paired.ratio(values, by)) if values and len(values) == len(by) else None
+def ratio(measured: Measured, arm: str, base: str, window_set: str = MAIN) -> Ratio | None:
+    """The median over rounds of `arm` ÷ `base`, and its interval."""
+    values, base_values = measured.mpps(arm, window_set), measured.mpps(base, window_set)
+    return (
+        Ratio.of(Paired.ratio(values, base_values))
+        if values and len(values) == len(base_values)
+        else None
+    )

@@ -1,6 +1,6 @@
-"""What an evaluation has in its directory: the lock, earlier results, and what was measured of it.
+"""The output directory of an evaluation: its lock, earlier results, and saved cases.
 
-A file for each case, as it is measured, so that an interrupted call can be gone on with.
+Each measured case is saved in a file, so that the command can continue after an interrupt.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.files import locked, write_atomically
 
 FOLDER = ".unis-parts"
-# A machine that others share may run at another speed tomorrow.
-_OLDEST = 86_400.0  # seconds
-_DIGITS = 16  # of what a part is of, in its name
+# A shared machine may run at another speed tomorrow.
+_MAX_AGE = 86_400.0  # seconds
+_DIGITS = 16  # of the hash of the conditions, in a file's name
 _NAME = re.compile(rf"\.?[\w-]+\.[\w-]*\.[0-9a-f]{{{_DIGITS}}}\.json(\.\w+)?")
 
 
@@ -33,15 +33,15 @@ class _Key(BaseModel):
 
 
 class _Earlier(BaseModel):
-    """Of results, what a later call must know."""
+    """The part of results.json that a later call needs."""
 
     settings: dict[str, object]
     figures: list[_Key]
 
 
 @contextmanager
-def only_ours(directory: Path) -> Iterator[None]:
-    """Makes it; while this lasts no other evaluation writes to it. UnisError if another does."""
+def exclusive(directory: Path) -> Iterator[None]:
+    """Creates and locks the directory. UnisError if another evaluation writes to it."""
     with ExitStack() as stack:
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -57,8 +57,8 @@ def only_ours(directory: Path) -> Iterator[None]:
         yield
 
 
-def refuse_to_lose(results: Path, figures: Collection[str] | None, *, quick: bool) -> None:
-    """UnisError if there are results of more than a call for these figures (None: all) has."""
+def refuse_to_overwrite(results: Path, figures: Collection[str] | None, *, quick: bool) -> None:
+    """UnisError if the results contain more than a call for these figures (None: all) gives."""
     elsewhere = "give another directory with -o"
     try:
         earlier = _Earlier.model_validate_json(results.read_text())
@@ -66,35 +66,34 @@ def refuse_to_lose(results: Path, figures: Collection[str] | None, *, quick: boo
         return
     except OSError as error:
         raise UnisError(f"cannot read {results}: {error.strerror}; {elsewhere}") from None
-    except ValueError:  # also of bytes that are no text
+    except ValueError:  # or not UTF-8
         raise UnisError(
-            f"{results} is there, and not of `python -m evaluation paper`: {elsewhere}, or "
-            "remove it"
+            f"{results} is not from `python -m evaluation paper`: {elsewhere}, or remove it"
         ) from None
     if quick and earlier.settings.get("extent") != "quick":
-        raise UnisError(f"{results} is of a run that was not --quick: {elsewhere}")
-    keys = [one.key for one in earlier.figures]
+        raise UnisError(f"{results} is from a call without --quick: {elsewhere}")
+    keys = [figure.key for figure in earlier.figures]
     if figures and (more := [key for key in keys if key not in figures]):
-        raise UnisError(f"{results} has {', '.join(more)}, which would be lost: {elsewhere}")
+        raise UnisError(f"{results} also has {', '.join(more)}, which would be lost: {elsewhere}")
 
 
 class Parts:
-    """Of one call, which are good as long as nothing else is wanted, and for a day."""
+    """The saved cases of a call. They can be used again for a day under the same conditions."""
 
-    def __init__(self, directory: Path, what: Mapping[str, object]) -> None:
-        """`what`: whatever must be the same for a part to be taken over, as JSON has it."""
+    def __init__(self, directory: Path, conditions: Mapping[str, object]) -> None:
+        """`conditions`: what must be the same for a part to be used again, as JSON values."""
         self.folder = directory / FOLDER
-        text = json.dumps(what, sort_keys=True)
+        text = json.dumps(conditions, sort_keys=True)
         self._identity = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
         self._there: set[Path] = set()
 
     @property
     def count(self) -> int:
-        """How many there are of this call."""
+        """The number of saved cases of this call."""
         return len(self._there)
 
     def make(self) -> None:
-        """Before anything is read or measured. UnisError if none can be written; old ones go."""
+        """Creates the folder and removes old files. UnisError if files cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
@@ -106,17 +105,17 @@ class Parts:
             raise UnisError(f"cannot write in {self.folder}: {error.strerror}") from None
 
     def read(self, case: Case) -> Measured | None:
-        """None if it was not measured, or for something else, or what is there cannot be read."""
+        """None: not measured, measured under other conditions, or unreadable."""
         file = self._file(case)
         try:
             found = Measured.model_validate_json(file.read_text())
-        except (OSError, ValueError):  # also of bytes that are no text
+        except (OSError, ValueError):  # or not UTF-8
             return None
         self._there.add(file)
         return found
 
     def write(self, case: Case, measured: Measured) -> None:
-        """UnisError if it cannot."""
+        """Saves a case. UnisError if that fails."""
         file = self._file(case)
         try:
             write_atomically(file, measured.model_dump_json())
@@ -125,7 +124,7 @@ class Parts:
         self._there.add(file)
 
     def remove(self) -> str:
-        """Those of this call, once the results are there; what could not be, as a sentence."""
+        """Removes the cases of this call. Returns a sentence if that fails, else an empty text."""
         try:
             for file in self._there:
                 file.unlink(missing_ok=True)
@@ -141,4 +140,4 @@ class Parts:
 
 
 def _is_old(file: Path) -> bool:
-    return time.time() - file.stat().st_mtime > _OLDEST
+    return time.time() - file.stat().st_mtime > _MAX_AGE

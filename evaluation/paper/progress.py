@@ -1,4 +1,4 @@
-"""What is next, and how long all that is left will take, by how long the rest took."""
+"""Progress: the next step, and an estimate of the remaining time."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class _Steps:
-    """Of one kind, which are as much slower or faster than was thought as those before."""
+    """Steps of one kind. The error of past estimates corrects those of the remaining steps."""
 
     count: int
     left: float  # seconds, as estimated
@@ -16,12 +16,12 @@ class _Steps:
     took: float = 0.0
 
     def expected(self) -> float:
-        """Seconds for what is left."""
+        """Expected seconds of the remaining steps."""
         return self.left * (self.took / self.done if self.done else 1.0)
 
 
 class Progress:
-    """First all is measured that is to be measured, then simulated."""
+    """All measurements come first, then all simulations."""
 
     def __init__(
         self,
@@ -30,19 +30,21 @@ class Progress:
         simulated: Sequence[float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`measured`, `simulated`: about how many seconds each step takes."""
+        """`measured`, `simulated`: the estimated seconds of each step."""
         self._report = report
         self._clock = clock
         self._measured = _Steps(len(measured), sum(measured))
         self._simulated = _Steps(len(simulated), sum(simulated))
-        self._running: tuple[_Steps, float, float] | None = None  # estimated; began
+        self._running: tuple[_Steps, float, float] | None = (
+            None  # the step that runs: its estimate and start
+        )
 
     def measuring(self, title: str, seconds: float) -> None:
-        """A step begins that takes about so long."""
+        """Starts a measurement with this estimate."""
         self._next(self._measured, "", title, seconds)
 
     def simulating(self, title: str, seconds: float) -> None:
-        """Likewise."""
+        """Starts a simulation with this estimate."""
         self._next(self._simulated, "simulating ", title, seconds)
 
     def _end(self) -> None:
@@ -58,5 +60,5 @@ class Progress:
         steps.at += 1
         self._running = (steps, seconds, self._clock())
         left = self._measured.expected() + self._simulated.expected()
-        told = f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
-        self._report(f"{kind}{steps.at} of {steps.count}, about {told} left: {title}")
+        duration = f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
+        self._report(f"{kind}{steps.at} of {steps.count}, about {duration} left: {title}")

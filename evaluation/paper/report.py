@@ -1,4 +1,4 @@
-"""The report of `python -m evaluation paper`: every figure beside what the paper says of it."""
+"""The report of `python -m evaluation paper`: each figure next to the paper's statement."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ from unis.report import colours
 from unis.report.svg import STYLE, figure_of, svg
 from unis.report.templates import template
 
-# By arm, as evaluation.paper.arms calls it. Okabe and Ito, with a mark and a line of its own each:
-# told apart without colours too.
+# By name of the arm. Okabe and Ito's colours, each with its own marker and line, for readers and
+# printers without colours.
 _STYLES = {
     "priority": ("#0072B2", "o", "-", "UNiS as in the paper"),
     "priority without occupancy": ("#56B4E9", "v", ":", "UNiS without the optimisation"),
@@ -26,35 +26,37 @@ _MARKS, _LINES = "osD^v", ("-", "--", "-.", ":")
 
 
 def report_page(results: Results) -> str:
-    """The whole page; what contradicts the paper comes first."""
+    """The page. Figures that contradict the paper come first."""
     return template("report.html.j2", __package__).render(
         results=results,
         pictures={figure.key: _pictures(figure) for figure in results.figures},
         counts=counts(results.figures),
-        differs=[one for one in results.figures if one.verdict in ("differs", "fails")],
+        differs=[figure for figure in results.figures if figure.verdict in ("differs", "fails")],
         good=("agrees", "holds"),
         bad=("differs", "fails"),
     )
 
 
 def counts(figures: Sequence[Figure]) -> str:
-    """How many agree, in a sentence."""
-    said = {
+    """The number of figures by verdict, in a sentence."""
+    by_verdict = {
         word: sum(figure.verdict == word for figure in figures)
         for word in ("agrees", "differs", "too close to tell", "cannot be had here")
     }
-    measured = sum("measured" in one.source for one in figures if one.verdict in said)
+    measured = sum(
+        "measured" in figure.source for figure in figures if figure.verdict in by_verdict
+    )
     return (
-        f"Of {sum(said.values())} figures of the paper {said['agrees']} agree, {said['differs']} "
-        f"differ, {said['too close to tell']} are too close to tell and "
-        f"{said['cannot be had here']} cannot be had here; {measured} were measured."
+        f"Of {sum(by_verdict.values())} figures of the paper {by_verdict['agrees']} agree, "
+        f"{by_verdict['differs']} differ, {by_verdict['too close to tell']} are too close to tell "
+        f"and {by_verdict['cannot be had here']} cannot be had here; {measured} were measured."
     )
 
 
 def _pictures(figure: Figure) -> list[Markup]:
     return [
-        Markup(_picture(plot, f"{figure.key}-{at}"))  # noqa: S704  our own plot
-        for at, plot in enumerate(figure.plots)
+        Markup(_picture(plot, f"{figure.key}-{number}"))  # noqa: S704  our own plot
+        for number, plot in enumerate(figure.plots)
     ]
 
 
@@ -74,30 +76,35 @@ def _picture(plot: Plot, salt: str) -> str:
         return svg(figure, f"{plot.title}: {plot.y} by {plot.x or 'approach'}", salt)
 
 
-def _style(name: str, at: int) -> tuple[str, str, str, str]:
-    more = (_MORE[at % len(_MORE)], _MARKS[at % len(_MARKS)], _LINES[at % len(_LINES)], name)
+def _style(name: str, number: int) -> tuple[str, str, str, str]:
+    more = (
+        _MORE[number % len(_MORE)],
+        _MARKS[number % len(_MARKS)],
+        _LINES[number % len(_LINES)],
+        name,
+    )
     label = name.replace("cooperative/", "co-operative, k = ")
     return _STYLES.get(name, (*more[:3], label))
 
 
 def _lines(axes: Axes, plot: Plot) -> None:
-    for at, (name, points) in enumerate(plot.series.items()):
-        colour, mark, line, label = _style(name, at)
+    for number, (name, points) in enumerate(plot.series.items()):
+        colour, mark, line, label = _style(name, number)
         xs, ys = [float(point.x) for point in points], [point.y for point in points]
         axes.plot(xs, ys, line, color=colour, marker=mark, markersize=5, label=label)
         if all(point.low is not None and point.high is not None for point in points):
             axes.errorbar(xs, ys, _spread(points), fmt="none", ecolor=colour, alpha=0.5, capsize=2)
-    every = sorted({float(point.x) for points in plot.series.values() for point in points})
-    if len(every) <= 10 and all(x.is_integer() for x in every):
-        axes.set_xticks(every)
+    all_x = sorted({float(point.x) for points in plot.series.values() for point in points})
+    if len(all_x) <= 10 and all(x.is_integer() for x in all_x):
+        axes.set_xticks(all_x)
 
 
 def _bars(axes: Axes, plot: Plot) -> None:
     names = list(dict.fromkeys(point.x for points in plot.series.values() for point in points))
     width = 0.8 / len(plot.series)
-    for at, (series, points) in enumerate(plot.series.items()):
-        colour, _, _, label = _style(series, at)
-        places = [names.index(point.x) + (at + 0.5) * width - 0.4 for point in points]
+    for number, (series, points) in enumerate(plot.series.items()):
+        colour, _, _, label = _style(series, number)
+        places = [names.index(point.x) + (number + 0.5) * width - 0.4 for point in points]
         spread = _spread(points) if all(point.low is not None for point in points) else None
         axes.bar(
             places, [point.y for point in points], width * 0.92, color=colour, label=label,

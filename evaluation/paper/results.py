@@ -1,4 +1,4 @@
-"""Results of an evaluation, as in results.json: figures, each with a verdict, and their rows."""
+"""The results of an evaluation, as in results.json: figures with verdicts, and their rows."""
 
 import statistics
 from typing import Literal
@@ -10,21 +10,21 @@ from unis.measure.summary import MachineSummary
 
 Verdict = Literal[
     "agrees", "differs", "too close to tell", "cannot be had here",
-    "holds", "fails",  # of the instrument itself
+    "holds", "fails",  # of the check of the measurement itself
     "not in the paper",
 ]  # fmt: skip
 Source = Literal["measured", "simulated"]
 
 
 class ResultRow(BaseModel):
-    """One arm in one set of windows of one case in one figure; what is not known is null.
+    """One arm in one window set of one case in one figure. Unknown values are null.
 
-    `experiment`, `case`, `set`, `arm`, `chain` and `source` tell it from every other.
+    `experiment`, `case`, `set`, `arm`, `chain` and `source` identify it.
     """
 
     experiment: str
-    case: str  # one start of one chain or of several
-    set: str  # of arms whose windows alternated
+    case: str  # one start of a chain or of several
+    set: str  # of arms whose windows alternate
     cost: str
     length: int
     size: int | str  # bytes of a frame with FCS, or the name of a mix
@@ -32,22 +32,22 @@ class ResultRow(BaseModel):
     policy: str
     controller: str | None
     arm: str  # as the figures call it
-    yield_every: int | None  # bursts, of cooperative
-    x: float | None  # where the figure has it
-    chain: str | None = None  # of several of the case (Table 1); null: all of them
-    mpps: Quartiles  # of windows; simulated: one number
-    offered_mpps: float | None = None  # where the source had a rate
-    best_every: int | None = None  # bursts between yields, of co-operation at its best
-    ratio_to_cooperative: Ratio | None = None  # at its best distance, in windows of one round
-    ratio_to_paper_k: Ratio | None = None  # at the paper's, 8
-    ratio_to_fused: Ratio | None = None  # medians of two starts, where the machine did not change
-    ratio: Ratio | None = None  # that the figure judges, by the arm `ratio_to`
+    yield_every: int | None  # bursts between yields, under cooperative
+    x: float | None  # the position in the figure
+    chain: str | None = None  # one of the case's chains (Table 1); null: all of them
+    mpps: Quartiles  # over windows; simulated: one number
+    offered_mpps: float | None = None  # if the source has a rate
+    best_every: int | None = None  # bursts between yields at the best distance
+    ratio_to_cooperative: Ratio | None = None  # at its best distance, within rounds
+    ratio_to_paper_k: Ratio | None = None  # at the paper's distance, 8
+    ratio_to_fused: Ratio | None = None  # of medians of two starts on an unchanged machine
+    ratio: Ratio | None = None  # to the arm `ratio_to`; the verdict uses it
     ratio_to: str | None = None
     latency_us: dict[str, float | None] = {}  # medians over windows
-    drops: float | None = None  # a second
+    drops: float | None = None  # per second
     switches_per_s: float | None = None
-    context_switches_per_s: float | None = None  # of a function by the kernel, the mean of all
-    slowest_cpu_share: float | None = None  # of a CPU, of the function that had least
+    context_switches_per_s: float | None = None  # by the kernel, mean over the functions
+    slowest_cpu_share: float | None = None  # of the function that had the least
     windows: int
     source: Source
     paper: str = ""
@@ -55,7 +55,7 @@ class ResultRow(BaseModel):
 
 
 class Point(BaseModel):
-    """One point or bar; `low` and `high` are quartiles, or an interval where y is a ratio."""
+    """One point or bar. `low` and `high`: quartiles, or the interval if y is a ratio."""
 
     x: float | str
     y: float
@@ -64,7 +64,7 @@ class Point(BaseModel):
 
 
 class Plot(BaseModel):
-    """One picture: lines over numbers, or bars over names."""
+    """One plot: lines over numbers, or bars over names."""
 
     kind: Literal["lines", "bars"]
     title: str
@@ -74,22 +74,22 @@ class Plot(BaseModel):
 
 
 class Figure(BaseModel):
-    """What the paper says, what was found, and whether the two agree."""
+    """The paper's statement, the result here, and the verdict."""
 
     key: str
     name: str
     title: str
     paper: str
     ours: str
-    rule: str  # when it agrees
+    rule: str  # the condition of "agrees"
     verdict: Verdict
-    why: str  # where it does not agree
+    why: str  # empty if it agrees
     source: list[Source]
     plots: list[Plot]
 
 
 class SimulatedPoint(BaseModel):
-    """An arm of UNiS ÷ co-operative (k = 8) of one chain, in the simulator and on the machine."""
+    """An arm of UNiS ÷ co-operative (k = 8) for one chain, simulated and measured."""
 
     figure: str
     cost: str
@@ -97,25 +97,25 @@ class SimulatedPoint(BaseModel):
     arm: str
     measured: float
     simulated: float
-    switch_us: float  # calibrated: nobody runs for so long in a switch by priority
-    chain_factor: float  # calibrated: a packet's cost between other functions by that alone
+    switch_us: float  # calibrated: time of a switch by priority, in which no function runs
+    chain_factor: float  # calibrated: a packet's cost in the chain ÷ alone
 
     @property
     def error(self) -> float:
-        """How far the two are apart."""
+        """The absolute difference."""
         return abs(self.simulated - self.measured)
 
 
 class Errors(BaseModel):
-    """How far the simulator is off; null: no point."""
+    """The errors of the simulator; null: no points."""
 
     median_error: float | None
     worst_error: float | None
-    bias: float | None  # simulated less measured, the mean
+    bias: float | None  # mean of simulated - measured
 
     @classmethod
     def of(cls, points: list[SimulatedPoint]) -> "Errors":
-        """Of any number of points."""
+        """From any number of points."""
         errors = [point.error for point in points]
         signed = [point.simulated - point.measured for point in points]
         return cls(
@@ -126,19 +126,21 @@ class Errors(BaseModel):
 
 
 class Agreement(Errors):
-    """All points, and how far the simulator is off."""
+    """The errors of the simulator over all points and by arm, and the points."""
 
     points: list[SimulatedPoint]
     by_arm: dict[str, Errors]
 
     @classmethod
     def of(cls, points: list[SimulatedPoint]) -> "Agreement":
-        """Of any number of points."""
+        """From any number of points."""
         arms = dict.fromkeys(point.arm for point in points)
         return cls(
             **Errors.of(points).model_dump(),
             points=points,
-            by_arm={arm: Errors.of([one for one in points if one.arm == arm]) for arm in arms},
+            by_arm={
+                arm: Errors.of([point for point in points if point.arm == arm]) for arm in arms
+            },
         )
 
 
@@ -152,4 +154,4 @@ class Results(BaseModel):
     figures: list[Figure]
     rows: list[ResultRow]
     simulator: Agreement
-    disturbed: str | None  # what a reader of the figures must know
+    disturbed: str | None  # a remark on disturbed windows

@@ -17,53 +17,62 @@ _SEED = 1  # the same windows give the same interval
 
 
 def best_of(measured: Measured) -> str:
-    """Co-operative at the distance that was best when the two best were measured anew.
+    """Co-operative at its best distance, as the set TUNED decided.
 
-    Where they were not, that which passed most.
+    Without that set the distance with the highest median.
     """
     if measured.best_every is not None:
         return arms.K[measured.best_every]
-    there = {name: measured.mpps(name) for name in arms.K.values()}
-    found = {name: statistics.median(values) for name, values in there.items() if values}
-    return max(found, key=lambda name: found[name], default=arms.PAPER_K)
+    mpps = {name: measured.mpps(name) for name in arms.K.values()}
+    medians = {name: statistics.median(values) for name, values in mpps.items() if values}
+    return max(medians, key=lambda name: medians[name], default=arms.PAPER_K)
 
 
-def ratios(measured: Measured, arm: str, base: str, which: str = MAIN) -> list[float]:
-    """Throughput of one arm by that of another, in windows of one round."""
-    return ratios_of(measured, arm, base, lambda window: window.mpps, which)
+def ratios(measured: Measured, arm: str, base: str, window_set: str = MAIN) -> list[float]:
+    """Throughput of `arm` ÷ `base` in each round."""
+    return ratios_of(measured, arm, base, lambda window: window.mpps, window_set)
 
 
 def ratios_of(
-    measured: Measured, arm: str, base: str, of: Callable[[Window], float], which: str = MAIN
+    measured: Measured,
+    arm: str,
+    base: str,
+    quantity: Callable[[Window], float],
+    window_set: str = MAIN,
 ) -> list[float]:
-    """The same of anything; without the rounds in which the other had none."""
-    values, by = measured.values(arm, of, which), measured.values(base, of, which)
-    return [value / other for value, other in zip_longest(values, by, fillvalue=0.0) if other]
+    """The same for any quantity, without rounds in which `base` has 0."""
+    values, base_values = (
+        measured.values(arm, quantity, window_set),
+        measured.values(base, quantity, window_set),
+    )
+    return [
+        value / other for value, other in zip_longest(values, base_values, fillvalue=0.0) if other
+    ]
 
 
-def to_best(measured: Measured, arm: str, which: str) -> Ratio | None:
-    """By co-operative at its best; hand-over only in windows that were measured for it."""
-    if which == TUNED:
+def ratio_to_best(measured: Measured, arm: str, window_set: str) -> Ratio | None:
+    """The ratio to co-operative at its best; of hand-over only in the set TUNED."""
+    if window_set == TUNED:
         return ratio(measured, arm, arms.BEST, TUNED)
-    if measured.best_every is None or which == LOAD or arm == arms.HANDOVER:
+    if measured.best_every is None or window_set == LOAD or arm == arms.HANDOVER:
         return None
-    return ratio(measured, arm, best_of(measured), which)
+    return ratio(measured, arm, best_of(measured), window_set)
 
 
 def median_of(
-    measured: Measured, arm: str, of: Callable[[Window], float], which: str = MAIN
+    measured: Measured, arm: str, quantity: Callable[[Window], float], window_set: str = MAIN
 ) -> float:
-    """The median over the windows of an arm, one at least."""
-    return statistics.median(measured.values(arm, of, which))
+    """The median over the windows of an arm; there must be one."""
+    return statistics.median(measured.values(arm, quantity, window_set))
 
 
 def context_switches(window: Window) -> float:
-    """By the kernel, of a function in the mean."""
+    """The kernel's context switches, the mean over the functions."""
     return statistics.fmean(window.context_switches_per_s.values())
 
 
-def slowest(window: Window) -> float:
-    """The share of the CPU of the function that had least of it."""
+def slowest_cpu_share(window: Window) -> float:
+    """The CPU share of the function that had the least."""
     return min(window.cpu_share.values())
 
 
@@ -73,38 +82,39 @@ def row(
     measured: Measured,
     arm: str,
     *,
-    which: str = MAIN,
+    window_set: str = MAIN,
     fused: Measured | None = None,
     x: float | None = None,
-    by: str | None = None,
-    judged: Ratio | None = None,
+    base: str | None = None,
     chain: str | None = None,
 ) -> ResultRow:
-    """What the windows of a set say of an arm; `judged` by the arm `by`, of which it is 1."""
-    windows = measured.values(arm, lambda window: window, which)
+    """A row from the windows of an arm in a set. `base`: the arm that `ratio` compares with."""
+    windows = measured.values(arm, lambda window: window, window_set)
     passed = [window.chain_mpps[chain] if chain else window.mpps for window in windows]
     percentiles = {
         name: _median([window.latency_us[name] for window in windows])
         for name in ("mean", "p5", "p50", "p95", "p99")
     }
-    loaded = which == LOAD  # all pass what is offered
+    loaded = window_set == LOAD  # all arms pass the offered load
     return _row(
-        experiment, case, measured, arm, which, x, chain, Quartiles.of(passed), len(windows)
+        experiment, case, measured, arm, window_set, x, chain, Quartiles.of(passed), len(windows)
     ).model_copy(
         update={
             "offered_mpps": measured.offered_pps / 1e6 if loaded and measured.offered_pps else None,
-            "ratio_to_cooperative": None if chain else to_best(measured, arm, which),
+            "ratio_to_cooperative": None if chain else ratio_to_best(measured, arm, window_set),
             "ratio_to_paper_k": None
             if chain or loaded
-            else ratio(measured, arm, arms.PAPER_K, which),
-            "ratio_to_fused": to_fused(passed, measured, fused) if fused else None,
-            "ratio": judged or (ratio(measured, arm, by, which) if by else None),
-            "ratio_to": by,
+            else ratio(measured, arm, arms.PAPER_K, window_set),
+            "ratio_to_fused": ratio_to_fused(passed, measured, fused) if fused else None,
+            "ratio": ratio(measured, arm, base, window_set) if base else None,
+            "ratio_to": base,
             "latency_us": percentiles,
-            "drops": median_of(measured, arm, lambda window: window.dropped_pps, which),
-            "switches_per_s": median_of(measured, arm, lambda of: of.switches_per_s, which),
-            "context_switches_per_s": median_of(measured, arm, context_switches, which),
-            "slowest_cpu_share": median_of(measured, arm, slowest, which),
+            "drops": median_of(measured, arm, lambda window: window.dropped_pps, window_set),
+            "switches_per_s": median_of(
+                measured, arm, lambda window: window.switches_per_s, window_set
+            ),
+            "context_switches_per_s": median_of(measured, arm, context_switches, window_set),
+            "slowest_cpu_share": median_of(measured, arm, slowest_cpu_share, window_set),
         }
     )
 
@@ -113,7 +123,7 @@ def simulated_row(
     experiment: str, case: Case, measured: Measured, arm: str, mpps: float,
     *, x: float | None = None, chain: str | None = None,
 ) -> ResultRow:  # fmt: skip
-    """What the simulator says of an arm."""
+    """A row with the simulated throughput of an arm."""
     only = Quartiles.of([mpps])
     return _row(experiment, case, measured, arm, "simulated", x, chain, only, 0).model_copy(
         update={"source": "simulated"}
@@ -121,24 +131,24 @@ def simulated_row(
 
 
 def _row(
-    experiment: str, case: Case, measured: Measured, arm: str, which: str, x: float | None,
+    experiment: str, case: Case, measured: Measured, arm: str, window_set: str, x: float | None,
     chain: str | None, mpps: Quartiles, windows: int,
 ) -> ResultRow:  # fmt: skip
-    wanted = arms.ALL.get(arm)
-    every = measured.best_every if arm == arms.BEST else wanted and wanted.arm.yield_every
-    policy = "cooperative" if wanted is None else wanted.arm.policy
+    spec = arms.SPECS.get(arm)
+    yield_every = measured.best_every if arm == arms.BEST else spec and spec.arm.yield_every
+    policy = "cooperative" if spec is None else spec.arm.policy
     return ResultRow(
         experiment=experiment,
         case=case.key,
-        set=which,
+        set=window_set,
         cost=case.cost,
         length=case.length,
         size=case.size,
         ring=measured.slots,
         policy=arms.FUSED if arm == arms.FUSED else policy,
-        controller=wanted.arm.controller if wanted and arm != arms.FUSED else None,
+        controller=spec.arm.controller if spec and arm != arms.FUSED else None,
         arm=arm,
-        yield_every=every or None,
+        yield_every=yield_every or None,
         x=case.length if x is None else x,
         chain=chain,
         mpps=mpps,
@@ -148,24 +158,24 @@ def _row(
     )
 
 
-def to_fused(passed: Sequence[float], measured: Measured, fused: Measured) -> Ratio | None:
-    """By what one process passes: medians, for they are of two starts and share no round.
+def ratio_to_fused(passed: Sequence[float], measured: Measured, fused: Measured) -> Ratio | None:
+    """The ratio to one process: of medians, because two starts share no round.
 
-    None where the machine went from one of its states into another meanwhile.
+    None if the machine changed its state between the two.
     """
-    by = fused.mpps(arms.FUSED)
-    if not measured.is_near(fused) or not passed or not by:
+    fused_mpps = fused.mpps(arms.FUSED)
+    if not measured.is_same_state(fused) or not passed or not fused_mpps:
         return None
     generator = np.random.default_rng(_SEED)
 
-    def medians(of: Sequence[float]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
-        drawn = generator.integers(len(of), size=(_RESAMPLES, len(of)))
+    def medians(values: Sequence[float]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+        drawn = generator.integers(len(values), size=(_RESAMPLES, len(values)))
         found: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-        found = np.median(np.array(of)[drawn], axis=1)
+        found = np.median(np.array(values)[drawn], axis=1)
         return found
 
-    lo, hi = np.quantile(medians(passed) / medians(by), [0.025, 0.975])
-    middle = statistics.median(passed) / statistics.median(by)
+    lo, hi = np.quantile(medians(passed) / medians(fused_mpps), [0.025, 0.975])
+    middle = statistics.median(passed) / statistics.median(fused_mpps)
     return Ratio(median=middle, lo=float(lo), hi=float(hi))
 
 

@@ -1,4 +1,4 @@
-"""What is measured: the commit, what was changed since, and the programs as they were built."""
+"""Identifies what is measured: the commit, uncommitted changes, and the built programs."""
 
 import hashlib
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from unis import built, version
 
-_SECONDS = 30  # for git, which may have to look at every file
-# With what is loaded into them: hand-over is in the plug-in.
+_SECONDS = 30  # timeout of git, which may read every file
+# With the plug-in, which has the hand-over.
 _PROGRAMS: tuple[Callable[[], Path], ...] = (
     built.unisd,
     built.simulator,
@@ -22,27 +22,27 @@ _PROGRAMS: tuple[Callable[[], Path], ...] = (
 
 @dataclass(frozen=True)
 class Source:
-    """Asked for once: it may be another at the end of half an hour."""
+    """Read once at the start: files may change during the measurement."""
 
-    commit: str  # of a clone, else the version
-    digest: str  # changes with anything that may change what is measured
-    trouble: str = ""  # why git told no commit
+    commit: str  # of a clone; else the version
+    digest: str  # of everything that may change the result
+    trouble: str = ""  # why git gave no commit
 
     @classmethod
     def this(cls) -> "Source":
-        """That which is run here. NotBuiltError where a program is missing."""
+        """The source of this process. NotBuiltError if a program is missing."""
         digest = hashlib.sha256()
         for program in _PROGRAMS:
             digest.update(hashlib.sha256(program().read_bytes()).digest())
-        told, changes = _of_git()
-        digest.update(told.commit.encode() + b"\0" + changes)
-        return replace(told, digest=digest.hexdigest())
+        source, changes = _of_git()
+        digest.update(source.commit.encode() + b"\0" + changes)
+        return replace(source, digest=digest.hexdigest())
 
 
 def _of_git() -> tuple[Source, bytes]:
-    """The commit, and what was changed since."""
+    """The commit, and the uncommitted changes."""
     root = built.clone()
-    # Installed, or unpacked, it may lie in a clone of something else, of which git would tell.
+    # An installed or unpacked UNiS may lie in the clone of another project.
     if not (built.is_clone() and (root / ".git").exists()):
         return Source(f"version {version()}", ""), b""
     try:
@@ -52,8 +52,8 @@ def _of_git() -> tuple[Source, bytes]:
         files = [(root / os.fsdecode(name)) for name in new.split(b"\0") if name]
         changes += b"".join(file.read_bytes() for file in files if file.is_file())
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().partition("\n")[0]
-        return _unknown(said or str(error)), b""
+        message = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return _unknown(message or str(error)), b""
     except (OSError, subprocess.SubprocessError) as error:
         return _unknown(str(error)), b""
     return Source(commit.decode().strip(), ""), changes

@@ -1,4 +1,4 @@
-"""What the scheduler's own code costs, without system calls: the engine's microbenchmark."""
+"""The cost of the scheduler's own code without system calls: the engine's microbenchmark."""
 
 import json
 import re
@@ -7,25 +7,27 @@ from collections.abc import Callable, Mapping
 
 from unis import built
 
-FUNCTIONS = 16  # a core
+FUNCTIONS = 16  # per core
 _WHAT = {
-    "BM_TickWithoutSwitch": "nothing to be done",
-    "BM_TickThatFindsNoWork": "nobody has work",
+    "BM_TickWithoutSwitch": "there is nothing to do",
+    "BM_TickThatFindsNoWork": "no function has work",
     "BM_TickThatSwitchesEveryCore": "each core is switched",
 }
 _NAME = re.compile(r"(?P<what>\w+)/cores:(?P<cores>\d+)/tasks:\d+$")
 _SECONDS = 60  # at most
 
-Ticks = Mapping[str, Mapping[int, float]]  # ns of a tick of all cores, by what it finds, by cores
+Ticks = Mapping[
+    str, Mapping[int, float]
+]  # ns of a tick of all cores, by finding and number of cores
 
 
 def measured(report: Callable[[str], None]) -> Ticks:
-    """Nothing where it was not built."""
+    """Measures ticks; empty if the microbenchmark was not built."""
     try:
         program = built.scheduler_bench()
     except built.NotBuiltError:
         return {}
-    report("measuring what a tick of 1 to 64 cores costs")
+    report("measuring the cost of a tick of 1 to 64 cores")
     wanted = f"^({'|'.join(_WHAT)})/cores:.*/tasks:{FUNCTIONS}$"
     done = subprocess.run(
         [program, f"--benchmark_filter={wanted}", "--benchmark_format=json",
@@ -38,8 +40,8 @@ def measured(report: Callable[[str], None]) -> Ticks:
 def parsed(benchmarks: list[dict[str, object]]) -> Ticks:
     """From Google Benchmark's JSON, whose times are in ns."""
     found: dict[str, dict[int, float]] = {}
-    for one in benchmarks:
-        if name := _NAME.match(str(one["name"])):
-            of = found.setdefault(_WHAT[name["what"]], {})
-            of[int(name["cores"])] = float(str(one["real_time"]))
+    for benchmark in benchmarks:
+        if name := _NAME.match(str(benchmark["name"])):
+            by_cores = found.setdefault(_WHAT[name["what"]], {})
+            by_cores[int(name["cores"])] = float(str(benchmark["real_time"]))
     return found

@@ -20,7 +20,7 @@ from evaluation.paper import (
 from evaluation.paper.case import LOAD, TUNED, Case, Extent
 from evaluation.paper.cases import FULL, QUICK, cases
 from evaluation.paper.evaluation import FIGURES
-from evaluation.paper.figure import FigureFinding
+from evaluation.paper.figure import Findings
 from evaluation.paper.measured import Measured, Window, seconds_of
 from evaluation.paper.simulated import FREE
 from unis.calibrate.fit import RING
@@ -78,9 +78,9 @@ def measured(case: Case, of: Callable[[str], Window], *, switch_ns: float = 8000
 
 def found(
     figure: str, of: Callable[[Case, str], Window], only: Callable[[Case], bool] = lambda _: True
-) -> FigureFinding:
+) -> Findings:
     wanted = {key: case for key, case in ALL.items() if figure in case.figures and only(case)}
-    return FigureFinding(
+    return Findings(
         wanted,
         {
             key: measured(case, lambda arm, case=case: of(case, arm))  # type: ignore[misc]
@@ -120,7 +120,9 @@ def test_every_case_is_a_chain_that_can_be_planned(extent: Extent) -> None:
         assert {link.slots for link in plan.links} == {2048}
         for which, names in case.sets.items():
             if which != TUNED:
-                assert [str(arms.ALL[name].of(plan.scheduler, RING)) for name in names] == [*names]
+                assert [str(arms.SPECS[name].in_run(plan.scheduler, RING)) for name in names] == [
+                    *names
+                ]
 
 
 def test_each_figure_has_cases_but_for_what_two_cpus_cannot_show() -> None:
@@ -144,14 +146,14 @@ def test_an_arm_has_its_own_settings_and_those_of_the_paper_else() -> None:
 
     def of(name: str) -> common.SchedulerSettings:
         return common.SchedulerSettings.FromString(
-            arms.ALL[name].of(plan.scheduler, RING).scheduler
+            arms.SPECS[name].in_run(plan.scheduler, RING).scheduler
         )
 
-    assert arms.ALL[arms.PRIORITY].of(plan.scheduler, RING).scheduler == b""
-    without = of(arms.WITHOUT)
+    assert arms.SPECS[arms.PRIORITY].in_run(plan.scheduler, RING).scheduler == b""
+    without = of(arms.NO_OCCUPANCY)
     assert (without.occupancy, without.gamma, without.online_cost) == (False, 0.75, False)
     assert of(arms.HANDOVER).gamma > 0.9
-    assert of(arms.fills(1.25, occupancy=True)).slice_factor == pytest.approx(1.25 / 0.75)
+    assert of(arms.fill_name(1.25, occupancy=True)).slice_factor == pytest.approx(1.25 / 0.75)
 
 
 # ---------------------------------------------------------------------- verdicts
@@ -198,7 +200,7 @@ def test_what_a_switch_does_is_what_the_simulator_says() -> None:
     of = found("fig4a", share({arms.PRIORITY: 0.8}))
     mpps = {arms.PRIORITY: 8.0, FREE: 9.8, arms.PAPER_K: 10.0}
     figure, _ = throughput.fig4a(replace(of, simulated={"light-2": mpps}))
-    assert "0.80 of k = 8 with it, and 0.98 where it takes no time" in figure.why
+    assert "0.80 of k = 8 with it, and 0.98 with switches" in figure.why
 
 
 def test_density_tells_who_fits_fewer() -> None:
@@ -263,7 +265,7 @@ def test_latency_of_a_machine_that_cannot_keep_up_is_left_out() -> None:
     lost = {arm: one.model_copy(update={"lost": 0.1}) for arm, one in sets[LOAD][0].items()}
     slow = of.measured[key].model_copy(update={"sets": {**sets, LOAD: [lost, *sets[LOAD][1:]]}})
     figure, rows = conditions.fig5(replace(of, measured={**of.measured, key: slow}))
-    assert "1 chains are left out" in figure.ours
+    assert "Left out: 1 chains" in figure.ours
     assert key not in {one.case for one in rows}
     all_lost = {arm: one.model_copy(update={"lost": 0.1}) for arm, one in sets[LOAD][0].items()}
     none = {
@@ -326,14 +328,14 @@ def test_cache_misses_where_they_are_counted() -> None:
 
 def test_slices_that_are_wrong() -> None:
     def of(short: float, long_without: float) -> Callable[[Case, str], Window]:
-        parts = {arms.fills(0.25, occupancy=on): short for on in (True, False)}
-        return share({**parts, arms.fills(1.25, occupancy=False): long_without})
+        parts = {arms.fill_name(0.25, occupancy=on): short for on in (True, False)}
+        return share({**parts, arms.fill_name(1.25, occupancy=False): long_without})
 
     # Windows of one round differ alike, so an interval is a point here.
     assert conditions.fig15(found("fig15", of(0.99, 0.85)))[0].verdict == "agrees"
     assert conditions.fig15(found("fig15", of(0.8, 0.85)))[0].verdict == "differs"
     figure, rows = conditions.fig15(found("fig15", of(0.99, 0.99)))
-    assert "costs followed 1.00" in figure.ours
+    assert "costs estimated online 1.00" in figure.ours
     assert figure.verdict == "differs"
     assert {row.x for row in rows} == set(arms.FILLS)
 
@@ -341,7 +343,7 @@ def test_slices_that_are_wrong() -> None:
 def test_table_one_has_what_was_measured_and_what_was_simulated() -> None:
     of = found("table1", lambda _case, _arm: window(8, second=0.99))
     several = {"b": {arm: {"s1": 5.0, "s2": 5.1} for arm in (arms.PRIORITY, arms.PAPER_K)}}
-    figure, _ = table.table1(replace(of, several=several))
+    figure, _ = table.table1(replace(of, table1_mpps=several))
     assert figure.verdict == "agrees"
     assert figure.source == ["measured", "simulated"]
     assert "(b, simulated) 5.00/5.10" in figure.ours
@@ -351,9 +353,9 @@ def test_table_one_has_what_was_measured_and_what_was_simulated() -> None:
 
 def test_the_instrument_is_wrong_where_too_many_intervals_leave_one_out() -> None:
     assert conditions.same(found("same", share({})))[0].verdict == "holds"
-    figure, rows = conditions.same(found("same", share({arms.AGAIN: 1.1})))
+    figure, rows = conditions.same(found("same", share({arms.HANDOVER_AGAIN: 1.1})))
     assert figure.verdict == "fails"
-    again = next(one for one in rows if one.arm == arms.AGAIN)
+    again = next(one for one in rows if one.arm == arms.HANDOVER_AGAIN)
     assert again.ratio
     assert again.ratio.median == pytest.approx(1.1)
     assert all(TUNED in case.sets for case in ALL.values() if "same" in case.figures)
@@ -377,4 +379,4 @@ def test_scale_tells_how_far_one_thread_serves() -> None:
     figure = scale.figure(of)
     assert "8 cores of 2, 8 cores of 4, 8 cores of 16; T up to 10 µs with 2" in figure.ours
     assert figure.verdict == "not in the paper"
-    assert [point.y for point in figure.plots[0].series["2 functions a core"]][3:5] == [1.0, 0.5]
+    assert [point.y for point in figure.plots[0].series["2 functions per core"]][3:5] == [1.0, 0.5]

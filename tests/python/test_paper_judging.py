@@ -26,8 +26,8 @@ def test_an_interval_decides(values: list[float], verdict: str) -> None:
     assert judging.at_least(of, 0.9) == verdict
     turned = Ratio(median=-values[1], lo=-values[2], hi=-values[0]) if values else None
     assert judging.at_most(turned, -0.9) == verdict
-    assert judging.all_of(["agrees", judging.at_least(of, 0.9)]) == verdict
-    assert judging.all_of([]) == "cannot be had here"
+    assert judging.combined(["agrees", judging.at_least(of, 0.9)]) == verdict
+    assert judging.combined([]) == "cannot be had here"
 
 
 @given(st.lists(st.lists(st.floats(0.1, 2), min_size=1, max_size=8), min_size=1, max_size=5))

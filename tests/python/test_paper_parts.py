@@ -16,9 +16,9 @@ from evaluation.paper import arms, evaluation, parts, scale, ticks
 from evaluation.paper.case import Case
 from evaluation.paper.cases import QUICK, cases
 from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
-from evaluation.paper.figure import FigureFinding, FigureOf
+from evaluation.paper.figure import FigureAndRows, Findings
 from evaluation.paper.measured import Measured
-from evaluation.paper.parts import FOLDER, only_ours, refuse_to_lose
+from evaluation.paper.parts import FOLDER, exclusive, refuse_to_overwrite
 from evaluation.paper.results import Results
 from evaluation.paper.simulated import FREE
 from evaluation.paper.source import Source
@@ -54,7 +54,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     machine = Calibrated(MachineCosts(switch_ns=8000))
     monkeypatch.setattr(evaluation, "measure", of)
     monkeypatch.setattr(evaluation, "simulate_case", lambda *_: mpps)
-    monkeypatch.setattr(evaluation, "calibrated_by", lambda *_: machine)
+    monkeypatch.setattr(evaluation, "calibration_of", lambda *_: machine)
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {})
     monkeypatch.setattr(scale, "_mpps", lambda *at: 50 / at[2] / at[3])
     monkeypatch.setattr(ticks, "measured", lambda _: {})
@@ -181,7 +181,9 @@ def test_a_part_that_cannot_be_written_is_a_sentence(
     undo = full_disk(monkeypatch, parts, re.escape(TWO[1]))
     with pytest.raises(UnisError, match=f"cannot write .*/{TWO[1]}.*: No space left"):
         evaluate(settings(tmp_path), said.append)
-    assert said[-1].startswith(f"1 of 2 are kept in {tmp_path}/{FOLDER}; the same command goes on")
+    assert said[-1].startswith(
+        f"1 of 2 cases are saved in {tmp_path}/{FOLDER}; the same command continues"
+    )
     undo()
     evaluate(settings(tmp_path), nothing)
     assert seen == [*TWO, TWO[1]]
@@ -209,7 +211,7 @@ def test_a_failing_write_keeps_old_results_and_parts(
     code, text = paper(tmp_path)
     assert code == 1
     assert f"cannot write {tmp_path}/{name}: No space left on device" in text
-    assert "2 of 2 are kept in" in text
+    assert "2 of 2 cases are saved in" in text
     assert (tmp_path / "results.json").read_text() == before
     undo()
     seen.clear()
@@ -226,7 +228,7 @@ def test_ctrl_c_has_one_exit_code_and_tells_what_is_kept(
     interrupt(monkeypatch, seen, error)
     code, text = paper(tmp_path)
     assert code == 130
-    assert f"1 of 2 are kept in {tmp_path}/{FOLDER}; the same command goes on" in text
+    assert f"1 of 2 cases are saved in {tmp_path}/{FOLDER}; the same command continues" in text
 
 
 def test_where_nothing_was_measured_nothing_is_left(
@@ -239,7 +241,7 @@ def test_where_nothing_was_measured_nothing_is_left(
 
 
 def test_two_do_not_write_to_one_directory(seen: list[str], tmp_path: Path) -> None:
-    with only_ours(tmp_path):
+    with exclusive(tmp_path):
         code, text = paper(tmp_path)
     assert code == 1
     assert "another `python -m evaluation paper` writes to" in text
@@ -258,8 +260,8 @@ def earlier(directory: Path, extent: str, *figures: str) -> Path:
 @pytest.mark.parametrize(
     ("extent", "figures", "only", "quick", "told"),
     [
-        ("full", ["fig7"], ["fig7"], True, "not --quick"),
-        ("full", ["fig7"], None, True, "not --quick"),
+        ("full", ["fig7"], ["fig7"], True, "without --quick"),
+        ("full", ["fig7"], None, True, "without --quick"),
         ("quick", ["fig7", "fig8"], ["fig7"], True, "has fig8, which would be lost"),
         ("quick", ["fig7"], ["fig8"], False, "has fig7, which would be lost"),
         ("quick", ["fig7"], ["fig7", "fig8"], True, None),
@@ -277,10 +279,10 @@ def test_results_of_more_are_not_lost(
 ) -> None:
     file = earlier(tmp_path, extent, *figures)
     if told is None:
-        refuse_to_lose(file, only, quick=quick)
+        refuse_to_overwrite(file, only, quick=quick)
         return
     with pytest.raises(UnisError, match=f"{file} .*{told}: give another directory with -o"):
-        refuse_to_lose(file, only, quick=quick)
+        refuse_to_overwrite(file, only, quick=quick)
 
 
 def test_what_would_be_lost_is_told_before_anything_is_measured(
@@ -290,7 +292,7 @@ def test_what_would_be_lost_is_told_before_anything_is_measured(
     before = file.read_text()
     assert paper(tmp_path)[0] == 2
     file.write_text("[1]")
-    assert "not of `python -m evaluation paper`" in paper(tmp_path)[1]
+    assert "not from `python -m evaluation paper`" in paper(tmp_path)[1]
     assert seen == []
     file.write_text(before)
     assert run("paper", "--quick", "--only", "fig7,fig8", "-o", tmp_path)[0] == 0
@@ -333,7 +335,7 @@ FAULTS = [ValueError("no data"), StopIteration(), KeyError("x"), UnisError("no u
 def test_a_fault_in_one_figure_does_not_lose_the_others(
     seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fault(_: FigureFinding) -> FigureOf:
+    def fault(_: Findings) -> FigureAndRows:
         raise error
 
     monkeypatch.setitem(FIGURES, "fig7", fault)
@@ -345,7 +347,7 @@ def test_a_fault_in_one_figure_does_not_lose_the_others(
     assert type(error).__name__ in lost.why or isinstance(error, UnisError)
     assert other.key == "fig8"
     assert {row.experiment for row in results.rows if row.source == "measured"} == {"fig8"}
-    assert any(line.startswith("fig7 could not be put together") for line in said)
+    assert any(line.startswith("fig7 could not be assembled") for line in said)
     assert Results.model_validate_json(results.model_dump_json()) == results
     assert seen
 
@@ -358,13 +360,13 @@ def test_a_fault_in_a_simulation_does_not_lose_the_rest(
 
     for module, name in ((evaluation, "simulate_table"), (scale, "_mpps")):
         monkeypatch.setattr(module, name, fault)
-    monkeypatch.setattr(evaluation, "calibrated_by", fault)
+    monkeypatch.setattr(evaluation, "calibration_of", fault)
     code, text = run("paper", "--quick", "--only", "fig7,scale,table1", "-o", tmp_path)
     assert code == 0
     assert f"{TWO[0]} could not be simulated: unis-sim failed" in text
     results = Results.model_validate_json((tmp_path / "results.json").read_text())
     assert [figure.key for figure in results.figures] == ["fig7", "table1", "scale"]
-    assert results.figures[2].why == "A fault: unis-sim failed"
+    assert results.figures[2].why == "An error: unis-sim failed"
     missing = results.settings["could not be simulated"]
     assert isinstance(missing, list)
     assert {*TWO, "table1", "scale"} <= {*missing}

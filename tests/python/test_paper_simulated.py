@@ -5,7 +5,7 @@ import pytest
 from evaluation.paper import arms
 from evaluation.paper.case import MAIN
 from evaluation.paper.measured import Measured, Window
-from evaluation.paper.simulated import agreement, calibrated_by, mpps_of, simulate_case
+from evaluation.paper.simulated import agreement, calibration_of, mpps_of, simulate_case
 from tests.python.test_paper import ALL, measured, window
 from unis.calibrate.fit import Calibrated, short_slices, with_switch
 from unis.chain.model import SchedulerPart
@@ -31,7 +31,7 @@ def windows_of(machine: Calibrated) -> Measured:
     windows: dict[str, Window] = {}
     for arm in ALL[KEY].sets[MAIN]:
         mpps = mpps_of(ALL[KEY], of, arm, machine)
-        turn = 64 * arms.ALL[arm].arm.yield_every
+        turn = 64 * arms.SPECS[arm].arm.yield_every
         shares = {
             name: mpps / 1e3 * (20 * factor + (YIELD_NS / turn if turn else 0))
             for name, factor in machine.factors.items()
@@ -44,7 +44,7 @@ def windows_of(machine: Calibrated) -> Measured:
 @pytest.mark.system
 def test_the_simulator_says_what_it_has_not_seen() -> None:
     of = windows_of(a_machine())
-    machine = calibrated_by(ALL[KEY], of)
+    machine = calibration_of(ALL[KEY], of)
     assert machine.machine.kernel_switch_ns == pytest.approx(8_000, rel=0.1)
     assert [*machine.factors.values()][:2] == pytest.approx([2.2, 1.1], rel=0.02)
     held = agreement(ALL, {KEY: of}, {KEY: simulate_case(ALL[KEY], of, machine)}, {KEY: machine})
@@ -56,11 +56,11 @@ def test_the_simulator_says_what_it_has_not_seen() -> None:
 def test_a_case_without_packets_cannot_calibrate() -> None:
     of = measured(ALL["light-2"], lambda _: window(0))
     with pytest.raises(UnisError, match="no packet passed macswap1 while functions yielded every"):
-        calibrated_by(ALL["light-2"], of)
+        calibration_of(ALL["light-2"], of)
 
 
 def test_short_slices_are_those_of_the_paper() -> None:
     part = ALL[KEY].make().file.scheduler
     assert isinstance(part, SchedulerPart)
-    wanted = arms.ALL[arms.SHORT].of(part, 2048)
+    wanted = arms.SPECS[arms.SHORT].in_run(part, 2048)
     assert short_slices(part).scheduler == wanted.scheduler != b""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evaluation.commands.paper import csv_of
 from evaluation.paper import arms, evaluation, scale
-from evaluation.paper.case import FOLLOWED, HANDED, KERNEL, LOAD, MAIN, TUNED, Case
+from evaluation.paper.case import HANDOVER_FILLS, KERNEL, LOAD, MAIN, ONLINE_COST_FILLS, TUNED, Case
 from evaluation.paper.evaluation import FIGURES, PaperSettings, evaluate
 from evaluation.paper.measured import Measured, latency_us
 from evaluation.paper.report import report_page
@@ -39,7 +39,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     mpps = {arms.PRIORITY: 9.0, arms.HANDOVER: 9.0, FREE: 9.9, arms.PAPER_K: 10.0}
     monkeypatch.setattr(evaluation, "simulate_case", lambda *_: mpps)
     monkeypatch.setattr(
-        evaluation, "calibrated_by", lambda *_: Calibrated(MachineCosts(switch_ns=8000))
+        evaluation, "calibration_of", lambda *_: Calibrated(MachineCosts(switch_ns=8000))
     )
     both = {arm: {"s1": 5.0} for arm in (arms.PRIORITY, arms.PAPER_K)}
     monkeypatch.setattr(evaluation, "simulate_table", lambda *_: {"c": both})
@@ -112,7 +112,7 @@ def test_only_what_a_figure_needs_is_measured(
     assert seen["light-2"] == [MAIN, TUNED, LOAD]
     assert "light-2-fused" not in seen
     of("fig15")
-    assert seen["slices-light"] == [MAIN, FOLLOWED, HANDED]
+    assert seen["slices-light"] == [MAIN, ONLINE_COST_FILLS, HANDOVER_FILLS]
     assert measure
 
 
@@ -135,7 +135,7 @@ def test_what_was_measured_before_an_interruption_is_not_measured_again(
     said: list[str] = []
     evaluate(settings, said.append)
     assert measure == ["mixed-2", "mixed-4"]
-    assert "1 of 2 are there from before an interruption" in said[0]
+    assert "1 of 2 cases are done from an interrupted call" in said[0]
     assert measure.count("mixed-2") == 1
 
 
