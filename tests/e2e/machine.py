@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.leaves import leaves
-from unis.cli.plain import as_dict
+from unis.cli.look_commands import as_dict
 from unis.engine import names
 from unis.engine.client import EngineClient
 from unis.runtime import kernel_settings

@@ -93,7 +93,7 @@ def test_a_command_that_moved_says_where_it_is(name: str) -> None:
 def test_asking_an_engine_needs_no_more_than_grpc() -> None:
     """What `ps` loads on top for a chain that runs."""
     code = (
-        "import unis.cli.ps_command, unis.cli.view, unis.cli.plain, unis.engine.client, json, sys;"
+        "import unis.cli.look_commands, unis.engine.client, json, sys;"
         "print(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run(

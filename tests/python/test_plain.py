@@ -2,7 +2,7 @@
 
 import json
 
-from unis.cli.plain import as_dict
+from unis.cli.look_commands import as_dict
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from unis.cli.edge_waits import mean_waits
 from unis.cli.view import (
     Rates,
     about_cpus,
@@ -17,6 +16,7 @@ from unis.cli.view import (
     edges,
     live_view,
     lost,
+    mean_waits,
     number,
     processes,
 )  # fmt: skip

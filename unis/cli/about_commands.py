@@ -24,7 +24,7 @@ def doctor(
 
     findings = examine()
     if as_json:
-        out.print_json(json.dumps([dataclasses.asdict(finding) for finding in findings]))
+        out.print_json(data=[dataclasses.asdict(finding) for finding in findings])
     else:
         from rich.table import Table
         from rich.text import Text

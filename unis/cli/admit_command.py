@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +71,7 @@ def admit(
                 opened.online.learn()
         machines = len(opened.online.machines)
     if as_json:
-        out.print_json(json.dumps([_as_data(answer) for answer in answers]))
+        out.print_json(data=[_as_data(answer) for answer in answers])
     else:
         for answer in answers[:_SHOWN]:
             _print(answer)

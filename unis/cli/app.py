@@ -24,7 +24,7 @@ _COMMANDS = {
     "detach": ("attach_commands", "detach", _RUN),
     "policy": ("run_commands", "policy", _RUN),
     "config": ("config_command", "config", _RUN),
-    "ps": ("ps_command", "ps", _LOOK),
+    "ps": ("look_commands", "ps", _LOOK),
     "top": ("look_commands", "top", _LOOK),
     "logs": ("logs_command", "logs", _LOOK),
     "inspect": ("look_commands", "inspect", _LOOK),

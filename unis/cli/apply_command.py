@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated, Any
 
@@ -54,7 +53,7 @@ def apply(
         sentence = f"{what}: `unis logs {directory.name} unis` tells what becomes of it"
         raise fail(f"interrupted; {sentence}", EXIT_INTERRUPTED) from None
     if as_json:
-        out.print_json(json.dumps(result))
+        out.print_json(data=result)
         if result["difference"]["refused"]:
             raise typer.Exit(EXIT_BAD_INPUT)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +50,7 @@ def show(
 def print_usage(usage: CacheUsage, *, as_json: bool) -> None:
     """For a reader or for a program."""
     if as_json:
-        out.print_json(json.dumps(usage.as_dict()))
+        out.print_json(data=usage.as_dict())
     else:
         _print(usage)
 

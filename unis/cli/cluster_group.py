@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,7 +54,7 @@ def show(
     with opened_cluster(file, book, kept=False) as opened:
         wrong = [*opened.problems()]
         if as_json:
-            out.print_json(json.dumps(_promises(opened, wrong)))
+            out.print_json(data=_promises(opened, wrong))
         else:
             _print_promises(opened, None if everything else _SHOWN)
     if not as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -38,7 +37,7 @@ def config(
     chain = load(file, name)
     plan = plan_chain(chain)
     if as_json:
-        out.print_json(json.dumps(plan.as_dict()))
+        out.print_json(data=plan.as_dict())
         return
     _print(plan, chain.graph)
 

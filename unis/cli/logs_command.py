@@ -64,12 +64,10 @@ def _list(as_json: bool) -> None:
     ended = kept.ended()
     if as_json:
         out.print_json(
-            json.dumps(
-                [
-                    {"name": run.name, "ended": run.ended, "directory": str(run.directory.path)}
-                    for run in ended
-                ]
-            )
+            data=[
+                {"name": run.name, "ended": run.ended, "directory": str(run.directory.path)}
+                for run in ended
+            ]
         )
         return
     for run in ended:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +112,7 @@ def estimate(
         costs.update(measure_costs(plan, wanted, options, say, switch))
     found = {name: costs[name] for name in names if name in costs}
     if as_json:
-        out.print_json(json.dumps({name: dataclasses.asdict(cost) for name, cost in found.items()}))
+        out.print_json(data={name: dataclasses.asdict(cost) for name, cost in found.items()})
     else:
         for name, cost in found.items():
             _print_cost(name, cost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +79,7 @@ def plan(
     _see_that_it_holds(verify.problems(workload, placement))
     told = summary(placement, "first fit" if greedy else "exact")
     if as_json:
-        out.print_json(json.dumps(asdict(placement)))
+        out.print_json(data=asdict(placement))
     else:
         _print(workload, placement)
         _print_machines(workload, placement)
@@ -181,7 +180,7 @@ def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
     _see_that_it_holds(shared_problems(workload, placement))
     told = _summary_of_shared(placement)
     if as_json:
-        out.print_json(json.dumps(asdict(placement)))
+        out.print_json(data=asdict(placement))
     else:
         _print_rows(rows_of_shared(workload, placement))
         print_line(told, "bold")

@@ -1,9 +1,12 @@
 """Counters of a running chain as tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from statistics import fmean
+from typing import Literal, TypeVar
 
+from google.protobuf.message import Message
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +19,7 @@ from unis.v1 import engine_pb2 as pb
 _BAR = 12  # characters
 _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads pydantic
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
+_M = TypeVar("_M", bound=Message)
 _WIDE = 116  # columns that tables with bars need
 
 
@@ -70,17 +74,9 @@ class Rates:
         """Between the two."""
         return max(1e-9, (self.now.time_ns - self.before.time_ns) / 1e9)
 
-    def chains(self) -> Iterator[tuple[pb.ChainStats, pb.ChainStats]]:
-        """Each chain, before and now."""
-        before = {chain.name: chain for chain in self.before.chains}
-        for chain in self.now.chains:
-            yield before.get(chain.name, pb.ChainStats()), chain
-
     def functions(self) -> Iterator[tuple[pb.FunctionStats, pb.FunctionStats]]:
         """Each function, before and now."""
-        before = {function.name: function for function in self.before.functions}
-        for function in self.now.functions:
-            yield before.get(function.name, pb.FunctionStats()), function
+        return _pairs(self.before.functions, self.now.functions, lambda function: function.name)
 
     def rate(self, before: int, now: int) -> float:
         """A counter's growth a second."""
@@ -97,6 +93,15 @@ class Rates:
         """Of a CPU, what all its functions used."""
         used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
         return Shares(sum(share.busy for share in used), sum(share.spinning for share in used))
+
+
+def _pairs(
+    before: Iterable[_M], now: Iterable[_M], key: Callable[[_M], Hashable]
+) -> Iterator[tuple[_M, _M]]:
+    """Each part of a snapshot as it was before and is now; one that is new was empty before."""
+    earlier = {key(part): part for part in before}
+    for part in now:
+        yield earlier.get(key(part), type(part)()), part
 
 
 def _table(title: str, *columns: str, wide: bool = True) -> Table:
@@ -127,7 +132,7 @@ def live_view(name: str, rates: Rates, width: int) -> RenderableType:
 
 def _chains(title: str, rates: Rates) -> Table:
     table = _table(title, "chain", "offered/s", "delivered/s", "Gbit/s", "refused/s", "")
-    for before, now in rates.chains():
+    for before, now in _pairs(rates.before.chains, rates.now.chains, lambda chain: chain.name):
         table.add_row(
             now.name,
             number(rates.rate(before.offered, now.offered)),
@@ -148,13 +153,11 @@ def _edges(rates: Rates) -> Table:
     """Of chains with branches; without one it has no row."""
     table = _table("", "chain", "edge", "taken/s", "dropped/s", "waiting")
     table.columns[1].justify = "left"
-    for before, now in rates.chains():
+    for before, now in _pairs(rates.before.chains, rates.now.chains, lambda chain: chain.name):
         if not has_branches(now):
             continue
-        earlier = {ends_of(edge): edge for edge in before.edges}
-        for at, edge in enumerate(now.edges):
+        for at, (was, edge) in enumerate(_pairs(before.edges, now.edges, ends_of)):
             origin = _origin(edge)
-            was = earlier.get(ends_of(edge), pb.EdgeStats())
             dropped = rates.rate(was.dropped, edge.dropped)
             table.add_row(
                 now.name if at == 0 else "",
@@ -181,9 +184,8 @@ def _functions(rates: Rates, wide: bool) -> Table:
             f"{shares.spinning:.0%}",
         ]
         switches = number(rates.rate(before.switched_in, now.switched_in))
-        earlier = {path.chain: path for path in before.paths}
-        for row, path in enumerate(now.paths):
-            was = earlier.get(path.chain, pb.PathStats())
+        paths = _pairs(before.paths, now.paths, lambda path: path.chain)
+        for row, (was, path) in enumerate(paths):
             drops = rates.rate(was.dropped_egress_full, path.dropped_egress_full)
             first = own if row == 0 else ["", "", "", ""]
             table.add_row(
@@ -200,9 +202,7 @@ def _functions(rates: Rates, wide: bool) -> Table:
 
 def _cores(rates: Rates, wide: bool) -> Table:
     table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "", wide=wide)
-    earlier = {core.cpu: core for core in rates.before.cores}
-    for core in rates.now.cores:
-        before = earlier.get(core.cpu, pb.CoreStats())
+    for before, core in _pairs(rates.before.cores, rates.now.cores, lambda core: core.cpu):
         shares = rates.cpu(core.cpu)
         table.add_row(
             str(core.cpu),
@@ -221,9 +221,8 @@ def _cores(rates: Rates, wide: bool) -> Table:
 def _platform(rates: Rates) -> Table:
     """The engine's own parts: where the CPU of the platform limits the chains, busy nears 100 %."""
     table = _table("", "platform", "CPU", "busy", "handles/s")
-    earlier = {part.name: part for part in rates.before.components}
-    for now in rates.now.components:
-        before = earlier.get(now.name, pb.ComponentStats())
+    parts = _pairs(rates.before.components, rates.now.components, lambda part: part.name)
+    for before, now in parts:
         unit = "switches" if now.name.startswith("scheduler") else "packets"
         table.add_row(
             now.name,
@@ -300,6 +299,31 @@ def edges(stats: pb.Stats, waits: Mapping[str, Sequence[float | None]]) -> Table
                 "–" if wait is None else f"{wait / 1000:,.0f} µs",
             )
     return table
+
+
+def mean_waits(snapshots: Sequence[pb.Stats]) -> dict[str, list[float | None]]:
+    """By Little's law: the packets that wait, divided by the packets taken in a nanosecond.
+
+    Empty if the chains changed between the snapshots.
+    """
+    first, last = snapshots[0], snapshots[-1]
+    shapes = [
+        [(chain.name, [ends_of(edge) for edge in chain.edges]) for chain in snapshot.chains]
+        for snapshot in snapshots
+    ]
+    if any(before != after for before, after in itertools.pairwise(shapes)):
+        return {}
+    elapsed = last.time_ns - first.time_ns
+    found: dict[str, list[float | None]] = {}
+    for at, chain in enumerate(first.chains):
+        if not has_branches(chain):
+            continue
+        found[chain.name] = []
+        for edge, before in enumerate(chain.edges):
+            taken = last.chains[at].edges[edge].taken - before.taken
+            waiting = fmean(snapshot.chains[at].edges[edge].waiting for snapshot in snapshots)
+            found[chain.name].append(waiting * elapsed / taken if taken > 0 else None)
+    return found
 
 
 def has_branches(chain: pb.ChainStats) -> bool:
