@@ -14,7 +14,7 @@ from tests.python.planned import planned, small
 from unis.built import clone
 from unis.errors import UnisError
 from unis.links import veth
-from unis.links.kind import LinkPlan, PortEnds, Wanted
+from unis.links.kind import LinkPlan, LinkSpec, PortEnds
 from unis.links.veth import _BLOCK_BYTES, _FRAME_BYTES, Veth, VethPlan
 
 DEVICES = Path("/sys/class/net")
@@ -22,8 +22,8 @@ SETTINGS = Path("/proc/sys/net")
 
 
 def a_veth(folder: Path, *, engine: bool = True) -> LinkPlan:
-    wanted = Wanted("r" * 64, "c" * 24, 256, engine=engine, folder=folder)
-    return LinkPlan("c.1", "veth", 256, Veth().details(wanted, 0))
+    spec = LinkSpec("r" * 64, "c" * 24, 256, engine=engine, folder=folder)
+    return LinkPlan("c.1", "veth", 256, Veth().details(spec, 0))
 
 
 def devices_of(link: LinkPlan) -> tuple[str, str]:
@@ -51,7 +51,7 @@ def test_devices_have_short_names_which_no_other_run_has(tmp_path: Path) -> None
 def test_each_end_has_its_device(tmp_path: Path) -> None:
     link = a_veth(tmp_path)
     for end, device in enumerate(devices_of(link)):
-        assert Veth().device(PortEnds("fw.0", 2, link, link, end)).name == (
+        assert Veth().device(PortEnds("fw.0", 2, link, link, end)) == (
             f"net_af_packet2,iface={device},qpairs=1,blocksz=4096,framesz=2048,framecnt=256"
         )
     ring = replace(link, details=None)
@@ -69,10 +69,10 @@ def test_slots_are_as_long_as_the_engine_takes_them_to_be(name: str, ours: int) 
 
 
 def test_a_link_is_another_one_where_the_engine_has_an_end(tmp_path: Path) -> None:
-    wanted = Wanted("x", "c.1", 256, engine=True, folder=tmp_path)
-    assert Veth().stays(a_veth(tmp_path), wanted)
-    assert not Veth().stays(a_veth(tmp_path, engine=False), wanted)
-    assert not Veth().stays(a_veth(tmp_path), replace(wanted, queues_to_server=2))
+    spec = LinkSpec("x", "c.1", 256, engine=True, folder=tmp_path)
+    assert Veth().matches(a_veth(tmp_path), spec)
+    assert not Veth().matches(a_veth(tmp_path, engine=False), spec)
+    assert not Veth().matches(a_veth(tmp_path), replace(spec, queues_to_server=2))
 
 
 def test_a_chain_may_begin_and_end_on_them() -> None:

@@ -1,14 +1,8 @@
-"""Kinds of links, a module each. To add one: its module, and a line here."""
+"""Kinds of links, a module each. To add one: its module, and its name here."""
 
 from unis.links.kind import LinkKind
 from unis.links.memif import Memif
 from unis.links.ring import Ring
 from unis.links.veth import Veth
 
-_KINDS: tuple[LinkKind, ...] = (
-    Ring(),
-    Memif(),
-    Veth(),
-)
-
-KINDS = {kind.name: kind for kind in _KINDS}
+KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif(), Veth())}

@@ -1,9 +1,8 @@
 """What there is to know about a kind of link, outside the engine."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from unis.engine import names
 from unis.v1 import engine_pb2 as pb
@@ -14,19 +13,19 @@ BATCH = 64  # packets a burst, of everything that UNiS brings
 
 @dataclass(frozen=True)
 class LinkDetails:
-    """What a kind has to say of one link beside its slots; a kind without such has None."""
+    """What a kind adds to the slots of a link."""
 
     id: int  # that no other link of its kind has in this run, nor had before
     # A file that the end which is started first makes, and the other end needs.
     socket: Path | None
 
     def fill(self, config: pb.LinkConfig) -> None:
-        """Adds it to what the engine is told."""
+        """Adds it to the engine's message."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A link that is to be, for its kind to say the details of."""
+class LinkSpec:
+    """What is asked of a link."""
 
     run: str
     name: str
@@ -57,7 +56,7 @@ class LinkPlan:
         return self.details.socket if self.details else None
 
     def message(self) -> pb.LinkConfig:
-        """As the engine wants it."""
+        """As the engine has it."""
         config = pb.LinkConfig(name=self.name, kind=names.link(self.kind), slots=self.slots)
         if self.details:
             self.details.fill(config)
@@ -66,7 +65,7 @@ class LinkPlan:
 
 @dataclass(frozen=True)
 class PortEnds:
-    """What a port of a function is made of."""
+    """The links of a port of a function."""
 
     name: str
     number: int  # of the device among those of its kind in the DPDK group
@@ -76,69 +75,79 @@ class PortEnds:
     # engine is there before functions.
     end: int = 0
 
-
-@dataclass(frozen=True)
-class EalDevice:
-    """A device that EAL gives a program as a port."""
-
-    name: str  # `net_unis0,rx=…` of a virtual one, the address of one on a bus
-    virtual: bool = True
-
     @property
-    def argument(self) -> str:
-        """Of EAL."""
-        return f"--vdev={self.name}" if self.virtual else f"--allow={self.name}"
+    def link(self) -> LinkPlan:
+        """Its link, of a duplex kind."""
+        if self.rx is None:
+            raise ValueError(f"port {self.name} is on no link")
+        return self.rx
 
 
-class LinkKind(Protocol):
-    """A kind of link. To add one: a module with this, and its line in `unis.links`.
+class LinkKind:
+    """A kind of link. To add one: a module with a subclass, and its line in `unis.links`.
 
-    All but `make` and `remove` is pure.
+    All but `make` and `remove` is pure. The defaults are those of a kind that copies packets from
+    one DPDK group to another, and whose links the programs at their ends make and remove.
     """
 
     name: str  # as the contract has it, and the chain file
     driver: str  # DPDK's, or ours, of ports on it
-    of_group: bool  # links are memory of the engine's DPDK group: only programs in it have ports
-    for_traffic: bool  # source and sink can have an end; else the engine carries packets to a ring
-    one_user: bool  # functions at both ends run as the same user, whose file the link is
-    queues_may_differ: bool  # a port on it may receive by others than it sends by
-    drops: bool  # by itself, where its receiver is slow; else what is full holds the sender up
-    duplex: bool  # a link carries packets both ways, and a port sends and receives on the same one
     most_slots: int
-    default_slots: int | None  # None: as many as the rings of the chain
-    capabilities: Collection[str]  # that a program needs to open a port on it, without CAP_
+    default_slots: int | None = 1024  # None: as many as the rings of the chain
+    of_group = False  # links are memory of the engine's DPDK group: only its programs have ports
+    one_user = False  # functions at both ends run as the same user, whose file the link is
+    queues_may_differ = False  # a port on it may have other numbers of receive and send queues
+    drops = False  # it drops packets if its receiver is slow; else a full link stops the sender
+    duplex = True  # a link carries packets both ways, and a port sends and receives on the same one
+    capabilities: Collection[str] = ()  # that a program needs to open a port on it, without CAP_
 
     def capacity(self, slots: int) -> int:
         """Packets that it holds, one way."""
+        return slots
 
-    def details(self, wanted: Wanted, number: int) -> LinkDetails | None:
+    def details(self, spec: LinkSpec, number: int) -> LinkDetails | None:
         """Of a link; `number` is no other's of its kind."""
+        raise NotImplementedError
 
-    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
-        """Whether a link with as many slots, which is there, is what is wanted but for its name."""
+    def matches(self, link: LinkPlan, spec: LinkSpec) -> bool:
+        """Whether a link with as many slots is what is asked for but for its name."""
+        if link.details is None:
+            return True
+        return self.details(replace(spec, name=link.name), link.details.id) == link.details
 
-    def device(self, port: PortEnds) -> EalDevice:
-        """What makes EAL open a port on links of this kind."""
+    def device_arguments(self, port: PortEnds) -> dict[str, object]:
+        """Of the device by which a program has a port on links of this kind."""
+        raise NotImplementedError
+
+    def device(self, port: PortEnds) -> str:
+        """EAL's --vdev: `net_memif0,role=server,…`."""
+        arguments = [f"{key}={value}" for key, value in self.device_arguments(port).items()]
+        return ",".join([f"{self.driver}{port.number}", *arguments])
 
     def lacks(self) -> str:
         """What this machine lacks for it, and what mends that; empty: nothing. For the doctor."""
+        return driver_missing(self.driver)
 
-    def packets(self, link: LinkPlan) -> int:
-        """Of the engine's packet buffers, how many may be under way in it."""
+    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
+        """Of the engine's packet buffers, how many may be under way in it: a burst in, one out."""
+        return 2 * BATCH
 
-    def memory_bytes(self, link: LinkPlan) -> int:
+    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
         """Of the engine's hugepages, beside those."""
+        return 0
 
-    def made(self, link: LinkPlan) -> str:
+    def made(self, link: LinkPlan) -> str:  # noqa: ARG002
         """What is made on the machine for it, by a name that is enough to remove it; or nothing."""
+        return ""
 
     def make(self, link: LinkPlan) -> None:
         """Makes that, before the engine and the functions start. UnisError if it cannot be: then
         nothing of it is left.
         """
 
-    def remove(self, name: str) -> list[str]:
+    def remove(self, name: str) -> list[str]:  # noqa: ARG002
         """Removes what `made` names, if it is there; sentences of what could not be."""
+        return []
 
 
 def driver_missing(driver: str) -> str:
@@ -150,36 +159,3 @@ def driver_missing(driver: str) -> str:
     abi = min(found, key=len, default="")
     package = f"librte-{driver.replace('_', '-')}{abi.partition('.')[0]}"
     return f"DPDK has no driver {driver} here; install {package}"
-
-
-class Copying:
-    """Of kinds that copy packets from one DPDK group into another, by a driver of DPDK's."""
-
-    driver: str
-
-    def lacks(self) -> str:
-        """Its driver may be a package of its own."""
-        return driver_missing(self.driver)
-
-    def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """Two bursts of those who carry them in and out, for packets are copied."""
-        return 2 * BATCH
-
-    def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """None: what waits is in ordinary pages."""
-        return 0
-
-
-class NothingMade:
-    """Of kinds whose links are made by the programs at their ends, and go with them."""
-
-    def made(self, link: LinkPlan) -> str:  # noqa: ARG002
-        """Nothing."""
-        return ""
-
-    def make(self, link: LinkPlan) -> None:
-        """Nothing to do."""
-
-    def remove(self, name: str) -> list[str]:  # noqa: ARG002
-        """Nothing to do."""
-        return []

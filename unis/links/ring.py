@@ -1,45 +1,32 @@
 """rte_ring of the engine's DPDK group: one way, zero copy, no file of its own."""
 
-from collections.abc import Collection
-
 from unis.engine.limits import limit
-from unis.links.kind import EalDevice, LinkPlan, NothingMade, PortEnds, Wanted
+from unis.links.kind import LinkKind, LinkPlan, LinkSpec, PortEnds
 
-_SLOT_BYTES = 8
+_SLOT_BYTES = 8  # a pointer to a packet
 
 
-class Ring(NothingMade):
+class Ring(LinkKind):
     """Ports on it are net_unis, our driver, which a secondary process loads by EAL's -d."""
 
     name = "ring"
     driver = "net_unis"
     of_group = True
-    for_traffic = True
-    one_user = False  # programs on rings share all memory of the group
-    queues_may_differ = False
-    drops = False
     duplex = False
     most_slots = int(limit("LinkConfig.slots").max or 0)
-    default_slots: int | None = None
-    capabilities: Collection[str] = ()
+    default_slots = None
 
     def capacity(self, slots: int) -> int:
         """One slot tells full from empty."""
         return slots - 1
 
-    def details(self, wanted: Wanted, number: int) -> None:
+    def details(self, spec: LinkSpec, number: int) -> None:
         """None: its name is that of the ring in the DPDK group."""
 
-    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:  # noqa: ARG002
-        """Any ring is as good as another."""
-        return True
-
-    def device(self, port: PortEnds) -> EalDevice:
-        """`net_unis0,rx=RING,tx=RING,shm=MEMZONE`; a direction that is not used is left out."""
-        parts = [f"{self.driver}{port.number}"]
-        parts += [f"rx={port.rx.name}"] if port.rx else []
-        parts += [f"tx={port.tx.name}"] if port.tx else []
-        return EalDevice(",".join([*parts, f"shm={port.name}"]))
+    def device_arguments(self, port: PortEnds) -> dict[str, object]:
+        """`rx=RING,tx=RING,shm=MEMZONE`; a direction that is not used is left out."""
+        ends = {"rx": port.rx, "tx": port.tx}
+        return {**{way: link.name for way, link in ends.items() if link}, "shm": port.name}
 
     def lacks(self) -> str:
         """Nothing: the driver is built with UNiS."""
@@ -50,5 +37,5 @@ class Ring(NothingMade):
         return link.slots
 
     def memory_bytes(self, link: LinkPlan) -> int:
-        """Pointers to packets."""
+        """Its slots."""
         return link.slots * _SLOT_BYTES

@@ -3,20 +3,12 @@
 import errno
 import hashlib
 import os
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from unis.errors import UnisError
-from unis.links.kind import (
-    Copying,
-    EalDevice,
-    LinkDetails,
-    LinkPlan,
-    PortEnds,
-    Wanted,
-)
+from unis.links.kind import LinkDetails, LinkKind, LinkPlan, LinkSpec, PortEnds
 from unis.v1 import engine_pb2 as pb
 
 # As the engine maps them (engine/platform/links/veth_ring.h).
@@ -42,65 +34,51 @@ class VethPlan(LinkDetails):
     queues: int = 1  # packet sockets on a device
 
     def fill(self, config: pb.LinkConfig) -> None:
-        """Adds it to what the engine is told."""
+        """Adds it to the engine's message."""
         config.veth.device0, config.veth.device1 = self.devices
         config.veth.engine_end = self.engine_end
         config.veth.queues = self.queues
 
 
-class Veth(Copying):
+class Veth(LinkKind):
     """Ports on it are DPDK's own net_af_packet. The devices have no address, and are in the network
-    namespace in which UNiS runs.
+    namespace in which UNiS runs. A slot says itself whether a packet waits in it: every slot can be
+    used.
     """
 
     name = "veth"
     driver = "net_af_packet"
-    of_group = False
-    for_traffic = True
-    one_user = False
-    queues_may_differ = False
     drops = True  # at the full socket buffer of the receiver
-    duplex = True
     most_slots = 1 << 14
-    default_slots: int | None = 1024
-    capabilities: Collection[str] = ("net_raw",)
+    capabilities = ("net_raw",)
 
-    def capacity(self, slots: int) -> int:
-        """A slot says itself whether a packet waits in it: every slot can be used."""
-        return slots
-
-    def details(self, wanted: Wanted, number: int) -> VethPlan:
+    def details(self, spec: LinkSpec, number: int) -> VethPlan:
         """Device names have 15 bytes, too few for those of the run and the link."""
-        words = f"{wanted.folder}/{wanted.run}/{wanted.name}"
+        words = f"{spec.folder}/{spec.run}/{spec.name}"
         base = f"unis{hashlib.sha256(words.encode()).hexdigest()[:8]}"
         return VethPlan(
             id=number,
             socket=None,
             devices=(f"{base}a", f"{base}b"),
-            engine_end=wanted.engine,
-            queues=wanted.queues_to_server,
+            engine_end=spec.engine,
+            queues=spec.queues_to_server,
         )
 
-    def stays(self, there: LinkPlan, wanted: Wanted) -> bool:
-        """Whoever has the ends, they have as many sockets."""
-        veth = _details(there)
-        return (veth.engine_end, veth.queues) == (wanted.engine, wanted.queues_to_server)
-
-    def device(self, port: PortEnds) -> EalDevice:
-        """`net_af_packet0,iface=…,framecnt=…`."""
-        link = port.rx or port.tx
-        if link is None:
-            raise ValueError(f"port {port.name} is on no veth")
+    def matches(self, link: LinkPlan, spec: LinkSpec) -> bool:
+        """The folder is only part of the device's name; root makes the devices of any user."""
         veth = _details(link)
-        parts = {
+        return (veth.engine_end, veth.queues) == (spec.engine, spec.queues_to_server)
+
+    def device_arguments(self, port: PortEnds) -> dict[str, object]:
+        """Both ends state the same size."""
+        veth = _details(port.link)
+        return {
             "iface": veth.devices[port.end],
             "qpairs": veth.queues,
             "blocksz": _BLOCK_BYTES,
             "framesz": _FRAME_BYTES,
-            "framecnt": link.slots,
+            "framecnt": port.link.slots,
         }
-        words = [f"{self.driver}{port.number}", *(f"{k}={v}" for k, v in parts.items())]
-        return EalDevice(",".join(words))
 
     def made(self, link: LinkPlan) -> str:
         """The device of end 0: with it the other goes."""

@@ -11,7 +11,7 @@ from unis.plan.model import EnginePlan, Places, Plan
 from unis.plan.rings import GammaChoice
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LINK_MEMIF, LINK_RING
-from unis.workload.kind import engine_prefix
+from unis.workload import engine_prefix
 
 
 @dataclass(frozen=True)

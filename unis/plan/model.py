@@ -19,7 +19,7 @@ from unis.plan.dma import DmaChoice
 from unis.plan.rings import GammaChoice, RingChoice
 from unis.plan.subject import Subject
 from unis.v1 import engine_pb2 as pb
-from unis.workload.kind import GroupName
+from unis.workload import GroupName
 
 _GROUPS = {"engine": pb.GROUP_ENGINE, "own": pb.GROUP_OWN}
 

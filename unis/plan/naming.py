@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unis import links
 from unis.chain.link import Queues
-from unis.links.kind import LinkPlan, PortEnds, Wanted
+from unis.links.kind import LinkPlan, LinkSpec, PortEnds
 from unis.plan.wiring import LinkPlace, PortPlace, Wiring
 
 
@@ -64,7 +64,7 @@ def name_links(
         ends = [end for end in (place.to, place.origin) if end]
         client = later[place]
         queues = functions[client].queues if client else Queues()
-        wanted = Wanted(
+        spec = LinkSpec(
             run=run,
             name="",
             slots=place.slots(rings),
@@ -74,7 +74,7 @@ def name_links(
             queues_to_client=queues.rx,
         )
         at = next(made.setdefault(place.chain, itertools.count()))
-        found[place] = names.link(place, wanted, at)
+        found[place] = names.link(place, spec, at)
     return Links(found, later)
 
 
@@ -96,14 +96,14 @@ class _Names:
             if link.details:
                 self._numbers[link.kind].add(link.details.id)
 
-    def link(self, place: LinkPlace, wanted: Wanted, at: int) -> LinkPlan:
+    def link(self, place: LinkPlace, spec: LinkSpec, at: int) -> LinkPlan:
         """The link at a place, where it is the chain's `at`th."""
         kind = place.kind
         stays = self._by_place.get((place.key, place.part))
-        if stays is None or not _alike(stays, kind, wanted):
+        if stays is None or not _alike(stays, kind, spec):
             numbers = itertools.chain([at], itertools.count())
             names = (f"{place.chain}.{number}" for number in numbers)
-            name = next(name for name in names if self._free(name, kind, wanted))
+            name = next(name for name in names if self._free(name, kind, spec))
             stays = self._there.get(name)
         else:
             name = stays.name
@@ -112,20 +112,19 @@ class _Names:
             return replace(stays, edge=place.key, part=place.part)
         numbered = (at for at in itertools.count() if at not in self._numbers[kind])
         number = next(numbered)
-        details = links.KINDS[kind].details(replace(wanted, name=name), number)
+        details = links.KINDS[kind].details(replace(spec, name=name), number)
         if details:
             self._numbers[kind].add(number)
-        return LinkPlan(name, kind, wanted.slots, details, place.key, place.part)
+        return LinkPlan(name, kind, spec.slots, details, place.key, place.part)
 
-    def _free(self, name: str, kind: str, wanted: Wanted) -> bool:
+    def _free(self, name: str, kind: str, spec: LinkSpec) -> bool:
         if name in self._used:
             return False
         there = self._there.get(name)
         # One whose place is gone may have another.
-        return there is None or (there.edge not in self._edges and _alike(there, kind, wanted))
+        return there is None or (there.edge not in self._edges and _alike(there, kind, spec))
 
 
-def _alike(there: LinkPlan, kind: str, wanted: Wanted) -> bool:
-    return (there.kind, there.slots) == (kind, wanted.slots) and links.KINDS[kind].stays(
-        there, wanted
-    )
+def _alike(there: LinkPlan, kind: str, spec: LinkSpec) -> bool:
+    same = (there.kind, there.slots) == (kind, spec.slots)
+    return same and links.KINDS[kind].matches(there, spec)

@@ -14,7 +14,6 @@ from unis.chain.problem import Problem
 from unis.chain.sizes import mean_cost, shares
 from unis.chain.values import EGRESS, INGRESS
 from unis.engine.limits import broken
-from unis.links.kind import EalDevice
 from unis.plan import dma
 from unis.plan.alone import on_its_links
 from unis.plan.cpus import assign
@@ -37,7 +36,7 @@ from unis.plan.resources import Numbers, engine_mb, own_mb
 from unis.plan.rings import Known, Sizes, Sought, size
 from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring, wire, wiring_problems
-from unis.workload.kind import Start, engine_prefix
+from unis.workload import Start, engine_prefix
 
 _T = TypeVar("_T")
 
@@ -219,8 +218,8 @@ class _Parts:
         cpus = [cpu] if count == 1 else [self.platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
-    def _ports(self, name: str) -> tuple[list[EalDevice], list[PortPlan]]:
-        devices: list[EalDevice] = []
+    def _ports(self, name: str) -> tuple[list[str], list[PortPlan]]:
+        devices: list[str] = []
         ports: list[PortPlan] = []
         for at, place in enumerate(self.wiring.ports[name]):
             kind = links.KINDS[place.kind]
@@ -230,7 +229,7 @@ class _Parts:
             device = kind.device(ends)
             rx, tx = (link.name if link else "" for link in (ends.rx, ends.tx))
             devices.append(device)
-            ports.append(PortPlan(port, device.name, rx, tx, ends.end))
+            ports.append(PortPlan(port, device, rx, tx, ends.end))
         return devices, ports
 
     def _chain_plan(self, chain: ChainGraph) -> ChainPlan:

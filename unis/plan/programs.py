@@ -18,7 +18,7 @@ from unis.chain.model import ChainFile, Function, PcapSource
 from unis.chain.problem import Problem
 from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring
-from unis.workload.kind import OFFLOADS, Start
+from unis.workload import OFFLOADS, Start
 
 ROOT = "root"
 # Root without them is not what programs expect of root: it cannot read the folder of a chain file
@@ -212,7 +212,7 @@ def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) ->
         return [*eal, *words[:at], "--", *words[at + 1 :]]
     lcores = [lcore.partition("@")[0] for lcore in start.lcores.split(",")]
     places = {
-        **{f"vdev{at}": device.name for at, device in enumerate(start.devices)},
+        **{f"vdev{at}": device for at, device in enumerate(start.devices)},
         **{f"lcore{at}": lcore for at, lcore in enumerate(lcores)},
         "file_prefix": start.file_prefix,
         "cpu": str(cpu),

@@ -13,7 +13,7 @@ from unis.chain.model import ChainFile
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS
 from unis.engine.limits import limit
-from unis.workload.kind import GroupName
+from unis.workload import GroupName
 
 Way = tuple[int, int]  # in port, out port
 
@@ -298,7 +298,7 @@ class _Weaver:
     def _opened(self, end: str, wanted: str | None) -> str:
         """The kind of link on which this end is, if it can be on the one that is wanted."""
         if end not in self.groups:  # source or sink
-            return wanted if wanted and links.KINDS[wanted].for_traffic else _TRAFFIC
+            return wanted or _TRAFFIC
         program = workload.KINDS[self.groups[end]]
         if wanted is not None and program.opens(links.KINDS[wanted]):
             return wanted

@@ -20,7 +20,7 @@ from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import appending, written
 from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
-from unis.workload.kind import OFFLOADS
+from unis.workload import OFFLOADS
 
 _RELAY_SECONDS = 1.0  # for what a program has said to its terminal to be in its log
 _BAD_USAGE = 2  # exit code of a program whose arguments or files are wrong; of any Go panic too

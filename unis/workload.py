@@ -1,0 +1,141 @@
+"""Kinds of programs: how a function's process is started, and its DPDK group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unis.links.kind import LinkKind
+
+GroupName = Literal["engine", "own"]
+OFFLOADS = "UNIS_OFFLOADS"  # what the plug-in reads (ports/unis_ports/offloads.h)
+
+
+def engine_prefix(run: str) -> str:
+    """The name of the engine's DPDK group."""
+    return f"unis-{run}"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a kind of program makes its command line of."""
+
+    file_prefix: str  # of its DPDK group
+    lcores: str  # value of EAL's --lcores
+    port_driver: Path  # of rings
+    # Stands between a program and its ports, whatever their driver; None: nothing does.
+    port_plugin: Path | None
+    devices: Sequence[str]  # values of EAL's --vdev
+
+    @property
+    def load_plugin(self) -> list[str]:
+        """EAL's arguments that load it."""
+        return ["-d", str(self.port_plugin)] if self.port_plugin else []
+
+    @property
+    def ports(self) -> list[str]:
+        """EAL's arguments for its ports."""
+        return [f"--vdev={device}" for device in self.devices]
+
+
+class Workload:
+    """A kind of program, and of DPDK group. To add one: a subclass, and its line in `KINDS`."""
+
+    group: GroupName
+    link: str  # the kind of its links, where the file states none
+    hugepages_mb: int  # for each function, beside the engine's
+    # Its threads poll only once the programs at the other ends of its links run.
+    needs_neighbours: bool
+
+    def opens(self, kind: LinkKind) -> bool:
+        """Whether it can have ports on links of this kind."""
+        raise NotImplementedError
+
+    def file_prefix(self, run: str, function: str) -> str:
+        """The name of its DPDK group."""
+        raise NotImplementedError
+
+    def eal(self, start: Start) -> list[str]:
+        """EAL's arguments."""
+        raise NotImplementedError
+
+    def leaves(self, file_prefix: str) -> Sequence[str]:
+        """Folders in DPDK's that are its alone, and stay where it was killed."""
+        raise NotImplementedError
+
+
+class Secondary(Workload):
+    """A secondary process of the engine's group, on rings: any program that uses the ports it
+    finds. Packets stay where they are.
+    """
+
+    group = "engine"
+    link = "ring"
+    hugepages_mb = 0
+    needs_neighbours = False
+
+    def opens(self, kind: LinkKind) -> bool:
+        """What is in the memory of its group; a secondary process makes no devices of its own."""
+        return kind.of_group
+
+    def file_prefix(self, run: str, function: str) -> str:  # noqa: ARG002
+        """The engine's."""
+        return engine_prefix(run)
+
+    def eal(self, start: Start) -> list[str]:
+        """Memory and packets are the engine's; the ports are net_unis."""
+        return [
+            *("-d", str(start.port_driver)),
+            *start.load_plugin,
+            *("--lcores", start.lcores),
+            "--proc-type=secondary",
+            f"--file-prefix={start.file_prefix}",
+            "--no-pci",
+            # The default pool is not preemptible: real-time functions would wait for ever.
+            "--mbuf-pool-ops-name=lf_stack",
+            "--iova-mode=va",  # as unisd: packets never leave for a device of the function's
+            "--no-telemetry",
+            *start.ports,
+        ]
+
+    def leaves(self, file_prefix: str) -> Sequence[str]:  # noqa: ARG002
+        """None: the group lives on with the engine."""
+        return ()
+
+
+class Primary(Workload):
+    """The primary process of a group of its own: a program that knows nothing of the engine."""
+
+    group = "own"
+    link = "memif"
+    hugepages_mb = 64
+    needs_neighbours = True
+
+    def opens(self, kind: LinkKind) -> bool:
+        """All that does not need the engine's memory."""
+        return not kind.of_group
+
+    def file_prefix(self, run: str, function: str) -> str:
+        """Its own, so that two groups never meet: no name of a run or function has a dot."""
+        return f"{engine_prefix(run)}.{function}"
+
+    def eal(self, start: Start) -> list[str]:
+        """Hugepages without a file: nothing is left behind, however it ends."""
+        return [
+            *start.load_plugin,
+            *("--lcores", start.lcores),
+            "--proc-type=primary",
+            f"--file-prefix={start.file_prefix}",
+            "--in-memory",
+            "--no-pci",
+            "--iova-mode=va",
+            "--no-telemetry",
+            *start.ports,
+        ]
+
+    def leaves(self, file_prefix: str) -> Sequence[str]:
+        """The group's, for nobody else is in it."""
+        return (file_prefix,)
+
+
+KINDS: dict[str, Workload] = {kind.group: kind for kind in (Secondary(), Primary())}
