@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.python.planned import EIGHT_CPUS, places, planned, small
-from unis.chain.defaults import BATCH
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, SchedulerPart
+from unis.links.kind import BATCH
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known, gamma_choice, gamma_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.python.strategies import scaled
 from unis.bench.synthetic import macswap_chain
 from unis.chain.model import PcapSource, SyntheticSource
-from unis.chain.sizes import mean_cost
+from unis.chain.values import mean_cost
 from unis.engine.histogram import Latency
 from unis.plan.subject import Subject
 from unis.runtime.costs import Cost, CostCache, cost_key, shares_of

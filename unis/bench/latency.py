@@ -17,8 +17,8 @@ from unis.bench.blocks import measure_blocks
 from unis.bench.cooperative import COOPERATIVE, best_distance
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES
-from unis.chain import defaults
 from unis.chain.load import LoadedChain
+from unis.links.kind import BATCH
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.machine import this_machine
@@ -121,7 +121,7 @@ def yields_on(ring: int) -> list[int]:
     return [
         every
         for every in _FRONTIER_YIELDS
-        if ring <= every * defaults.BATCH * _LEAST_OF_RING and every * defaults.BATCH <= ring
+        if ring <= every * BATCH * _LEAST_OF_RING and every * BATCH <= ring
     ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from unis.chain.load import LoadedChain
 from unis.chain.model import SchedulerPart
-from unis.chain.sizes import mean_cost, shares
+from unis.chain.values import mean_cost
 from unis.errors import UnisError
 from unis.measure.windows import Arm
 from unis.plan.contract import scheduler_settings
@@ -108,7 +108,7 @@ def _chain_factors(readings: Readings) -> dict[str, float]:
     The cost in the chain is the CPU time that the kernel counts, less the share of a yield. The
     functions at both ends pay most where CPUs are far apart: their packets change the CPU.
     """
-    of_sizes = shares(readings.chain.file.traffic)
+    of_sizes = readings.chain.file.traffic.size_shares
     found: dict[str, float] = {}
     for name, by_size in readings.costs_ns.items():
         in_chain = statistics.median(_in_chain(readings, name, every) for every in DISTANCES)

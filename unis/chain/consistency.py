@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from unis.chain import defaults
 from unis.chain.edges import edge_problems
-from unis.chain.graph import ChainGraph, Graph
+from unis.chain.graph import Graph
 from unis.chain.model import ChainFile
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
@@ -130,7 +130,10 @@ def _uses(graph: Graph) -> Iterator[Problem]:
 def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
     """Of functions by whose ports edges go: they state them for all chains, and leave none out."""
     for name in graph.functions:
-        used = {chain.name: _stated_ports(chain, name) for chain in graph.chains_of(name)}
+        used: dict[str, set[tuple[str, int]]] = {}
+        for part in graph.chains_of(name):
+            ways = zip(("receives", "sends"), part.stated_ports(name), strict=True)
+            used[part.name] = {(way, port) for way, ports in ways for port in ports}
         stated = [chain for chain, ports in used.items() if ports]
         if not stated:
             continue
@@ -145,8 +148,9 @@ def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
         for (way, port), count in sorted(ports_of.items()):
             if count > 1:
                 sharing = [chain for chain, ports in used.items() if (way, port) in ports]
+                key = "reverse_of" if file.chains[sharing[-1]].reverse_of else "graph"
                 yield Problem(
-                    _chain_key(file, sharing[-1]),
+                    ("chains", sharing[-1], key),
                     f"port {port} of `{name}` {way} packets of chain `{sharing[0]}` already; give "
                     "it another port",
                 )
@@ -157,17 +161,6 @@ def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
                 f"port {min(missing)} is on no edge, and port {max(numbers)} is; its ports are "
                 "counted from 0, and packets pass each",
             )
-
-
-def _stated_ports(chain: ChainGraph, name: str) -> set[tuple[str, int]]:
-    """With directions."""
-    received, sent = chain.stated_ports(name)
-    return {("receives", port) for port in received} | {("sends", port) for port in sent}
-
-
-def _chain_key(file: ChainFile, name: str) -> Location:
-    key = "reverse_of" if file.chains[name].reverse_of else "graph"
-    return ("chains", name, key)
 
 
 def _links(file: ChainFile, graph: Graph) -> Iterator[Problem]:

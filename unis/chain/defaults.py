@@ -3,7 +3,7 @@
 from typing import Literal
 
 from unis.engine.limits import limit
-from unis.links.kind import BATCH as BATCH
+from unis.links.kind import BATCH
 
 GAMMA: Literal["auto"] = "auto"  # γ: share of the egress that a time slice fills
 PAPER_GAMMA = 0.75  # the paper's; `auto` is no less

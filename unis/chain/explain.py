@@ -115,7 +115,7 @@ _FILES = {"unis/v1": "a chain file", "unis/slo/v1": "a workload or cluster file"
 
 def _other_kind(value: object, expected: str) -> str:
     told = f"is `{value}`; this UNiS reads {expected}"
-    if value in _FILES and expected in _FILES:
+    if str(value) in _FILES and expected in _FILES:
         told += f": this is {_FILES[str(value)]}, and {_FILES[expected]} is expected here"
     return told
 

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from unis.chain.part import Part
-from unis.chain.values import Duration, PacketRate, in_ns, rate_in
+from unis.chain.values import Duration, PacketRate, Part, in_ns, rate_in
 
 
 class Reserved(Part):

@@ -3,24 +3,22 @@
 Lengths are powers of two within the contract's bounds.
 """
 
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from unis.chain import defaults
-from unis.chain.part import Part
 from unis.chain.problem import wrong
-from unis.chain.values import Destination, LinkName, Origin
+from unis.chain.values import Destination, LinkName, Origin, Part
 from unis.engine.limits import bounds, is_power_of_two, limit
 from unis.v1.limits_pb2 import Limit
 
-_SLOTS = limit("LinkConfig.slots")
-_DESCRIPTORS = limit("PortTraffic.descriptors")
 _MOST_QUEUES = int(limit("Memif.queues_to_server").max or 1)
 _Queues = Annotated[int, Field(**bounds("Memif.queues_to_server"))]
 
 
-def _power_of_two(value: object, bound: Limit, what: str) -> object:
+def _power_of_two(bound: Limit, what: str, value: object) -> int:
     least, most = int(bound.min or 1), int(bound.max or 1 << 20)
     if not isinstance(value, int) or isinstance(value, bool):
         raise wrong(
@@ -32,29 +30,17 @@ def _power_of_two(value: object, bound: Limit, what: str) -> object:
     return value
 
 
-def _slots(value: object) -> object:
-    return _power_of_two(value, _SLOTS, "slots")
-
-
-def _ring(value: object) -> object:
-    return value if value == "auto" else _slots(value)
-
-
-def _descriptors(value: object) -> object:
-    return _power_of_two(value, _DESCRIPTORS, "descriptors")
-
-
-def _schema(bound: Limit) -> dict[str, Any]:
-    return {"type": "integer", "minimum": bound.min, "maximum": bound.max}
-
-
-Slots = Annotated[int, BeforeValidator(_slots), WithJsonSchema(_schema(_SLOTS))]
+_slots = partial(_power_of_two, limit("LinkConfig.slots"), "slots")
+_descriptors = partial(_power_of_two, limit("PortTraffic.descriptors"), "descriptors")
+_Slots = Annotated[int, Field(**bounds("LinkConfig.slots"))]
+Slots = Annotated[_Slots, BeforeValidator(_slots)]
 Ring = Annotated[
-    int | Literal["auto"],
-    BeforeValidator(_ring),
-    WithJsonSchema({"anyOf": [_schema(_SLOTS), {"const": "auto"}]}),
+    _Slots | Literal["auto"],
+    BeforeValidator(lambda value: value if value == "auto" else _slots(value)),
 ]
-Descriptors = Annotated[int, BeforeValidator(_descriptors), WithJsonSchema(_schema(_DESCRIPTORS))]
+Descriptors = Annotated[
+    int, Field(**bounds("PortTraffic.descriptors")), BeforeValidator(_descriptors)
+]
 
 
 class Link(Part):

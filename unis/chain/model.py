@@ -10,8 +10,8 @@ from pydantic import Field
 from unis.chain import defaults
 from unis.chain.goals import Goals
 from unis.chain.link import Descriptors, Link, Queues, QueuesOrCount, Ring
-from unis.chain.part import Part
 from unis.chain.values import (
+    PROTOCOLS,
     Argument,
     ArrivalsName,
     Capability,
@@ -28,18 +28,18 @@ from unis.chain.values import (
     Name,
     Offload,
     Origin,
+    Part,
     PolicyName,
     Port,
     Protocol,
     Quota,
     Rate,
     Restart,
-    Said,
     Size,
+    Stdin,
     User,
     Variable,
     YieldEvery,
-    protocol_number,
     rate_in,
 )
 from unis.engine.limits import bounds, limit
@@ -124,6 +124,18 @@ class Traffic(Part):
         """Bits per second; 0 if the rate has another unit."""
         return rate_in(self.rate, "bps")
 
+    @property
+    def size_shares(self) -> dict[int, int]:
+        """How many packets have which size (bytes with FCS). Empty for a capture and for a port:
+        what those hold is not looked at beforehand.
+        """
+        match self.source:
+            case SyntheticSource(size=str(mix)):
+                return dict(defaults.MIXES[mix])
+            case SyntheticSource(size=int(size)):
+                return {size: 1}
+        return {}
+
 
 class SchedulerPart(Part):
     """Which function of a core runs, and for how long."""
@@ -189,7 +201,7 @@ class Match(Part):
     @property
     def protocol_number(self) -> int | None:
         """The IP protocol as a number; None matches every one."""
-        return protocol_number(self.protocol)
+        return PROTOCOLS[self.protocol] if isinstance(self.protocol, str) else self.protocol
 
     @property
     def everything(self) -> bool:
@@ -230,7 +242,7 @@ class Function(Part):
     queues: QueuesOrCount = Queues()
     """Number of queues on each of its memifs and veths: one number for both ways, or `rx` and `tx`.
     A neighbour on a link has the opposite numbers."""
-    stdin: Said | None = None
+    stdin: Stdin | None = None
     """Text for the standard input of a command, which then stays open; at most 65536 bytes of UTF-8
     (maxLength of the schema counts characters)."""
     terminal: bool = False

@@ -3,14 +3,28 @@
 import ipaddress
 import math
 import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from unis.chain import defaults
 from unis.chain.problem import wrong
 from unis.engine import names
 from unis.engine.limits import bounds, limit
+from unis.links.kind import BATCH
 
 INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
 _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
@@ -29,10 +43,51 @@ _CAPABILITY_NAMES = """
     setpcap setuid sys_admin sys_boot sys_chroot sys_module sys_nice sys_pacct sys_ptrace sys_rawio
     sys_resource sys_time sys_tty_config syslog wake_alarm"""
 CAPABILITIES = tuple(_CAPABILITY_NAMES.split())
-_MOST_SAID = 1 << 16  # bytes: a pipe takes them before anybody reads
+_LONGEST_STDIN = 1 << 16  # bytes: a pipe takes them before anybody reads
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _UNIT_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
-_PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
+PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
+_LONGEST_LEAD_US = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
+_LARGEST_QUOTA = int(limit("SchedulerSettings.quota").max or 0)
+_LARGEST_COST = limit("FunctionConfig.cost_ns").max or math.inf
+
+
+class Part(BaseModel):
+    """A part of the chain file: strict, frozen, described by the texts below its keys."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+    )
+
+
+def _invalid(what: str, expected: str) -> WrapValidator:
+    """Says what is expected, where pydantic would have an error for each variant."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise wrong(f"invalid {what} `{value}`; expected {expected}") from None
+
+    return WrapValidator(validate)
+
+
+def _choice(choices: Sequence[str], what: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise wrong(f"invalid {what} `{value}`; expected one of {', '.join(choices)}")
+        return value
+
+    return BeforeValidator(check), WithJsonSchema({"type": "string", "enum": list(choices)})
+
+
+def _pattern(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
 
 
 def _name_pattern(longest: int) -> str:
@@ -40,53 +95,18 @@ def _name_pattern(longest: int) -> str:
     return rf"[a-z0-9][a-z0-9_-]{{0,{longest - 1}}}"
 
 
-def _named(longest: int, end: str | None = None) -> AfterValidator:
-    def check(value: str) -> str:
-        free = value not in (INGRESS, EGRESS) or value == end
-        if free and re.fullmatch(_name_pattern(longest), value):
-            return value
-        if value in (INGRESS, EGRESS):
-            raise wrong(
-                f"`{value}` cannot stand here; an edge or link may come from `{INGRESS}` and lead "
-                f"to `{EGRESS}`, and nothing else is called so"
-            )
+def _check_name(longest: int, end: str | None, value: str) -> str:
+    free = value not in (INGRESS, EGRESS) or value == end
+    if free and re.fullmatch(_name_pattern(longest), value):
+        return value
+    if value in (INGRESS, EGRESS):
         raise wrong(
-            f"`{value}` cannot be a name; use up to {longest} of a-z, 0-9, - and _, a letter or "
-            "digit first"
+            f"`{value}` cannot stand here; an edge or link may come from `{INGRESS}` and lead "
+            f"to `{EGRESS}`, and nothing else is called so"
         )
-
-    return AfterValidator(check)
-
-
-def _text_schema(pattern: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
-
-
-def _one_of(choices: list[str], what: str) -> Any:
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise wrong(f"invalid {what} `{value}`; expected one of {', '.join(choices)}")
-        return value
-
-    return BeforeValidator(check)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return _is_int(value) or isinstance(value, float)
-
-
-def _size(value: object) -> object:
-    if (isinstance(value, str) and value in defaults.MIXES) or (
-        _is_int(value) and defaults.MIN_SIZE <= value <= defaults.MAX_SIZE  # type: ignore[operator]
-    ):
-        return value
     raise wrong(
-        f"invalid packet size `{value}`; expected {defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes "
-        f"(with FCS), {' or '.join(defaults.MIXES)}"
+        f"`{value}` cannot be a name; use up to {longest} of a-z, 0-9, - and _, a letter or "
+        "digit first"
     )
 
 
@@ -105,39 +125,25 @@ def _rate(value: object) -> object:
 
 
 def _packet_rate(value: object) -> object:
-    match = _RATE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[3] != "pps":
+    if not isinstance(value, str) or not _RATE.fullmatch(value) or not value.endswith("pps"):
         raise wrong(f"invalid packet rate `{value}`; expected a number and a unit, such as 2.5Mpps")
     return _rate(value)
 
 
 def _duration(value: object) -> object:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None or float(match[1]) == 0:
+    if not isinstance(value, str) or not _DURATION.fullmatch(value) or in_ns(value) == 0:
         raise wrong(f"invalid duration `{value}`; expected a number and a unit, such as 100us")
     return value
 
 
-def _prefix(value: object) -> object:
+def _prefix(value: object) -> str:
+    reason = ""
     try:
-        return str(ipaddress.IPv4Network(value)) if isinstance(value, str) else _not_prefix(value)
+        if isinstance(value, str):
+            return str(ipaddress.IPv4Network(value))
     except ValueError as error:
-        raise wrong(f"invalid IPv4 prefix `{value}` ({error}); expected e.g. 10.0.0.0/8") from None
-
-
-def _not_prefix(value: object) -> object:
-    raise wrong(f"invalid IPv4 prefix `{value}`; expected e.g. 10.0.0.0/8")
-
-
-def _protocol(value: object) -> object:
-    if (isinstance(value, str) and value in _PROTOCOLS) or (_is_int(value) and 0 <= value <= 255):  # type: ignore[operator]
-        return value
-    raise wrong(f"invalid IP protocol `{value}`; expected {', '.join(_PROTOCOLS)}, or 0 to 255")
-
-
-def _argument(value: object) -> object:
-    # `--cost, 50` without quotes is what everyone writes.
-    return str(value) if _is_number(value) else value
+        reason = f" ({error})"
+    raise wrong(f"invalid IPv4 prefix `{value}`{reason}; expected e.g. 10.0.0.0/8")
 
 
 def _variable(value: str) -> str:
@@ -146,207 +152,113 @@ def _variable(value: str) -> str:
     return value
 
 
-def _said(value: str) -> str:
-    if (count := len(value.encode())) > _MOST_SAID:
+def _stdin(value: str) -> str:
+    if (count := len(value.encode())) > _LONGEST_STDIN:
         raise wrong(
-            f"has {count} bytes, and a program is told {_MOST_SAID} at most; put them into a file "
-            "that it reads"
+            f"has {count} bytes, and a program is told {_LONGEST_STDIN} at most; put them into a "
+            "file that it reads"
         )
     return value
 
 
 def _user(value: object) -> object:
-    if isinstance(value, str) and _USER.fullmatch(value):
-        return value
-    raise wrong(f"invalid user `{value}`; expected a name that `getent passwd` shows")
+    if not isinstance(value, str) or not _USER.fullmatch(value):
+        raise wrong(f"invalid user `{value}`; expected a name that `getent passwd` shows")
+    return value
 
 
-def _lead(value: object) -> object:
-    most = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
-    if value == "auto" or (_is_number(value) and 0 <= value <= most):  # type: ignore[operator]
-        return value
-    raise wrong(
-        f"invalid lead `{value}`; expected auto, or the time in µs, from 0 (none) to {most:g}"
-    )
+def _argument(value: object) -> object:
+    # `--cost, 50` without quotes is what everyone writes.
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _gamma(value: object) -> object:
-    most = limit("SchedulerSettings.gamma").max or 1
-    if value == "auto" or (_is_number(value) and 0 < value <= most):  # type: ignore[operator]
-        return value
-    raise wrong(f"invalid share of the egress `{value}`; expected auto, or above 0, up to {most:g}")
+def _cost(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    if isinstance(value, dict):  # keys of JSON, which is YAML too, are always text
+        value = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in value.items()}
+    try:
+        cost = handler(value)
+    except ValidationError:
+        raise wrong(
+            f"is the cost of a packet in ns: a number above 0 and {_LARGEST_COST:g} at most, or "
+            "one for each packet size as {64: 40, 1500: 310}"
+        ) from None
+    return dict(sorted(cost.items())) if isinstance(cost, dict) else cost
 
 
-def _quota(value: object) -> object:
-    most = int(limit("SchedulerSettings.quota").max or 0)
-    if value == "auto" or (_is_int(value) and defaults.BATCH <= value <= most):  # type: ignore[operator]
-        return value
-    raise wrong(
-        f"invalid quota `{value}`; expected auto, or {defaults.BATCH} (a burst) to {most} packets"
-    )
-
-
-def _cost(value: object) -> object:
-    most = limit("FunctionConfig.cost_ns").max or math.inf
-
-    def positive(number: object) -> bool:
-        return _is_number(number) and 0 < number <= most  # type: ignore[operator]
-
-    if positive(value):
-        return value
-    if isinstance(value, dict):
-        # Keys of JSON, which is YAML too, are always text.
-        sizes = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in value.items()}
-        right = all(_is_int(size) and 0 < size <= defaults.MAX_SIZE for size in sizes)
-        if sizes and right and all(map(positive, sizes.values())):
-            return dict(sorted(sizes.items()))
-    raise wrong(
-        f"is the cost of a packet in ns: a number above 0 and {most:g} at most, or one for each "
-        "packet size as {64: 40, 1500: 310}"
-    )
-
-
-Name = Annotated[str, _named(_LONGEST_NAME), _text_schema(_name_pattern(_LONGEST_NAME))]
-ChainName = Annotated[str, _named(_LONGEST_CHAIN), _text_schema(_name_pattern(_LONGEST_CHAIN))]
+_FUNCTION_NAME = _pattern(_name_pattern(_LONGEST_NAME))
+Name = Annotated[str, AfterValidator(partial(_check_name, _LONGEST_NAME, None)), _FUNCTION_NAME]
 # Ends of a link.
-Origin = Annotated[str, _named(_LONGEST_NAME, INGRESS), _text_schema(_name_pattern(_LONGEST_NAME))]
+Origin = Annotated[
+    str, AfterValidator(partial(_check_name, _LONGEST_NAME, INGRESS)), _FUNCTION_NAME
+]
 Destination = Annotated[
-    str, _named(_LONGEST_NAME, EGRESS), _text_schema(_name_pattern(_LONGEST_NAME))
+    str, AfterValidator(partial(_check_name, _LONGEST_NAME, EGRESS)), _FUNCTION_NAME
 ]
-PolicyName = Annotated[
+ChainName = Annotated[
     str,
-    _one_of(names.policies(), "policy"),
-    WithJsonSchema({"type": "string", "enum": names.policies()}),
+    AfterValidator(partial(_check_name, _LONGEST_CHAIN, None)),
+    _pattern(_name_pattern(_LONGEST_CHAIN)),
 ]
+PolicyName = Annotated[str, *_choice(names.policies(), "policy")]
 ControllerName = Annotated[
     str,
-    _one_of(names.controllers(), "controller"),
+    *_choice(names.controllers(), "controller"),
     # There was one by the cgroup freezer. It stopped whole processes, as signals do.
     BeforeValidator(lambda value: "signal" if value == "cgroup" else value),
-    WithJsonSchema({"type": "string", "enum": names.controllers()}),
 ]
-_COST_SOURCES = ["online", "static"]
-CostSource = Annotated[
-    str,
-    _one_of(_COST_SOURCES, "cost"),
-    WithJsonSchema({"type": "string", "enum": _COST_SOURCES}),
-]
-LinkName = Annotated[
-    str,
-    _one_of(names.links(), "link"),
-    WithJsonSchema({"type": "string", "enum": names.links()}),
-]
-ArrivalsName = Annotated[
-    str,
-    _one_of(names.arrivals(), "kind of arrivals"),
-    WithJsonSchema({"type": "string", "enum": names.arrivals()}),
-]
+CostSource = Annotated[str, *_choice(["online", "static"], "cost")]
+LinkName = Annotated[str, *_choice(names.links(), "link")]
+ArrivalsName = Annotated[str, *_choice(names.arrivals(), "kind of arrivals")]
+Capability = Annotated[str, *_choice(CAPABILITIES, "capability")]
 Port = Annotated[int, Field(ge=0, **bounds("FlowMatch.src_port"))]
 FunctionPort = Annotated[int, Field(ge=0, **bounds("Hop.in_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
 Restart = Literal["never", "on-failure"]
 Offload = Literal["rx-checksum"]
-Variable = Annotated[
-    str,
-    AfterValidator(_variable),
-    _text_schema(_VARIABLE.pattern),
+Variable = Annotated[str, AfterValidator(_variable), _pattern(_VARIABLE.pattern)]
+Stdin = Annotated[
+    str, AfterValidator(_stdin), WithJsonSchema({"type": "string", "maxLength": _LONGEST_STDIN})
 ]
-Said = Annotated[
-    str,
-    AfterValidator(_said),
-    WithJsonSchema({"type": "string", "maxLength": _MOST_SAID}),
-]
-User = Annotated[str, BeforeValidator(_user), _text_schema(_USER.pattern)]
-Capability = Annotated[
-    str,
-    _one_of(list(CAPABILITIES), "capability"),
-    WithJsonSchema({"enum": list(CAPABILITIES)}),
-]
-Ipv4Prefix = Annotated[
-    str,
-    BeforeValidator(_prefix),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+(/[0-9]{1,2})?$"}),
-]
-
-
-Size = Annotated[
-    int | Literal["imix", "datacenter"],
-    BeforeValidator(_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": defaults.MIN_SIZE, "maximum": defaults.MAX_SIZE},
-                {"enum": ["imix", "datacenter"]},
-            ]
-        }
-    ),
-]
-Rate = Annotated[
-    str,
-    BeforeValidator(_rate),
-    WithJsonSchema({"type": "string", "pattern": f"^(max|{_RATE.pattern})$"}),
-]
-PacketRate = Annotated[
-    str,
-    BeforeValidator(_packet_rate),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?[kMG]?pps$"}),
-]
-Duration = Annotated[
-    str,
-    BeforeValidator(_duration),
-    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$"}),
-]
-Protocol = Annotated[int | Literal["icmp", "tcp", "udp"], BeforeValidator(_protocol)]
+User = Annotated[str, BeforeValidator(_user), _pattern(_USER.pattern)]
+Ipv4Prefix = Annotated[str, BeforeValidator(_prefix), _pattern("[0-9.]+(/[0-9]{1,2})?")]
+Rate = Annotated[str, BeforeValidator(_rate), _pattern(f"(max|{_RATE.pattern})")]
+PacketRate = Annotated[str, BeforeValidator(_packet_rate), _pattern(r"[0-9]+(\.[0-9]+)?[kMG]?pps")]
+Duration = Annotated[str, BeforeValidator(_duration), _pattern(_DURATION.pattern)]
 Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
 ]
-Lead = Annotated[float | Literal["auto"], BeforeValidator(_lead)]
-Gamma = Annotated[
-    float | Literal["auto"],
-    BeforeValidator(_gamma),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-                {"type": "string", "const": "auto"},
-            ]
-        }
+Size = Annotated[
+    Annotated[int, Field(ge=defaults.MIN_SIZE, le=defaults.MAX_SIZE)]
+    | Literal["imix", "datacenter"],
+    _invalid(
+        "packet size",
+        f"{defaults.MIN_SIZE} to {defaults.MAX_SIZE} bytes (with FCS), "
+        f"{' or '.join(defaults.MIXES)}",
     ),
+]
+Protocol = Annotated[
+    Annotated[int, Field(ge=0, le=255)] | Literal["icmp", "tcp", "udp"],
+    _invalid("IP protocol", f"{', '.join(PROTOCOLS)}, or 0 to 255"),
+]
+Lead = Annotated[
+    Annotated[float, Field(ge=0, le=_LONGEST_LEAD_US)] | Literal["auto"],
+    _invalid("lead", f"auto, or the time in µs, from 0 (none) to {_LONGEST_LEAD_US:g}"),
+]
+Gamma = Annotated[
+    Annotated[float, Field(**bounds("SchedulerSettings.gamma"))] | Literal["auto"],
+    _invalid("share of the egress", "auto, or above 0, up to 1"),
 ]
 Quota = Annotated[
-    int | Literal["auto"],
-    BeforeValidator(_quota),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {
-                    "type": "integer",
-                    "minimum": defaults.BATCH,
-                    "maximum": int(limit("SchedulerSettings.quota").max or 0),
-                },
-                {"type": "string", "const": "auto"},
-            ]
-        }
-    ),
+    Annotated[int, Field(ge=BATCH, le=_LARGEST_QUOTA)] | Literal["auto"],
+    _invalid("quota", f"auto, or {BATCH} (a burst) to {_LARGEST_QUOTA} packets"),
 ]
-Cost = Annotated[
-    float | dict[int, float],
-    BeforeValidator(_cost),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "propertyNames": {"pattern": "^[0-9]+$"},
-                    "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
-                },
-            ]
-        }
-    ),
+_CostNs = Annotated[float, Field(gt=0, le=_LARGEST_COST)]
+_CostBySize = Annotated[
+    dict[Annotated[int, Field(gt=0, le=defaults.MAX_SIZE)], _CostNs],
+    Field(min_length=1, json_schema_extra={"propertyNames": {"pattern": "^[0-9]+$"}}),
 ]
+Cost = Annotated[_CostNs | _CostBySize, WrapValidator(_cost)]
 
 
 def rate_in(rate: str, unit: str) -> float:
@@ -363,6 +275,23 @@ def in_ns(duration: str) -> float:
     return float(match[1]) * _UNIT_NS[match[2]]
 
 
-def protocol_number(protocol: int | str | None) -> int | None:
-    """The number of an IP protocol; None stays None."""
-    return _PROTOCOLS[protocol] if isinstance(protocol, str) else protocol
+def mean_cost(cost: float | Mapping[int, float], shares: Mapping[int, int]) -> float:
+    """What a packet costs, each size as often as it comes; linear between those that are known.
+
+    Without shares the sizes of `cost` count alike.
+    """
+    if not isinstance(cost, Mapping):
+        return cost
+    if not shares:
+        return sum(cost.values()) / len(cost)
+    whole = sum(_cost_of_size(cost, size) * share for size, share in shares.items())
+    return whole / sum(shares.values())
+
+
+def _cost_of_size(cost: Mapping[int, float], size: int) -> float:
+    known = sorted(cost)
+    above = bisect_left(known, size)
+    if above in (0, len(known)):
+        return cost[known[min(above, len(known) - 1)]]
+    low, high = known[above - 1], known[above]
+    return cost[low] + (cost[high] - cost[low]) * (size - low) / (high - low)

@@ -11,8 +11,7 @@ from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
 from unis.chain.model import Function
 from unis.chain.problem import Problem
-from unis.chain.sizes import mean_cost, shares
-from unis.chain.values import EGRESS, INGRESS
+from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
 from unis.plan import dma
 from unis.plan.alone import on_its_links
@@ -212,7 +211,7 @@ class _Parts:
         """What the scheduler reckons with, in the mean over this traffic (section 5.1.2)."""
         if function.cost_ns is None:
             return None
-        return mean_cost(function.cost_ns, shares(self.chain.file.traffic))
+        return mean_cost(function.cost_ns, self.chain.file.traffic.size_shares)
 
     def _lcores(self, first: int, count: int, cpu: int) -> str:
         cpus = [cpu] if count == 1 else [self.platform[0], *[cpu] * (count - 1)]

@@ -37,9 +37,9 @@ from unis.chain import defaults
 from unis.chain.graph import ChainGraph, Edge, Graph
 from unis.chain.model import NS_PER_US, ChainFile, SchedulerPart, Traffic
 from unis.chain.problem import Problem
-from unis.chain.sizes import mean_cost, shares
-from unis.chain.values import EGRESS, INGRESS
+from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.isolate.hardware import bytes_of
+from unis.links.kind import BATCH
 from unis.plan.dma import IoCache
 from unis.plan.subject import Subject
 from unis.plan.wiring import LinkPlace, Wiring
@@ -60,7 +60,7 @@ _SWITCH_NS = {"priority": 10e3, "signal": 40e3, "handover": 2e3}
 _CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 _LINES = 128  # bytes of a packet that a function touches: its mbuf's first cache line, its headers
 _UNKNOWN_CACHE = 8 << 20  # bytes
-_GAMMA_ROOM = 2 * defaults.BATCH  # packets that a link keeps free when a slice ends
+_GAMMA_ROOM = 2 * BATCH  # packets that a link keeps free when a slice ends
 _MOST_GAMMA = 0.95
 
 
@@ -225,7 +225,7 @@ class Delays:
     def _packets(self, function: str, rings: Mapping[str, int], gamma: float) -> int:
         """That a turn of it takes, of all its chains."""
         if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
-            return defaults.BATCH
+            return BATCH
         least = self._shortest(function, rings)
         scheduler = self._scheduler
         stated = defaults.AUTO_QUOTA if scheduler.quota == "auto" else scheduler.quota
@@ -234,7 +234,7 @@ class Delays:
             stated if scheduler.controller == "handover" else inf,
             inf if scheduler.theta_max is None else scheduler.theta_max,
         )
-        return min(least, defaults.BATCH * ceil(quota / defaults.BATCH))
+        return min(least, BATCH * ceil(quota / BATCH))
 
     def _shortest(self, function: str, rings: Mapping[str, int]) -> int:
         """Slots of the shortest link that it sends to or receives from."""
@@ -490,7 +490,7 @@ def _explained(
 
 def _shortest(file: ChainFile) -> int:
     """Slots with which θmax is above θmin, and at the least a burst is under way."""
-    slots = 2 * defaults.BATCH
+    slots = 2 * BATCH
     stated = file.scheduler.gamma
     gamma = defaults.PAPER_GAMMA if stated == "auto" else stated
     while ceil(gamma * (slots - 1)) <= file.scheduler.theta_min:
@@ -505,7 +505,7 @@ def _switch_ns(file: ChainFile, known: Known) -> float:
 def _cost(file: ChainFile, function: str, known: Known) -> float | None:
     stated = file.functions[function].cost_ns
     if stated is not None:
-        return mean_cost(stated, shares(file.traffic)) or None
+        return mean_cost(stated, file.traffic.size_shares) or None
     return known.costs.get(function)
 
 

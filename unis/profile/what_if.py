@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unis.chain.sizes import mean_cost, shares
+from unis.chain.values import mean_cost
 from unis.plan.model import Plan
 from unis.profile.cache_model import LABEL
 from unis.profile.machine_caches import Caches
@@ -57,5 +57,5 @@ def cost_with_ways(
     found = modelled(plan, ways, caches, report)
     (function,) = plan.functions
     return CostWithWays(
-        function.name, ways, whole, found.extra_ns[-1], shares(plan.traffic), found.source
+        function.name, ways, whole, found.extra_ns[-1], plan.traffic.size_shares, found.source
     )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from unis.chain.sizes import shares
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import locked, write_atomically
 
@@ -95,7 +94,7 @@ def shares_of(traffic: Traffic, sizes: Sequence[int] = ()) -> dict[int, int]:
     Those of synthetic traffic are the ones that it will see. For a capture and for a port, which
     nobody looks into beforehand, four sizes up to the MTU stand alike. `sizes` instead, if any.
     """
-    return dict.fromkeys(sizes, 1) or shares(traffic) or dict.fromkeys(_MTU_SIZES, 1)
+    return dict.fromkeys(sizes, 1) or traffic.size_shares or dict.fromkeys(_MTU_SIZES, 1)
 
 
 def cpu_model() -> str:

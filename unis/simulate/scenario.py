@@ -18,8 +18,7 @@ from unis.chain.model import (
     Traffic,
 )
 from unis.chain.problem import Problem
-from unis.chain.sizes import mean_cost, shares
-from unis.chain.values import EGRESS, INGRESS
+from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine import names
 from unis.errors import UnisError
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
@@ -96,7 +95,7 @@ def scenario(
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
     wired = wire(file, chain.graph)
-    sizes = size(file, wired, Known(_means(costs, shares(file.traffic))))
+    sizes = size(file, wired, Known(_means(costs, file.traffic.size_shares)))
     if problems := [
         *link_problems(file, wired),
         *_bridged(chain),
@@ -110,7 +109,7 @@ def scenario(
                 name,
                 file.function(name),
                 costs[name],
-                shares(file.traffic),
+                file.traffic.size_shares,
                 factors.get(name, machine.chain_factor),
             )
             for name in file.functions
@@ -235,7 +234,7 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
     arrivals = pb.SimArrivals(kind=pb.ARRIVAL_SATURATING)
     match traffic.source:
         case SyntheticSource(size=str(mix)):
-            arrivals.mix, of_size = SIZE_MIXES[mix], shares(traffic)
+            arrivals.mix, of_size = SIZE_MIXES[mix], traffic.size_shares
             size = sum(each * share for each, share in of_size.items()) / sum(of_size.values())
         case SyntheticSource(size=int(fixed)):
             arrivals.size = fixed

@@ -11,9 +11,8 @@ from pydantic import AfterValidator, Field, ValidationError
 from unis.chain.document import read_document
 from unis.chain.explain import explained
 from unis.chain.model import NS_PER_US
-from unis.chain.part import Part
 from unis.chain.problem import ChainFileError, Location, Problem, wrong
-from unis.chain.values import Duration, in_ns
+from unis.chain.values import Duration, Part, in_ns
 from unis.slo.library import PROFILES
 from unis.slo.profile import (
     MOST_MEMORY,
