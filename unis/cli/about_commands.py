@@ -8,10 +8,11 @@ import typer
 
 import unis
 
+# Not from unis.cli.select: `unis version` loads next to nothing.
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+
+def doctor(as_json: JsonOption = False) -> None:
     """Check whether this machine can run UNiS. Each finding says what it means and what to do.
 
     Exit code 1 if something keeps `unis up` from working.
@@ -48,9 +49,7 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def version(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def version(as_json: JsonOption = False) -> None:
     """Print the version."""
     typer.echo(json.dumps({"unis": unis.version()}) if as_json else unis.version())
 

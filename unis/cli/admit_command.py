@@ -17,6 +17,7 @@ from unis.cli.cluster_files import (
     told,
     where_data,
 )
+from unis.cli.select import JsonOption
 from unis.cli.terminal import out, print_line, warn
 from unis.errors import EXIT_FAILED
 
@@ -43,7 +44,7 @@ def admit(
         Path, typer.Argument(help="Chain file with `slo`, or workload file with `slos`.")
     ],
     book: BookOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
+    as_json: JsonOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Answer, but do not record a promise.")
     ] = False,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.select import JsonOption
 from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable
-from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED
+from unis.errors import EXIT_FAILED
 from unis.runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from unis.report.placement_rows import Row
     from unis.slo.cores import SharedPlacement
-    from unis.slo.placement import Placement, Refusal
+    from unis.slo.explain import Kept
+    from unis.slo.placement import Placement
     from unis.slo.profile import Workload
 
 _SHOWN = 16  # kinds of machines
@@ -41,7 +43,7 @@ def plan(
             help="Let functions share cores: each function gets the share that it needs.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the placement as JSON.")] = False,
+    as_json: JsonOption = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write an HTML page that draws the servers.")
     ] = None,
@@ -56,9 +58,6 @@ def plan(
 
     Example: unis plan examples/slo/paper-sensitive.yaml --report plan.html
     """
-    from unis.slo import exact, verify
-    from unis.slo.explain import costs, summary
-    from unis.slo.greedy import greedy as first_fit
     from unis.slo.model import load
     from unis.slo.profile import only_ways_and_cores
 
@@ -66,29 +65,88 @@ def plan(
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
     workload = load(file)
     if share and (more := only_ways_and_cores(workload)):
-        raise fail(f"{file}: --shared knows ways and cores only, and here {more}", EXIT_BAD_INPUT)
+        raise fail(f"{file}: --shared knows ways and cores only, and here {more}")
     if report is not None:
         writable(report)
-    if share:
-        _shared(workload, report, as_json=as_json)
-        return
+    found = _shared(workload) if share else _alone(file, workload, greedy=greedy)
+    if wrong := [*found.problems]:  # a fault of ours
+        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
+    if as_json:
+        out.print_json(data=asdict(found.placement))
+    else:
+        if found.kept:
+            _print_promises(found.kept)
+        _print_servers(found.rows)
+        print_line(found.summary, "bold")
+        for sentence in found.costs:
+            print_line(sentence, "dim")
+    refused = found.placement.refused
+    if report is not None:
+        from unis.report.plan import plan_page
+
+        page = plan_page(
+            workload.name, found.summary, found.rows, refused, found.kept, shared=share
+        )
+        write_atomically(report, page, _FOR_ALL)
+    for refusal in refused:
+        warn(f"refused: {refusal.why}")
+    if refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A placement, and what is printed of it."""
+
+    placement: Placement | SharedPlacement
+    problems: Iterable[str]  # that the verifier finds
+    summary: str
+    rows: list[Row]
+    kept: Sequence[Kept] = ()
+    costs: Iterable[str] = ()
+
+
+def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
+    """With a core for each function."""
+    from unis.report.placement_rows import rows
+    from unis.slo import exact, verify
+    from unis.slo.explain import costs, kept, summary
+    from unis.slo.greedy import greedy as first_fit
+
     try:
         placement = first_fit(workload) if greedy else exact.exact(workload)
     except exact.NoRoomError as error:
         raise fail(f"{file}: {error}{_would_do(workload)}", EXIT_FAILED) from None
-    _see_that_it_holds(verify.problems(workload, placement))
-    told = summary(placement, "first fit" if greedy else "exact")
-    if as_json:
-        out.print_json(data=asdict(placement))
+    return _Found(
+        placement,
+        verify.problems(workload, placement),
+        summary(placement, "first fit" if greedy else "exact"),
+        rows(workload, placement),
+        kept(workload, placement),
+        costs(workload, placement),
+    )
+
+
+def _shared(workload: Workload) -> _Found:
+    """With shared cores."""
+    from unis.report.placement_rows import rows_of_shared
+    from unis.slo.shared import shared
+    from unis.slo.verify import shared_problems
+
+    placement = shared(workload, report=say)
+    count = len(placement.machines)
+    if placement.bound is None:
+        proof = "fewer may do, for so many promises are looked at in groups"
+    elif count == placement.bound:
+        proof = "by its model no placement needs fewer"
     else:
-        _print(workload, placement)
-        _print_machines(workload, placement)
-        print_line(told, "bold")
-        for sentence in costs(workload, placement):
-            print_line(sentence, "dim")
-    if report is not None:
-        _write_page(report, workload, placement, told)
-    _tell_refused(placement.refused)
+        proof = f"by its model no placement needs fewer than {placement.bound}"
+    return _Found(
+        placement,
+        shared_problems(workload, placement),
+        f"{count} servers, shared cores, {placement.seconds:.2f} s: {proof}.",
+        rows_of_shared(workload, placement),
+    )
 
 
 def _would_do(workload: Workload) -> str:
@@ -106,24 +164,9 @@ def _would_do(workload: Workload) -> str:
     return f"; {len(found.machines):,} would do, and there are {there:,}"
 
 
-def _see_that_it_holds(problems: Iterable[str]) -> None:
-    if wrong := [*problems]:  # a fault of ours
-        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
-
-
-def _tell_refused(refused: Sequence[Refusal]) -> None:
-    for refusal in refused:
-        warn(f"refused: {refusal.why}")
-    if refused:
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _print(workload: Workload, placement: Placement) -> None:
-    from unis.slo.explain import kept
-
+def _print_promises(every: Sequence[Kept]) -> None:
     columns = ("count", "Mpps", "gets", "p95, µs", "load")
     table = table_of("", "promise", columns, ("split into instances of so many ways",))
-    every = kept(workload, placement)
     for promise in every[:_PROMISES]:
         splits = ", ".join(
             f"{count} × {'+'.join(map(str, split))}" for split, count in promise.splits.items()
@@ -138,15 +181,10 @@ def _print(workload: Workload, placement: Placement) -> None:
         print_line(f"and {len(every) - _PROMISES:,} more promises (--json has all)")
 
 
-def _print_machines(workload: Workload, placement: Placement) -> None:
-    """A row for those on which the same lies, a letter for each way."""
-    from unis.report.placement_rows import rows
-
-    _print_rows(rows(workload, placement))
-
-
-def _print_rows(every: list[Row]) -> None:
-    """Where there are more kinds than one looks at, of any function."""
+def _print_servers(every: list[Row]) -> None:
+    """A row for those on which the same lies, a letter for each way; where there are more kinds
+    than one looks at, of any function.
+    """
     from unis.report.placement_rows import by_ways, functions_of
 
     kinds = by_ways(every) if len(every) > _SHOWN else every
@@ -169,56 +207,3 @@ def _print_rows(every: list[Row]) -> None:
 def _ways(row: Row, letters: Mapping[str, str]) -> str:
     classes = ["".join(letters[name] * ways for name, ways in block.ways) for block in row.blocks]
     return "│".join([*classes, "·" * row.free_ways] if row.free_ways else classes)
-
-
-def _shared(workload: Workload, report: Path | None, *, as_json: bool) -> None:
-    from unis.report.placement_rows import rows_of_shared
-    from unis.slo.shared import shared
-    from unis.slo.verify import shared_problems
-
-    placement = shared(workload, report=say)
-    _see_that_it_holds(shared_problems(workload, placement))
-    told = _summary_of_shared(placement)
-    if as_json:
-        out.print_json(data=asdict(placement))
-    else:
-        _print_rows(rows_of_shared(workload, placement))
-        print_line(told, "bold")
-    if report is not None:
-        _write_page_of_shared(report, workload, placement, told)
-    _tell_refused(placement.refused)
-
-
-def _summary_of_shared(placement: SharedPlacement) -> str:
-    count = len(placement.machines)
-    if placement.bound is None:
-        told = "fewer may do, for so many promises are looked at in groups"
-    elif count == placement.bound:
-        told = "by its model no placement needs fewer"
-    else:
-        told = f"by its model no placement needs fewer than {placement.bound}"
-    return f"{count} servers, shared cores, {placement.seconds:.2f} s: {told}."
-
-
-def _write_page(report: Path, workload: Workload, placement: Placement, told: str) -> None:
-    from unis.report.placement_rows import rows
-    from unis.report.plan import plan_page
-    from unis.slo.explain import kept
-
-    page = plan_page(
-        workload.name, told, rows(workload, placement), placement.refused,
-        kept(workload, placement),
-    )  # fmt: skip
-    write_atomically(report, page, _FOR_ALL)
-
-
-def _write_page_of_shared(
-    report: Path, workload: Workload, placement: SharedPlacement, told: str
-) -> None:
-    from unis.report.placement_rows import rows_of_shared
-    from unis.report.plan import plan_page
-
-    page = plan_page(
-        workload.name, told, rows_of_shared(workload, placement), placement.refused, shared=True
-    )
-    write_atomically(report, page, _FOR_ALL)
