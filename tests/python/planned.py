@@ -1,5 +1,6 @@
 """Plans of small chain files, made for machines that are not there."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from unis.links.memif import MemifPlan
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
+from unis.plan.programs import ProgramPlan
 from unis.plan.wiring import Wiring, wire
 
 EIGHT_CPUS = Machine(frozenset(range(8)))
@@ -48,6 +50,12 @@ def told(data: Data, machine: Machine = EIGHT_CPUS, *others: OtherRun) -> list[s
     with pytest.raises(ChainFileError) as caught:
         planned(data, machine, others)
     return [str(row.problem.location) + " " + row.problem.sentence for row in caught.value.problems]
+
+
+def program_of(plan: Plan, function: str) -> dict[str, object]:
+    """What its program is started with."""
+    planned = plan.function(function)
+    return {field.name: getattr(planned, field.name) for field in fields(ProgramPlan)}
 
 
 def wired(file: ChainFile) -> Wiring:

@@ -15,18 +15,18 @@ from unis.bench.synthetic import macswap_chain
 from unis.chain.model import PcapSource, SyntheticSource
 from unis.chain.values import mean_cost
 from unis.engine.histogram import Latency
-from unis.plan.subject import Subject
+from unis.plan.programs import ProgramPlan
 from unis.runtime.costs import Cost, CostCache, cost_key, shares_of
 from unis.v1 import common_pb2 as common
 
 
-def function(directory: Path, **parts: object) -> Subject:
-    subject = Subject(
+def function(directory: Path, **parts: object) -> ProgramPlan:
+    program = ProgramPlan(
         name="a", program=directory / "p", words=("--rules", "rules"), drivers=("net_unis",),
-        env={}, user=None, capabilities=(), yield_every=0, lcores=1, stdin=None, terminal=False,
-        cwd=directory,
+        env={}, user=None, capabilities=(), yield_every=0, lcore_count=1, stdin=None,
+        terminal=False, cwd=directory,
     )  # fmt: skip
-    return dataclasses.replace(subject, **parts)  # type: ignore[arg-type]
+    return dataclasses.replace(program, **parts)  # type: ignore[arg-type]
 
 
 def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_key_of_a_cost_changes_with_all_that_may_change_it(tmp_path: Path) -
         cost_key(base, {64: 7, 1500: 1}),
         cost_key(function(tmp_path, words=("--rules", "x")), {64: 1}),
         cost_key(function(tmp_path, words=("--rules=rules",)), {64: 1}),
-        cost_key(function(tmp_path, lcores=2), {64: 1}),
+        cost_key(function(tmp_path, lcore_count=2), {64: 1}),
         cost_key(function(tmp_path, stdin="start\n"), {64: 1}),
         cost_key(function(tmp_path, terminal=True), {64: 1}),
         cost_key(function(tmp_path, yield_every=8), {64: 1}),

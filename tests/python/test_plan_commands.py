@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, small, told
+from tests.python.planned import EIGHT_CPUS, memifs_of, places, planned, program_of, small, told
 from tests.python.strategies import Data, chain_files, scaled
 from tests.python.test_plan import plan_or_none
 from unis import built
@@ -63,7 +63,7 @@ def test_offloads_are_handed_over_in_its_environment() -> None:
     assert only(["sh"]).env == {}
     with_them = only(["sh"], offloads=["rx-checksum"], env={"LANG": "C"})
     assert with_them.env == {"LANG": "C", "UNIS_OFFLOADS": "rx-checksum"}
-    assert with_them.subject != only(["sh"], env={"LANG": "C"}).subject
+    assert with_them.env != only(["sh"], env={"LANG": "C"}).env
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,13 @@ def test_a_function_between_two_others_is_measured_alone_with_as_many_ports() ->
         assert all(memif.engine_end == "server" for memif in memifs_of(alone).values())
         assert len(only_one.ports) == len(plan.function(name).ports)
         # What is found there is what is looked for here.
-        assert only_one.subject == plan.function(name).subject
+        assert program_of(alone, name) == program_of(plan, name)
     assert not {"linked", "make_alone"} & plan.as_dict().keys()
 
 
 def test_the_cost_of_a_command_is_kept_by_the_words_of_the_file() -> None:
     one, other = (only(["sh", "{eal}", word]) for word in ("--one", "--other"))
-    assert cost_key(one.subject, {64: 1}) != cost_key(other.subject, {64: 1})
+    assert cost_key(one, {64: 1}) != cost_key(other, {64: 1})
 
 
 @settings(max_examples=scaled(120))

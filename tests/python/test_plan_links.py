@@ -56,7 +56,7 @@ def test_a_function_is_measured_alone_on_the_kinds_of_links_that_it_has() -> Non
     ]
     plan = planned(small(links=links))
     for name in ("nat", "monitor"):
-        here, alone = plan.function(name).subject, plan.alone(name).function(name).subject
+        here, alone = plan.function(name), plan.alone(name).function(name)
         assert here.drivers == alone.drivers
 
 
@@ -83,7 +83,7 @@ def test_a_function_is_measured_alone_with_all_of_its_ports() -> None:
     plan = planned(branching(4096))
     fw, alone = plan.function("fw"), plan.alone("fw").function("fw")
     assert len(fw.ports) == len(alone.ports) == 3
-    assert fw.subject.drivers == alone.subject.drivers
+    assert fw.drivers == alone.drivers
     assert alone.argv[-1].startswith("net_memif2,role=client")
     assert [link.slots for link in plan.alone("fw").links] == [1024, 4096, 4096]
     assert broken(plan.alone("fw").deploy({}, "")) == []

@@ -54,9 +54,9 @@ def test_root_is_bounded_too() -> None:
 
 def function(folder: Path) -> FunctionPlan:
     return FunctionPlan(
-        name="a", program=folder, argv=(), argv_beside=(), words=(), stdin=None, terminal=False,
+        name="a", program=folder, drivers=(), lcore_count=1, argv=(), argv_beside=(), words=(),
         cpu=1, lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
-        folder=folder, cwd=folder,
+        stdin=None, terminal=False, folder=folder, cwd=folder,
         cost_ns=None, yield_every=0, restart="never",
         plugin=True, ports=(),
     )  # fmt: skip

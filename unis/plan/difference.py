@@ -114,8 +114,8 @@ def _another_process(was: FunctionPlan, now: FunctionPlan, old: Plan, new: Plan)
             yield f"{called}: {before or 'none'} → {after or 'none'}"
         elif before != after:
             yield called
-    if was.lcores.count(",") != now.lcores.count(","):
-        yield f"lcores: {was.lcores.count(',') + 1} → {now.lcores.count(',') + 1}"
+    if was.lcore_count != now.lcore_count:
+        yield f"lcores: {was.lcore_count} → {now.lcore_count}"
     if len(was.ports) != len(now.ports):
         yield f"ports: {len(was.ports)} → {len(now.ports)}"
     elif was.group == now.group and was.ports != now.ports:

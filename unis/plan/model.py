@@ -16,8 +16,8 @@ from unis.plan.contract import (
     traffic_config,
 )
 from unis.plan.dma import DmaChoice
+from unis.plan.programs import ProgramPlan
 from unis.plan.rings import GammaChoice, RingChoice
-from unis.plan.subject import Subject
 from unis.v1 import engine_pb2 as pb
 from unis.workload import GroupName
 
@@ -63,29 +63,19 @@ class PortPlan:
 
 
 @dataclass(frozen=True)
-class FunctionPlan:
+class FunctionPlan(ProgramPlan):
     """A function's process."""
 
-    name: str
-    program: Path
     argv: tuple[str, ...]  # behind the program: EAL's arguments, `--`, its own
     # The same for a start beside functions that leave it no time on its CPU: it comes up on one of
     # the platform's, and the engine moves it.
     argv_beside: tuple[str, ...]
-    words: tuple[str, ...]  # of these, what the file says
-    stdin: str | None  # said to it, and then kept open; None: it has none
-    terminal: bool  # its input and output are one, into which stdin is typed
     cpu: int
     lcores: str  # as EAL has it
     group: GroupName
     file_prefix: str
-    env: Mapping[str, str]  # beside the launcher's own
-    user: str | None  # None: root
-    capabilities: tuple[str, ...]  # all that it has
     folder: Path | None  # its user's own, where its links' sockets are; None: it has none
-    cwd: Path
     cost_ns: float | None  # per packet; None: not stated
-    yield_every: int  # bursts; 0: it never yields
     restart: str  # when it ends: never, on-failure
     plugin: bool  # whether UNiS' EAL plug-in is loaded
     ports: tuple[PortPlan, ...]
@@ -94,24 +84,6 @@ class FunctionPlan:
     def is_command(self) -> bool:
         """A program by its own command line; those of ours have no input."""
         return self.stdin is not None
-
-    @property
-    def subject(self) -> Subject:
-        """What its cost depends on."""
-        return Subject(
-            name=self.name,
-            program=self.program,
-            words=self.words,
-            drivers=tuple(port.device_name.rstrip("0123456789") for port in self.ports),
-            env=self.env,
-            user=self.user,
-            capabilities=self.capabilities,
-            yield_every=self.yield_every,
-            lcores=self.lcores.count(",") + 1,
-            stdin=self.stdin,
-            terminal=self.terminal,
-            cwd=self.cwd,
-        )
 
     def message(self, cost_ns: float) -> pb.FunctionConfig:
         """As the engine wants it; `cost_ns` stands in where the plan has none."""

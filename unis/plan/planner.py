@@ -30,10 +30,9 @@ from unis.plan.model import (
     SplitPlan,
 )
 from unis.plan.naming import Links, name_links
-from unis.plan.programs import Programs, arguments, look_at_programs
+from unis.plan.programs import ProgramPlan, Programs, arguments, look_at_programs
 from unis.plan.resources import Numbers, engine_mb, own_mb
 from unis.plan.rings import Known, Sizes, Sought, size
-from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring, wire, wiring_problems
 from unis.workload import Start, engine_prefix
 
@@ -63,7 +62,7 @@ def make_plan(
     file = programs.file
     if callable(known):
         nic_cpu = platform.cpus[0] if platform.cpus and dma.pci_addresses(file.traffic) else None
-        sought = Sought(programs.subjects, file.traffic, file.scheduler.controller, nic_cpu)
+        sought = Sought(programs.found, file.traffic, file.scheduler.controller, nic_cpu)
         known = known(sought)
     sizes = size(file, wiring, known, _ring_lengths(there))
     if problems := [
@@ -126,7 +125,7 @@ class _Parts:
     queues: dma.DmaChoice | None
 
     def plan(self, notes: Sequence[str]) -> Plan:
-        functions = tuple(map(self._function, self.programs.subjects))
+        functions = tuple(map(self._function, self.programs.found))
         packets = dma.port_packets(self.chain.file.traffic)
         memory_mb = engine_mb(self.named.plans(), functions, packets)
         return Plan(
@@ -167,8 +166,8 @@ class _Parts:
             pci=pci,
         )
 
-    def _function(self, subject: Subject) -> FunctionPlan:
-        name = subject.name
+    def _function(self, program: ProgramPlan) -> FunctionPlan:
+        name = program.name
         function = self.chain.graph.functions[name]
         cpu = _stated(function.cpu)
         group = self.wiring.groups[name]
@@ -184,24 +183,15 @@ class _Parts:
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self.platform[0]))
         return FunctionPlan(
-            name=name,
-            program=subject.program,
+            **vars(program),
             argv=tuple(arguments(function, kind.eal(start), start, cpu)),
             argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
-            words=subject.words,
-            stdin=subject.stdin,
-            terminal=subject.terminal,
             cpu=cpu,
             lcores=start.lcores,
             group=group,
             file_prefix=start.file_prefix,
-            env=subject.env,
-            user=subject.user,
-            capabilities=subject.capabilities,
             folder=self.programs.folders.get(name),
-            cwd=subject.cwd,
             cost_ns=self._cost(function),
-            yield_every=subject.yield_every,
             restart=_stated(function.restart),
             plugin=function.plugin,
             ports=tuple(ports),

@@ -16,7 +16,6 @@ from unis.chain.graph import Graph
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Function, PcapSource
 from unis.chain.problem import Problem
-from unis.plan.subject import Subject
 from unis.plan.wiring import Wiring
 from unis.workload import OFFLOADS, Start
 
@@ -43,10 +42,30 @@ _WITHOUT_PLUGIN = "priority"
 
 
 @dataclass(frozen=True)
+class ProgramPlan:
+    """A function's program and all that it is started with, but for names of the run: what its cost
+    depends on, beside the machine.
+    """
+
+    name: str
+    program: Path
+    words: tuple[str, ...]  # its arguments, as the file says them
+    drivers: tuple[str, ...]  # of its ports
+    env: Mapping[str, str]  # beside the launcher's own
+    user: str | None  # None: root
+    capabilities: tuple[str, ...]  # all that it has
+    yield_every: int  # bursts; 0: it never yields
+    lcore_count: int
+    stdin: str | None  # said to it, and then kept open; None: it has none
+    terminal: bool  # its input and output are one, into which stdin is typed
+    cwd: Path
+
+
+@dataclass(frozen=True)
 class Programs:
     """The functions' programs, and what is wrong with them here."""
 
-    subjects: tuple[Subject, ...]  # of the functions whose programs are there
+    found: tuple[ProgramPlan, ...]  # of the functions whose programs are there
     file: ChainFile  # with the controller that these programs can have
     folders: Mapping[str, Path]  # of functions that run as another user
     notes: tuple[str, ...]
@@ -56,15 +75,15 @@ class Programs:
 def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Programs:
     """The programs of a chain file; folders of functions are to be `below` a folder."""
     file, graph = chain.file, chain.graph
-    found = [_subject(chain, wiring, name) for name in graph.functions]
-    subjects = tuple(subject for subject in found if subject)
+    planned = [_program(chain, wiring, name) for name in graph.functions]
+    found = tuple(program for program in planned if program)
     problems = (*user_problems(file, wiring), *place_problems(file, wiring), *_file_problems(chain))
     scheduler = file.scheduler.model_copy(update={"controller": _controller(chain)})
     return Programs(
-        subjects,
+        found,
         file.model_copy(update={"scheduler": scheduler}),
         user_folders(file, below),
-        tuple(_idle_branches(graph, subjects)),
+        tuple(_idle_branches(graph, found)),
         problems,
     )
 
@@ -274,28 +293,28 @@ def _place_problems(name: str, function: Function, ports: int) -> Iterator[Probl
         )
 
 
-def _idle_branches(graph: Graph, subjects: Sequence[Subject]) -> Iterator[str]:
+def _idle_branches(graph: Graph, programs: Sequence[ProgramPlan]) -> Iterator[str]:
     """Where a function that chooses no port is to choose one."""
-    for subject in subjects:
-        for chain in graph.chains_of(subject.name):
-            ports = {edge.out_port for edge in chain.out_of(subject.name)}
-            into = {edge.in_port for edge in chain.into(subject.name)}
-            if len(ports) > len(into) and is_built(subject.program):  # they pair ports
+    for function in programs:
+        for chain in graph.chains_of(function.name):
+            ports = {edge.out_port for edge in chain.out_of(function.name)}
+            into = {edge.in_port for edge in chain.into(function.name)}
+            if len(ports) > len(into) and is_built(function.program):  # they pair ports
                 yield (
-                    f"chain {chain.name}: `{subject.name}` is to choose between {len(ports)} "
-                    f"ports, but {subject.program.name} sends all packets by one; split by match "
+                    f"chain {chain.name}: `{function.name}` is to choose between {len(ports)} "
+                    f"ports, but {function.program.name} sends all packets by one; split by match "
                     "or weight, or name a program that chooses"
                 )
 
 
-def _subject(chain: LoadedChain, wiring: Wiring, name: str) -> Subject | None:
+def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | None:
     function = chain.graph.functions[name]
     program = find_program(function.executable, chain.directory)
     if program is None:
         return None
     kinds = [links.KINDS[port.kind] for port in wiring.ports[name]]
     offloads = {OFFLOADS: ",".join(function.offloads)} if function.offloads else {}
-    return Subject(
+    return ProgramPlan(
         name=name,
         program=program,
         words=tuple(function.args if function.command is None else function.command[1:]),
@@ -306,7 +325,7 @@ def _subject(chain: LoadedChain, wiring: Wiring, name: str) -> Subject | None:
             function, [needed for kind in kinds for needed in kind.capabilities]
         ),
         yield_every=function.yield_every or 0,
-        lcores=function.lcores,
+        lcore_count=function.lcores,
         stdin=None if function.command is None else function.stdin or "",
         terminal=function.terminal,
         cwd=chain.directory,

@@ -41,7 +41,7 @@ from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.isolate.hardware import bytes_of
 from unis.links.kind import BATCH
 from unis.plan.dma import IoCache
-from unis.plan.subject import Subject
+from unis.plan.programs import ProgramPlan
 from unis.plan.wiring import LinkPlace, Wiring
 
 # Of the time of the chain's cheapest function, in switches: no ring is longer for less.
@@ -106,7 +106,7 @@ class Known:
 class Sought:
     """What a plan asks: what of these is `Known`."""
 
-    subjects: tuple[Subject, ...]
+    programs: tuple[ProgramPlan, ...]
     traffic: Traffic
     controller: str
     nic_cpu: int | None  # near which NICs are; None: there is no NIC

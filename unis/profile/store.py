@@ -63,8 +63,7 @@ def what(plan: Plan, place: Place, settings: Mapping[str, str]) -> dict[str, str
     """All that must be the same for a profile to be the same."""
     shares = shares_of(plan.traffic)
     functions = {
-        f"function {function.name}": cost_key(function.subject, shares)
-        for function in plan.functions
+        f"function {function.name}": cost_key(function, shares) for function in plan.functions
     }
     traffic = plan.traffic.model_dump_json()
     source = getattr(plan.traffic.source, "file", None)

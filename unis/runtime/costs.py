@@ -20,7 +20,7 @@ from unis.runtime.files import locked, write_atomically
 if TYPE_CHECKING:
     from unis.chain.model import Traffic
     from unis.plan.model import Plan
-    from unis.plan.subject import Subject
+    from unis.plan.programs import ProgramPlan
     from unis.v1 import costs_pb2 as pb
 
 ESTIMATE_ROUNDS = 2000  # bursts timed for each packet size
@@ -105,7 +105,7 @@ def cpu_model() -> str:
     return "unknown CPU"
 
 
-def cost_key(function: Subject, shares: Mapping[int, int]) -> str:
+def cost_key(function: ProgramPlan, shares: Mapping[int, int]) -> str:
     """Changes with anything that may change the cost: program, arguments, their files, CPU.
 
     OSError if the program cannot be read, or was removed meanwhile.
@@ -122,7 +122,7 @@ def cost_key(function: Subject, shares: Mapping[int, int]) -> str:
         str(dict(shares)),
         cpu_model(),
     ]
-    parts += [str(function.lcores), function.stdin or "", str(function.terminal)]
+    parts += [str(function.lcore_count), function.stdin or "", str(function.terminal)]
     for part in parts:
         digest.update(f"\0{part}".encode())
     for argument in [*own, *_followed(function)]:
@@ -130,7 +130,7 @@ def cost_key(function: Subject, shares: Mapping[int, int]) -> str:
     return digest.hexdigest()
 
 
-def _followed(function: Subject) -> list[str]:
+def _followed(function: ProgramPlan) -> list[str]:
     """What runs where the program only starts another: the files that a script names, and what a
     word is on PATH, as in `env NAME=1 program`. Not what a script puts together.
     """
@@ -191,7 +191,7 @@ class CostCache:
         return {key: kept for key, kept in read.items() if kept.measured >= oldest}
 
 
-def remember_cost(function: Subject, shares: Mapping[int, int], cost: Cost) -> None:
+def remember_cost(function: ProgramPlan, shares: Mapping[int, int], cost: Cost) -> None:
     """Keeps what was measured, unless the program cannot be read any more."""
     with contextlib.suppress(OSError):
         CostCache().put(cost_key(function, shares), cost)
@@ -215,11 +215,10 @@ def _switch_key(controller: str) -> str:
 
 def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
     """Costs that were measured here before; `sizes` instead of the traffic's."""
-    subjects = [function.subject for function in plan.functions]
-    return costs_of(subjects, shares_of(plan.traffic, sizes))
+    return costs_of(plan.functions, shares_of(plan.traffic, sizes))
 
 
-def costs_of(functions: Iterable[Subject], wanted: Mapping[int, int]) -> dict[str, Cost]:
+def costs_of(functions: Iterable[ProgramPlan], wanted: Mapping[int, int]) -> dict[str, Cost]:
     """Those of functions that were measured here before, over these packet sizes."""
     cache = CostCache()
     found: dict[str, Cost] = {}

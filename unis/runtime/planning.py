@@ -52,7 +52,7 @@ def plan_anywhere(chain: LoadedChain) -> Plan:
 
 
 def _known(beside: Sequence[OtherRun], sought: Sought) -> Known:
-    found = costs_of(sought.subjects, shares_of(sought.traffic))
+    found = costs_of(sought.programs, shares_of(sought.traffic))
     costs = {name: cost.ns for name, cost in found.items()}
     cpu = sought.nic_cpu
     io = None if cpu is None else io_cache(detect(), cpu, beside)

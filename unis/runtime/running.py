@@ -13,7 +13,7 @@ from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
-from unis.plan.subject import Subject
+from unis.plan.programs import ProgramPlan
 from unis.runtime.account import account_line
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
@@ -67,7 +67,7 @@ def measure_costs(
     for name in functions:
         if name not in plan.linked:
             continue
-        key = _likeness(plan.function(name).subject, shares)
+        key = _likeness(plan.function(name), shares)
         if key not in alike:
             report(f"{name} has a link to another function, so it is measured in a run of its own")
             try:
@@ -81,7 +81,7 @@ def measure_costs(
     return costs
 
 
-def _likeness(function: Subject, shares: Mapping[int, int]) -> str:
+def _likeness(function: ProgramPlan, shares: Mapping[int, int]) -> str:
     """The same for functions that may share a cost; a program that is gone is like no other."""
     try:
         return cost_key(function, shares)
@@ -249,7 +249,7 @@ def estimate(run: Run, functions: Sequence[str]) -> None:
             continue
         run.costs[name] = Cost.of(estimate)
         run.tell(f"{name}: {run.costs[name].ns:.1f} ns a packet")
-        remember_cost(run.plan.function(name).subject, shares, run.costs[name])
+        remember_cost(run.plan.function(name), shares, run.costs[name])
 
 
 def _followed(run: Run) -> dict[str, float]:
@@ -269,4 +269,4 @@ def _remember_followed(run: Run, followed: Mapping[str, float]) -> None:
     for function in run.plan.functions:
         before, ns = run.costs.get(function.name), followed.get(function.name)
         if function.cost_ns is None and ns and not (before and before.alone):
-            remember_cost(function.subject, shares, Cost.followed(ns))
+            remember_cost(function, shares, Cost.followed(ns))
