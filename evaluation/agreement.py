@@ -23,8 +23,7 @@ from unis.chain.load import LoadedChain
 from unis.engine import names
 from unis.measure import order
 from unis.measure.paired import Paired
-from unis.measure.spans import spans
-from unis.measure.windows import Arm, Rounds, alternate, mpps
+from unis.measure.windows import Arm, Rounds, alternate, mpps, spans
 from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_chain

@@ -19,11 +19,9 @@ from unis.bench.throughput import POLICIES
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
-from unis.measure.machine import this_machine
 from unis.measure.paired import Paired, Quartiles, Ratio
-from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary
-from unis.measure.windows import Arm, Rounds, throughput
+from unis.measure.windows import Arm, Rounds, in_turn, throughput
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
@@ -92,7 +90,7 @@ def measure(
     """Measures both parts."""
     bench = _Bench(settings, machine, report)
     return FairnessResult(
-        machine=this_machine(len(machine.cpus)),
+        machine=MachineSummary.this(len(machine.cpus)),
         cost=settings.cost,
         length=settings.length,
         functions=settings.functions,

@@ -23,7 +23,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from evaluation.leaks import leaks, rt_runtime_us
-from unis.bench.strangers import testpmd
+from unis.bench.third_party import testpmd
 from unis.chain.model import API_VERSION
 from unis.engine.client import EngineClient, EngineError
 from unis.measure.paired import Quartiles

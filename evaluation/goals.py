@@ -17,11 +17,9 @@ from unis.chain.load import LoadedChain
 from unis.chain.problem import ChainFileError
 from unis.chain.values import ControllerName
 from unis.measure.disturbance import Disturbance
-from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles
-from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_of, summarise_arm
-from unis.measure.windows import Arm
+from unis.measure.windows import Arm, in_turn
 from unis.plan.machine import Machine
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run
@@ -90,7 +88,7 @@ def measure(
 def result(rows: list[GoalRow], settings: GoalSettings, machine: Machine) -> GoalsResult:
     """The content of the JSON file."""
     return GoalsResult(
-        machine=this_machine(len(machine.cpus)),
+        machine=MachineSummary.this(len(machine.cpus)),
         cost=settings.cost,
         length=settings.length,
         rows=rows,

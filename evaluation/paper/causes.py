@@ -7,11 +7,18 @@ from evaluation.paper import arms
 from evaluation.paper.case import MAIN
 from evaluation.paper.cases import DETAILED_LENGTH
 from evaluation.paper.figure import Chain, FigureAndRows, Findings, spread_at
-from evaluation.paper.judging import at_least, at_most, combined, interval_text, mean_over_lengths
+from evaluation.paper.judging import (
+    at_least,
+    at_most,
+    combined,
+    interval_text,
+    mean_over_lengths,
+    pooled,
+)
 from evaluation.paper.measured import Measured, Window
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import context_switches, ratios_of, row, slowest_cpu_share
-from unis.measure.paired import Ratio, pooled
+from unis.measure.paired import Ratio
 
 _SHOWN = (arms.PRIORITY, arms.HANDOVER, *arms.K.values())
 _HALF = 0.5

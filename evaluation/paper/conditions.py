@@ -17,12 +17,12 @@ from evaluation.paper.case import (
     Case,
 )
 from evaluation.paper.figure import Chain, FigureAndRows, Findings, ratio_at
-from evaluation.paper.judging import at_least, at_most, combined, interval_text
+from evaluation.paper.judging import at_least, at_most, combined, interval_text, pooled
 from evaluation.paper.measured import Measured, Window, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import median_of, row
 from evaluation.paper.throughput import switch_us
-from unis.measure.paired import Ratio, pooled
+from unis.measure.paired import Ratio
 
 _KERNEL_LIMIT = 0.3  # share of the possible throughput (Fig. 1)
 _CHANCE = 0.05  # that an interval misses the true value

@@ -34,7 +34,6 @@ from evaluation.paper.source import Source
 from unis.calibrate.fit import Calibrated
 from unis.errors import UnisError
 from unis.measure import disturbance
-from unis.measure.machine import this_machine
 from unis.measure.summary import MachineSummary
 from unis.plan.machine import Machine
 from unis.simulate.scenario import MachineCosts
@@ -97,7 +96,7 @@ def evaluate(
     """
     source = source or Source.this()
     machine = Machine.this()
-    summary = this_machine(len(machine.cpus))
+    summary = MachineSummary.this(len(machine.cpus))
     extent = settings.extent
     selected = _selected(settings, machine)
     conditions = {"quick": settings.quick, "window": extent.window, "source": source.digest}

@@ -28,8 +28,7 @@ from unis.measure import order
 from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles, Ratio
-from unis.measure.spans import in_turn
-from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, mpps
+from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, in_turn, mpps
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up

@@ -38,8 +38,8 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
 from unis.engine import names
 from unis.engine.transfer import line_transfer_ns, steady
-from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles
+from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm
 from unis.plan.machine import Machine
 from unis.profile.machine import EngineLook
@@ -104,7 +104,7 @@ def result(
     complete = bool(counting) and len(blocks) == settings.blocks
     least = all(promise.least_kept is True for both in counting for promise in both.promises)
     return PromisesResult(
-        machine=this_machine(len(machine.cpus)),
+        machine=MachineSummary.this(len(machine.cpus)),
         costs=settings.costs,
         parts=settings.parts,
         p95_us=settings.p95_us,

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -171,35 +171,39 @@ def test_the_engines_own_words_come_before_the_deadline_of_the_client(socket: Pa
     assert str(caught.value) == NO_PORT
 
 
+def a_window(
+    policy: common_pb2.Policy = common_pb2.POLICY_RR,
+    controller: pb.ControllerKind = pb.CONTROLLER_PRIORITY,
+    **more: Any,
+) -> pb.MeasureRequest:
+    return pb.MeasureRequest(policy=policy, controller=controller, window_ns=1_000_000, **more)
+
+
 def test_what_was_measured_is_held_against_what_was_asked_for(socket: Path) -> None:
     with EngineClient(socket) as client:
-        reply = client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY)
+        reply = client.measure(a_window())
         assert reply.delivered == 1
         with pytest.raises(EngineError, match="policy unis was to be measured"):
-            client.measure(common_pb2.POLICY_UNIS, 0, 0.001, pb.CONTROLLER_PRIORITY)
+            client.measure(a_window(policy=common_pb2.POLICY_UNIS))
         with pytest.raises(EngineError, match="controller signal was to be measured"):
-            client.measure(common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_SIGNAL)
+            client.measure(a_window(controller=pb.CONTROLLER_SIGNAL))
 
 
 def test_a_measurement_may_have_a_rate_of_its_own(socket: Path) -> None:
     with EngineClient(socket) as client:
-        measure = partial(
-            client.measure, common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY, pps=1000
-        )
-        assert measure().delivered == 1000
-        assert measure(arrivals=traffic_pb2.ARRIVALS_POISSON).dropped == 500
+        assert client.measure(a_window(pps=1000)).delivered == 1000
+        poisson = a_window(pps=1000, arrivals=traffic_pb2.ARRIVALS_POISSON)
+        assert client.measure(poisson).dropped == 500
 
 
 def test_a_measurement_may_have_settings_of_its_own(socket: Path) -> None:
     settings = common_pb2.SchedulerSettings(gamma=0.5)
     with EngineClient(socket) as client:
-        measure = partial(
-            client.measure, common_pb2.POLICY_RR, 0, 0.001, pb.CONTROLLER_PRIORITY, pps=1000,
-            scheduler=settings,
-        )  # fmt: skip
-        assert measure().scheduler.gamma == 0.5
+        own = a_window(pps=1000, scheduler=settings)
+        assert client.measure(own).scheduler.gamma == 0.5
+        own.arrivals = traffic_pb2.ARRIVALS_POISSON
         with pytest.raises(EngineError, match=r"gamma: 0\.5"):
-            measure(arrivals=traffic_pb2.ARRIVALS_POISSON)
+            client.measure(own)
 
 
 def test_watching_ends_with_the_run(socket: Path) -> None:

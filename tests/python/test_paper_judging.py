@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from evaluation.paper import judging
 from evaluation.paper.measured import cross_settled
 from unis.bench.cooperative import COOPERATIVE, SECOND
-from unis.measure.paired import Ratio, pooled
+from unis.measure.paired import Ratio
 from unis.measure.windows import Arm
 from unis.v1 import engine_pb2 as pb
 
@@ -32,16 +32,16 @@ def test_an_interval_decides(values: list[float], verdict: str) -> None:
 
 @given(st.lists(st.lists(st.floats(0.1, 2), min_size=1, max_size=8), min_size=1, max_size=5))
 def test_a_mean_over_lengths_lies_in_its_interval_and_among_them(groups: list[list[float]]) -> None:
-    of = pooled(groups)
+    of = judging.pooled(groups)
     assert of
     assert min(map(min, groups)) - 1e-9 <= of.lo <= of.hi <= max(map(max, groups)) + 1e-9
     assert min(map(min, groups)) - 1e-9 <= of.median <= max(map(max, groups)) + 1e-9
-    assert pooled([[], *groups]) == of
+    assert judging.pooled([[], *groups]) == of
 
 
 def test_starts_that_differ_widen_the_interval_of_their_mean() -> None:
     def width(groups: list[list[float]]) -> float:
-        of = pooled(groups)
+        of = judging.pooled(groups)
         assert of
         return of.hi - of.lo
 

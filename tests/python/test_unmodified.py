@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.python.planned import path_of, wired
-from unis.bench import blocks, strangers, unmodified
+from unis.bench import blocks, third_party, unmodified
 from unis.bench.unmodified import UnmodifiedResult, summarise
 from unis.engine import transfer
 from unis.measure.windows import Arm, Rounds
@@ -50,28 +50,28 @@ def test_a_kernel_under_which_nothing_passes_is_no_base() -> None:
 
 
 @given(st.floats(1, 1000), st.floats(500, 5000))
-def test_our_function_imitates_what_the_stranger_costs_beyond_testpmd(
+def test_our_function_imitates_what_a_program_costs_beyond_testpmd(
     cost_ns: float, mhz: float
 ) -> None:
-    cycles = strangers.imitated_cycles(60 + cost_ns, mhz)
+    cycles = third_party.imitated_cycles(60 + cost_ns, mhz)
     assert cycles == pytest.approx(cost_ns * mhz / 1000, abs=1)
-    assert strangers.imitated_cycles(60, mhz) == 0
+    assert third_party.imitated_cycles(60, mhz) == 0
 
 
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "strangers" / "bin"
     folder.mkdir(parents=True)
-    for stranger in {one for chain in strangers.CHAINS.values() for one in chain}:
-        (folder / stranger.program).touch()
+    for program in {one for chain in third_party.CHAINS.values() for one in chain}:
+        (folder / program.program).touch()
     monkeypatch.setenv("UNIS_BUILD", str(tmp_path))
     return folder
 
 
-@pytest.mark.parametrize("name", strangers.CHAINS)
-def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -> None:
-    theirs = strangers.stranger_chain(name, 1, fetched).file
-    ours = strangers.reference_chain(name, 1, fetched, 16).file
+@pytest.mark.parametrize("name", third_party.CHAINS)
+def test_third_party_and_reference_have_the_same_links(name: str, fetched: Path) -> None:
+    theirs = third_party.third_party_chain(name, 1, fetched).file
+    ours = third_party.reference_chain(name, 1, fetched, 16).file
     # But for the queues, of which ours know one.
     kinds = [
         [
@@ -87,13 +87,13 @@ def test_strangers_and_reference_have_the_same_links(name: str, fetched: Path) -
     assert path_of(theirs, "chain") == path_of(ours, "chain") == sorted(ours.functions)
 
 
-@pytest.mark.parametrize("name", strangers.CHAINS)
+@pytest.mark.parametrize("name", third_party.CHAINS)
 def test_a_missing_program_is_told_with_its_cure(name: str, fetched: Path) -> None:
-    for stranger in {*strangers.CHAINS[name]}:
-        file = fetched / stranger.program
+    for program in {*third_party.CHAINS[name]}:
+        file = fetched / program.program
         file.unlink()
-        with pytest.raises(LaunchError, match=f"{file.name} is missing.*strangers {stranger.part}"):
-            strangers.check(name)
+        with pytest.raises(LaunchError, match=f"{file.name} is missing.*strangers {program.part}"):
+            third_party.check(name)
         file.touch()
 
 
@@ -129,7 +129,7 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
         return rounds(**{str(arm): 1.0 for arm in arms})[:count]
 
     monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: next(found))
-    monkeypatch.setattr(strangers, "check", lambda _: None)
+    monkeypatch.setattr(third_party, "check", lambda _: None)
     monkeypatch.setattr(unmodified._Bench, "_measured", measured)
     monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))
     arms = (Arm("unis"), Arm("rr"), Arm("other"))

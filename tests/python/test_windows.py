@@ -73,26 +73,16 @@ class FakeEngine:
     def __init__(self) -> None:
         self.controllers: list[pb.ControllerKind] = []
         self.yields: list[int] = []
-        self.offered: list[tuple[float | None, traffic.Arrivals | None]] = []
+        self.offered: list[tuple[float, traffic.Arrivals] | None] = []
         self.schedulers: list[common.SchedulerSettings | None] = []
 
-    def measure(
-        self,
-        policy: common.Policy,
-        settle: float,
-        window: float,
-        controller: pb.ControllerKind,
-        yield_every: int,
-        *,
-        pps: float | None,
-        arrivals: traffic.Arrivals | None,
-        scheduler: common.SchedulerSettings | None,
-    ) -> pb.MeasureReply:
-        self.offered.append((pps, arrivals))
-        self.schedulers.append(scheduler)
-        self.controllers.append(controller)
-        self.yields.append(yield_every)
-        return pb.MeasureReply(policy=policy, window_ns=round((settle + window) * 1e9))
+    def measure(self, request: pb.MeasureRequest) -> pb.MeasureReply:
+        self.offered.append((request.pps, request.arrivals) if request.HasField("pps") else None)
+        self.schedulers.append(request.scheduler if request.HasField("scheduler") else None)
+        self.controllers.append(request.controller)
+        self.yields.append(request.yield_every)
+        span = request.settle_ns + request.window_ns
+        return pb.MeasureReply(policy=request.policy, window_ns=span)
 
 
 def test_two_controllers_take_turns() -> None:
@@ -127,7 +117,7 @@ def test_each_distance_between_yields_is_an_arm() -> None:
     spans = dict.fromkeys(arms, Span(0.1, 0.2))
     alternate(engine, [arms], spans, "priority", lambda *_: None)
     assert engine.yields == [8, 64, 0]
-    assert engine.offered == [(None, None)] * 3
+    assert engine.offered == [None] * 3
 
 
 def test_an_arm_may_say_what_is_offered() -> None:

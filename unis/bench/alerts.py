@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from unis.bench import strangers
+from unis.bench import third_party
 from unis.chain.load import LoadedChain
 from unis.plan.machine import Machine
 from unis.runtime.errors import RunFailedError
@@ -68,7 +68,7 @@ class Alerts(BaseModel):
 def compare_alerts(machine: Machine, report: Callable[[str], None]) -> Alerts:
     """Plays each capture to Suricata alone under the kernel, and in its chain under UNiS."""
     captures: dict[str, CaptureAlerts] = {}
-    for capture in strangers.CAPTURES:
+    for capture in third_party.CAPTURES:
         alone, told_alone = _play(capture, machine, report, alone=True)
         unis, told = _play(capture, machine, report, alone=False)
         captures[capture] = CaptureAlerts(
@@ -104,12 +104,12 @@ def _play(
 ) -> tuple[Pass, Counter[Alert]]:
     with tempfile.TemporaryDirectory(prefix="unis-bench-") as name:
         directory = Path(name)
-        events = directory / strangers.EVENTS
+        events = directory / third_party.EVENTS
         cpu = max(machine.cpus)
 
         def make() -> LoadedChain:
             events.unlink(missing_ok=True)
-            return strangers.suricata_chain(capture, cpu, directory, alone=alone)
+            return third_party.suricata_chain(capture, cpu, directory, alone=alone)
 
         policy = "other" if alone else "unis"
         account = brought_up(make, machine, Options(policy=policy), report, _till_it_ends)

@@ -10,10 +10,8 @@ from unis.bench.cooperative import YIELD_EVERY, best_distance
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import PcapSource
 from unis.measure import order
-from unis.measure.machine import this_machine
-from unis.measure.spans import in_turn, rr_slice, spans
-from unis.measure.summary import Summary, summarise
-from unis.measure.windows import Arm, Rounds, Span, alternate, measure
+from unis.measure.summary import MachineSummary, Summary, summarise
+from unis.measure.windows import Arm, Rounds, Span, alternate, in_turn, measure, rr_slice, spans
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.programs import capture_problem
@@ -90,7 +88,7 @@ def run_demo(
         measured = _measure(run, options, spans_of, show)
     summary = summarise(
         measured.rounds, [str(arm) for arm in options.arms], measured.account, measured.costs_ns,
-        this_machine(len(machine.cpus)), _settings(plan, options, measured),
+        MachineSummary.this(len(machine.cpus)), _settings(plan, options, measured),
         _tuning(plan, measured.yield_every),
     )  # fmt: skip
     return DemoResult(summary, _page(plan, summary, measured))

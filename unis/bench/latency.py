@@ -21,11 +21,9 @@ from unis.chain.load import LoadedChain
 from unis.links.kind import BATCH
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
-from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles, Ratio
-from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, latency_ratio, summarise_arm
-from unis.measure.windows import Arm, Offered, Rounds, throughput
+from unis.measure.windows import Arm, Offered, Rounds, in_turn, throughput
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
@@ -109,7 +107,7 @@ def compare(
     sustained, rows = bench.loads()
     rows += bench.frontier()
     return LatencyResult(
-        machine=this_machine(len(machine.cpus)), sustained_mpps=sustained, rows=rows
+        machine=MachineSummary.this(len(machine.cpus)), sustained_mpps=sustained, rows=rows
     )
 
 

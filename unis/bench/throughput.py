@@ -26,11 +26,9 @@ from unis.chain.load import LoadedChain
 from unis.chain.values import ControllerName
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
-from unis.measure.machine import this_machine
 from unis.measure.paired import Quartiles, Ratio
-from unis.measure.spans import in_turn
 from unis.measure.summary import MachineSummary, ratio, summarise_arm
-from unis.measure.windows import Arm, Rounds
+from unis.measure.windows import Arm, Rounds, in_turn
 from unis.plan.machine import Machine
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run
@@ -271,4 +269,4 @@ def _settled(measured: Blocks, two: tuple[Arm, Arm]) -> tuple[Blocks, int]:
 
 def result(rows: Sequence[ThroughputRow], machine: Machine) -> ThroughputResult:
     """What is written."""
-    return ThroughputResult(machine=this_machine(len(machine.cpus)), rows=list(rows))
+    return ThroughputResult(machine=MachineSummary.this(len(machine.cpus)), rows=list(rows))

@@ -1,7 +1,7 @@
 """`unis bench unmodified`: programs that the project did not write, under UNiS and the kernel.
 
-The strangers' chain and the reference alternate in blocks (`unis.bench.blocks`). Within the
-strangers' half unis, rr and other alternate as in every comparison.
+Their chain and the reference alternate in blocks (`unis.bench.blocks`). Within their half unis, rr
+and other alternate as in every comparison.
 """
 
 import statistics
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from unis.bench import strangers
+from unis.bench import third_party
 from unis.bench.alerts import Alerts, compare_alerts
 from unis.bench.blocks import Block, measure_blocks
 from unis.bench.cooperative import (
@@ -29,15 +29,14 @@ from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
-from unis.measure.spans import in_turn
 from unis.measure.summary import ratio
-from unis.measure.windows import Arm, Rounds, throughput
+from unis.measure.windows import Arm, Rounds, in_turn, throughput
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
 
 # unis as the chain file has it by default: hand-over.
-STRANGERS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))
+DEFAULT_ARMS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))
 
 
 class PolicyResult(BaseModel):
@@ -83,15 +82,15 @@ class UnmodifiedSettings:
 
     rounds: int  # at least, over all blocks; whole squares are measured
     window: float  # seconds
-    arms: tuple[Arm, ...] = STRANGERS
+    arms: tuple[Arm, ...] = DEFAULT_ARMS
 
 
 def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], None]) -> ChainResult:
     """Measures the chain called `name`. LaunchError where a program of it is missing."""
-    strangers.check(name)
+    third_party.check(name)
     # Looked at before we keep ourselves off the CPU of the functions.
-    window = settings.window * strangers.most_pollers(name)
-    bench = _Bench(name, Machine.this(), settings.arms, window, report)
+    window = settings.window * third_party.most_pollers(name)
+    bench = _Bench(name, Machine.this(), window, report)
     report(f"{name}: the reference, a yield every {', '.join(map(str, YIELD_EVERY))} bursts")
     trials = trial_ratios(bench.reference(YIELD_EVERY[0], TRIAL, TRIAL_ROUNDS))
     two = best_two(trials)
@@ -99,7 +98,7 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
     count = order.balanced_rounds(len(settings.arms), settings.rounds) // square
     blocks = measure_blocks(
         {
-            "strangers": lambda: bench.strangers(square),
+            "third party": lambda: bench.third_party(settings.arms, square),
             "reference": lambda: bench.reference(two[0].yield_every, two, square),
         },
         count,
@@ -108,7 +107,7 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
         lambda number: report(f"{name}: the CPUs' distance changed, block {number} again"),
     )
     rounds, best = settled(blocks.rounds, two)
-    programs = [one.program for one in strangers.CHAINS[name]]
+    programs = [one.program for one in third_party.CHAINS[name]]
     result = summarise(rounds, programs, trials, best, count)
     result.by_block = [block_result(block) for block in blocks.blocks]
     result.line_transfer_ns = blocks.transfers
@@ -123,35 +122,25 @@ class _Bench:
     """Brings the two chains up, one at a time."""
 
     def __init__(
-        self,
-        name: str,
-        machine: Machine,
-        arms: Sequence[Arm],
-        window: float,
-        report: Callable[[str], None],
+        self, name: str, machine: Machine, window: float, report: Callable[[str], None]
     ) -> None:
         self._name = name
-        self._arms = arms
         self.machine = machine
         self._cpu = max(machine.cpus)
         self._window = window
         self._report = report
 
-    def strangers(self, rounds: int) -> Rounds:
-        return self._measured(
-            lambda directory: strangers.stranger_chain(self._name, self._cpu, directory),
-            self._arms,
-            rounds,
-        )
+    def third_party(self, arms: Sequence[Arm], rounds: int) -> Rounds:
+        def make(directory: Path) -> LoadedChain:
+            return third_party.third_party_chain(self._name, self._cpu, directory)
+
+        return self._measured(make, arms, rounds)
 
     def reference(self, yield_every: int, arms: Sequence[Arm], rounds: int) -> Rounds:
-        return self._measured(
-            lambda directory: strangers.reference_chain(
-                self._name, self._cpu, directory, yield_every
-            ),
-            arms,
-            rounds,
-        )
+        def make(directory: Path) -> LoadedChain:
+            return third_party.reference_chain(self._name, self._cpu, directory, yield_every)
+
+        return self._measured(make, arms, rounds)
 
     def _measured(
         self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
@@ -181,7 +170,7 @@ def summarise(
     yield_every: int,
     blocks: int,
 ) -> ChainResult:
-    """Windows of all blocks, those of the reference beside those of the strangers.
+    """Windows of all blocks, those of the reference beside the others.
 
     The reference yields every `yield_every` bursts.
     """

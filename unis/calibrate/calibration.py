@@ -24,9 +24,8 @@ from unis.chain.load import LoadedChain
 from unis.engine import names
 from unis.measure import disturbance
 from unis.measure.disturbance import Disturbance
-from unis.measure.spans import in_turn
 from unis.measure.summary import ratio
-from unis.measure.windows import Rounds
+from unis.measure.windows import Rounds, in_turn
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up

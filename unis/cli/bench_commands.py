@@ -325,7 +325,7 @@ def unmodified(
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
     from unis.bench import unmodified as unmodified_bench
-    from unis.bench.strangers import CHAINS, check
+    from unis.bench.third_party import CHAINS, check
 
     chains = words_of(only, CHAINS, "--only") if only else tuple(CHAINS)
     compared = arms_of(arms)

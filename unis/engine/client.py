@@ -14,9 +14,8 @@ from unis.errors import UnisError
 from unis.signals import blocked
 from unis.v1 import costs_pb2, engine_pb2_grpc
 from unis.v1 import engine_pb2 as pb
-from unis.v1.common_pb2 import Policy, SchedulerSettings
+from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
-from unis.v1.traffic_pb2 import Arrivals
 
 _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 # Beyond the time that the call itself is told to take: the engine's own sentence comes first.
@@ -168,46 +167,24 @@ class EngineClient:
         finally:
             call.cancel()
 
-    def measure(
-        self,
-        policy: Policy,
-        settle: float,
-        window: float,
-        controller: ControllerKind,
-        yield_every: int = 0,
-        *,
-        pps: float | None = None,
-        arrivals: Arrivals | None = None,
-        scheduler: SchedulerSettings | None = None,
-    ) -> pb.MeasureReply:
-        """Changes to `policy` and `controller`, lets it settle, and measures over a window.
+    def measure(self, request: pb.MeasureRequest) -> pb.MeasureReply:
+        """Changes policy and controller, lets them settle, and measures over a window.
 
-        `yield_every` is for policy cooperative: bursts, of every function; 0: each has its own.
-        `pps` (packets per second) and `arrivals` are the source's from before settling until the
-        window is over; None: as the run has them. Likewise `scheduler`, which stays till another
-        policy or controller is asked for. EngineError if the source is a port, or if
-        something else was measured than was asked for.
+        EngineError if the source is a port, or if something else was measured than was asked for.
         """
-        request = pb.MeasureRequest(
-            policy=policy,
-            controller=controller,
-            yield_every=yield_every,
-            settle_ns=round(settle * 1e9),
-            window_ns=round(window * 1e9),
-            pps=pps,
-            arrivals=arrivals,
-            scheduler=scheduler,
-        )
-        reply = self._call("Measure", request, pb.MeasureReply, _CALL_SECONDS + settle + window)
-        if reply.policy != policy:
-            raise _other_than("policy", names.policy_name(policy), names.policy_name(reply.policy))
-        if reply.controller != controller:
+        seconds = _CALL_SECONDS + (request.settle_ns + request.window_ns) / 1e9
+        reply = self._call("Measure", request, pb.MeasureReply, seconds)
+        if reply.policy != request.policy:
+            told = names.policy_name
+            raise _other_than("policy", told(request.policy), told(reply.policy))
+        if reply.controller != request.controller:
             told = names.controller_name
-            raise _other_than("controller", told(controller), told(reply.controller))
-        if reply.yield_every != yield_every:
-            raise _other_than("yield_every", str(yield_every), str(reply.yield_every))
-        if (reply.scheduler if reply.HasField("scheduler") else None) != scheduler:
-            raise _other_than("scheduler", str(scheduler), str(reply.scheduler))
+            raise _other_than("controller", told(request.controller), told(reply.controller))
+        if reply.yield_every != request.yield_every:
+            raise _other_than("yield_every", str(request.yield_every), str(reply.yield_every))
+        stated = [told.HasField("scheduler") for told in (request, reply)]
+        if stated[0] != stated[1] or reply.scheduler != request.scheduler:
+            raise _other_than("scheduler", str(request.scheduler), str(reply.scheduler))
         return reply
 
     def settle(self, seconds: float = 5) -> pb.Account:

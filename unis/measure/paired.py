@@ -8,12 +8,9 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
 
-import numpy as np
 from pydantic import BaseModel
 
 _CONFIDENCE = 0.95
-_RESAMPLES = 10_000
-_SEED = 1  # the same windows give the same interval
 
 
 class Quartiles(BaseModel):
@@ -116,27 +113,3 @@ def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]
 def ratio_text(ratio: float) -> str:
     """A ratio with two digits that mean something: 0.93, 0.0021."""
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
-
-
-def pooled(groups: Sequence[Sequence[float]]) -> Ratio | None:
-    """The mean over groups, as chains of several lengths, of their medians, and its 95 % interval.
-
-    Groups are drawn, and of each its rounds: each is one start of a chain, and starts differ by
-    more than the windows of one do. None if nothing is known of any.
-    """
-    known = [np.array(group) for group in groups if len(group)]
-    if not known:
-        return None
-    generator = np.random.default_rng(_SEED)
-    medians = np.array(
-        [
-            np.median(group[generator.integers(len(group), size=(_RESAMPLES, len(group)))], axis=1)
-            for group in known
-        ]
-    )
-    drawn = generator.integers(len(known), size=(len(known), _RESAMPLES))
-    means = np.take_along_axis(medians, drawn, axis=0).mean(axis=0)
-    tail = (1 - _CONFIDENCE) / 2
-    lo, hi = np.quantile(means, [tail, 1 - tail])
-    middle = statistics.fmean(float(np.median(group)) for group in known)
-    return Ratio(median=middle, lo=float(lo), hi=float(hi))

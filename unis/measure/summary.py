@@ -1,5 +1,6 @@
 """What a comparison of arms found, as summary.json holds it."""
 
+import platform
 from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
@@ -8,6 +9,8 @@ from unis.engine.histogram import Latency
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.windows import Rounds, throughput
+from unis.runtime.costs import cpu_model
+from unis.runtime.doctor.software import dpdk_version
 from unis.v1 import engine_pb2 as pb
 
 BASELINE = "cooperative"
@@ -45,6 +48,16 @@ class MachineSummary(BaseModel):
     cpus: int
     kernel: str
     dpdk: str
+
+    @classmethod
+    def this(cls, cpus: int) -> "MachineSummary":
+        """The machine that we run on, with so many CPUs."""
+        return cls(
+            cpu_model=cpu_model(),
+            cpus=cpus,
+            kernel=platform.release(),
+            dpdk=dpdk_version() or "unknown",
+        )
 
 
 class Summary(BaseModel):

@@ -3,15 +3,18 @@ only windows of one round see the same machine.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from unis.engine import names
 from unis.engine.limits import limit
-from unis.v1 import common_pb2 as common
+from unis.measure import order
+from unis.plan.machine import rr_timeslice_ms
+from unis.plan.model import Plan
+from unis.runtime.run import Run
 from unis.v1 import engine_pb2 as pb
-from unis.v1 import traffic_pb2 as traffic
 
 SETTLE_SECONDS = 0.1
 _RR_CYCLES = 3  # that a window of rr holds: each function has had its slice so often
@@ -80,25 +83,8 @@ class Span:
 class Measurer(Protocol):
     """What measures: the engine's client."""
 
-    def measure(
-        self,
-        policy: common.Policy,
-        settle: float,
-        window: float,
-        controller: pb.ControllerKind,
-        yield_every: int,
-        *,
-        pps: float | None,
-        arrivals: traffic.Arrivals | None,
-        scheduler: common.SchedulerSettings | None,
-    ) -> pb.MeasureReply:
-        """Changes to `policy` and `controller`, lets it settle, and measures over a window.
-
-        `yield_every`: bursts between yields under policy cooperative; 0: each has its own. `pps`
-        and `arrivals`: of the source; None: as the run has them. `scheduler`: likewise.
-
-        Raises where something else was measured than was asked for.
-        """
+    def measure(self, request: pb.MeasureRequest) -> pb.MeasureReply:
+        """One window. Raises where something else was measured than was asked for."""
 
 
 # What was measured: rounds[r][str(arm)].
@@ -124,24 +110,25 @@ def mpps(reply: pb.MeasureReply) -> float:
 
 def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.MeasureReply:
     """One window of one arm; `controller` is that of an arm that names none."""
-    # Always told, or it would be whichever the arm before had.
-    kind = names.controller(arm.controller or controller)
-    offered = arm.offered
-    return client.measure(
-        names.policy(arm.policy),
-        span.settle,
-        span.window,
-        kind,
-        arm.yield_every,
-        pps=offered.pps if offered else None,
-        arrivals=names.arrivals_kind(offered.arrivals) if offered else None,
-        scheduler=common.SchedulerSettings.FromString(arm.scheduler) if arm.scheduler else None,
+    request = pb.MeasureRequest(
+        policy=names.policy(arm.policy),
+        # Always told, or it would be whichever the arm before had.
+        controller=names.controller(arm.controller or controller),
+        yield_every=arm.yield_every,
+        settle_ns=round(span.settle * 1e9),
+        window_ns=round(span.window * 1e9),
     )
+    if arm.offered:
+        request.pps = arm.offered.pps
+        request.arrivals = names.arrivals_kind(arm.offered.arrivals)
+    if arm.scheduler:
+        request.scheduler.ParseFromString(arm.scheduler)
+    return client.measure(request)
 
 
 def alternate(
     client: Measurer,
-    order: Sequence[Sequence[Arm]],
+    rounds: Sequence[Sequence[Arm]],
     spans: Mapping[Arm, Span],
     controller: str,
     on_window: Callable[[Rounds, Arm], None],
@@ -152,7 +139,7 @@ def alternate(
     `on_window` is called after each window with what there is and the arm just measured.
     """
     done: Rounds = []
-    for arms in order:
+    for arms in rounds:
         before_round()
         done.append({})
         for arm in arms:
@@ -164,3 +151,36 @@ def alternate(
 def throughput(rounds: Rounds, arm: str) -> list[float]:
     """Mpps of each window of an arm, in the rounds that have one."""
     return [mpps(windows[arm]) for windows in rounds if arm in windows]
+
+
+def spans(arms: Sequence[Arm], plan: Plan, window: float) -> dict[Arm, Span]:
+    """The span of each arm; `window` is in seconds."""
+    sharing = max(Counter(function.cpu for function in plan.functions).values())
+    return {arm: span_of(arm, window, sharing, rr_slice(plan)) for arm in arms}
+
+
+def rr_slice(plan: Plan) -> float:
+    """The kernel's SCHED_RR time slice while the chain runs, seconds."""
+    return (plan.scheduler.rr_timeslice_ms or rr_timeslice_ms()) / 1000
+
+
+def in_turn(
+    run: Run,
+    arms: Sequence[Arm],
+    rounds: int,
+    window: float,
+    look: Callable[[Rounds, Arm], None] = lambda *_: None,
+) -> Rounds:
+    """Windows of the arms in balanced rounds, as long as the run lives; `window` in seconds.
+
+    `look` is called after each window, as by `alternate`.
+    """
+
+    def on_window(done: Rounds, arm: Arm) -> None:
+        run.check()
+        look(done, arm)
+
+    return alternate(
+        run.client, order.rounds(arms, rounds), spans(arms, run.plan, window),
+        run.plan.controller, on_window,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Chains with programs in them that the project did not write, and what they are compared with.
+"""Chains with third-party programs in them, and the chains that they are compared with.
 
 `tools/strangers` fetches the programs. The reference is a chain of our macswap, which yields by
-itself, with the same links and at as much work a packet as the strangers do.
+itself, with the same links and at as much work a packet as these programs do.
 """
 
 import re
@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from unis import built
@@ -54,7 +55,7 @@ class ThirdPartyProgram:
     def function(self) -> dict[str, Any]:
         """As it stands in a chain file."""
         program = _found(self)
-        places = {"{root}": str(_strangers() / "root"), "{bin}": str(program.parent)}
+        places = {"{root}": str(_fetched() / "root"), "{bin}": str(program.parent)}
         return {
             "command": [
                 *(("sh", str(_DATA / self.script)) if self.script else (str(program),)),
@@ -143,38 +144,38 @@ def _filled(word: str, places: Mapping[str, str]) -> str:
     return word
 
 
-def _strangers() -> Path:
+def _fetched() -> Path:
     return built.build_directory() / "strangers"
 
 
 def testpmd() -> dict[str, Any] | None:
     """As it stands in a chain file; None where it was not fetched."""
-    return _TESTPMD.function() if (_strangers() / "bin" / _TESTPMD.program).exists() else None
+    return _TESTPMD.function() if (_fetched() / "bin" / _TESTPMD.program).exists() else None
 
 
-def _found(stranger: ThirdPartyProgram) -> Path:
-    path = _strangers() / "bin" / stranger.program
+def _found(program: ThirdPartyProgram) -> Path:
+    path = _fetched() / "bin" / program.program
     if not path.exists():
-        raise LaunchError(f"{path} is missing: run `tools/strangers {stranger.part}`")
+        raise LaunchError(f"{path} is missing: run `tools/strangers {program.part}`")
     return path
 
 
 def check(name: str) -> None:
     """Raises LaunchError, which says how to get it, where a program of the chain is missing."""
-    for stranger in CHAINS[name]:
-        _found(stranger)
+    for program in CHAINS[name]:
+        _found(program)
 
 
 def most_pollers(name: str) -> int:
     """Threads of the function that has most: they wait for one another, so less passes."""
-    return max(stranger.pollers for stranger in CHAINS[name])
+    return max(program.pollers for program in CHAINS[name])
 
 
-def stranger_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
+def third_party_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`."""
-    return _strangers_in(
-        CHAINS[name], f"bench-{name}", cpu, directory, _traffic(name), _ROUTED.get(name)
-    )
+    members = CHAINS[name]
+    functions = _functions(members, directory)
+    return _chain(members, functions, f"bench-{name}", cpu, directory, **_traffic(name))
 
 
 def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> LoadedChain:
@@ -184,29 +185,22 @@ def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> L
     members = (_TELLING_SURICATA,) if alone else (_TESTPMD, _TELLING_SURICATA, _TESTPMD)
     # Of a capture as a port's packets no more come when it ends; kind pcap would begin anew.
     once = {"kind": "port", "device": f"net_pcap0,rx_pcap={_capture(capture)}"}
-    return _strangers_in(members, "bench-alerts", cpu, directory, {"source": once})
+    functions = _functions(members, directory)
+    return _chain(members, functions, "bench-alerts", cpu, directory, traffic={"source": once})
 
 
 def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
-    """Functions of ours in the places of the strangers, which yield every so many bursts."""
+    """Functions of ours in the places of the programs, which yield every so many bursts."""
     functions = [
         {
             "program": "macswap",
-            "args": ["--cost", str(imitated_cycles(stranger.cost_ns, cpu_mhz()))],
-            "cost_ns": stranger.cost_ns,
+            "args": ["--cost", str(imitated_cycles(program.cost_ns, cpu_mhz()))],
+            "cost_ns": program.cost_ns,
             "yield_every": yield_every,
         }
-        for stranger in CHAINS[name]
+        for program in CHAINS[name]
     ]
-    return _chain(
-        CHAINS[name],
-        "bench-reference",
-        functions,
-        cpu,
-        directory,
-        _traffic(name),
-        _ROUTED.get(name),
-    )
+    return _chain(CHAINS[name], functions, "bench-reference", cpu, directory, **_traffic(name))
 
 
 def imitated_cycles(cost_ns: float, mhz: float) -> int:
@@ -228,32 +222,26 @@ def _capture(name: str) -> Path:
 
 
 def _traffic(chain: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"to": _ROUTED.get(chain)}
     if capture := _REPLAYED.get(chain):
-        return {"source": {"kind": "pcap", "file": str(_capture(capture))}}
-    return {}
+        found["traffic"] = {"source": {"kind": "pcap", "file": str(_capture(capture))}}
+    return found
 
 
-def _strangers_in(
-    members: Sequence[ThirdPartyProgram],
-    run: str,
-    cpu: int,
-    directory: Path,
-    traffic: dict[str, Any],
-    to: str | None = None,
-) -> LoadedChain:
-    for file in {file for stranger in members for file in stranger.files}:
+def _functions(members: Sequence[ThirdPartyProgram], directory: Path) -> list[dict[str, Any]]:
+    for file in {file for program in members for file in program.files}:
         shutil.copy(_DATA / file, directory)
-    functions = [stranger.function() for stranger in members]
-    return _chain(members, run, functions, cpu, directory, traffic, to)
+    return [program.function() for program in members]
 
 
 def _chain(
     members: Sequence[ThirdPartyProgram],
+    functions: Sequence[Mapping[str, Any]],
     run: str,
-    functions: list[dict[str, Any]],
     cpu: int,
     directory: Path,
-    traffic: dict[str, Any],
+    *,
+    traffic: Mapping[str, Any] = MappingProxyType({}),
     to: str | None = None,
 ) -> LoadedChain:
     path = [f"f{at}" for at in range(1, len(functions) + 1)]
@@ -263,7 +251,7 @@ def _chain(
     data = {
         "apiVersion": API_VERSION,
         "name": run,
-        "traffic": traffic,
+        "traffic": dict(traffic),
         "defaults": {"cpu": cpu},
         "functions": {path[at]: functions[at] for at in started},
         "chains": {"chain": {"path": path, **({"match": [{"dst": to}]} if to else {})}},
