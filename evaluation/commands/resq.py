@@ -91,7 +91,7 @@ def _print_methods(results: Resq) -> None:
 
 def _print_violations(results: Resq) -> None:
     columns = [column for name in results.placement for column in (name, "paper")]
-    title = "Promises broken by more than 5 % where nobody knows of contention, %"
+    title = "Promises broken by more than 5 % by packing that ignores contention, %"
     table = table_of(title, "cache", columns)
     for label, key in (
         ("shared", "agnostic_shared_violated"),
@@ -119,7 +119,7 @@ def _print_caches(results: Resq) -> None:
 def _print_shared(results: Resq) -> None:
     parts = table_of(
         "Cores shared, promises of 10 to 60 % of a core", "workload",
-        ("a core each", "shared", "bound", "fewer", "simulated", "not kept", "p95 at most"),
+        ("one core each", "shared", "bound", "saved", "simulated", "not kept", "p95 ÷ promise"),
     )  # fmt: skip
     for name, share in results.shared.items():
         parts.add_row(

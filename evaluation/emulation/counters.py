@@ -1,9 +1,8 @@
-"""What functions do to the cache of an emulated machine: of the cache model, all of it MODELLED.
+"""Counters of an emulated machine from the cache model: all values are MODELLED.
 
-Each function's references are recorded once, in a run of its own under Valgrind, and those of a
-class are played side by side in the ways of its mask, at the rates last seen
-(docs/cache-model.md). Both take seconds, and a worker does them, at idle priority: what is known
-is answered meanwhile.
+The references of each function are recorded once, in a run under Valgrind. The functions of a class
+are then simulated together in the ways of its mask, at the rates last seen (docs/cache-model.md).
+Both take seconds, so a worker does them at idle priority; meanwhile reads return known values.
 """
 
 import time
@@ -27,12 +26,12 @@ from unis.profile.references import Recorded, RecordingError
 from unis.runtime.directory import run_directory
 from unis.runtime.planning import plan_anywhere
 
-_PACKETS = 50_000  # counted of each, behind those that fill caches and tables
-_SLOWEST = 1 / 8  # of the fastest of a class: who is slower is played so, for else it takes long
-_CHANGED = 0.2  # of a rate beside the fastest, from which on it is played again
-_RATES_AGAIN = 10  # looks between two plays of a class for nothing but its rates
-_AGAIN = 60  # looks after which what has failed is tried again, where that may help
-_TO_BE_ASKED = 2  # looks before one can tell that nobody asks about a function's group
+_PACKETS = 50_000  # counted per function, after the warm-up of caches and tables
+_SLOWEST = 1 / 8  # lower limit of a rate ÷ the fastest of the class, to limit the time
+_CHANGED = 0.2  # relative change of such a rate that starts a new simulation
+_RATES_AGAIN = 10  # minimum looks between two simulations of a class for new rates only
+_AGAIN = 60  # looks until a failed recording or simulation is tried again
+_TO_BE_ASKED = 2  # looks until a group that nobody reads counts as not asked for
 
 _T = TypeVar("_T")
 _Name = tuple[str, str]  # run and function
@@ -41,7 +40,7 @@ _Class = tuple[str, int]  # control group and cache ID
 
 @dataclass(frozen=True)
 class ModelledCache:
-    """Of the emulated machine."""
+    """The caches of the emulated machine."""
 
     caches: Caches
     io_ways: int  # the highest
@@ -50,31 +49,33 @@ class ModelledCache:
 
 @dataclass
 class _Seen:
-    """A function that runs, and its recording."""
+    """A running function, and its recording."""
 
     member: Member
-    mpps: float | None  # of all chains through it; None: looked at for the first time
+    mpps: float | None  # of all chains through it; None: not known yet
     recorded: Future[Recorded]
-    again: Future[Recorded] | None = None  # after that failed
+    again: Future[Recorded] | None = None  # the retry of a failed recording
     looks: int = 0
-    failed: int = 0  # looks since it did
+    failed: int = 0  # looks since the failure
 
 
 @dataclass
-class _Played:
-    """A class: what was played last, or is being played, and what came of the one before."""
+class _Simulation:
+    """A class: its latest simulation, finished or running, and the known results."""
 
     neighbours: Mapping[_Name, Neighbour] = field(default_factory=dict)
     running: Future[tuple[Beside, ...]] | None = None
-    stale: bool = False  # meanwhile: what is known is not of the same functions in the same ways
+    stale: bool = False  # the known results are of other functions or ways
     known: Mapping[_Name, Beside] = field(default_factory=dict)
-    looks: int = 0  # since it was last begun
+    looks: int = 0  # since the simulation was started
     failed: bool = False
 
 
 class ModelledCounters:
-    """Counters of an emulated tree. `record` and the model run on `worker`, by default a process
-    of its own. `record` is given a member, and as `report` whom to tell what it does.
+    """Counters of an emulated tree.
+
+    `record` records a member, and gets `tell` as its `report`. It and the model run on `worker`,
+    by default an IdleWorker.
     """
 
     def __init__(
@@ -94,14 +95,14 @@ class ModelledCounters:
         self._seen: dict[_Name, _Seen] = {}
         self._asked: dict[tuple[str, int], Question] = {}  # since the last look, by group
         self._groups: dict[tuple[str, int], Question] = {}  # before it
-        self._played: dict[_Class, _Played] = {}
+        self._simulations: dict[_Class, _Simulation] = {}
         self._beside: dict[_Name, Beside] = {}
         self._pending: set[_Name] = set()
         self._moved: dict[tuple[str, int], float] = {}  # bytes, by group since asked
         self._moved_at = clock()
 
     def read(self, question: Question) -> int | None:
-        """Bytes; None: a thread of the group is of no function that is seen, or not known yet."""
+        """Bytes; None: not known yet, or a thread of the group belongs to no known function."""
         group = question.group, question.domain
         self._asked[group] = question
         self._move()
@@ -110,34 +111,34 @@ class ModelledCounters:
         if not question.tasks <= threads or not all(map(self._is_known, names)):
             return None
         if question.event == OCCUPANCY:
-            there = [name for name in names if self._is_in(name, question.domain)]
-            return sum(self._beside[name].occupancy() for name in there if name in self._beside)
+            here = [name for name in names if self._runs_in(name, question.domain)]
+            return sum(self._beside[name].occupancy() for name in here if name in self._beside)
         return int(self._moved.get(group, 0.0))
 
     def seen(self, looks: Iterable[ChainLook]) -> None:
-        """What runs now and how fast; what has changed by it is recorded and played.
+        """Takes what runs now and how fast; starts the recordings and simulations that this needs.
 
-        Groups are those that were asked about since the last time.
+        Groups are those that were read since the last call.
         """
         self._move()
         self._see(looks)
         if self._asked:
             self._groups, self._asked = self._asked, {}
-        self._play()
+        self._simulate()
 
     def misses_per_packet(self, members: Sequence[Member]) -> float | None:
-        """Of the functions of a chain together, and of their ports; None: not of all known."""
-        found = [self._beside.get(_name(of)) for of in members]
-        known = [of for of in found if of is not None]
-        whole = known and len(known) == len(found)
-        return sum(of.misses + of.port_misses for of in known) if whole else None
+        """Of all functions of a chain and their ports; None: not known of all functions."""
+        found = [self._beside.get(_name(member)) for member in members]
+        known = [result for result in found if result is not None]
+        complete = known and len(known) == len(found)
+        return sum(result.misses + result.port_misses for result in known) if complete else None
 
     def pending(self, members: Iterable[Member]) -> bool:
-        """Whether more will be known of them soon."""
-        return any(_name(of) in self._pending for of in members)
+        """Whether more will be known of these functions soon."""
+        return any(_name(member) in self._pending for member in members)
 
     def close(self) -> None:
-        """What is being recorded or played is ended."""
+        """Ends the running recording or simulation."""
         self._worker.shutdown(cancel_futures=True)
 
     # ------------------------------------------------------------------ functions
@@ -155,120 +156,127 @@ class ModelledCounters:
                 rates[name] = None if known is None or look.mpps is None else known + look.mpps
         before, self._seen = self._seen, {}
         for name, member in members.items():
-            there = before.get(name)
-            if there and there.member.threads & member.threads:
+            earlier = before.get(name)
+            if earlier and earlier.member.threads & member.threads:
                 self._seen[name] = replace(
-                    there, member=member, mpps=rates[name], looks=there.looks + 1
+                    earlier, member=member, mpps=rates[name], looks=earlier.looks + 1
                 )
                 self._try_again(self._seen[name])
-            else:  # another process may be of another program
+            else:  # another process may run another program
                 recorded = self._submit(member)
                 self._seen[name] = _Seen(member, rates[name], recorded)
-        for name, of in before.items():
-            if name not in self._seen or self._seen[name].looks == 0:  # gone, or another process
-                for future in (of.recorded, of.again):
+        for name, gone in before.items():
+            if name not in self._seen or self._seen[name].looks == 0:  # ended or replaced
+                for future in (gone.recorded, gone.again):
                     _cancel(future)
 
     def _submit(self, member: Member) -> Future[Recorded]:
         return self._worker.submit(self._record, member, report=self._tell)
 
-    def _try_again(self, of: _Seen) -> None:
-        if of.again and of.again.done():
-            of.recorded, of.again, of.failed = of.again, None, 0
-        if of.again is None and _may_yet(of.recorded):
-            of.failed += 1
-            if of.failed >= _AGAIN:
-                of.again = self._submit(of.member)
+    def _try_again(self, function: _Seen) -> None:
+        if function.again and function.again.done():
+            function.recorded, function.again, function.failed = function.again, None, 0
+        if function.again is None and _worth_retry(function.recorded):
+            function.failed += 1
+            if function.failed >= _AGAIN:
+                function.again = self._submit(function.member)
 
     def _names(self, question: Question) -> list[_Name]:
-        return [name for name, of in self._seen.items() if of.member.threads & question.tasks]
+        return [
+            name
+            for name, function in self._seen.items()
+            if function.member.threads & question.tasks
+        ]
 
-    def _is_in(self, name: _Name, domain: int) -> bool:
+    def _runs_in(self, name: _Name, domain: int) -> bool:
         return self._cache.domain_of(self._seen[name].member.cpu) == domain
 
     def _is_known(self, name: _Name) -> bool:
         return name in self._beside or self._seen[name].mpps == 0
 
     def _recorded(self, name: _Name) -> Recorded | None:
-        """None: not yet. RecordingError: it cannot be."""
+        """The recording; None: not ready. RecordingError: impossible."""
         recorded = self._seen[name].recorded
         try:
             return _result(recorded) if recorded.done() else None
         except UnisError as error:
             raise RecordingError(
-                f"{'.'.join(name)} cannot be modelled, nor what shares ways with it: {error}"
+                f"{'.'.join(name)} and the functions that share its ways cannot be modelled: "
+                f"{error}"
             ) from None
 
     # ------------------------------------------------------------------ classes
 
-    def _play(self) -> None:
-        """Takes what has ended, and begins what is needed."""
+    def _simulate(self) -> None:
+        """Takes finished simulations, and starts the needed ones."""
         masks: dict[_Class, int] = {}
         names: dict[_Class, set[_Name]] = {}
         for (group, domain), question in self._groups.items():
-            of_class = class_of(group), domain
-            masks[of_class] = question.mask
-            here = {name for name in self._names(question) if self._is_in(name, domain)}
-            names.setdefault(of_class, set()).update(here)
-        for of_class in {*self._played} - {*masks}:
-            _cancel(self._played.pop(of_class).running)
-        self._played = {of_class: self._played.get(of_class, _Played()) for of_class in masks}
-        asked = {name for there in names.values() for name in there}
+            class_id = class_of(group), domain
+            masks[class_id] = question.mask
+            here = {name for name in self._names(question) if self._runs_in(name, domain)}
+            names.setdefault(class_id, set()).update(here)
+        for class_id in {*self._simulations} - {*masks}:
+            _cancel(self._simulations.pop(class_id).running)
+        self._simulations = {
+            class_id: self._simulations.get(class_id, _Simulation()) for class_id in masks
+        }
+        asked = {name for members in names.values() for name in members}
         self._pending = {
-            name for name, of in self._seen.items()
-            if name not in asked and of.looks < _TO_BE_ASKED
+            name for name, function in self._seen.items()
+            if name not in asked and function.looks < _TO_BE_ASKED
         }  # fmt: skip
-        self._beside = {name: of for name, of in self._beside.items() if name in self._seen}
-        for of_class, played in self._played.items():
-            there = names[of_class]
+        self._beside = {name: result for name, result in self._beside.items() if name in self._seen}
+        for class_id, simulation in self._simulations.items():
+            members = names[class_id]
             try:
-                pending = self._is_pending(played, there, masks[of_class])
+                pending = self._is_pending(simulation, members, masks[class_id])
             except UnisError as error:
-                self._say(str(error))
-                played.known, pending = {}, False
-            for name in there:
-                if name in played.known:
-                    self._beside[name] = played.known[name]
+                self._tell_once(str(error))
+                simulation.known, pending = {}, False
+            for name in members:
+                if name in simulation.known:
+                    self._beside[name] = simulation.known[name]
                 elif not pending:
                     self._beside.pop(name, None)
-            self._pending |= there if pending else set()
+            self._pending |= members if pending else set()
 
-    def _is_pending(self, played: _Played, names: set[_Name], mask: int) -> bool:
-        """Whether what is known is of other functions or ways. UnisError: it will not be known."""
+    def _is_pending(self, simulation: _Simulation, names: set[_Name], mask: int) -> bool:
+        """Whether the known results are of other functions or ways. UnisError: none will come."""
         wanted = self._neighbours(names, mask)
         if wanted is None:
             return True
-        played.looks += 1
-        alike = _alike(wanted, played.neighbours)
-        if not alike and _cancel(played.running):
-            played.running, played.neighbours = None, {}
+        simulation.looks += 1
+        alike = _alike(wanted, simulation.neighbours)
+        if not alike and _cancel(simulation.running):
+            simulation.running, simulation.neighbours = None, {}
             alike = not wanted
-        if played.running and not played.running.done():
-            return played.stale or not alike
-        if played.running:
-            running, played.running, played.failed = played.running, None, True
+        if simulation.running and not simulation.running.done():
+            return simulation.stale or not alike
+        if simulation.running:
+            running, simulation.running, simulation.failed = simulation.running, None, True
             found = _result(running)
-            played.known = dict(zip(played.neighbours, found, strict=True))
-            played.failed = False
-        if not wanted or (alike and not self._is_due(played, wanted)):
+            simulation.known = dict(zip(simulation.neighbours, found, strict=True))
+            simulation.failed = False
+        if not wanted or (alike and not self._is_due(simulation, wanted)):
             return False
-        of = self._cache
-        played.neighbours, played.stale, played.looks = wanted, not alike, 0
-        played.running = self._worker.submit(
-            beside, [*wanted.values()], of.caches, io_ways=of.io_ways, packets=_PACKETS
+        cache = self._cache
+        simulation.neighbours, simulation.stale, simulation.looks = wanted, not alike, 0
+        simulation.running = self._worker.submit(
+            beside, [*wanted.values()], cache.caches, io_ways=cache.io_ways, packets=_PACKETS
         )
-        return played.stale
+        return simulation.stale
 
-    def _is_due(self, played: _Played, wanted: Mapping[_Name, Neighbour]) -> bool:
-        """Whether the same functions in the same ways are played again."""
-        if played.failed:
-            return played.looks >= _AGAIN
-        return played.looks >= _RATES_AGAIN and not _as_fast(wanted, played.neighbours)
+    def _is_due(self, simulation: _Simulation, wanted: Mapping[_Name, Neighbour]) -> bool:
+        """Whether the same functions in the same ways are simulated again."""
+        if simulation.failed:
+            return simulation.looks >= _AGAIN
+        return simulation.looks >= _RATES_AGAIN and not _as_fast(wanted, simulation.neighbours)
 
     def _neighbours(self, names: set[_Name], mask: int) -> dict[_Name, Neighbour] | None:
-        """Those of a class that pass packets, at rates beside that of the fastest.
+        """The functions of a class that pass packets, at rates ÷ that of the fastest.
 
-        None: not known yet. RecordingError: one cannot be recorded.
+        None: not known yet. RecordingError: a function cannot be recorded.
         """
         found: dict[_Name, tuple[Recorded, float]] = {}
         waits = False
@@ -286,32 +294,32 @@ class ModelledCounters:
         return None if waits else neighbours
 
     def _move(self) -> None:
-        """Counts what went to and from memory since the last time, at the rates seen then."""
+        """Adds the memory traffic since the last call, at the rates of that time."""
         now = self._clock()
         microseconds, self._moved_at = (now - self._moved_at) * 1e6, now
         for group, question in self._groups.items():
             for name in self._names(question):
-                of = self._beside.get(name)
-                if of and self._is_in(name, question.domain):
+                result = self._beside.get(name)
+                if result and self._runs_in(name, question.domain):
                     packets = microseconds * (self._seen[name].mpps or 0.0)
                     moved = self._moved.get(group, 0.0)
-                    self._moved[group] = moved + packets * of.memory_bytes_per_packet()
+                    self._moved[group] = moved + packets * result.memory_bytes_per_packet()
 
-    def _say(self, sentence: str) -> None:
+    def _tell_once(self, sentence: str) -> None:
         if sentence not in self._told:
             self._told.add(sentence)
             self._tell(sentence)
 
 
 class ModelledWatch:
-    """A watch whose looks have the model's misses where hardware counts none."""
+    """A watch that adds the model's misses if the hardware counts none."""
 
     def __init__(self, watch: Watch, counters: ModelledCounters) -> None:
         self._watch = watch
         self._counters = counters
 
     def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
-        """As the watch beneath, and what the model knows by now."""
+        """The looks of the inner watch, with the results of the model."""
         looks = self._watch.look(chains)
         self._counters.seen(looks.values())
         return {name: self._with_misses(look) for name, look in looks.items()}
@@ -325,16 +333,20 @@ class ModelledWatch:
 
 
 def record_member(member: Member, report: Callable[[str], None] = lambda _: None) -> Recorded:
-    """As its run's chain file has it; that it has to be is reported. UnisError where it cannot."""
+    """Records a function as its run's chain file has it. UnisError if that is impossible."""
     state = run_directory(member.run).read()
     if state is None:
         raise RecordingError(f"run `{member.run}` has ended")
     if state.attached:
-        raise RecordingError("the model records functions that UNiS starts, not those attached to")
+        raise RecordingError(
+            "the model records only functions that UNiS started, not attached ones"
+        )
     plan = plan_anywhere(load(Path(state.chain_file), state.name))
-    function = next((of for of in plan.functions if of.name == member.function), None)
+    function = next(
+        (planned for planned in plan.functions if planned.name == member.function), None
+    )
     if function is None:
-        raise RecordingError(f"{state.chain_file} has no function {member.function} any more")
+        raise RecordingError(f"{state.chain_file} no longer has function {member.function}")
     return record_function(plan, function, report)
 
 
@@ -343,7 +355,7 @@ def _name(member: Member) -> _Name:
 
 
 def _result(future: Future[_T]) -> _T:
-    """UnisError whatever went wrong."""
+    """The result; any error is a UnisError."""
     try:
         return future.result()
     except UnisError:
@@ -352,23 +364,26 @@ def _result(future: Future[_T]) -> _T:
         raise RecordingError(f"{type(error).__name__}: {error}", bad_input=False) from error
 
 
-def _may_yet(future: Future[Recorded]) -> bool:
-    """Whether it failed of what may be otherwise next time."""
+def _worth_retry(future: Future[Recorded]) -> bool:
+    """Whether it failed for a reason that a retry may not meet."""
     error = future.exception() if future.done() else None
     return error is not None and not (isinstance(error, UnisError) and error.bad_input)
 
 
 def _cancel(future: Future[Any] | None) -> bool:
-    """Whether it will never be begun."""
+    """Cancels; returns whether it will never run."""
     return future is not None and future.cancel()
 
 
-def _alike(wanted: Mapping[_Name, Neighbour], played: Mapping[_Name, Neighbour]) -> bool:
-    return wanted.keys() == played.keys() and all(
-        (of.recorded, of.mask) == (played[name].recorded, played[name].mask)
-        for name, of in wanted.items()
+def _alike(wanted: Mapping[_Name, Neighbour], earlier: Mapping[_Name, Neighbour]) -> bool:
+    return wanted.keys() == earlier.keys() and all(
+        (neighbour.recorded, neighbour.mask) == (earlier[name].recorded, earlier[name].mask)
+        for name, neighbour in wanted.items()
     )
 
 
-def _as_fast(wanted: Mapping[_Name, Neighbour], played: Mapping[_Name, Neighbour]) -> bool:
-    return all(abs(of.mpps / played[name].mpps - 1) <= _CHANGED for name, of in wanted.items())
+def _as_fast(wanted: Mapping[_Name, Neighbour], earlier: Mapping[_Name, Neighbour]) -> bool:
+    return all(
+        abs(neighbour.mpps / earlier[name].mpps - 1) <= _CHANGED
+        for name, neighbour in wanted.items()
+    )

@@ -1,4 +1,4 @@
-"""What the files of an emulated resctrl tree say, and which folders it has."""
+"""The content of the files of an emulated resctrl tree, and its folders."""
 
 import errno
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _WORD = 32  # bits of a mask of CPUs between two commas
 
 
 class Files:
-    """Reads `data`, and changes nothing."""
+    """Reads `data` and changes nothing."""
 
     def __init__(
         self,
@@ -29,67 +29,69 @@ class Files:
         self._counters = counters
 
     def read(self, path: str) -> str:
-        """A file; RefusedError where there is none or it cannot be read."""
-        at = place_of(self._data, path)
-        match at.rest:
-            case ("info", *rest) if not at.group and not at.monitor:
+        """The content of a file. RefusedError if it does not exist or cannot be read."""
+        place = place_of(self._data, path)
+        match place.rest:
+            case ("info", *rest) if not place.group and not place.monitor:
                 return self._info(rest)
             case ("mon_data", folder, event):
-                return self._counter(at, folder, event)
+                return self._counter(place, folder, event)
             case ("tasks",):
-                return "".join(f"{tid}\n" for tid in self.tasks(at))
+                return "".join(f"{tid}\n" for tid in self.tasks(place))
             case ("cpus",):
-                return cpu_mask(self._cpus(at), max(self._machine.all_cpus, default=0)) + "\n"
+                return cpu_mask(self._cpus(place), max(self._machine.all_cpus, default=0)) + "\n"
             case ("cpus_list",):
-                return format_cpu_list(self._cpus(at)) + "\n"
-            case (name,) if not at.monitor and name in ("schemata", "size", "mode"):
-                return self._control(at.group, name)
+                return format_cpu_list(self._cpus(place)) + "\n"
+            case (name,) if not place.monitor and name in ("schemata", "size", "mode"):
+                return self._control(place.group, name)
         raise RefusedError(errno.ENOENT)
 
     def folders(self, path: str) -> list[str]:
         """The folders in a folder."""
-        at = place_of(self._data, path)
+        place = place_of(self._data, path)
         counted = bool(self._machine.rmids)
-        match at.rest:
+        match place.rest:
             case ():
                 names = ["mon_data"] if counted else []
-                if not at.monitor:
+                if not place.monitor:
                     names += [MON_GROUPS] if counted else []
-                if not at.group and not at.monitor:
+                if not place.group and not place.monitor:
                     names += ["info", *filter(None, self._data.groups)]
-            case ("info",) if not at.group and not at.monitor:
+            case ("info",) if not place.group and not place.monitor:
                 names = [*self._machine.caches, *(["MB"] if self._machine.throttle else [])]
                 names += ["L3_MON"] if counted else []
             case ("mon_data",) if counted:
                 names = [f"mon_L3_{domain:02}" for domain in self._machine.cpus]
-            case ("mon_groups",) if counted and not at.monitor:
-                names = list(self._data.groups[at.group].monitors)
+            case ("mon_groups",) if counted and not place.monitor:
+                names = list(self._data.groups[place.group].monitors)
             case _:
                 raise RefusedError(errno.ENOENT)
         return sorted(names)
 
-    def tasks(self, at: TreePlace) -> list[int]:
-        """Living threads; of a class those of its MON groups too."""
+    def tasks(self, place: TreePlace) -> list[int]:
+        """The living threads of a group; of a class also those of its MON groups."""
         rules = Rules(self._machine, self._data, self._threads)
-        root = not at.group
-        tids: Iterable[int] = self._threads.all() if root and not at.monitor else self._data.seats
+        root = not place.group
+        tids: Iterable[int] = (
+            self._threads.all() if root and not place.monitor else self._data.seats
+        )
         found = []
         for tid in tids:
             born = self._threads.born(tid)
             if born is None:
                 continue
             seat = rules.seat(tid, born)
-            if seat.group == at.group and (not at.monitor or seat.monitor == at.monitor):
+            if seat.group == place.group and (not place.monitor or seat.monitor == place.monitor):
                 found.append(tid)
         return sorted(found)
 
-    def _cpus(self, at: TreePlace) -> set[int]:
-        group = self._data.groups[at.group]
-        return group.monitors[at.monitor].cpus if at.monitor else group.cpus
+    def _cpus(self, place: TreePlace) -> set[int]:
+        group = self._data.groups[place.group]
+        return group.monitors[place.monitor].cpus if place.monitor else group.cpus
 
     def _control(self, name: str, file: str) -> str:
         group = self._data.groups[name]
-        if not group.values:  # a tree that only counts has neither
+        if not group.values:  # a tree without allocation has neither
             raise RefusedError(errno.ENOENT)
         if file == "mode":
             return group.mode + "\n"
@@ -102,12 +104,14 @@ class Files:
             elif file == "schemata":
                 text = format_values(values, masks=True)
             else:
-                sizes = {at: mask.bit_count() * cache.way_bytes for at, mask in values.items()}
+                sizes = {
+                    domain: mask.bit_count() * cache.way_bytes for domain, mask in values.items()
+                }
                 text = format_values(sizes, masks=False)
             lines.append(f"{resource:>{width}}:{text}\n")
         return "".join(lines)
 
-    def _counter(self, at: TreePlace, folder: str, event: str) -> str:
+    def _counter(self, place: TreePlace, folder: str, event: str) -> str:
         domain = folder.removeprefix("mon_L3_")
         known = domain.isdigit() and int(domain) in self._machine.cpus
         if not (self._machine.rmids and known and event in self._machine.events):
@@ -115,12 +119,12 @@ class Files:
         if self._counters is None:
             return "Unavailable\n"
         path = "/".join(
-            [*filter(None, [at.group]), *([MON_GROUPS, at.monitor] if at.monitor else [])]
+            [*filter(None, [place.group]), *([MON_GROUPS, place.monitor] if place.monitor else [])]
         )
-        values = self._data.groups[at.group].values
+        values = self._data.groups[place.group].values
         masks = values.get("L3", values.get("L3DATA", {}))
         question = Question(
-            event, int(domain), path, frozenset(self.tasks(at)), masks.get(int(domain), 0)
+            event, int(domain), path, frozenset(self.tasks(place)), masks.get(int(domain), 0)
         )
         counted = self._counters.read(question)
         return "Unavailable\n" if counted is None else f"{counted}\n"
@@ -153,7 +157,7 @@ class Files:
         if file == "bit_usage":
             usage = (f"{domain}={self._usage(resource, domain)}" for domain in cache.domains)
             return ";".join(usage) + "\n"
-        # Where no cache of the machine can, the file is not there.
+        # The file exists only if a cache of the machine supports it.
         if file in ("io_alloc", "io_alloc_cbm") and self._machine.l3 and self._machine.l3.io_alloc:
             enabled = self._data.io_alloc is not None
             if file == "io_alloc":
@@ -221,10 +225,10 @@ def cpu_mask(cpus: Iterable[int], highest: int) -> str:
     words = highest // _WORD + 1
     parts = [mask >> _WORD * word & 0xFFFFFFFF for word in reversed(range(words))]
     digits = min(8, highest % _WORD // 4 + 1)
-    return ",".join(f"{part:0{8 if at else digits}x}" for at, part in enumerate(parts))
+    return ",".join(f"{part:0{8 if index else digits}x}" for index, part in enumerate(parts))
 
 
 def parse_cpu_mask(text: str) -> frozenset[int]:
-    """The reverse; ValueError."""
+    """The CPUs of such a mask. ValueError if it is invalid."""
     mask = int(text.strip().replace(",", ""), 16)
     return frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1)

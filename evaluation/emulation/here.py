@@ -1,4 +1,4 @@
-"""The emulated server that stands for this machine: its tree, and counters of the cache model."""
+"""The emulated server of this machine: its tree, and the counters of the cache model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,19 +18,19 @@ from unis.runtime.directory import base_directory
 
 
 def folder() -> Path:
-    """Where the emulated tree is."""
+    """The folder of the emulated tree."""
     return base_directory() / "resctrl"
 
 
 def emulated(counters: GroupCounters | None = None) -> tuple[EmulatedTree, IoWays]:
-    """The tree, and the ways that DMA fills: as this machine's cache, or as the tree began."""
+    """The tree, and the ways that DMA fills. A new tree has this machine's caches."""
     machine = None if emulates(folder()) else like(detect().caches)
     tree = EmulatedTree(folder(), machine, counters=counters)
     return tree, io_ways(read_info(tree), {}, "")
 
 
 def site(*, counting: bool) -> Site:
-    """An emulated server for an agent. Where it is `counting`, the cache model counts."""
+    """An emulated server for an agent. `counting`: with counters of the cache model."""
     tree, io = emulated()
     counters = modelled_counters(tree, io) if counting else None
     if counters is None:
@@ -44,18 +44,18 @@ def site(*, counting: bool) -> Site:
 
 
 def modelled_counters(tree: EmulatedTree, io: IoWays) -> model.ModelledCounters | None:
-    """Of the cache model; None where it knows no caches, which is told."""
+    """The counters of the cache model; None, after a message, if the caches are unknown."""
     info = read_info(tree)
     level = next(iter(info.of_level("L3")), None)
     way_bytes = next(iter(level.way_bytes.values()), 0) if level else 0
     try:
         if not (level and way_bytes and info.monitoring):
-            raise CacheError(f"{tree.label} tells no size of a way, or counts nothing")
+            raise CacheError(f"{tree.label} reports no size of a way, or has no counters")
         caches = replace(machine_caches.read_caches(), llc=Level(way_bytes // LINE, level.ways))
     except CacheError as error:
         say(f"occupancy, memory bandwidth and misses are not known: {error}")
         return None
     say("occupancy, memory bandwidth and misses are modelled (docs/cache-model.md)")
-    # Where DMA's are not known, packets come to as many: a device wrote them, or the engine's core.
+    # If the ways of DMA are unknown, packets use IO_WAYS: a device or the engine's core wrote them.
     cache = model.ModelledCache(caches, io.most or IO_WAYS, tree.machine.domain_of)
     return model.ModelledCounters(cache, model.record_member, say)

@@ -1,6 +1,6 @@
-"""What an emulated resctrl tree is of: caches, classes, counters, CPUs, threads.
+"""The machine of an emulated resctrl tree: caches, classes, counters, CPUs, threads.
 
-Two of these are given by whoever makes one: which threads there are, and what they do to the cache.
+The maker of a tree provides the threads, and the counters of what they do to the cache.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class EmulatedCache:
-    """A level of cache with CAT; all of its domains are alike."""
+    """A cache level with CAT; its domains are alike."""
 
     ways: int
     way_bytes: int
     domains: tuple[int, ...] = (0,)  # cache IDs
-    closids: int = 16  # without CDP, which halves them
+    closids: int = 16  # without CDP, which halves the number
     min_bits: int = 1
     shareable: int = 0  # mask
     sparse: bool = False
@@ -36,7 +36,7 @@ class EmulatedCache:
 
     @property
     def num_closids(self) -> int:
-        """As resctrl counts them."""
+        """The number of classes, as resctrl reports it."""
         return self.closids // 2 if self.cdp else self.closids
 
 
@@ -55,7 +55,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class EmulatedMachine:
-    """As a machine's CPUID would say."""
+    """The properties that CPUID would report."""
 
     l3: EmulatedCache | None = field(default_factory=lambda: EmulatedCache(20, (45 << 20) // 20))
     l2: EmulatedCache | None = None
@@ -63,11 +63,13 @@ class EmulatedMachine:
     rmids: int = 0  # 0: no monitoring
     events: tuple[str, ...] = EVENTS
     max_threshold: int = 65536
-    cpus: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: {0: (0, 1)})  # by L3
+    cpus: Mapping[int, tuple[int, ...]] = field(
+        default_factory=lambda: {0: (0, 1)}
+    )  # by cache ID of the L3
 
     @property
     def caches(self) -> dict[str, EmulatedCache]:
-        """By resource, as `schemata` calls them."""
+        """By resource name in `schemata`."""
         found: dict[str, EmulatedCache] = {}
         for name, cache in (("L2", self.l2), ("L3", self.l3)):
             if cache:
@@ -77,18 +79,18 @@ class EmulatedMachine:
 
     @property
     def all_cpus(self) -> frozenset[int]:
-        """Those that are online."""
+        """The online CPUs."""
         return frozenset(cpu for cpus in self.cpus.values() for cpu in cpus)
 
     def domain_of(self, cpu: int) -> int | None:
-        """The cache ID of a CPU's L3, which is the only one if there is one; None: it has none."""
+        """The cache ID of a CPU's L3; of any CPU if there is one L3 only. None: no L3."""
         if len(self.cpus) == 1:
             return next(iter(self.cpus))
         return next((ident for ident, cpus in self.cpus.items() if cpu in cpus), None)
 
     @property
     def num_closids(self) -> int:
-        """Of the whole tree: the least of all resources; 0 where nothing is allocated."""
+        """The classes of the tree: the minimum over resources; 0 without allocation."""
         counts = [cache.num_closids for cache in self.caches.values()]
         counts += [self.throttle.closids] if self.throttle else []
         return min(counts, default=0)
@@ -99,37 +101,35 @@ class EmulatedMachine:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave, perhaps after JSON made texts of the keys."""
-        whole = dict(data)
+        """Reads what `as_dict` gave, also after JSON turned its keys into texts."""
+        fields = dict(data)
         for name, kind in (("l3", EmulatedCache), ("l2", EmulatedCache), ("throttle", Throttle)):
-            if whole[name] is not None:
-                part = dict(whole[name])
-                whole[name] = kind(**part | {"domains": tuple(part["domains"])})
-        whole["events"] = tuple(whole["events"])
-        whole["cpus"] = {int(key): tuple(cpus) for key, cpus in whole["cpus"].items()}
-        return cls(**whole)
+            if fields[name] is not None:
+                part = dict(fields[name])
+                fields[name] = kind(**part | {"domains": tuple(part["domains"])})
+        fields["events"] = tuple(fields["events"])
+        fields["cpus"] = {int(key): tuple(cpus) for key, cpus in fields["cpus"].items()}
+        return cls(**fields)
 
 
 class Threads(Protocol):
-    """The threads that there are."""
+    """The threads of the machine."""
 
     def born(self, tid: int) -> int | None:
-        """When it began, in any unit: of a number that is used again another. None: there is
-        none.
-        """
+        """The start time in any unit: it changes if a TID is reused. None: no such thread."""
 
     def all(self) -> Iterable[int]:
-        """Every thread."""
+        """The TIDs of all threads."""
 
 
 class ProcThreads:
-    """Those of this machine."""
+    """The threads of this machine."""
 
     def __init__(self, proc: Path = _PROC) -> None:
         self._proc = proc
 
     def born(self, tid: int) -> int | None:
-        """Clock ticks after boot."""
+        """The start in clock ticks after boot."""
         try:
             stat = (self._proc / str(tid) / "stat").read_text()
             return int(stat.rpartition(")")[2].split()[19])
@@ -137,52 +137,51 @@ class ProcThreads:
             return None
 
     def all(self) -> Iterable[int]:
-        """By process."""
+        """Process by process."""
         for process in self._proc.iterdir():
             if process.name.isdigit():
                 try:
-                    yield from sorted(int(one.name) for one in (process / "task").iterdir())
+                    yield from sorted(int(task.name) for task in (process / "task").iterdir())
                 except OSError:
                     continue  # it has ended
 
 
 class MadeThreads:
-    """Those of a set: for tests and simulations."""
+    """A given set of threads, for tests."""
 
     def __init__(self, tids: Iterable[int]) -> None:
         self.alive = set(tids)
 
     def born(self, tid: int) -> int | None:
-        """All at once."""
+        """All threads start at 0."""
         return 0 if tid in self.alive else None
 
     def all(self) -> Iterable[int]:
-        """In order."""
+        """Sorted."""
         return sorted(self.alive)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a counter of a group is asked."""
+    """A request to read a counter of a group."""
 
-    event: (
-        str  # llc_occupancy: bytes now; mbm_total_bytes, mbm_local_bytes: since the group was made
-    )
+    # llc_occupancy: bytes now; mbm_total_bytes, mbm_local_bytes: since the group was made
+    event: str
     domain: int  # cache ID
     group: str  # path; the root's is empty
     tasks: frozenset[int]
-    mask: int  # ways that they may fill; under CDP those for data
+    mask: int  # ways that the tasks may fill; under CDP those for data
 
 
 class GroupCounters(Protocol):
-    """What the cache and the memory of an emulated machine count."""
+    """Counters of the cache and the memory of an emulated machine."""
 
     def read(self, question: Question) -> int | None:
-        """Bytes; None: they cannot tell."""
+        """Bytes; None: unknown."""
 
 
 def like(caches: Mapping[int, LastLevelCache]) -> EmulatedMachine:
-    """One with the last-level caches of a real machine, and what CPUs with CAT usually have."""
+    """A machine with real last-level caches, and the usual properties of CPUs with CAT."""
     first = next(iter(caches.values()), None)
     if first is None:
         return EmulatedMachine(rmids=64)

@@ -1,6 +1,6 @@
-"""The kernel's rules for resctrl, and what it says in `last_cmd_status` when one is broken.
+"""The kernel's rules for resctrl, and its `last_cmd_status` if a command breaks a rule.
 
-Facts of Linux' fs/resctrl/rdtgroup.c and ctrlmondata.c (6.18; `io_alloc`: 6.19) and of
+Taken from Linux' fs/resctrl/rdtgroup.c and ctrlmondata.c (6.18; `io_alloc`: 6.19) and of
 Documentation/filesystems/resctrl.rst. Not emulated: pseudo-locking, RMIDs in limbo, and that a new
 thread is in the group of its parent.
 """
@@ -23,12 +23,12 @@ from evaluation.emulation.state import (
 from unis.isolate.masks import is_valid, mask_of, runs
 from unis.isolate.tree import MON_GROUPS, RESERVED
 
-_IO_CLASS = -1  # in place of a group's number: that of `io_alloc`
+_IO_CLASS = -1  # the CLOSID of `io_alloc`
 
 
 @dataclass(frozen=True)
 class TreePlace:
-    """A path, taken apart."""
+    """The parts of a path."""
 
     group: str  # the root's is empty
     monitor: str  # empty: the control group itself
@@ -36,7 +36,7 @@ class TreePlace:
 
 
 def place_of(data: TreeData, path: str) -> TreePlace:
-    """RefusedError (ENOENT) where a group of it is not there."""
+    """Splits a path. RefusedError (ENOENT) if its group does not exist."""
     parts = [part for part in path.split("/") if part]
     group = ""
     if parts and parts[0] not in RESERVED and (len(parts) > 1 or parts[0] in data.groups):
@@ -51,9 +51,7 @@ def place_of(data: TreeData, path: str) -> TreePlace:
 
 
 class Rules:
-    """Changes `data` as the kernel would, or raises RefusedError and changes nothing but the
-    status.
-    """
+    """Changes `data` as the kernel would, or raises RefusedError and changes only the status."""
 
     def __init__(self, machine: EmulatedMachine, data: TreeData, threads: Threads) -> None:
         self._machine = machine
@@ -70,14 +68,16 @@ class Rules:
         if not parent:
             self._make_control(name)
             return
-        at = place_of(self._data, parent)
-        if at.rest and (at.rest[0] not in RESERVED or (at.monitor and at.rest[0] == MON_GROUPS)):
+        place = place_of(self._data, parent)
+        if place.rest and (
+            place.rest[0] not in RESERVED or (place.monitor and place.rest[0] == MON_GROUPS)
+        ):
             raise RefusedError(errno.ENOENT)
-        if at.rest[:1] == ("info",):
+        if place.rest[:1] == ("info",):
             raise RefusedError(errno.ENODEV)
-        if at.rest != (MON_GROUPS,) or name == MON_GROUPS:
+        if place.rest != (MON_GROUPS,) or name == MON_GROUPS:
             raise RefusedError(errno.EPERM, "")
-        self._make_monitor(self._data.groups[at.group], name)
+        self._make_monitor(self._data.groups[place.group], name)
 
     def _make_control(self, name: str) -> None:
         if name in self._data.groups or name in RESERVED:
@@ -87,7 +87,7 @@ class Rules:
         used = {group.closid for group in self._data.groups.values()}
         if self._data.io_alloc is not None:
             used.add(self.io_closid())
-        free = [one for one in range(self._machine.num_closids) if one not in used]
+        free = [closid for closid in range(self._machine.num_closids) if closid not in used]
         if not free:
             self._refuse("Out of CLOSIDs\n", errno.ENOSPC)
         rmid = self._new_rmid()
@@ -111,40 +111,42 @@ class Rules:
         if not self._machine.rmids:
             return 0
         used = {group.rmid for group in self._data.groups.values()} | {
-            one.rmid for group in self._data.groups.values() for one in group.monitors.values()
+            monitor.rmid
+            for group in self._data.groups.values()
+            for monitor in group.monitors.values()
         }
-        free = [one for one in range(self._machine.rmids) if one not in used]
+        free = [rmid for rmid in range(self._machine.rmids) if rmid not in used]
         if not free:
             self._refuse("Out of RMIDs\n", errno.ENOSPC)
         return free[0]
 
     def remove(self, path: str) -> None:
         """rmdir: threads and CPUs of a class go to the root, those of a MON group to its class."""
-        at = place_of(self._data, path)
-        if at.rest:
-            raise RefusedError(errno.EPERM if at.rest[0] in RESERVED else errno.ENOENT)
-        if not (at.group or at.monitor):
+        place = place_of(self._data, path)
+        if place.rest:
+            raise RefusedError(errno.EPERM if place.rest[0] in RESERVED else errno.ENOENT)
+        if not (place.group or place.monitor):
             raise RefusedError(errno.EBUSY)
-        group, seats = self._data.groups[at.group], self._data.seats
+        group, seats = self._data.groups[place.group], self._data.seats
         inside = [
             (tid, seat)
             for tid, seat in seats.items()
-            if seat.group == at.group and (not at.monitor or seat.monitor == at.monitor)
+            if seat.group == place.group and (not place.monitor or seat.monitor == place.monitor)
         ]
-        if at.monitor:
-            del group.monitors[at.monitor]
+        if place.monitor:
+            del group.monitors[place.monitor]
             for tid, seat in inside:
-                seats[tid] = Seat(at.group, "", seat.born)
+                seats[tid] = Seat(place.group, "", seat.born)
             return
         self._data.groups[""].cpus |= group.cpus
-        del self._data.groups[at.group]
+        del self._data.groups[place.group]
         for tid, _ in inside:
             del seats[tid]
 
     # ------------------------------------------------------------- schemata
 
     def write_schemata(self, group: ControlGroup, text: str) -> None:
-        """All lines of it, or none."""
+        """Applies all lines, or none."""
         staged: dict[tuple[str, int], int] = {}
         for line in self._body(text).split("\n"):
             name, colon, values = line.partition(":")
@@ -216,8 +218,9 @@ class Rules:
         return [name for name in self._machine.caches if name.startswith(stem)]
 
     def _masks(self, resource: str, domain: int, but: int) -> Iterator[tuple[str, int]]:
-        """Mode and mask, under CDP both halves', of all classes in use `but` one; I/O has no
-        mode.
+        """Mode and masks of all classes except the CLOSID `but`; I/O has an empty mode.
+
+        Under CDP both halves of each class.
         """
         for group in self._data.groups.values():
             if group.closid != but:
@@ -237,9 +240,7 @@ class Rules:
         )
 
     def _usable(self, resource: str, domain: int, closid: int = -2) -> int:
-        """The mask of a new class: what is shared or unused, of that the first neighbouring
-        ways.
-        """
+        """The mask of a new class: the first contiguous ways that are shared or unused."""
         cache = self._machine.caches[resource]
         used = shared = cache.shareable
         for mode, mask in self._masks(resource, domain, closid):
@@ -253,7 +254,7 @@ class Rules:
     # ------------------------------------------------------------- mode
 
     def write_mode(self, group: ControlGroup, text: str) -> None:
-        """Shareable, or exclusive where no other class nor hardware has one of its ways."""
+        """Shareable; or exclusive, if neither another class nor hardware uses its ways."""
         wanted = self._body(text)
         if wanted == group.mode:
             return
@@ -272,8 +273,8 @@ class Rules:
 
     # ------------------------------------------------------------- threads
 
-    def write_tasks(self, at: TreePlace, text: str) -> None:
-        """One after another; those before one that cannot be moved are moved."""
+    def write_tasks(self, place: TreePlace, text: str) -> None:
+        """Moves the threads one by one, up to the first that cannot be moved."""
         for word in filter(None, text.split("\n")[0].split(",")):
             try:
                 tid = int(word, 0)
@@ -285,29 +286,29 @@ class Rules:
             born = self._threads.born(tid)
             if born is None:
                 self._refuse(f"No task {tid}\n{failed}", errno.ESRCH)
-            if at.monitor and self.seat(tid, born).group != at.group:
+            if place.monitor and self.seat(tid, born).group != place.group:
                 self._refuse(f"Can't move task to different control group\n{failed}")
-            if at.group or at.monitor:
-                self._data.seats[tid] = Seat(at.group, at.monitor, born)
+            if place.group or place.monitor:
+                self._data.seats[tid] = Seat(place.group, place.monitor, born)
             else:
                 self._data.seats.pop(tid, None)
 
     def seat(self, tid: int, born: int) -> Seat:
-        """Where a living thread is."""
+        """The groups of a living thread."""
         seat = self._data.seats.get(tid)
         return seat if seat and seat.born == born else Seat("", "", born)
 
     # ------------------------------------------------------------- CPUs
 
-    def write_cpus(self, at: TreePlace, cpus: frozenset[int] | None) -> None:
-        """None: the text was none."""
+    def write_cpus(self, place: TreePlace, cpus: frozenset[int] | None) -> None:
+        """Assigns CPUs; None: the text was invalid."""
         if cpus is None:
             self._refuse("Bad CPU list/mask\n")
         if not cpus <= self._machine.all_cpus:
             self._refuse("Can only assign online CPUs\n")
-        group, root = self._data.groups[at.group], self._data.groups[""]
-        if at.monitor:
-            self._write_monitor_cpus(group, at.monitor, cpus)
+        group, root = self._data.groups[place.group], self._data.groups[""]
+        if place.monitor:
+            self._write_monitor_cpus(group, place.monitor, cpus)
             return
         dropped = group.cpus - cpus
         if dropped and group is root:
@@ -316,18 +317,18 @@ class Rules:
         for other in self._data.groups.values():
             if other is not group:
                 other.cpus -= cpus
-                for one in other.monitors.values():
-                    one.cpus &= other.cpus
+                for monitor in other.monitors.values():
+                    monitor.cpus &= other.cpus
         group.cpus = set(cpus)
-        for one in group.monitors.values():
-            one.cpus.clear()
+        for monitor in group.monitors.values():
+            monitor.cpus.clear()
 
     def _write_monitor_cpus(self, group: ControlGroup, name: str, cpus: frozenset[int]) -> None:
         if not cpus <= group.cpus:
             self._refuse("Can only add CPUs to mongroup that belong to parent\n")
-        for other, one in group.monitors.items():
+        for other, monitor in group.monitors.items():
             if other != name:
-                one.cpus -= cpus
+                monitor.cpus -= cpus
         group.monitors[name].cpus = set(cpus)
 
     # ------------------------------------------------------------- I/O
@@ -337,7 +338,7 @@ class Rules:
         return self._machine.l3.num_closids - 1 if self._machine.l3 else -1
 
     def write_io_alloc(self, resource: str, text: str) -> None:
-        """On and off."""
+        """Enables or disables I/O allocation."""
         word = text.strip().lower()
         if word[:1] not in ("0", "1", "y", "n"):
             raise RefusedError(errno.EINVAL)
@@ -385,7 +386,7 @@ class Rules:
     # ------------------------------------------------------------- words
 
     def _body(self, text: str) -> str:
-        """A command ends with a line's end."""
+        """A command without its newline. RefusedError if there is none."""
         if not text.endswith("\n"):
             raise RefusedError(errno.EINVAL)
         return text[:-1]

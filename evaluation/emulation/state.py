@@ -1,4 +1,4 @@
-"""What an emulated resctrl tree remembers, as plain data."""
+"""The state of an emulated resctrl tree, as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,9 +10,9 @@ SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 
 
 class RefusedError(Exception):
-    """A command that the kernel would refuse: errno, and what `last_cmd_status` then says.
+    """A command that the kernel refuses, with the errno and the new `last_cmd_status`.
 
-    `status` None: what it said before stays.
+    `status` None: `last_cmd_status` does not change.
     """
 
     def __init__(self, code: int, status: str | None = None) -> None:
@@ -23,7 +23,7 @@ class RefusedError(Exception):
 
 @dataclass
 class MonGroup:
-    """A part of a control group's threads that is counted apart."""
+    """A subset of a control group's threads that has its own counters."""
 
     rmid: int
     cpus: set[int] = field(default_factory=set)
@@ -43,28 +43,28 @@ class ControlGroup:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a thread is; who has none is in the root."""
+    """The groups of a thread. A thread without a seat is in the root."""
 
     group: str
-    monitor: str  # empty: in none
-    born: int  # else another has its number by now
+    monitor: str  # empty: none
+    born: int  # the start of the thread; differs if its TID was reused
 
 
 @dataclass(frozen=True)
 class Fault:
-    """For tests: what shall go wrong, in whichever process."""
+    """For tests: an operation that fails, in any process."""
 
     action: str  # read, write, make, remove
     path: str  # pattern with * and ?
     errno: int = 0
     status: str = ""
-    vanish: bool = False  # the group that the path is in is gone instead, as if another removed it
+    vanish: bool = False  # no error: the group of the path is removed before the operation
     times: int = 1
 
 
 @dataclass
 class TreeData:
-    """All of it."""
+    """The whole state."""
 
     groups: dict[str, ControlGroup]  # the root by the empty name
     seats: dict[int, Seat] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class TreeData:
 
     @classmethod
     def mounted(cls, machine: EmulatedMachine) -> Self:
-        """As right after mounting: everything is the root's."""
+        """The state after mounting: everything belongs to the root."""
         values = {
             name: dict.fromkeys(cache.domains, cache.full) for name, cache in machine.caches.items()
         }
@@ -85,7 +85,7 @@ class TreeData:
         return cls({"": root}, max_threshold=machine.max_threshold)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no sets."""
+        """As plain data for JSON, with lists for sets."""
         data = asdict(self)
         for group in data["groups"].values():
             for part in (group, *group["monitors"].values()):
@@ -94,7 +94,7 @@ class TreeData:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave."""
+        """Reads what `as_dict` gave."""
         return cls(
             groups={name: _control(group) for name, group in data["groups"].items()},
             seats={int(tid): Seat(**seat) for tid, seat in data["seats"].items()},
@@ -113,7 +113,8 @@ def _control(data: Mapping[str, Any]) -> ControlGroup:
         cpus=set(data["cpus"]),
         mode=data["mode"],
         monitors={
-            name: MonGroup(one["rmid"], set(one["cpus"])) for name, one in data["monitors"].items()
+            name: MonGroup(monitor["rmid"], set(monitor["cpus"]))
+            for name, monitor in data["monitors"].items()
         },
     )
 

@@ -1,8 +1,8 @@
-"""An emulation of resctrl: the kernel's rules without its hardware.
+"""An emulation of resctrl: the kernel's rules without the hardware.
 
-Nothing obeys the masks. What it is for: plans, agents and tests where the machine has no cache
-allocation; whoever shows something of it says so (`Tree.emulated`). Its state is in a folder, so
-that it outlives a process as the kernel's does, and several processes may use it at once.
+For plans, agents and tests on machines without cache allocation. The masks have no effect, so
+everything that shows the tree must say that it is emulated (`Tree.emulated`). The state is in a
+folder: like the kernel's it outlives processes, and several processes may use it.
 """
 
 import errno
@@ -35,9 +35,9 @@ class _Open:
 
 
 class EmulatedTree:
-    """Below `folder`; of `machine` where there is none yet.
+    """The tree in `folder`. `machine`: of a new tree.
 
-    NoTreeError where what is there cannot be read, or is of another machine.
+    NoTreeError if the state cannot be read, or is of another machine.
     """
 
     emulated = True
@@ -62,62 +62,65 @@ class EmulatedTree:
 
     @property
     def label(self) -> str:
-        """Says what it is."""
+        """The name of the tree in messages."""
         return f"emulated resctrl in {self._folder}"
 
     @property
     def machine(self) -> EmulatedMachine:
-        """What it emulates."""
+        """The emulated machine."""
         with self._opened() as tree:
             return tree.machine
 
     def options(self) -> frozenset[str]:
-        """As if it were mounted so."""
+        """The mount options."""
         machine = self.machine
         given = {
             "cdp": machine.l3 is not None and machine.l3.cdp,
             "cdpl2": machine.l2 is not None and machine.l2.cdp,
             "mba_MBps": machine.throttle is not None and machine.throttle.mibps,
         }
-        return frozenset(name for name, on in given.items() if on)
+        return frozenset(name for name, enabled in given.items() if enabled)
 
     def read(self, path: str) -> str:
-        """A file."""
-        with self._opened() as tree, self._told(tree, f"read {path}"):
-            self._suffer(tree, "read", path)
+        """The content of a file."""
+        with self._opened() as tree, self._errors_as_tree_errors(tree, f"read {path}"):
+            self._inject_fault(tree, "read", path)
             return self._files(tree).read(path)
 
     def folders(self, path: str) -> list[str]:
         """The folders in a folder."""
-        with self._opened() as tree, self._told(tree, f"list {path or 'the root'}"):
+        with (
+            self._opened() as tree,
+            self._errors_as_tree_errors(tree, f"list {path or 'the root'}"),
+        ):
             return self._files(tree).folders(path)
 
     def make(self, path: str) -> None:
-        """A new group."""
+        """Makes a group."""
         with self._command(f"make the group {path}") as tree:
-            self._suffer(tree, "make", path)
+            self._inject_fault(tree, "make", path)
             self._rules(tree).make(path)
 
     def remove(self, path: str) -> None:
-        """A group goes."""
+        """Removes a group."""
         with self._command(f"remove the group {path}") as tree:
-            self._suffer(tree, "remove", path)
+            self._inject_fault(tree, "remove", path)
             self._rules(tree).remove(path)
 
     def write(self, path: str, text: str) -> None:
-        """A command."""
+        """Writes to a file."""
         with self._command(f"write {text.strip()!r} to {path}") as tree:
-            self._suffer(tree, "write", path)
+            self._inject_fault(tree, "write", path)
             self._write(tree, path, text)
 
     def inject(self, *faults: Fault) -> None:
-        """Lets things go wrong from now on, for whoever uses the folder."""
+        """Adds faults, for all processes that use the folder."""
         with self._opened() as tree:
             tree.data.faults += faults
             self._save(tree)
 
     def heal(self) -> None:
-        """No fault is left."""
+        """Removes all faults."""
         with self._opened() as tree:
             tree.data.faults.clear()
             self._save(tree)
@@ -125,23 +128,23 @@ class EmulatedTree:
     # ------------------------------------------------------------- commands
 
     def _write(self, tree: _Open, path: str, text: str) -> None:
-        rules, at = self._rules(tree), place_of(tree.data, path)
-        match at.rest:
-            case ("schemata",) if not at.monitor:
-                rules.write_schemata(tree.data.groups[at.group], text)
-            case ("mode",) if not at.monitor:
-                rules.write_mode(tree.data.groups[at.group], text)
+        rules, place = self._rules(tree), place_of(tree.data, path)
+        match place.rest:
+            case ("schemata",) if not place.monitor:
+                rules.write_schemata(tree.data.groups[place.group], text)
+            case ("mode",) if not place.monitor:
+                rules.write_mode(tree.data.groups[place.group], text)
             case ("tasks",):
-                rules.write_tasks(at, text)
+                rules.write_tasks(place, text)
             case ("cpus" | "cpus_list" as file,):
                 parse = parse_cpu_list if file == "cpus_list" else parse_cpu_mask
                 try:
                     cpus = parse(text)
                 except ValueError:
                     cpus = None
-                rules.write_cpus(at, cpus)
+                rules.write_cpus(place, cpus)
             case ("info", resource, "io_alloc"):
-                self._files(tree).read(path)  # it has to be there
+                self._files(tree).read(path)  # it must exist
                 rules.write_io_alloc(resource, text)
             case ("info", resource, "io_alloc_cbm"):
                 self._files(tree).read(f"info/{resource}/io_alloc")
@@ -154,12 +157,12 @@ class EmulatedTree:
                 self._files(tree).read(path)
                 raise RefusedError(errno.EACCES)
 
-    def _suffer(self, tree: _Open, action: str, path: str) -> None:
-        for at, fault in enumerate(tree.data.faults):
+    def _inject_fault(self, tree: _Open, action: str, path: str) -> None:
+        for index, fault in enumerate(tree.data.faults):
             if fault.action != action or not fnmatchcase(path, fault.path):
                 continue
             left = [replace(fault, times=fault.times - 1)] if fault.times > 1 else []
-            tree.data.faults[at : at + 1] = left
+            tree.data.faults[index : index + 1] = left
             self._save(tree)
             if not fault.vanish:
                 raise RefusedError(fault.errno, fault.status)
@@ -176,30 +179,31 @@ class EmulatedTree:
         return Files(tree.machine, tree.data, self._threads, self._counters)
 
     @contextmanager
-    def _command(self, what: str) -> Iterator[_Open]:
-        """Kept where it holds, also in part: of several threads those before the one that is
-        none.
+    def _command(self, action: str) -> Iterator[_Open]:
+        """Runs a command, and saves what it changed.
+
+        A refused list of threads keeps the threads that were moved before the refusal.
         """
-        with self._opened() as tree, self._told(tree, what):
+        with self._opened() as tree, self._errors_as_tree_errors(tree, action):
             yield tree
             tree.data.status = ""
             self._save(tree)
 
     @contextmanager
-    def _told(self, tree: _Open, what: str) -> Iterator[None]:
+    def _errors_as_tree_errors(self, tree: _Open, action: str) -> Iterator[None]:
         try:
             yield
         except RefusedError as refused:
             if refused.status is not None:
                 tree.data.status = refused.status
                 self._save(tree)
-            raise TreeError(self.label, what, refused.code, refused.status or "") from None
+            raise TreeError(self.label, action, refused.code, refused.status or "") from None
 
     # ------------------------------------------------------------- the folder
 
     @contextmanager
     def _opened(self) -> Iterator[_Open]:
-        """The tree as it is, while nobody else changes it."""
+        """The tree, locked against other processes."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -220,31 +224,31 @@ class EmulatedTree:
         except OSError as error:
             raise NoTreeError(f"{self.label}: cannot read it: {error.strerror}") from None
         try:
-            whole = json.loads(text)
-            if whole["format"] != _FORMAT:
-                raise ValueError(f"format {whole['format']}")
-            return _Open(EmulatedMachine.parse(whole["machine"]), TreeData.parse(whole["tree"]))
+            content = json.loads(text)
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']}")
+            return _Open(EmulatedMachine.parse(content["machine"]), TreeData.parse(content["tree"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NoTreeError(
-                f"{self.label} is damaged ({error}): remove the folder, for it is an emulation"
+                f"{self.label} is damaged ({error}): remove the folder; only the emulation uses it"
             ) from None
 
     def _save(self, tree: _Open) -> None:
-        """In one step, so that who is killed leaves the old state or the new."""
-        whole = {
+        """Saves atomically: a killed process leaves the old or the new state."""
+        content = {
             "format": _FORMAT,
             "machine": tree.machine.as_dict(),
             "tree": tree.data.as_dict(),
         }
-        beside = self._folder / f".{_STATE}.{os.getpid()}"
+        temporary = self._folder / f".{_STATE}.{os.getpid()}"
         try:
-            beside.write_text(json.dumps(whole))
-            beside.replace(self._folder / _STATE)
+            temporary.write_text(json.dumps(content))
+            temporary.replace(self._folder / _STATE)
         except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise NoTreeError(f"{self.label}: cannot note it: {error.strerror}") from None
+            temporary.unlink(missing_ok=True)
+            raise NoTreeError(f"{self.label}: cannot write it: {error.strerror}") from None
 
 
 def emulates(folder: Path) -> bool:
-    """Whether there is an emulated tree that somebody has changed."""
+    """Whether the folder has the saved state of an emulated tree."""
     return (folder / _STATE).exists()

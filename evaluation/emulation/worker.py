@@ -1,4 +1,4 @@
-"""One thing after the other in a process of its own, at idle priority, that ends when told to."""
+"""An executor with one process at idle priority, which can be ended at any time."""
 
 import contextlib
 import ctypes
@@ -17,19 +17,19 @@ from unis.errors import UnisError
 from unis.runtime.process import children
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_PATIENCE = 10.0  # seconds for what is ended, to clean up
-_SAID, _RETURNED, _RAISED = range(3)  # what comes from the process
+_END_SECONDS = 10.0  # timeout of the clean-up in an ended process
+_REPORTED, _RETURNED, _RAISED = range(3)  # kinds of messages from the process
 
 
 class WorkError(UnisError):
-    """The process could not do it; the text says why."""
+    """The work failed in the process; the text says why."""
 
 
 class IdleWorker(Executor):
-    """What it runs, and what that starts, gets what CPU time nobody else wants.
+    """Runs functions one by one in a process that gets only idle CPU time, as do its children.
 
-    Functions, arguments and what is returned are pickled. A `report` among the keywords is called
-    here with what the function says there. Any error there is a WorkError here.
+    Functions, arguments and results are pickled. A `report` among the keywords is called here
+    with the sentences that the function reports there. Any error there is a WorkError here.
     """
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class IdleWorker(Executor):
         self._pipe: Connection | None = None
         self._closed = False
 
-    def submit(self, of: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Done when all before is; until it is begun it can be cancelled."""
-        return self._queue.submit(self._do, of, args, kwargs)
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Runs after all earlier calls; can be cancelled until it starts."""
+        return self._queue.submit(self._do, function, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:  # noqa: ARG002
-        """What is being done is not waited for: it ends, and what it has started with it."""
+        """Ends the running call, and the processes that it has started."""
         self._queue.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._closed = True
@@ -52,11 +52,13 @@ class IdleWorker(Executor):
                 _end(self._process)
         self._queue.shutdown(wait)
 
-    def _do(self, of: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _do(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         report = kwargs.pop("report", None)
         try:
             pipe = self._opened()
-            pipe.send((of, args, kwargs, report is not None))
+            pipe.send((function, args, kwargs, report is not None))
             while True:
                 kind, found = pipe.recv()
                 if kind == _RETURNED:
@@ -65,27 +67,29 @@ class IdleWorker(Executor):
                     raise WorkError(found[0], bad_input=found[1])
                 _tell(report, found)
         except (EOFError, OSError):
-            self._pipe = None  # the next has another process
-            raise WorkError("the process that was at it has ended", bad_input=False) from None
+            self._pipe = None  # the next call starts another process
+            raise WorkError("the worker process has ended", bad_input=False) from None
 
     def _opened(self) -> Connection:
-        """To the process; it is started where there is none."""
+        """The pipe to the process, which is started if necessary."""
         with self._lock:
             if self._closed:
                 raise EOFError
             if self._pipe is None:
-                context = multiprocessing.get_context("spawn")  # we have threads, and hold locks
-                self._pipe, there = context.Pipe()
-                self._process = context.Process(target=_work, args=(there,), daemon=True)
+                context = multiprocessing.get_context(
+                    "spawn"
+                )  # no fork: there are threads and locks
+                self._pipe, child_end = context.Pipe()
+                self._process = context.Process(target=_work, args=(child_end,), daemon=True)
                 self._process.start()
-                there.close()
+                child_end.close()
             return self._pipe
 
 
 def _end(process: SpawnProcess) -> None:
-    """With what it has started, which it ends itself; killed where that takes too long.
+    """Ends the process, which ends its own children; kills all after a timeout.
 
-    At idle priority its turn may never come, beside functions that poll.
+    They leave idle priority first: beside functions that poll they might never run.
     """
     if process.pid is None:
         return
@@ -94,7 +98,7 @@ def _end(process: SpawnProcess) -> None:
         with contextlib.suppress(OSError):  # it has ended
             os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
     process.terminate()
-    process.join(_PATIENCE)
+    process.join(_END_SECONDS)
     if process.is_alive():
         for pid in started:
             with contextlib.suppress(OSError):
@@ -103,43 +107,43 @@ def _end(process: SpawnProcess) -> None:
 
 
 def _tell(report: Callable[[str], None], sentence: str) -> None:
-    """What goes wrong there is not the work's: its answer is still to come."""
+    """Reports a sentence. An error of `report` does not stop the work."""
     with contextlib.suppress(Exception):
         report(sentence)
 
 
 class _StoppedError(BaseException):
-    """Unwinds what is being done, with the processes and folders that it has."""
+    """Unwinds the running call, so that it cleans up its processes and folders."""
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: it is cleaned up after
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not stop the clean-up
     raise _StoppedError
 
 
 def _work(pipe: Connection) -> None:
-    """In the process, until the other end is closed, its owner gone, or SIGTERM comes."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # of a terminal: the owner's to heed
+    """The process: runs until the pipe is closed, the owner has ended, or SIGTERM."""
+    for number in (signal.SIGINT, signal.SIGHUP):  # from a terminal: the owner handles them
         signal.signal(number, signal.SIG_IGN)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
     signal.signal(signal.SIGTERM, _stop)
-    with contextlib.suppress(_StoppedError, EOFError, OSError):  # OSError: nobody listens any more
+    with contextlib.suppress(_StoppedError, EOFError, OSError):  # OSError: the pipe is closed
         while True:
             pipe.send(_answer(pipe, *pipe.recv()))
 
 
 def _answer(
     pipe: Connection,
-    of: Callable[..., Any],
+    function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     reports: bool,
 ) -> tuple[int, Any]:
     if reports:
-        kwargs["report"] = lambda sentence: pipe.send((_SAID, sentence))
+        kwargs["report"] = lambda sentence: pipe.send((_REPORTED, sentence))
     try:
-        return _RETURNED, of(*args, **kwargs)
+        return _RETURNED, function(*args, **kwargs)
     except UnisError as error:
         return _RAISED, (str(error), error.bad_input)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Admission one by one beside the fewest machines that the same promises need."""
+"""Online admission, compared with the fewest machines that the same promises need."""
 
 import gc
 import random
@@ -15,20 +15,20 @@ from unis.slo.verify import problems
 
 _LATENCY = ((0.1, 10.0), (0.9, 20.0), (0.98, 40.0))
 _P95_US = 100.0
-_GAP = 0.002  # of the fewest machines, beside which admission is held
-_PARTS = (0.3, 0.5, 0.7, 0.9)  # of what a function passes alone: the large cluster's promises
+_GAP = 0.002  # relative, of the fewest machines
+_PARTS = (0.3, 0.5, 0.7, 0.9)  # of the solo throughput: the promises of the large cluster
 
 
 def random_arrivals(seed: int, count: int) -> tuple[Server, list[Slo]]:
-    """Promises of three to ten functions, whose profiles are concave, in an order by chance."""
+    """Promises of three to ten functions with concave profiles, in random order."""
     draw = random.Random(seed)  # noqa: S311
     ways, cores = draw.choice([11, 12, 16, 18, 20]), draw.choice([6, 8, 9, 12, 15])
-    functions = [_random_profile(draw, f"f{at}", ways) for at in range(draw.randint(3, 10))]
+    functions = [_random_profile(draw, f"f{number}", ways) for number in range(draw.randint(3, 10))]
     parts = [draw.uniform(0.3, 1.8) for _ in functions]
     weights = [draw.uniform(0.2, 1.0) for _ in functions]
     slos = [
-        Slo(f"s{at}", functions[of], functions[of].solo_mpps * parts[of], _P95_US)
-        for at, of in enumerate(draw.choices(range(len(functions)), weights, k=count))
+        Slo(f"s{number}", functions[index], functions[index].solo_mpps * parts[index], _P95_US)
+        for number, index in enumerate(draw.choices(range(len(functions)), weights, k=count))
     ]
     return Server("server", count, cores, ways), slos
 
@@ -45,7 +45,7 @@ def _random_profile(draw: random.Random, name: str, ways: int) -> Profile:
 
 
 def admit_all(server: Server, slos: Sequence[Slo]) -> tuple[Online, list[Refusal]]:
-    """One by one; prices are made anew as often as they are due."""
+    """Admits promises one by one, and updates prices when they are due."""
     online = Online([server], 0.03)
     refused = []
     for slo in slos:
@@ -58,7 +58,7 @@ def admit_all(server: Server, slos: Sequence[Slo]) -> tuple[Online, list[Refusal
 
 
 def admission(seeds: Sequence[int], promises: int) -> Admission:
-    """Held against the exact method, which knows all promises beforehand."""
+    """Compares online admission with the exact method, which knows all promises beforehand."""
     ratios, wrong = [], 0
     for seed in seeds:
         server, slos = random_arrivals(seed, promises)
@@ -76,37 +76,37 @@ def admission(seeds: Sequence[int], promises: int) -> Admission:
 
 
 def answers(server: Server, count: int, seed: int) -> Answers:
-    """As many promises of the paper's functions as come, and some that are released meanwhile."""
+    """Times the answers to `count` promises of the paper's functions, with some releases."""
     draw = random.Random(seed)  # noqa: S311
     online = Online([server], 0.03)
-    took: list[float] = []
-    learned: list[float] = []
+    answer_ms: list[float] = []
+    prices_ms: list[float] = []
     gc.collect()
-    gc.disable()  # who serves requests collects garbage between them, as prices are made
+    gc.disable()  # a server collects garbage between requests, together with the prices
     try:
-        _serve(online, draw, count, took, learned)
+        _serve(online, draw, count, answer_ms, prices_ms)
     finally:
         gc.enable()
-    took.sort()
+    answer_ms.sort()
     return Answers(
         slos=len(online.slos), servers=server.count, machines=len(online.machines),
-        median_ms=took[count // 2], p99_ms=took[count * 99 // 100], worst_ms=took[-1],
-        prices_ms=max(learned, default=0.0),
+        median_ms=answer_ms[count // 2], p99_ms=answer_ms[count * 99 // 100],
+        worst_ms=answer_ms[-1], prices_ms=max(prices_ms, default=0.0),
     )  # fmt: skip
 
 
 def _serve(
-    online: Online, draw: random.Random, count: int, took: list[float], learned: list[float]
+    online: Online, draw: random.Random, count: int, answer_ms: list[float], prices_ms: list[float]
 ) -> None:
-    for at in range(count):
+    for number in range(count):
         profile = PROFILES[draw.choice([*PROFILES])]
-        slo = Slo(f"s{at}", profile, profile.solo_mpps * draw.choice(_PARTS), _P95_US)
+        slo = Slo(f"s{number}", profile, profile.solo_mpps * draw.choice(_PARTS), _P95_US)
         began = time.thread_time()
         online.admit(slo)
-        took.append((time.thread_time() - began) * 1000)
+        answer_ms.append((time.thread_time() - began) * 1000)
         if draw.random() < 0.1:
-            online.release(f"s{draw.randrange(at + 1)}")
+            online.release(f"s{draw.randrange(number + 1)}")
         if online.due:
             began = time.thread_time()
             online.learn()
-            learned.append((time.thread_time() - began) * 1000)
+            prices_ms.append((time.thread_time() - began) * 1000)

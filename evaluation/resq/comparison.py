@@ -1,4 +1,4 @@
-"""Placement beside the ResQ paper's own numbers, and how it scales."""
+"""Placement compared with the ResQ paper's numbers, and its scaling."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from unis.slo.shared import shared
 from unis.slo.verify import shared_problems
 
 _P95_US = 100.0
-_PART = 0.9  # of what a function passes alone
+_PART = 0.9  # of the solo throughput
 SENSITIVE = ("stats", "lpm", "mazunat", "snort")
 INSENSITIVE = ("efficuts", "firewall", "ipsec")
 _COUNTS = {
@@ -33,14 +33,14 @@ WORKLOADS = tuple(_COUNTS)
 _XEON = Server("xeon", 5000, cores=9, ways=18)
 _SLOS, _SERVERS = 20_000, 5_000
 _SEED = 1  # of the large workload
-_ARRIVALS = range(1000, 1050)  # seeds; the method was chosen by others
-_COME = 2000
-_SEEDS = (1, 2)  # of parts of cores; the model's factor was chosen by the first
+_ARRIVALS = range(1000, 1050)  # seeds; the method was tuned on others
+_COME = 2000  # promises per seed
+_SEEDS = (1, 2)  # of promises of parts of cores; the model's factor was tuned on the first
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Results, and the servers behind them."""
+    """The results, and the placements for the pictures."""
 
     results: Resq
     exact: Mapping[str, tuple[Workload, Placement]]  # by workload
@@ -48,19 +48,22 @@ class Evaluation:
 
 
 def paper_workload(name: str) -> Workload:
-    """One of the paper's three (section 6)."""
+    """One of the paper's three workloads (section 6)."""
     functions, count = _COUNTS[name]
     return Workload(
-        f"paper-{name}", tuple(_slo(of, of, _PART, count) for of in functions), (_XEON,)
+        f"paper-{name}",
+        tuple(_slo(function, function, _PART, count) for function in functions),
+        (_XEON,),
     )
 
 
 def large_workload(count: int = _SLOS, servers: int = _SERVERS, seed: int = _SEED) -> Workload:
-    """Promises of 10 to 150 % of what their functions pass alone, of all nine."""
+    """Promises of 10 to 150 % of the solo throughput, of all nine functions."""
     chance = random.Random(seed)  # noqa: S311  no secret
     names = tuple(PROFILES)
     slos = tuple(
-        _slo(f"slo{at}", chance.choice(names), chance.uniform(0.1, 1.5), 1) for at in range(count)
+        _slo(f"slo{number}", chance.choice(names), chance.uniform(0.1, 1.5), 1)
+        for number in range(count)
     )
     return Workload("large", slos, (Server("xeon", servers, cores=9, ways=18),))
 
@@ -71,25 +74,25 @@ def _slo(name: str, function: str, part: float, count: int) -> Slo:
 
 
 def evaluate(report: Callable[[str], None]) -> Evaluation:
-    """All of it."""
+    """Runs the whole comparison."""
     placement: dict[str, Placed] = {}
-    exact_ones: dict[str, tuple[Workload, Placement]] = {}
+    exact_placements: dict[str, tuple[Workload, Placement]] = {}
     for name in WORKLOADS:
         report(f"placing {name}")
         workload = paper_workload(name)
         by_exact = exact(workload)
         placement[name] = _placed(name, workload, by_exact)
-        exact_ones[name] = workload, by_exact
+        exact_placements[name] = workload, by_exact
     parts: dict[str, Shared] = {}
-    shared_ones: dict[str, tuple[Workload, SharedPlacement]] = {}
+    shared_placements: dict[str, tuple[Workload, SharedPlacement]] = {}
     for name in WORKLOADS:
         for seed in _SEEDS:
             key = f"{name}, seed {seed}"
-            report(f"sharing cores: {key}, placed and simulated")
+            report(f"placing and simulating shared cores: {key}")
             workload = part_workload(name, seed)
             by_shared = shared(workload)
             parts[key] = _shared(workload, by_shared)
-            shared_ones[key] = workload, by_shared
+            shared_placements[key] = workload, by_shared
     try:
         caches = in_caches(report)
     except NoRecorderError as error:
@@ -99,14 +102,14 @@ def evaluate(report: Callable[[str], None]) -> Evaluation:
     report(f"placing {_SLOS:,} promises on {_SERVERS:,} servers")
     scale = _scale()
     report(f"admitting promises one by one: {len(_ARRIVALS)} random workloads of {_COME:,}")
-    one_by_one = admission(_ARRIVALS, _COME)
+    admitted = admission(_ARRIVALS, _COME)
     report(f"admitting {_SLOS:,} promises one by one on {_SERVERS:,} servers")
     results = Resq(
         placement=placement, models=models(), shared=parts, sockets=sockets, caches=caches,
-        scale=scale, admission=one_by_one,
+        scale=scale, admission=admitted,
         answers=answers(Server("xeon", _SERVERS, cores=9, ways=18), _SLOS, _SEED),
     )  # fmt: skip
-    return Evaluation(results, exact_ones, shared_ones)
+    return Evaluation(results, exact_placements, shared_placements)
 
 
 def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
@@ -119,7 +122,7 @@ def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
         seconds=by_exact.seconds,
         greedy_seconds=by_greedy.seconds,
         wrong=wrong(workload, by_greedy) + wrong(workload, by_exact),
-        off=max(most_broken(workload, of) for of in (by_greedy, by_exact)),
+        off=max(most_broken(workload, placed) for placed in (by_greedy, by_exact)),
         paper=dict(PAPER[name]),
         **by_baselines(workload),
     )
@@ -140,29 +143,29 @@ def _scale() -> Scale:
 
 
 def _shared(workload: Workload, parts: SharedPlacement) -> Shared:
-    whole = exact(workload)
-    of_parts = len([*shared_problems(workload, parts)]) + len(parts.refused)
+    unshared = exact(workload)
+    problems = len([*shared_problems(workload, parts)]) + len(parts.refused)
     kept = simulated(workload, parts)
     return Shared(
-        exact=len(whole.machines),
+        exact=len(unshared.machines),
         shared=len(parts.machines),
         bound=parts.bound,
-        wrong=of_parts + wrong(workload, whole),
+        wrong=problems + wrong(workload, unshared),
         seconds=parts.seconds,
-        fewer=1 - len(parts.machines) / len(whole.machines),
+        fewer=1 - len(parts.machines) / len(unshared.machines),
         simulated=len(kept),
-        late_or_short=sum(not one.holds for one in kept),
-        closest=max(one.p95_us / one.promised_us for one in kept),
+        late_or_short=sum(not check.holds for check in kept),
+        closest=max(check.p95_us / check.promised_us for check in kept),
     )
 
 
 def part_workload(name: str, seed: int = _SEED) -> Workload:
-    """One of the three where each promise needs 10 to 60 % of a core only."""
+    """One of the three workloads with promises of 10 to 60 % of a core."""
     chance = random.Random(seed)  # noqa: S311  no secret
     functions, count = _COUNTS[name]
     slos = tuple(
-        _slo(f"{of}{at}", of, chance.uniform(0.1, 0.6), 1)
-        for of in functions
-        for at in range(count)
+        _slo(f"{function}{number}", function, chance.uniform(0.1, 0.6), 1)
+        for function in functions
+        for number in range(count)
     )
     return Workload(f"part-{name}", slos, (_XEON,))

@@ -1,4 +1,4 @@
-"""The methods that the ResQ paper compares itself with, on its workloads, beside its numbers."""
+"""The baselines of the ResQ paper on its workloads, and the numbers that it prints."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from evaluation.resq.results import Beside, Models
 from unis.slo.library import PROFILES
 from unis.slo.profile import Workload
 
-# Printed in Fig. 9 (machines) and Fig. 8 (% of promises that are broken by more than 5 %).
+# Printed in Fig. 9 (machines) and Fig. 8 (% of promises broken by more than 5 %).
 PAPER: Mapping[str, Mapping[str, int]] = {
     "sensitive": {
         "greedy": 45, "exact": 38, "dynamic": 44, "predictor": 128,
@@ -25,17 +25,17 @@ PAPER: Mapping[str, Mapping[str, int]] = {
         "agnostic_shared_violated": 11, "agnostic_split_violated": 55,
     },
 }  # fmt: skip
-# Whose latency the paper could not measure, so that it counts their throughput only (Fig. 2).
+# Functions of which the paper counts throughput only: it could not measure latency (Fig. 2).
 UNTIMED = ("mazunat", "ipsec")
-# Read off Fig. 2: % of throughput lost beside the worst of nine, eleven times, 64 B.
+# Read off Fig. 2: % of throughput lost beside eleven copies of the worst neighbour, 64 B.
 WORST_NEIGHBOURS = {
     "efficuts": 2.3, "endre": 0.7, "firewall": 0.5, "ipsec": 2.5, "lpm": 32.0, "mazunat": 44.3,
     "snort": 17.5, "stats": 43.4, "suricata": 5.9,
 }  # fmt: skip
-# Read off Fig. 10, of those that are single functions: points that the predictor says too much.
+# Read off Fig. 10, single functions only: overestimate of the predictor in points.
 OVERESTIMATES = {"lpm": 7.3, "mazunat": 11.5, "snort": 6.0}
 _NEIGHBOURS = 11  # of Fig. 2
-_WAYS = 18.0  # for functions, of 45 MB
+_WAYS = 18.0  # 45 MB, for functions
 _SMALL = _WAYS * 19.5 / 45  # the cache of Fig. 10
 _HEADROOM = 0.05
 
@@ -43,7 +43,7 @@ _HEADROOM = 0.05
 def by_baselines(workload: Workload) -> dict[str, float]:
     """Fields of `Placed`, by name."""
     servers = agnostic.packed(workload)
-    every = tuple(slo.profile.name for slo in workload.slos)
+    functions = tuple(slo.profile.name for slo in workload.slos)
     count = sum(slo.count for slo in workload.slos)
     dynamic = elastic.scaled(workload)
     machines = {
@@ -57,15 +57,17 @@ def by_baselines(workload: Workload) -> dict[str, float]:
     violated = {
         "agnostic_shared_violated": agnostic.broken_when_shared(workload, servers, UNTIMED),
         "agnostic_split_violated": agnostic.broken_when_split(workload, servers, UNTIMED),
-        "agnostic_shared_short": agnostic.broken_when_shared(workload, servers, every),
-        "agnostic_split_short": agnostic.broken_when_split(workload, servers, every),
+        "agnostic_shared_short": agnostic.broken_when_shared(workload, servers, functions),
+        "agnostic_split_short": agnostic.broken_when_split(workload, servers, functions),
         "dynamic_violated": broken(dynamic.served, UNTIMED),
     }
-    return machines | {name: 100 * len(of) / count for name, of in violated.items()}
+    return machines | {
+        name: 100 * len(broken_promises) / count for name, broken_promises in violated.items()
+    }
 
 
 def models() -> Models:
-    """The models beside figures of the paper."""
+    """The models, compared with figures of the paper."""
     return Models(
         worst_neighbours={
             name: Beside(here=_worst(name), paper=lost) for name, lost in WORST_NEIGHBOURS.items()
@@ -79,9 +81,9 @@ def models() -> Models:
 
 
 def overestimate(name: str, penalty_us: float = PENALTY_US) -> float:
-    """Points, as in Fig. 10: six functions, 19.5 MB."""
-    every = tuple(PROFILES.values())
-    return predictor.overestimate(PROFILES[name], every, _SMALL, penalty_us=penalty_us)
+    """The overestimate in points, as in Fig. 10: six functions, 19.5 MB."""
+    competitors = tuple(PROFILES.values())
+    return predictor.overestimate(PROFILES[name], competitors, _SMALL, penalty_us=penalty_us)
 
 
 def _worst(name: str) -> float:

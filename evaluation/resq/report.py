@@ -1,4 +1,4 @@
-"""The page of `evaluation resq`: every method beside the paper's numbers, and servers drawn."""
+"""The report of `python -m evaluation resq`: methods, the paper's numbers, and the servers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ from unis.report.servers import drawing
 from unis.report.svg import STYLE, figure_of, svg
 from unis.report.templates import template
 
-_HERE, _PAPER = "#0072B2", "#E0A458"  # told apart by the colour-blind too
+_HERE, _PAPER = "#0072B2", "#E0A458"  # distinct for colour-blind readers
 
 
 @dataclass(frozen=True)
 class Method:
-    """One that places promises."""
+    """A method that places promises."""
 
     label: str
-    key: str  # of `Placed`
-    paper: str = ""  # of `Placed.paper`; empty: the paper has no such number
+    key: str  # a field of `Placed`
+    paper: str = ""  # a key of `Placed.paper`; empty: no number in the paper
 
 
 METHODS = (
     Method("exact (the paper: MILP)", "exact", "exact"),
-    Method("no placement has fewer than", "bound"),
+    Method("lower bound of any placement", "bound"),
     Method("ResQ's greedy", "greedy", "greedy"),
     Method("elastic scaling (E2)", "dynamic", "dynamic"),
-    Method("the same, at most 95 % loaded", "dynamic_headroom"),
-    Method("predictor, as the authors' program", "predictor", "predictor"),
-    Method("the same, functions by their names", "predictor_named"),
-    Method("the same, as the paper's text", "predictor_second"),
-    Method("knowing of no contention", "agnostic"),
+    Method("elastic scaling, at most 95 % loaded", "dynamic_headroom"),
+    Method("predictor, by the authors' program", "predictor", "predictor"),
+    Method("predictor, the program corrected", "predictor_named"),
+    Method("predictor, by the paper's text", "predictor_second"),
+    Method("packing that ignores contention", "agnostic"),
 )
 CACHE_COLUMNS = (
-    "servers in a modelled cache", "servers", "promises broken", "with profiles 1.5 points off",
-    "% lost at most, of what it passes alone",
+    "placement", "servers", "broken promises", "broken with profiles 1.5 points off",
+    "largest loss by function, %",
 )  # fmt: skip
 _TOLD_LOSS = 0.005
 _BARS = (
@@ -57,9 +57,9 @@ _VIOLATIONS = (
 def resq_page(
     results: Resq, exact: Mapping[str, Sequence[Row]], shared: Mapping[str, Sequence[Row]]
 ) -> str:
-    """The whole page; `exact` and `shared`: the servers of each workload."""
-    every = [row for rows in (*exact.values(), *shared.values()) for row in rows]
-    shades = colours.of_functions(functions_of(every))
+    """The page. `exact` and `shared`: the servers of each workload."""
+    all_rows = [row for rows in (*exact.values(), *shared.values()) for row in rows]
+    shades = colours.of_functions(functions_of(all_rows))
     wrong = broken_promises(results)
     return template("report.html.j2", __package__, number=_number).render(
         results=results,
@@ -86,10 +86,10 @@ def resq_page(
 
 def headline(results: Resq) -> str:
     """The result in a sentence."""
-    exact = "/".join(str(of.exact) for of in results.placement.values())
-    greedy = "/".join(str(of.greedy) for of in results.placement.values())
+    exact = "/".join(str(placed.exact) for placed in results.placement.values())
+    greedy = "/".join(str(placed.greedy) for placed in results.placement.values())
     names = ", ".join(results.placement)
-    proven = all(of.exact == of.bound for of in results.placement.values())
+    proven = all(placed.exact == placed.bound for placed in results.placement.values())
     return (
         f"The exact method keeps all promises on {exact} servers ({names}), "
         f"{'proven to be the fewest' if proven else 'not all proven to be the fewest'}; "
@@ -98,51 +98,49 @@ def headline(results: Resq) -> str:
 
 
 def broken_promises(results: Resq) -> int:
-    """That our own placements do not keep; the baselines' are not among them."""
+    """The promises that UNiS' own placements break; those of the baselines do not count."""
     wrong = results.scale.wrong + results.admission.wrong
-    wrong += sum(of.wrong + of.off for of in results.placement.values())
-    wrong += sum(of.wrong for of in results.sockets.values())
-    if (of := results.caches) is not None:
-        wrong += of.wrong + of.arms[of.kept_apart].broken_when_off
-    return wrong + sum(of.late_or_short + of.wrong for of in results.shared.values())
+    wrong += sum(placed.wrong + placed.off for placed in results.placement.values())
+    wrong += sum(sockets.wrong for sockets in results.sockets.values())
+    if (modelled := results.caches) is not None:
+        wrong += modelled.wrong + modelled.arms[modelled.kept_apart].broken_when_off
+    return wrong + sum(shared.late_or_short + shared.wrong for shared in results.shared.values())
 
 
 def kept(wrong: int) -> str:
-    """That in a sentence."""
+    """Whether all promises are kept, in a sentence."""
     if wrong:
-        return f"{wrong} promises are not kept!"
+        return f"{wrong} promises are not kept."
     return (
-        "Every promise is kept, in every placement by greedy, exact method, admission one by one "
-        "and with shared cores, and where profiles are off by 1.5 points."
+        "Every promise is kept: by the greedy and the exact method, by online admission, with "
+        "shared cores, and with profiles that are wrong by 1.5 points."
     )
 
 
 def scale(results: Resq) -> str:
-    """In a sentence."""
-    of = results.scale
+    """The placement of many promises, in a sentence."""
+    placed = results.scale
     return (
-        f"{of.slos:,} promises on {of.servers:,} servers: {of.machines:,} machines, "
-        f"{of.gap:.2%} above the bound, {of.seconds:.1f} s."
+        f"{placed.slos:,} promises on {placed.servers:,} servers: {placed.machines:,} machines, "
+        f"{placed.gap:.2%} above the bound, {placed.seconds:.1f} s."
     )
 
 
 def caches(results: Resq) -> str:
-    """In a sentence."""
-    of = results.caches
-    if of is None:
-        return (
-            "Our own functions in a cache that is modelled: not looked at, for Valgrind is missing."
-        )
-    servers = of.arms[of.kept_apart].servers
+    """The placement by modelled caches, in a sentence."""
+    modelled = results.caches
+    if modelled is None:
+        return "Our own functions in a modelled cache: not simulated, because Valgrind is missing."
+    servers = modelled.arms[modelled.kept_apart].servers
     return (
-        f"{of.promises} promises of our own functions in a last-level cache that is modelled: "
-        f"placed on {servers} servers by their profiles, none fewer with ways for each on "
-        f"{of.bound}."
+        f"{modelled.promises} promises of our own functions in a modelled last-level cache: placed "
+        f"on {servers} servers by their profiles. With ways for each function no placement has "
+        f"fewer than {modelled.bound}."
     )
 
 
 def cache_rows(results: Resq) -> list[tuple[str, ...]]:
-    """As `CACHE_COLUMNS`, an arm each."""
+    """A row per arm, with the columns of CACHE_COLUMNS."""
     if results.caches is None:
         return []
     return [
@@ -158,57 +156,59 @@ def cache_rows(results: Resq) -> list[tuple[str, ...]]:
 
 
 def sockets(results: Resq) -> str:
-    """In a sentence."""
-    of = [*results.sockets.values()]
-    proven = sum(one.exact == one.bound for one in of)
+    """The placement on sockets, in a sentence."""
+    workloads = [*results.sockets.values()]
+    proven = sum(found.exact == found.bound for found in workloads)
     return (
-        f"With sockets, functions of several cores and memory bandwidth, {len(of)} random "
-        f"workloads of {of[0].promises} promises: {_from_to([one.exact for one in of])} servers, "
-        f"{proven} proven, by greedy {_from_to([one.greedy for one in of])}; "
-        f"{_from_to([round(one.seconds, 1) for one in of])} s."
+        f"With sockets, functions of several cores and memory bandwidth, {len(workloads)} random "
+        f"workloads of {workloads[0].promises} promises: the exact method uses "
+        f"{_from_to([found.exact for found in workloads])} servers ({proven} proven to be the "
+        f"fewest) in {_from_to([round(found.seconds, 1) for found in workloads])} s, greedy "
+        f"{_from_to([found.greedy for found in workloads])}."
     )
 
 
-def _from_to(of: Sequence[float]) -> str:
-    return f"{min(of):g} to {max(of):g}"
+def _from_to(values: Sequence[float]) -> str:
+    return f"{min(values):g} to {max(values):g}"
 
 
 def admission(results: Resq) -> str:
-    """In two sentences."""
-    of, took = results.admission, results.answers
+    """Online admission and its answer times, in two sentences."""
+    admitted, answers = results.admission, results.answers
     return (
-        f"Admitted one by one, {of.workloads} random workloads of {of.promises:,} promises each "
-        f"need {of.median:.3f} times the fewest machines in the median and {of.worst:.3f} times at "
-        f"worst. With {took.slos:,} promises on {took.servers:,} servers an answer takes "
-        f"{took.median_ms:.2f} ms of the CPU in the median, {took.p99_ms:.2f} ms in 99 of 100 "
-        f"cases, and {took.worst_ms:.1f} ms at most; new prices, between two requests, "
-        f"{took.prices_ms:.0f} ms."
+        f"Online admission of {admitted.workloads} random workloads of {admitted.promises:,} "
+        f"promises each uses {admitted.median:.3f} times the fewest machines in the median and "
+        f"{admitted.worst:.3f} times at worst. With {answers.slos:,} promises on "
+        f"{answers.servers:,} servers an answer takes {answers.median_ms:.2f} ms of CPU time in "
+        f"the median, {answers.p99_ms:.2f} ms in the 99th percentile, and {answers.worst_ms:.1f} "
+        f"ms at most; an update of prices, between two requests, takes "
+        f"{answers.prices_ms:.0f} ms."
     )
 
 
-def _number(of: Placed, key: str) -> str:
-    return f"{getattr(of, key):g}"
+def _number(placed: Placed, key: str) -> str:
+    return f"{getattr(placed, key):g}"
 
 
-def _bars(results: Resq, methods: Sequence[Method], what: str, salt: str) -> str:
-    """A plot for each workload, all to one scale: ours and the paper's side by side."""
+def _bars(results: Resq, methods: Sequence[Method], quantity: str, salt: str) -> str:
+    """A plot per workload on one scale: the numbers here next to the paper's."""
     with mpl.rc_context(STYLE):
         figure = figure_of(9.4, 3.3)
-        every = figure.subplots(1, len(results.placement), sharey=True, squeeze=False)[0]
-        for axes, (name, of) in zip(every, results.placement.items(), strict=True):
-            ours = [float(getattr(of, method.key)) for method in methods]
-            theirs = [float(of.paper[method.paper]) for method in methods]
+        all_axes = figure.subplots(1, len(results.placement), sharey=True, squeeze=False)[0]
+        for axes, (name, placed) in zip(all_axes, results.placement.items(), strict=True):
+            ours = [float(getattr(placed, method.key)) for method in methods]
+            theirs = [float(placed.paper[method.paper]) for method in methods]
             _side_by_side(axes, ours, theirs)
             axes.set_xticks(range(len(methods)), [method.label for method in methods])
             axes.tick_params(axis="x", length=0, labelsize=10)
             axes.set_title(name, fontsize=11)
             axes.grid(visible=True, axis="y")
             axes.set_axisbelow(True)
-        every[0].set_ylabel(what)
-        every[0].margins(y=0.12)
-        figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=2,
+        all_axes[0].set_ylabel(quantity)
+        all_axes[0].margins(y=0.12)
+        figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2,
                       frameon=False)  # fmt: skip
-        return svg(figure, f"{what} by method, here and in the paper", salt)
+        return svg(figure, f"{quantity} by method, here and in the paper", salt)
 
 
 def _side_by_side(axes: Axes, ours: Sequence[float], theirs: Sequence[float]) -> None:
@@ -216,6 +216,6 @@ def _side_by_side(axes: Axes, ours: Sequence[float], theirs: Sequence[float]) ->
         (ours, -0.2, _HERE, "here"),
         (theirs, 0.2, _PAPER, "ResQ paper"),
     ):
-        places = [at + shift for at in range(len(values))]
+        places = [index + shift for index in range(len(values))]
         bars = axes.bar(places, values, 0.37, color=colour, label=label)
         axes.bar_label(bars, fmt="%.3g", fontsize=9, padding=1, color=colours.INK)

@@ -4,7 +4,7 @@ from pydantic import BaseModel
 
 
 class Placed(BaseModel):
-    """Machines for one workload, by every method; `paper`: what its figures 8 and 9 print."""
+    """Machines for one workload by method. `paper`: the numbers of its figures 8 and 9."""
 
     promises: int
     greedy: int
@@ -12,34 +12,34 @@ class Placed(BaseModel):
     bound: int
     seconds: float  # of the exact method
     greedy_seconds: float
-    wrong: int  # that the verifier found, of both; 0
-    off: int  # promises broken where profiles are off by 1.5 points, in the worst of all draws
-    predictor: int  # as the authors' program reads the rule
-    predictor_named: int  # each function under its own name
-    predictor_second: int  # as the text reads
-    dynamic: int  # an instance is added where demand is not met
-    dynamic_headroom: int  # where 95 % of what instances can pass does not meet it
-    dynamic_violated: float  # % of promises, by latency
+    wrong: int  # problems that the verifier found in both placements; 0
+    off: int  # promises broken by profiles that are wrong by 1.5 points, in the worst draw
+    predictor: int  # by the authors' program
+    predictor_named: int  # by the program with the right functions
+    predictor_second: int  # by the text of the paper
+    dynamic: int  # elastic scaling
+    dynamic_headroom: int  # elastic scaling with instances loaded to 95 % at most
+    dynamic_violated: float  # % of promises, in latency
     agnostic: int  # packed by solo throughput
-    agnostic_shared_violated: float  # % of promises, by more than 5 %
+    agnostic_shared_violated: float  # % of promises, missed by more than 5 %
     agnostic_split_violated: float
-    agnostic_shared_short: float  # % by throughput alone
+    agnostic_shared_short: float  # %, in throughput alone
     agnostic_split_short: float
     paper: dict[str, int]
 
 
 class Beside(BaseModel):
-    """A number of the paper's and ours."""
+    """A number here, and in the paper."""
 
     here: float
     paper: float
 
 
 class Models(BaseModel):
-    """How the models do on figures that they were not, or were, chosen by."""
+    """The models, compared with figures of the paper."""
 
-    worst_neighbours: dict[str, Beside]  # % of throughput lost (Fig. 2, 64 B); nothing is chosen
-    overestimates: dict[str, Beside]  # points, of the predictor (Fig. 10); δ is chosen by them
+    worst_neighbours: dict[str, Beside]  # % of throughput lost (Fig. 2, 64 B); not used to fit
+    overestimates: dict[str, Beside]  # points, of the predictor (Fig. 10); δ is fitted to them
     penalty_ns: float  # δ
 
 
@@ -48,17 +48,17 @@ class Shared(BaseModel):
 
     exact: int  # with a core for each
     shared: int
-    bound: int | None  # of shared, by its model
-    wrong: int  # that the verifier found, or was refused; 0
+    bound: int | None  # lower bound of `shared`, by its model
+    wrong: int  # problems that the verifier found, and refused promises; 0
     seconds: float
-    fewer: float  # of the former, by it
+    fewer: float  # 1 - shared ÷ exact
     simulated: int  # instances, each on its core under the scheduler on virtual time
-    late_or_short: int  # of these, whose promise is not kept
-    closest: float  # p95 by what is promised, at most
+    late_or_short: int  # simulated instances whose promise is not kept
+    closest: float  # maximum of p95 ÷ promise
 
 
 class Scale(BaseModel):
-    """Many promises."""
+    """Placement of many promises."""
 
     slos: int
     servers: int
@@ -66,60 +66,60 @@ class Scale(BaseModel):
     bound: int
     seconds: float
     gap: float
-    wrong: int
+    wrong: int  # problems that the verifier found; 0
 
 
 class Sockets(BaseModel):
-    """Machines for one workload."""
+    """Machines for one workload with sockets and memory bandwidth."""
 
     promises: int
     greedy: int
     exact: int
     bound: int
     seconds: float  # of the exact method
-    wrong: int  # that the verifier found, or was refused; 0
+    wrong: int  # problems that the verifier found, and refused promises; 0
 
 
 class CacheArm(BaseModel):
-    """All functions of each server in one last-level cache that is modelled."""
+    """All functions of a server in one modelled last-level cache."""
 
     servers: int
-    played: int  # that differ
+    played: int  # distinct servers that were simulated
     broken: dict[str, int]  # promises, by function
-    broken_when_off: int  # in the worst of all draws of profiles that are off by 1.5 points
-    lost: dict[str, float]  # by function, of what it passes alone: the most that one passes less
+    broken_when_off: int  # by profiles that are wrong by 1.5 points, in the worst draw
+    lost: dict[str, float]  # largest loss ÷ solo throughput, by function
 
 
 class InCaches(BaseModel):
-    """Our functions, placed by profiles of the cache model and played in caches of it."""
+    """Our functions, placed by profiles of the cache model and simulated in modelled caches."""
 
     promises: int
-    bound: int  # no placement with masks for each uses fewer servers
-    wrong: int  # that the verifier found; 0
-    kept_apart: str  # the arm in which every promise is to be kept
+    bound: int  # minimum number of servers with a mask per function
+    wrong: int  # problems that the verifier found; 0
+    kept_apart: str  # the arm that must keep every promise
     arms: dict[str, CacheArm]
 
 
 class Admission(BaseModel):
-    """Random workloads, each with machines and profiles of its own."""
+    """Online admission of random workloads, each with its own machines and profiles."""
 
     workloads: int
-    promises: int  # of each, in an order by chance
-    median: float  # machines by the fewest
+    promises: int  # per workload, in random order
+    median: float  # machines ÷ the fewest possible
     worst: float
-    wrong: int  # that the verifier found, or refused; 0
+    wrong: int  # problems that the verifier found, and refused promises; 0
 
 
 class Answers(BaseModel):
-    """How long a request takes; in a cluster of this size, while promises come."""
+    """The time of a request, in a cluster that fills up."""
 
     slos: int
     servers: int
-    machines: int  # used at last
+    machines: int  # used at the end
     median_ms: float
     p99_ms: float
-    worst_ms: float  # of the CPU's time; others' work is not in it
-    prices_ms: float  # at most, between two requests
+    worst_ms: float  # all three in CPU time
+    prices_ms: float  # longest update of prices, between two requests
 
 
 class Resq(BaseModel):

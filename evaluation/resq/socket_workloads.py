@@ -1,4 +1,4 @@
-"""Placement on sockets, of functions with cores and memory bandwidth: random workloads."""
+"""Random workloads of functions with several cores and memory bandwidth, on sockets."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -15,20 +15,22 @@ _LATENCY = ((0.1, 10.0), (0.9, 20.0), (0.95, 90.0), (1.0, 500.0))
 _P95_US = 100.0
 _FUNCTIONS = 10
 _SEEDS = (0, 1)
-# GB/s of a socket's memory: enough, and so little that it is what there is too little of.
+# GB/s of a socket's memory. With the lower one memory is the scarce resource.
 MEMORY_GBPS = {"enough": 20.0, "scarce": 6.0}
 
 
 def socket_workload(seed: int, memory_gbps: float, count: int = 30) -> Workload:
-    """`count` promises of each of ten functions, of 10 to 150 % of what they pass alone.
+    """`count` promises of each of ten functions, of 10 to 150 % of the solo throughput.
 
-    Functions have 1 to 3 cores, pass 40 to 100 % with one way and move 0.03 to 3 GB/s with it, less
-    a packet with more. Memory is used to 65 %. Servers: two sockets of 12 cores and 18 ways.
+    With one way functions have 40 to 100 % of their throughput and move 0.03 to 3 GB/s; with more
+    ways they move less per packet. They have 1 to 3 cores. Memory is used up to 65 %. Servers have
+    two sockets of 12 cores and 18 ways.
     """
     chance = random.Random(seed)  # noqa: S311  no secret
-    profiles = [_profile(f"function{at}", chance) for at in range(_FUNCTIONS)]
+    profiles = [_profile(f"function{number}", chance) for number in range(_FUNCTIONS)]
     slos = tuple(
-        Slo(of.name, of, of.solo_mpps * chance.uniform(0.1, 1.5), _P95_US, count) for of in profiles
+        Slo(profile.name, profile, profile.solo_mpps * chance.uniform(0.1, 1.5), _P95_US, count)
+        for profile in profiles
     )
     server = Server("xeon", 100 * count, 12, _WAYS, 16, 2, memory_gbps)
     return Workload(f"sockets-{seed}", slos, (server,), memory=0.65)
@@ -46,7 +48,8 @@ def _profile(name: str, chance: random.Random) -> Profile:
         _LATENCY,
         cores=chance.choice([1, 1, 1, 2, 3]),
         gbps_by_ways=tuple(
-            most * share * (1 - 0.05 * at) for at, share in enumerate((*by_ways, *rest))
+            most * share * (1 - 0.05 * more_ways)
+            for more_ways, share in enumerate((*by_ways, *rest))
         ),
         share_by_memory=(
             (0.33, chance.uniform(0.9, 1.0)),
@@ -59,7 +62,7 @@ def _profile(name: str, chance: random.Random) -> Profile:
 def evaluate_sockets(
     report: Callable[[str], None], seeds: Sequence[int] = _SEEDS, seconds: float = 10.0
 ) -> dict[str, Sockets]:
-    """By memory and seed."""
+    """The results by memory and seed."""
     found: dict[str, Sockets] = {}
     for name, gbps in MEMORY_GBPS.items():
         for seed in seeds:
@@ -69,12 +72,12 @@ def evaluate_sockets(
 
 
 def wrong(workload: Workload, placement: Placement) -> int:
-    """What the verifier finds, and what was refused, for all can be kept."""
+    """The number of problems that the verifier finds and of refused promises; all fit, so 0."""
     return len([*problems(workload, placement)]) + len(placement.refused)
 
 
 def evaluated(workload: Workload, seconds: float) -> Sockets:
-    """Both methods, and what the verifier finds."""
+    """Places the workload by both methods, and verifies them."""
     by_greedy, by_exact = greedy(workload), exact(workload, seconds=seconds)
     return Sockets(
         promises=sum(slo.count for slo in workload.slos),

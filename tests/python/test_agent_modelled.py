@@ -221,7 +221,7 @@ def test_traffic_to_memory_is_counted_since_it_is_known(recordings: dict[str, Re
     before = made.ask(0x3, ["large"], "mbm_total_bytes")
     assert before == 0, "no time has passed"
     made.now = 2.0
-    (alone,) = beside([*made.counters._played["unis-a", 0].neighbours.values()], CACHES)
+    (alone,) = beside([*made.counters._simulations["unis-a", 0].neighbours.values()], CACHES)
     a_second = alone.memory_bytes_per_packet() * 1e6
     found = made.ask(0x3, ["large"], "mbm_total_bytes")
     assert found == pytest.approx(2 * a_second, rel=0.02)

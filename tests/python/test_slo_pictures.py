@@ -191,7 +191,7 @@ def test_the_page_of_the_evaluation_is_whole_and_needs_nothing_else() -> None:
     results.caches.arms["masks"].broken_when_off = 1
     assert broken_promises(results) == 3
     results.caches = None
-    assert "2 promises are not kept!" in Page(resq_page(results, {}, {})).text
+    assert "2 promises are not kept." in Page(resq_page(results, {}, {})).text
 
 
 def run(*words: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Promises as they come in, cut into instances, and which of them are broken."""
+"""Promises in the order of arrival, split into instances, and the broken ones."""
 
 import math
 from collections import defaultdict
@@ -8,45 +8,50 @@ from dataclasses import dataclass
 from unis.errors import UnisError
 from unis.slo.profile import Server, Slo, Workload
 
-_ERROR = 0.05  # of a promise: the paper counts those that are missed by more (Fig. 8)
+_ERROR = 0.05  # share of a promise: the paper counts promises missed by more (Fig. 8)
 _EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
 class Promise:
-    """One of `count` promises."""
+    """One of an SLO's `count` promises."""
 
     slo: Slo
-    at: int  # which of those of its name, from 0
+    at: int  # from 0
 
     @property
     def part(self) -> float:
-        """What is promised, by the solo throughput of its function."""
+        """Promised throughput ÷ the solo throughput of the function."""
         return self.slo.mpps / self.slo.profile.solo_mpps
 
     @property
     def instances(self) -> int:
-        """That pass as much, each with a cache to itself."""
+        """The number of instances that it needs, each with a cache of its own."""
         return max(1, math.ceil(self.part - _EPSILON))
 
 
 @dataclass(frozen=True)
 class Served:
-    """An instance as it runs."""
+    """An instance on a server."""
 
     promise: Promise
-    load: float  # offered to it, by its solo throughput
-    capacity: float  # what it can pass where it is, by that
+    load: float  # offered throughput ÷ solo throughput
+    capacity: float  # possible throughput on this server ÷ solo throughput
 
 
 def in_turn(workload: Workload) -> list[Promise]:
-    """One of each name, then the next of each, as the paper's workloads are listed."""
+    """Promises in round-robin order of the SLOs, as the paper lists its workloads."""
     most = max((slo.count for slo in workload.slos), default=0)
-    return [Promise(slo, at) for at in range(most) for slo in workload.slos if at < slo.count]
+    return [
+        Promise(slo, number)
+        for number in range(most)
+        for slo in workload.slos
+        if number < slo.count
+    ]
 
 
 def only_server(workload: Workload) -> Server:
-    """The baselines know servers of one kind. Raises UnisError where there are more."""
+    """The kind of server. UnisError if there are several: the baselines know one only."""
     if len(workload.servers) > 1:
         raise UnisError("the baselines place on servers of one kind only: name one in the workload")
     return workload.servers[0]
@@ -57,22 +62,22 @@ def broken(
 ) -> list[Promise]:
     """Promises that are missed by more than `error`, in throughput or in latency.
 
-    `untimed`: functions whose latency is not looked at.
+    `untimed`: functions whose latency does not count.
     """
-    of: dict[Promise, list[Served]] = defaultdict(list)
-    for one in served:
-        of[one.promise].append(one)
+    by_promise: dict[Promise, list[Served]] = defaultdict(list)
+    for instance in served:
+        by_promise[instance.promise].append(instance)
     return [
         promise
-        for promise, instances in of.items()
+        for promise, instances in by_promise.items()
         if _short(promise, instances, error)
         or (promise.slo.profile.name not in untimed and _late(promise.slo, instances, error))
     ]
 
 
 def passed(instances: Iterable[Served]) -> float:
-    """By the solo throughput of their function."""
-    return sum(min(one.load, one.capacity) for one in instances)
+    """Throughput of the instances ÷ the solo throughput of their function."""
+    return sum(min(instance.load, instance.capacity) for instance in instances)
 
 
 def _short(promise: Promise, instances: Sequence[Served], error: float) -> bool:
@@ -80,6 +85,6 @@ def _short(promise: Promise, instances: Sequence[Served], error: float) -> bool:
 
 
 def _late(slo: Slo, instances: Sequence[Served], error: float) -> bool:
-    """Latency by load is that of the profile, of the load that the instance can bear here."""
+    """Whether latency is too high: the profile's, at the load relative to the capacity here."""
     highest = slo.profile.load_within(slo.p95_us * (1 + error))
-    return any(one.load > one.capacity * highest + _EPSILON for one in instances)
+    return any(instance.load > instance.capacity * highest + _EPSILON for instance in instances)

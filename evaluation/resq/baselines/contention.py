@@ -1,23 +1,23 @@
-"""How functions share a last-level cache that nobody divides, from their profiles alone.
+"""How functions share an unpartitioned last-level cache, from their profiles alone.
 
-A function that passes the part s(u) of its solo throughput with u ways waits 1 ÷ s(u) − 1 of a
-packet's time for misses. While it passes the part p of that throughput, and a miss takes δ, it
-brings p (1 ÷ s(u) − 1) ÷ δ lines a second into the cache. An LRU cache evicts what nobody touched
-for a time T, the same for all in it; and a function touches in T as many lines as it would fill in
-T had it the cache to itself (X. Xiang, C. Ding, H. Luo, B. Bao: *HOTL: a Higher Order Theory of
-Locality*, ASPLOS 2013). So the ways w that it holds beside others follow from
+A function with u ways has the share s(u) of its solo throughput: it waits 1 ÷ s(u) − 1 of a
+packet's time for misses. At the share p of its solo throughput, and with δ per miss, it brings p (1
+÷ s(u) − 1) ÷ δ lines a second into the cache. An LRU cache evicts a line after a time T without
+access; T is the same for all functions. In T a function accesses as many lines as it would fill in
+T if it were alone (X. Xiang, C. Ding, H. Luo, B. Bao: *HOTL: a Higher Order Theory of Locality*,
+ASPLOS 2013). So the number of ways w that it holds beside others follows from
 
     T = δ ÷ p · ∫ du ÷ (1 ÷ s(u) − 1), from 0 to w,
 
-where T is such that all of them together hold the whole cache. δ cancels: among functions the model
-has no parameter. It is needed only beside a neighbour of whom nothing is known but its references
-(`beside`).
+with T such that all functions together hold the whole cache. δ cancels: among functions with
+profiles the model has no parameter. Only `beside`, with a neighbour that is known by its references
+alone, needs δ.
 
-Between whole ways s is a straight line, and below one way that through one and two. Assumed: each
-function is on a core of its own, a miss costs all of them the same, and the cache is all that they
-contend for. Beside ResQ's Fig. 2 (64 B; the worst of nine neighbours, eleven times; 18 ways), in
-points of throughput lost, measured and by this model: MazuNAT 44 and 43, Stats 43 and 42, LPM 32
-and 30, but Snort 18 and 29.
+s is linear between whole ways, and below one way continues the line through one and two. Assumed:
+each function has a core of its own, a miss costs each the same, and they contend for the cache
+only. Compared with ResQ's Fig. 2 (64 B; eleven copies of the worst of nine neighbours; 18 ways),
+points of throughput lost, measured and modelled: MazuNAT 44 and 43, Stats 43 and 42, LPM 32 and 30,
+but Snort 18 and 29.
 """
 
 from collections import Counter
@@ -28,43 +28,54 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.resq.baselines.arrivals import Promise, Served
 from unis.slo.profile import Profile
 
-_STEPS = 100  # a way
-_LEAST = 1e-3  # of the solo throughput: what is left without cache, where the line has less
-_LITTLE = 1e-9  # of a packet's time: who waits for less brings in nothing
+_STEPS = 100  # grid points per way
+_LEAST = 1e-3  # lower limit of the throughput without cache ÷ solo throughput
+_LITTLE = 1e-9  # lower limit of the wait for misses ÷ a packet's time
 _HALVINGS = 80
-_SMALLEST = 60.0  # by e to this power shorter than the longest time to fill, T is not looked for
+_SMALLEST = 60.0  # the search for T starts at the longest time to fill ÷ e^60
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """A function on a core of its own, and what is offered to it."""
+    """A function on a core of its own, and its offered load."""
 
     profile: Profile
-    load: float  # offered, by its solo throughput; above 0
+    load: float  # offered throughput ÷ solo throughput; above 0
 
 
 def shares(tenants: Sequence[Tenant], ways: float) -> list[float]:
-    """By its solo throughput, what each could pass with the part of the cache that it holds."""
+    """The possible throughput of each ÷ its solo throughput, with the cache that it holds."""
     if not tenants:
         return []
     counts = Counter(tenants)
-    # In one order, so that what is alike is computed once.
-    kinds = tuple(sorted(counts.items(), key=lambda of: (of[0].profile.name, of[0].load)))
+    # Sorted, so that the cache of _shares finds equal sets of tenants.
+    kinds = tuple(sorted(counts.items(), key=lambda item: (item[0].profile.name, item[0].load)))
     found = dict(zip((tenant for tenant, _ in kinds), _shares(kinds, ways), strict=True))
     return [found[tenant] for tenant in tenants]
 
 
-def beside(profile: Profile, references: float, ways: float, penalty_us: float) -> float:
-    """By its solo throughput, what it passes beside so many references a µs that all miss.
+def served_together(
+    promises: Sequence[Promise], loads: Sequence[float], ways: float
+) -> list[Served]:
+    """An instance of each promise, all on one server that shares its ways among them."""
+    tenants = [
+        Tenant(promise.slo.profile, load) for promise, load in zip(promises, loads, strict=True)
+    ]
+    return list(map(Served, promises, loads, shares(tenants, ways)))
 
-    As beside synthetic functions that reach all over memory, with which Dobrescu et al. profile.
+
+def beside(profile: Profile, references: float, ways: float, penalty_us: float) -> float:
+    """Throughput ÷ solo throughput, beside `references` per µs that all miss.
+
+    Such neighbours are the synthetic functions with which Dobrescu et al. profile.
     """
     grid, passed, fill = _curve(profile, 1.0, ways)
-    held = grid + fill * penalty_us * references  # ways of both, when it holds so many itself
+    held = grid + fill * penalty_us * references  # ways of both, by the ways of its own
     own = ways if held[-1] <= ways else float(np.interp(ways, held, grid))
     return float(np.interp(own, grid, passed))
 
@@ -79,30 +90,30 @@ def _shares(kinds: tuple[tuple[Tenant, int], ...], ways: float) -> tuple[float, 
         time = float(np.exp(log_time))
         return np.array([float(np.interp(time, fill, grid)) for grid, _, fill in curves])
 
-    def total(of: _Array) -> float:
-        return float(counts @ of)
+    def total(held_ways: _Array) -> float:
+        return float(counts @ held_ways)
 
     high = max(float(np.log(fill[-1])) for _, _, fill in curves) + _LITTLE
     low = high - _SMALLEST
     most = held(high)
-    if total(most) <= ways:  # all that any of them has use for
+    if total(most) <= ways:  # the cache is large enough for all
         own = most
     else:
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if total(held(middle)) <= ways else (low, middle)
         own, more = held(low), held(high)
-        # Where a little time brings many ways, each gets a part of them.
+        # If a little more time brings many ways, each function gets its part of them.
         own += (more - own) * (ways - total(own)) / max(total(more) - total(own), _LITTLE)
     return tuple(
-        float(np.interp(of, grid, passed))
-        for of, (grid, passed, _) in zip(own, curves, strict=True)
+        float(np.interp(held_ways, grid, passed))
+        for held_ways, (grid, passed, _) in zip(own, curves, strict=True)
     )
 
 
 @lru_cache(maxsize=256)
 def _curve(profile: Profile, load: float, ways: float) -> tuple[_Array, _Array, _Array]:
-    """(ways, what it passes with them by its solo throughput, T ÷ δ until it holds them)."""
+    """Ways; throughput ÷ solo throughput with them; T ÷ δ until it holds them."""
     grid = np.linspace(0.0, ways, max(2, round(ways * _STEPS) + 1))
     by_ways = np.array(profile.share_by_ways)
     passed = np.interp(grid, np.arange(1, len(by_ways) + 1), by_ways)
@@ -113,7 +124,7 @@ def _curve(profile: Profile, load: float, ways: float) -> tuple[_Array, _Array, 
     filled = np.concatenate(
         [[0.0], np.cumsum(np.diff(grid) * (1 / waits[1:] + 1 / waits[:-1]) / 2)]
     )
-    # Nobody passes more than is offered. Where more cache made it so much faster that it would
-    # have filled it sooner, it holds the more.
+    # Throughput is limited by the load. The time to fill must rise with the ways: a function that
+    # would fill more ways sooner, because they make it faster, holds more.
     pace = np.minimum(load, passed)
     return grid, passed, np.maximum.accumulate(filled / pace)

@@ -6,25 +6,26 @@ whose hits the part κ become misses of δ each, loses
 
     drop = 1 ÷ (1 + 1 ÷ (δ κ h)),
 
-for what took a second takes 1 + δ κ h. κ grows with the references R a second of its neighbours.
-Each function is profiled beside synthetic ones that reach all over memory, and R is taken to be
-what its neighbours make when they are alone on a server.
+because the work of a second takes 1 + δ κ h seconds. κ grows with R, the references per second of
+the neighbours. Each function is profiled beside synthetic functions that access all of memory. R is
+taken from the neighbours alone on a server.
 
-Here the curve is not measured. δ κ h is 1 ÷ s(w) − 1 of the function's profile, with the ways w
-that it holds beside R references that all miss (`contention.beside`). That leaves one parameter for
-all functions, δ (`PENALTY_US`). It is chosen by ResQ's Fig. 10 (six functions, 19.5 MB): how much
-the predictor says too much there (`overestimate`); no count of machines enters.
+Here the curve is not measured: δ κ h is 1 ÷ s(w) − 1 of the function's profile, with the ways w
+that it holds beside R references that all miss (`contention.beside`). One parameter is left for all
+functions, δ (`PENALTY_US`). It is fitted to ResQ's Fig. 10 (six functions, 19.5 MB), the
+overestimate of the predictor (`overestimate`), and not to any number of machines.
 
-There are three readings of the rule, for the text and the authors' program (NetSys/resq,
+There are three readings of the rule, because the text and the authors' program (NetSys/resq,
 slo/policy.py) differ:
 
-- `PROGRAM`: as their program has it. Promises are placed by the ways that they need, the most
-  first, and an instance goes where all, it too, are said to keep what is promised. But a function
-  that is on a server already is looked up in the list as it came in, by its place in the other
-  order, so that most are taken for others. This comes near the paper's numbers.
-- `NAMED`: the same with each under its own name, and as they come in.
-- `SECOND`: as the text has it. An instance goes where those that are there keep their promises,
-  whatever is left to itself; where that is too little, another is placed.
+- `PROGRAM`: as in their program. Promises are placed in falling order of the ways that they need.
+  An instance goes to a server where all instances, itself included, are predicted to keep their
+  promises. But the program sorts the list and then uses positions in the sorted list as positions
+  in the unsorted one: it takes most placed functions for others. This comes near the paper's
+  numbers.
+- `NAMED`: the same, with the right functions and in the order of arrival.
+- `SECOND`: as in the text. An instance goes to a server where the placed functions keep their
+  promises, whatever is left for the new one. If that is too little, another instance is placed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ from evaluation.resq.baselines.arrivals import Promise, in_turn, only_server
 from evaluation.resq.baselines.contention import Tenant, beside, shares
 from unis.slo.profile import Profile, Workload
 
-# References to the last-level cache a packet (ResQ, Table 1).
+# References to the last-level cache per packet (ResQ, Table 1).
 REFERENCES: Mapping[str, float] = {
     "efficuts": 10.23, "endre": 1.54, "firewall": 1.59, "ipsec": 5.13, "lpm": 3.87,
     "mazunat": 12.14, "snort": 25.61, "stats": 10.22, "suricata": 26.89,
@@ -46,7 +47,7 @@ _MOST = 64  # instances of a promise
 
 
 class Reading(Enum):
-    """Of the rule; above."""
+    """The readings of the rule, as above."""
 
     PROGRAM = "program"
     NAMED = "named"
@@ -54,13 +55,13 @@ class Reading(Enum):
 
 
 def references(profile: Profile) -> float:
-    """A µs, alone at its most. KeyError: it is none of Table 1's."""
+    """References per µs, alone and at full load. KeyError: the function is not in Table 1."""
     return profile.solo_mpps * REFERENCES[profile.name]
 
 
 @lru_cache(maxsize=65536)
 def predicted(profile: Profile, neighbours: float, ways: float, penalty_us: float) -> float:
-    """By its solo throughput, what it passes beside so many references a µs."""
+    """Predicted throughput ÷ solo throughput, beside `neighbours` references per µs."""
     return beside(profile, neighbours, ways, penalty_us)
 
 
@@ -71,23 +72,23 @@ def overestimate(
     count: int = 5,
     penalty_us: float = PENALTY_US,
 ) -> float:
-    """Points of throughput that the predictor takes away too much, as in Fig. 10: the mean.
+    """Mean overestimate of the loss, points of throughput, as in Fig. 10.
 
-    Beside `count` of each competitor in turn: what is predicted from what they refer to alone, less
-    what contention makes of it.
+    Beside `count` instances of each competitor in turn: the throughput by the contention model
+    minus the predicted one.
     """
     errors = []
     for other in competitors:
-        said = predicted(profile, count * references(other), ways, penalty_us)
+        predicted_share = predicted(profile, count * references(other), ways, penalty_us)
         tenants = [Tenant(profile, 1.0)] + [Tenant(other, 1.0)] * count
-        errors.append(shares(tenants, ways)[0] - said)
+        errors.append(shares(tenants, ways)[0] - predicted_share)
     return 100 * sum(errors) / len(errors)
 
 
 def first_fit(
     workload: Workload, reading: Reading, penalty_us: float = PENALTY_US
 ) -> list[list[Promise]]:
-    """A promise for each instance on each server. UnisError: several kinds of servers."""
+    """The promise of each instance, by server. UnisError: several kinds of servers."""
     server = only_server(workload)
     packing = _Packing(server.cores, server.ways, penalty_us)
     if reading is Reading.PROGRAM:
@@ -98,80 +99,90 @@ def first_fit(
 
 
 class _Packing:
-    """Servers that fill up."""
+    """Places instances on servers, first fit."""
 
     def __init__(self, cores: int, ways: int, penalty_us: float) -> None:
         self._cores, self._ways, self._penalty_us = cores, ways, penalty_us
         self.servers: list[list[Promise]] = []
-        self._passes: dict[Promise, dict[int, float]] = {}  # by server, what is predicted
+        self._passes: dict[Promise, dict[int, float]] = {}  # predicted throughput, by server
 
-    def _predict(self, on: Sequence[Promise]) -> list[float]:
-        every = [references(promise.slo.profile) for promise in on]
+    def _predict(self, placed: Sequence[Promise]) -> list[float]:
+        rates = [references(promise.slo.profile) for promise in placed]
         return [
-            # Rounded, so that sums of the same in another order are the same.
-            predicted(of.slo.profile, round(sum(every) - own, 9), self._ways, self._penalty_us)
-            for of, own in zip(on, every, strict=True)
+            # Rounded, so that the order of a sum does not matter.
+            predicted(promise.slo.profile, round(sum(rates) - own, 9), self._ways, self._penalty_us)
+            for promise, own in zip(placed, rates, strict=True)
         ]
 
-    def _all_kept(self, on: Sequence[Promise]) -> bool:
+    def _all_kept(self, placed: Sequence[Promise]) -> bool:
         return all(
             passes >= promise.part / promise.instances - _EPSILON
-            for promise, passes in zip(on, self._predict(on), strict=True)
+            for promise, passes in zip(placed, self._predict(placed), strict=True)
         )
 
     def place(self, promise: Promise) -> None:
-        """Each instance where all, itself too, are said to pass their part."""
+        """Places each instance where all, itself included, are predicted to pass their part."""
         for _ in range(promise.instances):
-            for on in self.servers:
-                if len(on) < self._cores and self._all_kept([*on, promise]):
-                    on.append(promise)
+            for placed in self.servers:
+                if len(placed) < self._cores and self._all_kept([*placed, promise]):
+                    placed.append(promise)
                     break
             else:
                 self.servers.append([promise])
 
     def by_place(self, arrived: Sequence[Promise]) -> list[list[Promise]]:
-        """The same in the order of need; who is there is looked up in another order."""
+        """As the authors' program: in the order of need, but with positions of another order."""
         listed = [promise for promise in arrived for _ in range(promise.instances)]
         order = sorted(listed, key=lambda promise: -_need(promise, self._ways))
         places: list[list[int]] = []
         for place, promise in enumerate(order):
-            for on in places:
-                if len(on) < self._cores and self._all_kept([*(listed[at] for at in on), promise]):
-                    on.append(place)
+            for server in places:
+                if len(server) < self._cores and self._all_kept(
+                    [*(listed[position] for position in server), promise]
+                ):
+                    server.append(place)
                     break
             else:
                 places.append([place])
-        return [[order[at] for at in on] for on in places]
+        return [[order[position] for position in server] for server in places]
 
     def place_with_second(self, promise: Promise) -> None:
-        """Instances where no other's promise breaks, until this one is said to be kept."""
+        """Places instances where no other promise breaks, until this one is predicted to hold."""
         self._passes[promise] = {}
         while sum(self._passes[promise].values()) < promise.part - _EPSILON:
             if len(self._passes[promise]) >= _MOST:
                 raise AssertionError(f"{promise.slo.name}: {_MOST} instances are not enough")
-            at = next(
-                (at for at, on in enumerate(self.servers) if self._bears(at, on, promise)),
+            index = next(
+                (
+                    index
+                    for index, placed in enumerate(self.servers)
+                    if self._accepts(index, placed, promise)
+                ),
                 len(self.servers),
             )
-            if at == len(self.servers):
+            if index == len(self.servers):
                 self.servers.append([])
-            self.servers[at].append(promise)
-            for of, passes in zip(self.servers[at], self._predict(self.servers[at]), strict=True):
-                self._passes[of][at] = passes
+            self.servers[index].append(promise)
+            for neighbour, passes in zip(
+                self.servers[index], self._predict(self.servers[index]), strict=True
+            ):
+                self._passes[neighbour][index] = passes
 
-    def _bears(self, at: int, on: Sequence[Promise], promise: Promise) -> bool:
-        """Whether those on a server keep their promises, here and elsewhere, beside one more."""
-        if len(on) >= self._cores or promise in on:
+    def _accepts(self, index: int, placed: Sequence[Promise], promise: Promise) -> bool:
+        """Whether the promises on a server still hold, over all their servers, with one more."""
+        if len(placed) >= self._cores or promise in placed:
             return False
-        for of, passes in zip(on, self._predict([*on, promise]), strict=False):
-            elsewhere = sum(self._passes[of].values()) - self._passes[of][at]
-            if elsewhere + passes < of.part - _EPSILON:
+        for neighbour, passes in zip(placed, self._predict([*placed, promise]), strict=False):
+            elsewhere = sum(self._passes[neighbour].values()) - self._passes[neighbour][index]
+            if elsewhere + passes < neighbour.part - _EPSILON:
                 return False
         return True
 
 
 def _need(promise: Promise, ways: int) -> int:
-    """Ways with which an instance of its own passes its part; all where none do."""
+    """The ways that an instance needs to pass its part; `ways` if no number is enough."""
     wanted = promise.part / promise.instances - _EPSILON
     shares_of = promise.slo.profile.share_by_ways[:ways]
-    return next((at for at, share in enumerate(shares_of, 1) if share >= wanted), ways)
+    return next(
+        (ways_needed for ways_needed, share in enumerate(shares_of, 1) if share >= wanted), ways
+    )
