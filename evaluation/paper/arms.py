@@ -9,7 +9,7 @@ from unis.calibrate.fit import RING, SHORT_FILL
 from unis.chain.model import SchedulerPart
 from unis.measure.windows import Arm, Offered
 from unis.plan.contract import scheduler_settings
-from unis.plan.rings import gamma_of
+from unis.plan.rings import gamma_choice
 from unis.simulate.scenario import PAPER_YIELD_EVERY
 
 PRIORITY = "priority"
@@ -58,7 +58,7 @@ class ArmSpec:
             return arm
         # Validated again, so that values which a chain file may not have are refused.
         own = SchedulerPart.model_validate({**part.model_dump(), **self.scheduler})
-        gamma = gamma_of(own, slots)
+        gamma = gamma_choice(own, slots).value
         settings = scheduler_settings(own, gamma)
         if self.fill is not None:
             settings.slice_factor = self.fill / gamma

@@ -10,7 +10,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, SchedulerPart
 from unis.links.kind import BATCH
 from unis.plan.planner import make_plan
-from unis.plan.rings import Known, gamma_choice, gamma_of
+from unis.plan.rings import Known, gamma_choice
 
 AUTO = SchedulerPart()
 NAMES = ("fw", "nat", "monitor")
@@ -25,11 +25,11 @@ def test_what_the_file_states_is_obeyed() -> None:
 @given(st.integers(8, 20))
 def test_a_turn_of_whole_bursts_finds_room(power: int) -> None:
     slots = 1 << power
-    gamma = gamma_of(AUTO, slots)
+    gamma = gamma_choice(AUTO, slots).value
     assert 0.75 <= gamma <= 0.95
     holds = slots - 1  # of a ring
     assert math.ceil(gamma * holds / BATCH) * BATCH <= holds
-    assert gamma_of(AUTO, 2 * slots) >= gamma
+    assert gamma_choice(AUTO, 2 * slots).value >= gamma
     assert slots < 2048 or gamma > 0.9
 
 

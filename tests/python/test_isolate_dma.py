@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.plan.dma import descriptors, fitting, lines_of, size_buffers
+from unis.plan.dma import fitting, lines_of, power_of_two_below, size_buffers
 
 MB = 1 << 20
 
@@ -23,7 +23,7 @@ def test_two_ways_of_the_paper_s_cache() -> None:
     assert "24576 can be under way" in of.told
     assert "leaky DMA" in of.told
     assert set(of.granted.values()) <= {245, 246}
-    assert descriptors(245) == 128
+    assert power_of_two_below(245) == 128
     small = size_buffers(45 * MB // 10, {f"nf{at}": 2048 for at in range(12)}, frame=64)
     assert not small.leaky
     assert small.granted == small.asked

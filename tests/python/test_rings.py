@@ -12,7 +12,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile, SchedulerPart
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.plan.rings import Known, RingChoice, choices, gamma_of, last_level_cache
+from unis.plan.rings import Known, RingChoice, choices, gamma_choice, last_level_cache
 
 AUTO = SchedulerPart()
 
@@ -56,7 +56,7 @@ def test_little_is_lost_in_switches_and_half_as_long_would_lose_more(
     slots = choice(file(), known(cost_ns, switch_ns)).slots
     assert slots & (slots - 1) == 0
     lost = [
-        switch_ns / (switch_ns + length * gamma_of(AUTO, length) * cost_ns)
+        switch_ns / (switch_ns + length * gamma_choice(AUTO, length).value * cost_ns)
         for length in (slots, slots // 2)
     ]
     assert slots == 16384 or lost[0] <= 0.03

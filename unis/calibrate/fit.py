@@ -15,7 +15,7 @@ from unis.chain.values import mean_cost
 from unis.errors import UnisError
 from unis.measure.windows import Arm
 from unis.plan.contract import scheduler_settings
-from unis.plan.rings import gamma_of
+from unis.plan.rings import gamma_choice
 from unis.simulate.run import simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
 from unis.v1.common_pb2 import SchedulerSettings
@@ -60,7 +60,7 @@ def cooperative(every: int) -> Arm:
 
 def short_slices(part: SchedulerPart) -> Arm:
     """Priority with slices that fill `SHORT_FILL` of a ring."""
-    gamma = gamma_of(part, RING)
+    gamma = gamma_choice(part, RING).value
     settings = scheduler_settings(part, gamma)
     settings.slice_factor = SHORT_FILL / gamma
     own = settings.SerializeToString(deterministic=True)

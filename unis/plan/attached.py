@@ -18,20 +18,15 @@ from unis.workload import engine_prefix
 class RingEnd:
     """A function's end of a ring."""
 
-    name: str
-
-    @property
-    def link(self) -> str:
-        """What the link is called."""
-        return self.name
+    link: str  # its name
 
     def message(self) -> pb.LinkConfig:
-        """The link, as the engine wants it."""
-        return pb.LinkConfig(name=self.name, kind=LINK_RING)
+        """The link, as the engine has it."""
+        return pb.LinkConfig(name=self.link, kind=LINK_RING)
 
     def direction(self, *, receives: bool) -> str:  # noqa: ARG002
         """Of two ends of a link, the same where the one receives what the other sends."""
-        return self.name
+        return self.link
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class MemifEnd:
         return f"memif-{self.inode}"
 
     def message(self) -> pb.LinkConfig:
-        """The link, as the engine wants it."""
+        """The link, as the engine has it."""
         memif = pb.Memif(
             inode=self.inode,
             buffer_bytes=self.buffer_bytes,
@@ -91,7 +86,7 @@ class AttachedFunction:
         return list(dict.fromkeys(port for path in self.paths for port in _ports(path)))
 
     def message(self) -> pb.FunctionConfig:
-        """As the engine wants it."""
+        """As the engine has it."""
         ports = [
             pb.PortConfig(
                 name=f"{self.name}.{at}",
@@ -110,7 +105,7 @@ class AttachedFunction:
         )
 
     def hop(self, path: AttachedPath) -> pb.Hop:
-        """A way through it, as the engine wants it."""
+        """A way through it, as the engine has it."""
         ports = self.ports()
         rx, tx = _ports(path)
         return pb.Hop(function=self.name, in_port=ports.index(rx), out_port=ports.index(tx))

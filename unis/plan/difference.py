@@ -1,7 +1,7 @@
 """What must be done so that a run becomes what another plan says. Pure: nothing is done here."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -49,7 +49,7 @@ class Difference:
     ended: tuple[str, ...] = ()  # functions whose processes end, in this order
     started: tuple[str, ...] = ()  # functions that get a new process, in this order
     down: tuple[str, ...] = ()  # chains that stay, and drop what comes meanwhile
-    policy: bool = field(default=False)  # or the controller
+    policy: bool = False  # or the controller
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.refused)

@@ -19,7 +19,7 @@ _PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-
 LINE = 64  # bytes of a cache line
 # Beside the frame: with one line more a frame of 64 bytes spans the 2 lines that the paper counts,
 # and one of 1518 its 25.
-HEADROOM = LINE
+_HEADROOM = LINE
 LARGEST_FRAME = 1518  # bytes with FCS
 _LEAST = 32  # buffers with which a queue still works in bursts
 # Of a queue of which nothing says how long it should be, as engine/platform/eth_port.h has it.
@@ -57,29 +57,24 @@ class BufferPlan:
         )
 
 
-def lines_of(frame: int, headroom: int = HEADROOM) -> int:
+def lines_of(frame: int) -> int:
     """Cache lines that a buffer spans."""
-    return -(-(frame + headroom) // LINE)
+    return -(-(frame + _HEADROOM) // LINE)
 
 
-def fitting(io_bytes: int, frame: int, headroom: int = HEADROOM) -> int:
+def fitting(io_bytes: int, frame: int) -> int:
     """Buffers that stay in so many bytes of cache."""
-    return io_bytes // (lines_of(frame, headroom) * LINE)
+    return io_bytes // (lines_of(frame) * LINE)
 
 
-def size_buffers(
-    io_bytes: int,
-    asked: Mapping[str, int],
-    frame: int = LARGEST_FRAME,
-    headroom: int = HEADROOM,
-) -> BufferPlan:
+def size_buffers(io_bytes: int, asked: Mapping[str, int], frame: int = LARGEST_FRAME) -> BufferPlan:
     """What each function should have of those that fit: max–min fair, so that who asks for little
     gets it, and nobody fewer than a burst, which may be more than fits. ValueError where frames or
     wishes are not above 0.
     """
-    if frame <= 0 or headroom < 0 or any(count <= 0 for count in asked.values()):
+    if frame <= 0 or any(count <= 0 for count in asked.values()):
         raise ValueError("frames and wishes are above 0")
-    fits = fitting(io_bytes, frame, headroom)
+    fits = fitting(io_bytes, frame)
     granted: dict[str, int] = {}
     left = fits
     waiting = sorted(asked, key=lambda name: (asked[name], name))
@@ -90,9 +85,9 @@ def size_buffers(
     return BufferPlan(io_bytes, frame, fits, dict(asked), granted)
 
 
-def descriptors(buffers: int) -> int:
-    """The largest power of two, as queues have, that needs no more buffers."""
-    return 1 << (max(1, buffers).bit_length() - 1)
+def power_of_two_below(number: int) -> int:
+    """The largest power of two, as rings and queues have, that is no more; at least 1."""
+    return 1 << (max(1, number).bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -169,7 +164,9 @@ def _shared(buffers: int, ways: Sequence[str]) -> dict[str, int]:
     """Descriptors of each, so that all together are no more than so many, or as few as can be."""
     asked = dict.fromkeys(ways, QUEUE_DESCRIPTORS)
     granted = size_buffers(max(0, buffers) * lines_of(LARGEST_FRAME) * LINE, asked).granted
-    return {way: max(LEAST_DESCRIPTORS, descriptors(count)) for way, count in granted.items()}
+    return {
+        way: max(LEAST_DESCRIPTORS, power_of_two_below(count)) for way, count in granted.items()
+    }
 
 
 def _more(

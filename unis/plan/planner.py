@@ -9,7 +9,6 @@ from typing import TypeVar
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
-from unis.chain.model import Function
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
@@ -64,7 +63,9 @@ def make_plan(
         nic_cpu = platform.cpus[0] if platform.cpus and dma.pci_addresses(file.traffic) else None
         sought = Sought(programs.found, file.traffic, file.scheduler.controller, nic_cpu)
         known = known(sought)
-    sizes = size(file, wiring, known, _ring_lengths(there))
+    chains = there.chains if there else ()
+    lengths = {chain.name: chain.ring.slots for chain in chains if chain.ring}
+    sizes = size(file, wiring, known, lengths)
     if problems := [
         *platform.problems,
         *wiring_problems(file, wiring),
@@ -101,13 +102,8 @@ def _plan_alone(
     places: Callable[[str], Places],
     name: str,
 ) -> Plan:
-    """Of a function by itself, to measure it."""
+    """Of a function by itself, to measure it; no closure, for plans are handed to processes."""
     return make_plan(on_its_links(chain, wiring, name), machine, others, places)
-
-
-def _ring_lengths(there: Plan | None) -> dict[str, int]:
-    """By chain, of those that are there: what `ring` was, whatever single links are."""
-    return {chain.name: chain.ring.slots for chain in (there.chains if there else ()) if chain.ring}
 
 
 @dataclass(frozen=True)
@@ -191,17 +187,14 @@ class _Parts:
             group=group,
             file_prefix=start.file_prefix,
             folder=self.programs.folders.get(name),
-            cost_ns=self._cost(function),
+            # What the scheduler assumes, in the mean over this traffic (section 5.1.2).
+            cost_ns=None
+            if function.cost_ns is None
+            else mean_cost(function.cost_ns, self.chain.file.traffic.size_shares),
             restart=_stated(function.restart),
             plugin=function.plugin,
             ports=tuple(ports),
         )
-
-    def _cost(self, function: Function) -> float | None:
-        """What the scheduler reckons with, in the mean over this traffic (section 5.1.2)."""
-        if function.cost_ns is None:
-            return None
-        return mean_cost(function.cost_ns, self.chain.file.traffic.size_shares)
 
     def _lcores(self, first: int, count: int, cpu: int) -> str:
         cpus = [cpu] if count == 1 else [self.platform[0], *[cpu] * (count - 1)]

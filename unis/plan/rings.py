@@ -26,6 +26,7 @@ functions, source and sink, decisions, and polls without packets. `_MARGIN` stan
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import ceil, inf
@@ -40,7 +41,7 @@ from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.isolate.hardware import bytes_of
 from unis.links.kind import BATCH
-from unis.plan.dma import IoCache
+from unis.plan.dma import IoCache, power_of_two_below
 from unis.plan.programs import ProgramPlan
 from unis.plan.wiring import LinkPlace, Wiring
 
@@ -52,13 +53,13 @@ _MARGIN = 1.3
 # So many times a goal is not refused yet: alone, where costs are measured, packets cost up to so
 # many times what they do in a chain.
 _DOUBT = 2
-_LEAST, _MOST = 1024, 16384  # slots
-_MOST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
+_LENGTHS = (1024, 2048, 4096, 8192, 16384)  # slots
+_LONGEST_HANDED_OVER = 4096  # slots, under hand-over: longer turns leave the cache
 _ASSUMED_NS = 50.0  # a packet, of a function that nobody has measured: short ones want long rings
 # A switch as it was measured on virtual machines, where that of this one is not known.
 _SWITCH_NS = {"priority": 10e3, "signal": 40e3, "handover": 2e3}
 _CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
-_LINES = 128  # bytes of a packet that a function touches: its mbuf's first cache line, its headers
+_TOUCHED = 128  # bytes of a packet that a function touches: mbuf's first cache line, headers
 _UNKNOWN_CACHE = 8 << 20  # bytes
 _GAMMA_ROOM = 2 * BATCH  # packets that a link keeps free when a slice ends
 _MOST_GAMMA = 0.95
@@ -72,18 +73,11 @@ class GammaChoice:
     why: str
 
 
-def gamma_of(part: SchedulerPart, slots: int) -> float:
+def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
     """For links of so many slots, the shortest."""
     if part.gamma != "auto":
-        return part.gamma
-    return max(defaults.PAPER_GAMMA, min(_MOST_GAMMA, round(1 - _GAMMA_ROOM / slots, 2)))
-
-
-def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
-    """The same, and why."""
-    value = gamma_of(part, slots)
-    if part.gamma != "auto":
-        return GammaChoice(value, "stated")
+        return GammaChoice(part.gamma, "stated")
+    value = max(defaults.PAPER_GAMMA, min(_MOST_GAMMA, round(1 - _GAMMA_ROOM / slots, 2)))
     why = f"so two bursts find room in the shortest link of a function, of {slots} slots"
     if value == defaults.PAPER_GAMMA:
         why = f"the paper's; the shortest link of a function has {slots} slots"
@@ -191,15 +185,12 @@ class Delays:
     def lost(self, chain: str, rings: Mapping[str, int]) -> float:
         """The share of their time that CPUs of `chain` lose in switches, of the worst."""
         gamma = self.gamma(rings).value
-        return max(self._lost(self._turns(cpu, rings, gamma)) for cpu in self._cpus(chain))
+        rounds = [self._turns(cpu, rings, gamma) for cpu in self._cpus(chain)]
+        return max(1 - round_ns(turns, 0) / round_ns(turns, self._switch_ns) for turns in rounds)
 
     def beside(self, chain: str) -> frozenset[str]:
         """The functions on the CPUs of `chain`, its own among them."""
         return frozenset(name for cpu in self._cpus(chain) for name in self._here[cpu])
-
-    def _lost(self, turns: Sequence[Turn]) -> float:
-        whole = round_ns(turns, self._switch_ns)
-        return (whole - round_ns(turns, 0)) / whole
 
     def _cpus(self, chain: str) -> set[int | None]:
         return {self._cpu[name] for name in self._chains[chain].functions}
@@ -364,13 +355,17 @@ def _fixed(
     file: ChainFile, graph: Graph, functions: frozenset[str], there: frozenset[str]
 ) -> list[str]:
     """What of the lengths is not ours to choose, where `functions` are."""
-    near = [name for name, chain in graph.chains.items() if functions & {*chain.functions}]
+    near = {
+        name: file.chains[name].ring
+        for name, chain in graph.chains.items()
+        if functions & {*chain.functions}
+    }
     return [
-        *(f"ring: {file.chains[name].ring} of {name}" for name in near if _is_stated(file, name)),
+        *(f"ring: {ring} of {name}" for name, ring in near.items() if ring != "auto"),
         *(
             f"the rings of {name}, which stay until it is brought up anew"
-            for name in near
-            if name in there and not _is_stated(file, name)
+            for name, ring in near.items()
+            if name in there and ring == "auto"
         ),
         *(
             f"{link.slots} slots from {link.origin} to {link.to}"
@@ -378,10 +373,6 @@ def _fixed(
             if link.slots and {link.origin, link.to} & functions
         ),
     ]
-
-
-def _is_stated(file: ChainFile, chain: str) -> bool:
-    return file.chains[chain].ring != "auto"
 
 
 def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
@@ -402,14 +393,15 @@ def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
     switch = _switch_ns(file, known)
 
     def lost(slots: int) -> float:
-        turn = slots * gamma_of(file.scheduler, slots)
+        turn = slots * gamma_choice(file.scheduler, slots).value
         return switch / (switch + turn * cost)
 
-    room = _fitting(known.cache_bytes or _UNKNOWN_CACHE, len(chain.edges))
-    most = _MOST_HANDED_OVER if controller == "handover" else _MOST
-    enough = (slots for slots in _powers_of_two(_LEAST, _MOST) if lost(slots) <= _LOST)
-    wanted = next(enough, 2 * _MOST)
-    slots = max(_LEAST, min(wanted, room, most))
+    # What is in all rings of the chain stays in half of the cache.
+    packets = (known.cache_bytes or _UNKNOWN_CACHE) // (2 * _TOUCHED * len(chain.edges))
+    room = power_of_two_below(packets)
+    most = _LONGEST_HANDED_OVER if controller == "handover" else _LENGTHS[-1]
+    wanted = next((slots for slots in _LENGTHS if lost(slots) <= _LOST), 2 * _LENGTHS[-1])
+    slots = max(_LENGTHS[0], min(wanted, room, most))
     words = [
         f"{cheapest} needs {cost:.0f} ns a packet"
         + ("" if costs[cheapest] else ", assumed as it was not measured yet"),
@@ -509,29 +501,13 @@ def _cost(file: ChainFile, function: str, known: Known) -> float | None:
     return known.costs.get(function)
 
 
-def _powers_of_two(least: int, most: int) -> Iterator[int]:
-    while least <= most:
-        yield least
-        least *= 2
-
-
-def _fitting(cache_bytes: int, edges: int) -> int:
-    """Slots so that what is in all rings of the chain stays in half of the cache."""
-    most = cache_bytes / 2 / (_LINES * edges)
-    return 1 << (max(1, int(most)).bit_length() - 1)
-
-
 def last_level_cache(root: Path = _CACHE) -> int | None:
     """Bytes; None where the kernel does not tell."""
-    sizes = [_bytes(file) for file in root.glob("index*/size")]
-    return max(sizes, default=0) or None
-
-
-def _bytes(file: Path) -> int:
-    try:
-        return bytes_of(file)
-    except (OSError, ValueError):
-        return 0
+    found: list[int] = []
+    for file in root.glob("index*/size"):
+        with suppress(OSError, ValueError):
+            found.append(bytes_of(file))
+    return max(found, default=0) or None
 
 
 def threshold_problems(

@@ -78,7 +78,7 @@ class Wiring:
     graph: Graph
     groups: Mapping[str, GroupName]  # the kind of program of each function
     ways: Mapping[str, Mapping[str, Way]]  # by function and chain
-    ports: Mapping[str, tuple[PortPlace, ...]]  # by function
+    ports: Mapping[str, Sequence[PortPlace]]  # by function
     places: tuple[LinkPlace, ...]  # in the order in which they are named
     # By chain and edge. Edges that the engine splits begin with the same link, edges that it merges
     # end with the same one.
@@ -105,28 +105,22 @@ class Wiring:
 
 def wire(file: ChainFile, graph: Graph) -> Wiring:
     """The wiring of a file."""
-    weaver = _Weaver(file, graph)
+    builder = _Builder(file, graph)
     # The way back uses the duplex links of the way there.
     for forward in (True, False):
         for chain in graph.chains.values():
             if (chain.reverse_of is None) == forward:
-                weaver.weave(chain)
-    return weaver.wiring()
+                builder.add(chain)
+    return builder.wiring()
 
 
 @dataclass
-class _Port:
-    rx: LinkPlace | None = None
-    tx: LinkPlace | None = None
-
-
-@dataclass
-class _Weaver:
+class _Builder:
     file: ChainFile
     graph: Graph
     groups: dict[str, GroupName] = field(init=False)
     ways: dict[str, dict[str, Way]] = field(init=False)
-    ports: dict[str, list[_Port]] = field(init=False)
+    ports: dict[str, list[PortPlace]] = field(init=False)
     places: list[LinkPlace] = field(default_factory=list)
     passed: dict[str, dict[Edge, tuple[LinkPlace, ...]]] = field(default_factory=dict)
     drains: dict[str, tuple[LinkPlace, ...]] = field(default_factory=dict)
@@ -137,20 +131,14 @@ class _Weaver:
         self.ways = {
             name: ways(self.graph, name, duplex=self._is_duplex(name)) for name in self.groups
         }
-        self.ports = {
-            name: [_Port() for _ in range(1 + self._last_port(name))] for name in self.groups
-        }
+        self.ports = {name: [PortPlace()] * (1 + self._last_port(name)) for name in self.groups}
 
     def wiring(self) -> Wiring:
-        ports = {
-            name: tuple(PortPlace(port.rx, port.tx) for port in of)
-            for name, of in self.ports.items()
-        }
         return Wiring(
             graph=self.graph,
             groups=self.groups,
             ways=self.ways,
-            ports=ports,
+            ports=self.ports,
             places=tuple(self.places),
             passed=self.passed,
             crowded=frozenset(self.crowded),
@@ -171,7 +159,7 @@ class _Weaver:
                 numbers += [port] if end == function and port is not None else []
         return max(numbers)
 
-    def weave(self, chain: ChainGraph) -> None:
+    def add(self, chain: ChainGraph) -> None:
         if chain.is_path:
             self.passed[chain.name] = {edge: self._edge(chain, edge) for edge in chain.edges}
             self.drains[chain.name] = ()
@@ -282,7 +270,7 @@ class _Weaver:
             if (port.rx or place) != place:
                 self.crowded.add((function, number))
             rx = tx = place
-        port.rx, port.tx = rx or port.rx, tx or port.tx
+        self.ports[function][number] = PortPlace(rx or port.rx, tx or port.tx)
 
     def _kinds(self, edge: Edge) -> list[str]:
         """Of the links that packets pass on it, the first at the origin."""
@@ -374,40 +362,31 @@ def _stated_way(chain: ChainGraph, function: str) -> Way | None:
     return (min(received), min(sent)) if received and sent else None
 
 
-def link_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the links that the file states."""
-    found: list[Problem] = []
     for at, link in enumerate(file.links):
         kind = links.KINDS[link.kind]
         if link.slots is not None and link.slots > kind.most_slots:
             sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
-            found.append(Problem(("links", at, "slots"), sentence))
+            yield Problem(("links", at, "slots"), sentence)
         opens = [
             workload.KINDS[wiring.groups[end]].opens(kind)
             for end in (link.origin, link.to)
             if end in wiring.groups
         ]
         if link.to == EGRESS and not kind.of_group and not all(opens):
-            found.append(
-                Problem(
-                    ("links", at),
-                    f"`{link.origin}` receives from a ring, so it sends to one; make the link to "
-                    f"`{link.origin}` a {link.kind} too, or leave this one out",
-                )
+            yield Problem(
+                ("links", at),
+                f"`{link.origin}` receives from a ring, so it sends to one; make the link to "
+                f"`{link.origin}` a {link.kind} too, or leave this one out",
             )
         if kind.of_group and opens == [False, False]:
-            found.append(
-                Problem(
-                    ("links", at),
-                    f"`{link.origin}` and `{link.to}` are of DPDK groups of their own, which share "
-                    f"no {link.kind}; leave this link out",
-                )
+            yield Problem(
+                ("links", at),
+                f"`{link.origin}` and `{link.to}` are of DPDK groups of their own, which share "
+                f"no {link.kind}; leave this link out",
             )
-    return [*found, *_of_other_programs(file)]
-
-
-def _of_other_programs(file: ChainFile) -> Iterator[Problem]:
-    """A function is one program, on whichever of its links packets come."""
+    # A function is one program, on whichever of its links packets come.
     first: dict[str, Link] = {}
     for at, link in enumerate(file.links):
         other = first.setdefault(link.to, link)
@@ -420,22 +399,17 @@ def _of_other_programs(file: ChainFile) -> Iterator[Problem]:
             )
 
 
-def wiring_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+def wiring_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the links, and with the processes at their ends."""
-    crowded = [
-        Problem(
+    yield from link_problems(file, wiring)
+    for name, port in sorted(wiring.crowded):
+        yield Problem(
             ("functions", name),
             f"port {port} is on a link that carries packets both ways, and edges lead over it to "
             "two; let the edges state other ports",
         )
-        for name, port in sorted(wiring.crowded)
-    ]
-    return [
-        *link_problems(file, wiring),
-        *crowded,
-        *_queue_problems(wiring),
-        *_too_many_ports(file, wiring),
-    ]
+    yield from _queue_problems(wiring)
+    yield from _too_many_ports(file, wiring)
 
 
 def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
@@ -467,26 +441,21 @@ def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
             )
 
 
-def _too_many_ports(file: ChainFile, wiring: Wiring) -> list[Problem]:
+def _too_many_ports(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     most_each = limit("FunctionConfig.ports").max_items
-    found = [
-        Problem(
-            ("functions", name),
-            f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
-            "second time under another name",
-        )
-        for name, ports in wiring.ports.items()
-        if len(ports) > most_each
-    ]
+    for name, ports in wiring.ports.items():
+        if len(ports) > most_each:
+            yield Problem(
+                ("functions", name),
+                f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
+                "second time under another name",
+            )
     traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
     in_group = sum(len(ports) for name, ports in wiring.ports.items() if wiring.shares_memory(name))
     if (count := in_group + traffic) > MOST_PORTS:
-        found.append(
-            Problem(
-                ("functions",),
-                f"{in_group} ports on rings and {traffic} of traffic are {count}, more than the "
-                f"{MOST_PORTS} that DPDK has for a group of processes; spread them over several "
-                "chain files",
-            )
+        yield Problem(
+            ("functions",),
+            f"{in_group} ports on rings and {traffic} of traffic are {count}, more than the "
+            f"{MOST_PORTS} that DPDK has for a group of processes; spread them over several "
+            "chain files",
         )
-    return found
