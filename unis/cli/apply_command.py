@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unis.cli.select import ChainFileArgument, JsonOption, connect
-from unis.cli.terminal import fail, out, print_line, say
+from unis.cli.select import ChainFileArgument, JsonOption, RunNameOption, connect
+from unis.cli.terminal import fail, out, print_line, say, table_of
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 
 
@@ -17,9 +17,7 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would change and why. Change nothing.")
     ] = False,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
-    ] = None,
+    name: RunNameOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change a run to what FILE says. Unchanged chains lose no packet.
@@ -73,11 +71,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
         say(f"{name}: nothing to change")
         return
     if not result["applied"]:
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False)
-        for column in ("part", "name", "what", "why"):
-            table.add_column(column, no_wrap=column != "why")
+        table = table_of("", "part", words=("name", "what", "why"))
         for change in steps["changes"]:
             table.add_row(change["part"], change["name"], change["what"], "; ".join(change["why"]))
         out.print(table)

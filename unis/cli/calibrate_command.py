@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from unis.cli.select import JsonOption
-from unis.cli.terminal import out, say
+from unis.cli.terminal import out, say, table_of
 from unis.errors import UnisError
 
 if TYPE_CHECKING:
@@ -61,10 +59,7 @@ def refuse_what_was_not_found(found: Mapping[str, MachineCosts]) -> None:
 
 
 def _print(found: dict[str, MachineCosts]) -> None:
-    table = Table(box=None)
-    table.add_column("")
-    for name in found:
-        table.add_column(name, justify="right")
+    table = table_of("", "", list(found))
 
     def line(name: str, values: list[float], digits: int) -> None:
         table.add_row(name, *(f"{value:.{digits}f}" for value in values))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
 from unis.chain.load import load
 from unis.chain.values import INGRESS
-from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import out, print_line
+from unis.cli.select import ChainFileArgument, JsonOption, RunNameOption
+from unis.cli.terminal import out, print_line, table_of
 from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 def config(
     file: ChainFileArgument,
     as_json: JsonOption = False,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
-    ] = None,
+    name: RunNameOption = None,
 ) -> None:
     """Show the plan for FILE: CPUs, links, command lines, environment. Nothing is started.
 
@@ -99,11 +96,9 @@ def _print_process(name: str, more: str, argv: list[str]) -> None:
 
 
 def _links(plan: Plan) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("link", "kind", "slots", "socket"):
-        table.add_column(column, justify="right" if column == "slots" else "left", no_wrap=True)
+    table = table_of("", "link", ("slots",), ("kind", "socket"))
     for link in plan.links:
-        table.add_row(link.name, link.kind, str(link.slots), str(link.socket or ""))
+        table.add_row(link.name, str(link.slots), link.kind, str(link.socket or ""))
     return table
 
 

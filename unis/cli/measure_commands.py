@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from unis.cli.numbers import between
 from unis.cli.select import JsonOption, NameOption, connect
-from unis.cli.terminal import out, print_line, say, writable, write_result
+from unis.cli.terminal import out, print_line, say, table_of, writable, write_result
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -144,9 +143,7 @@ def _alone(program: str, arguments: list[str]) -> LoadedChain:
 
 def _print_cost(name: str, cost: Cost) -> None:
     print_line(f"{name}: {cost.ns:.1f} ns, {cost.cycles:.0f} cycles a packet", "bold")
-    table = Table(box=None)
-    for column in ("size", "ns", "q1", "q3", "cycles"):
-        table.add_column(column, justify="right")
+    table = table_of("", "size", ("ns", "q1", "q3", "cycles"))
     for size in cost.sizes:
         table.add_row(
             str(size.size), f"{size.ns:.1f}", f"{size.ns_q1:.1f}", f"{size.ns_q3:.1f}",

@@ -13,6 +13,7 @@ from unis.cli.select import (
     ChainFileArgument,
     NameArgument,
     NameOption,
+    RunNameOption,
     choose,
     choose_running,
     runs,
@@ -88,9 +89,7 @@ def up(
     ] = None,
     policy: PolicyOption = None,
     controller: ControllerOption = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
-    ] = None,
+    name: RunNameOption = None,
 ) -> None:
     """Run the chains of FILE until Ctrl-C.
 

@@ -30,6 +30,9 @@ NameArgument = Annotated[
 NameOption = Annotated[
     str | None, typer.Option(help="Name of the run. Not needed while only one run is up.")
 ]
+RunNameOption = Annotated[
+    str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -1,7 +1,8 @@
-"""`unis cluster`: what is promised in a cluster, and how it is packed."""
+"""`unis admit` and `unis cluster`: promises asked of a cluster, and how they are packed."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +22,118 @@ from unis.cli.terminal import fail, out, print_line, table_of, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from unis.slo.cluster import Cluster
+    from unis.slo.cluster import Cluster, OnDemand
+    from unis.slo.online import Admitted
+    from unis.slo.placement import Refusal
+    from unis.slo.profile import Slo
     from unis.slo.repack import Repack
+    from unis.slo.request import LatencyRequest
 
-_SHOWN = 20
+_SHOWN = 20  # promises that are told one by one
 _LATEST = 1e11  # seconds since 1970
+
+
+def admit(
+    cluster: FileArgument,
+    request: Annotated[
+        Path, typer.Argument(help="Chain file with `slo`, or workload file with `slos`.")
+    ],
+    book: BookOption = None,
+    as_json: JsonOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Answer, but do not record a promise.")
+    ] = False,
+) -> None:
+    """Ask a cluster for promises. Prints for each promise where it is placed, or why it is refused.
+
+    A refusal names the nearest promise that could be kept. Running instances stay where they are;
+    ways of some instances may move, and the output says which. A new instance goes where it costs
+    the least room for others, so that a cluster that fills up needs nearly the fewest servers. UNiS
+    asks no server: CLUSTER's book keeps the promises. `unis cluster` shows, releases and repacks
+    them. Exit code 1 if a promise was refused.
+
+    Example: unis admit examples/slo/cluster.yaml examples/slo/edge.yaml
+    """
+    from unis.slo.placement import Refusal
+    from unis.slo.request import requests
+
+    with opened_cluster(cluster, book, kept=not dry_run) as opened:
+        answers: list[tuple[Admitted | OnDemand | Refusal, float]] = []  # ms that each took
+        for promise in requests(request, opened.profiles):
+            began = time.perf_counter()
+            answer = _asked(opened, promise)
+            answers.append((answer, (time.perf_counter() - began) * 1000))
+            if opened.online.due:
+                opened.online.learn()
+        machines = len(opened.online.machines)
+    if as_json:
+        out.print_json(
+            data=[{**_as_data(answer), "milliseconds": round(ms, 3)} for answer, ms in answers]
+        )
+    else:
+        for answer, _ in answers[:_SHOWN]:
+            _print_answer(answer)
+        if len(answers) > _SHOWN:
+            print_line(f"and {len(answers) - _SHOWN} more (--json has all)")
+    refused = [answer for answer, _ in answers if isinstance(answer, Refusal)]
+    if not as_json:
+        slowest = max(ms for _, ms in answers)
+        print_line(
+            f"{len(answers) - len(refused)} admitted, {len(refused)} refused; {machines} servers "
+            f"have reserved promises; the slowest answer took {slowest:.1f} ms"
+            f"{'; nothing was promised (--dry-run)' if dry_run else ''}.",
+            "bold",
+        )
+    if refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDemand | Refusal:
+    from unis.slo.request import LatencyRequest
+
+    if isinstance(request, LatencyRequest):
+        return cluster.demand(request.name, request.function, request.p95_us)
+    return cluster.reserve(request)
+
+
+def _as_data(answer: Admitted | OnDemand | Refusal) -> dict[str, Any]:
+    from unis.slo.online import Admitted
+    from unis.slo.placement import Refusal
+
+    if isinstance(answer, Refusal):
+        return {
+            "admitted": False, "promise": answer.slo, "why": answer.why, "tried": answer.tried,
+        }  # fmt: skip
+    if not isinstance(answer, Admitted):
+        return {"admitted": True, **demand_data(answer)}
+    return {
+        "admitted": True,
+        "promise": answer.slo,
+        "kind": "reserved",
+        "where": [where_data(where) for where in answer.where],
+        "shifted": [
+            {"promise": where.instance.slo, **where_data(where)} for where in answer.shifted
+        ],
+    }
+
+
+def _print_answer(answer: Admitted | OnDemand | Refusal) -> None:
+    from unis.slo.online import Admitted
+    from unis.slo.placement import Refusal
+
+    if isinstance(answer, Refusal):
+        warn(f"refused: {answer.why}")
+    elif isinstance(answer, Admitted):
+        print_line(f"{answer.slo}: admitted: {'; '.join(map(told, answer.where))}")
+        for other in answer.shifted:
+            line = f"  its ways are shifted for it: {other.instance.slo} on {told(other)}"
+            print_line(line, "dim")
+    else:
+        print_line(
+            f"{answer.name}: admitted on demand: {answer.server} {answer.number}, a core of those "
+            "that it leases to its agent"
+        )
+
 
 cluster = typer.Typer(
     no_args_is_help=True,
