@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.python.commands import run
 from unis import built
 from unis.chain.problem import ChainFileError
-from unis.profile.bounds import Reading, line_between
+from unis.profile.bounds import Reading
 from unis.profile.curve import Method
 from unis.profile.place import Place, ways_of
 from unis.profile.profiler import Kind, Step, Wish, measure, missing
@@ -51,7 +52,7 @@ class Known:
     def latency(self, load: float) -> Reading:
         self._note("load", round(load * 100))
         known = dict(self.of.p95_us_by_load)
-        return Reading(line_between(known, load))
+        return Reading(float(np.interp(load, [*known], [*known.values()])))
 
 
 def kept() -> Kept:
@@ -77,7 +78,7 @@ def test_a_profile_of_the_paper_is_found_again(name: str) -> None:
         assert found.share(ways) == pytest.approx(known.share(ways) / known.share(18), rel=0.0101)
     printed = dict(known.p95_us_by_load)
     for at, us in found.p95_us_by_load:
-        assert us == pytest.approx(line_between(printed, at), rel=0.0101)
+        assert us == pytest.approx(np.interp(at, [*printed], [*printed.values()]), rel=0.0101)
 
 
 def written(tmp_path: Path, found: Profiled) -> Path:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.python.strategies import scaled
 from unis.measure import waiting
-from unis.profile.machine import OnMachine
-from unis.profile.windows import Sample, Window, capacity, latency, reading, share
+from unis.profile.windows import OnMachine, Sample, Window, reading
 from unis.runtime.errors import RunFailedError
 
 
@@ -42,16 +41,13 @@ class Drifting:
     def opened(self, mpps: float) -> Window:
         return self._window(mpps)
 
-    def set_ways(self, ways: int) -> None:
-        self.ways = ways
-
 
 @settings(max_examples=scaled(30))
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.2]))
 def test_a_load_is_one_of_what_passes_meanwhile(seed: int, disturbed: float) -> None:
     machine = Drifting(seed, disturbed)
     for load in (0.1, 0.5, 0.8):
-        found = latency(machine, load, 9)
+        found = OnMachine(machine, 9).latency(load)
         assert found.value == pytest.approx(20 / (1 - load), rel=0.1)
         if not disturbed:
             assert found.disturbed == 0
@@ -67,14 +63,14 @@ def test_a_load_that_turned_out_to_be_another_is_told() -> None:
         def closed(self) -> Window:
             return Window(next(self.speeds), 500.0, 0.0)
 
-    assert latency(Slowing(1), 0.5, 3).disturbed == 1
+    assert OnMachine(Slowing(1), 3).latency(0.5).disturbed == 1
 
 
 @settings(max_examples=scaled(30))
 @given(st.integers(0, 10_000))
 def test_throughput_with_some_ways_stands_beside_that_with_all(seed: int) -> None:
     machine = Drifting(seed)
-    found = share(machine, machine.set_ways, 4, 16, 9)
+    found = OnMachine(machine, 9, Set(machine)).throughput(4)
     assert found.value == pytest.approx(0.25, rel=0.02)
     assert machine.ways == 16
 
@@ -117,7 +113,7 @@ def test_all_ways_are_given_back_whatever_happens() -> None:
 
     machine = Dying(1)
     with pytest.raises(RunFailedError):
-        share(machine, machine.set_ways, 4, 16, 9)
+        OnMachine(machine, 9, Set(machine)).throughput(4)
     assert machine.ways == 16
 
 
@@ -158,7 +154,7 @@ def test_spread_is_half_of_the_interval() -> None:
 
 
 def test_capacity_is_what_the_first_ring_takes() -> None:
-    assert capacity(Drifting(3), 9).value == pytest.approx(3.0, rel=0.15)
+    assert OnMachine(Drifting(3), 9).capacity()[0].value == pytest.approx(3.0, rel=0.15)
 
 
 def task(folder: Path, thread: int, ran: int, waited: int) -> None:

@@ -18,10 +18,10 @@ from unis.runtime.errors import InterruptedRunError, interrupted_code
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unis.profile.machine import Ways
     from unis.profile.result import Profiled
     from unis.profile.session import Session
     from unis.profile.subject import Subject
+    from unis.profile.windows import Ways
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 
 ROUNDING = 1e-9  # of a value
 
@@ -91,17 +90,3 @@ def _bound(points: Sequence[Point], at: int, shape: Shape) -> float:
         off_below = below / lowest if lowest > 0 else math.inf
         most = max(most, above / (here + above), off_below)
     return most
-
-
-def line_between(values: Mapping[float, float], x: float) -> float:
-    """In a straight line between values by points, ascending; beyond them as at the nearest."""
-    if not values:
-        raise ValueError("nothing was measured")
-    points = [*values.items()]
-    if x <= points[0][0]:
-        return points[0][1]
-    for (a, at_a), (b, at_b) in pairwise(points):
-        if x <= b:
-            part = (x - a) / (b - a)
-            return at_a * (1 - part) + at_b * part
-    return points[-1][1]

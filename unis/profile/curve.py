@@ -13,21 +13,13 @@ All follows from what is known so far, so that measuring may stop at any point a
 day.
 """
 
-import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unis.profile.bounds import (
-    ROUNDING,
-    Point,
-    Reading,
-    Shape,
-    against,
-    bounds,
-    is_shaped,
-    line_between,
-)
+import numpy as np
+
+from unis.profile.bounds import ROUNDING, Point, Reading, Shape, against, bounds
 
 TOLERANCE = 0.01  # of a value: the paper's
 _MOST_POINTS = 10_000  # of an axis
@@ -92,52 +84,21 @@ class Curve:
 
     def at(self, x: float) -> float:
         """In a straight line between what was measured; beyond its ends as there."""
-        return line_between({at: reading.value for at, reading in self.readings.items()}, x)
+        values = [reading.value for reading in self.readings.values()]
+        return float(np.interp(x, [*self.readings], values))
 
     @property
     def bound(self) -> float:
         """The most, of its value, that a curve of the shape is off the straight lines."""
         return max(bounds(_by_number(self.axis, self.readings), self.shape).values(), default=0.0)
 
-    @property
-    def shaped(self) -> bool:
-        """Whether what was measured is of the shape, but for its spread."""
-        return is_shaped([*self.readings.items()], self.shape)
 
-
-def wanted(
-    axis: Axis, shape: Shape, method: Method, known: Mapping[float, Reading]
-) -> list[float]:  # fmt: skip
+def wanted(axis: Axis, shape: Shape, method: Method, known: Mapping[float, Reading]) -> list[float]:
     """The points that the method asks for next; empty: it is done."""
     return [axis.at(number) for number in _Tracer(axis, shape, method, known).wanted()]
 
 
-def trace(
-    axis: Axis,
-    shape: Shape,
-    measure: Callable[[float], Reading],
-    method: Method = Method(),
-    known: Mapping[float, Reading] | None = None,
-) -> Curve:
-    """Measures what the method asks for and is not `known` yet: no point twice.
-
-    ValueError if what `measure` returns is not above 0.
-    """
-    points = set(axis.points())
-    readings = {x: reading for x, reading in (known or {}).items() if x in points}
-    while True:
-        asked = wanted(axis, shape, method, readings)
-        if not asked:
-            return curve_of(axis, shape, method, readings)
-        x = asked[0]
-        readings[x] = measure(x)
-        if not 0 < readings[x].value < math.inf:
-            raise ValueError(f"{readings[x].value:g} was measured at {x:g}")
-
-
-def curve_of(
-    axis: Axis, shape: Shape, method: Method, readings: Mapping[float, Reading]
-) -> Curve:  # fmt: skip
+def curve_of(axis: Axis, shape: Shape, method: Method, readings: Mapping[float, Reading]) -> Curve:
     """Of what was measured, whether the method is done or not."""
     tracer = _Tracer(axis, shape, method, readings)
     tracer.wanted()

@@ -1,30 +1,14 @@
-"""Measures on this machine: a run of the real engine, in short windows."""
-
-from typing import Protocol
+"""Short windows of a run of the real engine."""
 
 from unis.engine.histogram import Latency
 from unis.measure import waiting
 from unis.measure.disturbance import Disturbance
 from unis.measure.windows import Arm, Offered, Span, measure
-from unis.profile import windows
-from unis.profile.bounds import Reading
 from unis.profile.windows import Window
-from unis.runtime.errors import RunFailedError
 from unis.runtime.run import Run
 
 SETTLE = 0.05  # seconds: rings are full or empty within a fraction of a millisecond
 ARRIVALS = "poisson"
-
-
-class Ways(Protocol):
-    """What gives the functions' CPU a part of the last-level cache."""
-
-    @property
-    def most(self) -> int:
-        """Ways that functions may have."""
-
-    def set(self, ways: int) -> None:
-        """From now on its CPU fills no others than so many."""
 
 
 class EngineLook:
@@ -57,44 +41,3 @@ class EngineLook:
             waited=kept_off,
             stolen=Disturbance.of([reply]).stolen,
         )
-
-
-class OnMachine:
-    """A backend of the profiler: what it is asked for it measures."""
-
-    def __init__(
-        self, look: windows.Look, rounds: int, ways: Ways | None = None, whole: int | None = None
-    ) -> None:
-        """`rounds`: windows of each kind behind a reading; `ways`: None where there is no CAT.
-
-        `whole`: ways with which capacity and latency are measured; None: all that there are.
-        """
-        self._look = look
-        self._rounds = rounds
-        self._ways = ways
-        self._whole = whole or (ways.most if ways else 0)
-        if ways is not None:
-            ways.set(self._whole)
-
-    def capacity(self) -> tuple[Reading, float]:
-        """Mpps with the whole cache, and how many packets then wait in rings (Little's law).
-
-        RunFailedError where nothing comes out.
-        """
-        window = self._look.closed()
-        if window.p95_us is None:
-            raise RunFailedError(
-                "nothing comes out: see whether its arguments let packets of this traffic pass"
-            )
-        found = windows.capacity(self._look, self._rounds)
-        return found, found.value * window.p95_us
-
-    def throughput(self, ways: int) -> Reading:
-        """Of that, with so many ways."""
-        if self._ways is None:
-            raise RunFailedError("this machine has no cache ways to set")
-        return windows.share(self._look, self._ways.set, ways, self._whole, self._rounds)
-
-    def latency(self, load: float) -> Reading:
-        """p95, µs, at a part of what passes meanwhile; the whole cache."""
-        return windows.latency(self._look, load, self._rounds)

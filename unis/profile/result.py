@@ -1,6 +1,7 @@
 """A profile as `unis plan` reads it, and what must be known of it."""
 
 import datetime
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,18 +86,13 @@ class Profiled(BaseModel):
         lines = [f"# {remark}" for remark in self.remarks]
         lines += [
             "functions:",
-            f"  {self.name if self.name[0].isalpha() else quoted(self.name)}:",
+            f"  {self.name if self.name[0].isalpha() else json.dumps(self.name)}:",
             f"    solo_mpps: {self.solo_mpps:g}",
             f"    percent_by_ways: [{ways}]",
             f"    p95_us_by_percent_of_load: {{{latency}}}",
-            f"    source: {quoted(self.source)}",
+            f"    source: {json.dumps(self.source, ensure_ascii=False)}",
         ]
         return "\n".join(lines) + "\n"
-
-
-def quoted(text: str) -> str:
-    """A text as YAML has it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,9 @@ def result(
         ),
         remarks=remarks,
         measurements=len(measured),
-        throughput=_curve(throughput, throughput_fit, SHARES),
+        throughput=_curved(throughput, throughput_fit, SHARES)
+        if throughput and throughput_fit
+        else None,
         latency=_curved(latency, latency_fit, LATENCIES),
     )
     found.profile()
@@ -216,10 +214,6 @@ def _disturbed(readings: Sequence[Reading]) -> list[str]:
         f"disturbed: in {bad} of {len(readings)} measurements something else had the CPUs most of "
         "the time: do not plan with it; the next call measures these anew"
     ]
-
-
-def _curve(curve: Curve | None, found: Fit | None, words: Words) -> CurveResult | None:
-    return _curved(curve, found, words) if curve and found else None
 
 
 def _curved(curve: Curve, found: Fit, words: Words) -> CurveResult:

@@ -8,7 +8,7 @@ from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.profile.curve import Method
-from unis.profile.machine import EngineLook, OnMachine, Ways
+from unis.profile.machine import EngineLook
 from unis.profile.machine_caches import read_caches
 from unis.profile.modelled import modelled
 from unis.profile.place import this_place
@@ -16,6 +16,7 @@ from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
 from unis.profile.store import Kept, Store, digest, what
 from unis.profile.subject import Subject
+from unis.profile.windows import OnMachine, Ways
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError
 from unis.runtime.planning import plan_chain

@@ -5,7 +5,6 @@ A file for each function or chain, configuration, traffic and machine, below ~/.
 
 import hashlib
 import json
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from unis.profile.bounds import Reading
 from unis.profile.place import Place
 from unis.runtime.costs import cache_directory, cost_key, shares_of
 from unis.runtime.errors import LaunchError
-from unis.runtime.files import write_atomically
+from unis.runtime.files import check_writable, write_atomically
 
 # What was disturbed in more of its windows is told, and measured anew by the next call.
 _DISTURBED = 0.5
@@ -40,23 +39,13 @@ class Kept(BaseModel):
 
     def undisturbed(self) -> "Kept":
         """What of it may be gone on with."""
-        good = self.model_copy(
-            update={
-                "shares": {
-                    x: reading
-                    for x, reading in self.shares.items()
-                    if reading.disturbed <= _DISTURBED
-                },
-                "latencies": {
-                    x: reading
-                    for x, reading in self.latencies.items()
-                    if reading.disturbed <= _DISTURBED
-                },
-            }
-        )
-        if self.mpps is None or self.mpps.disturbed <= _DISTURBED:
-            return good
-        return good.model_copy(update={"mpps": None})
+
+        def good(readings: dict[float, Reading]) -> dict[float, Reading]:
+            return {x: it for x, it in readings.items() if it.disturbed <= _DISTURBED}
+
+        mpps = self.mpps if self.mpps and self.mpps.disturbed <= _DISTURBED else None
+        changed = {"mpps": mpps, "shares": good(self.shares), "latencies": good(self.latencies)}
+        return self.model_copy(update=changed)
 
 
 def what(plan: Plan, place: Place, settings: Mapping[str, str]) -> dict[str, str]:
@@ -109,9 +98,7 @@ class Store:
     def see_that_it_can_be_kept(self) -> None:
         """Before a minute is spent on it. LaunchError if it cannot."""
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.file.parent):
-                pass
+            check_writable(self.file.parent)
         except OSError as error:
             raise self._cannot(error) from None
 

@@ -6,7 +6,7 @@ but that packets come as fast as they are taken, for the profiler sets their rat
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,7 @@ class Subject:
             name: chain.model_copy(update={"ring": slots}) for name, chain in file.chains.items()
         }
         changed = file.model_copy(update={"chains": chains})
-        return Subject(
-            self.name, LoadedChain(self.chain.path, changed, self.chain.document), self.told
-        )
+        return replace(self, chain=replace(self.chain, file=changed))
 
 
 def reference_arguments() -> dict[str, list[str]]:
@@ -91,7 +89,8 @@ def of_function(
         file = ChainFile.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        raise LaunchError(f"{_where(first['loc'])} {first['msg']}".strip()) from None
+        where = f"the {first['loc'][-1]}: " if first["loc"] else ""
+        raise LaunchError(f"{where}{first['msg']}") from None
     told = " ".join([Path(program).name, *words])
     return Subject(called, LoadedChain(Path.cwd() / called, file), told)
 
@@ -102,17 +101,6 @@ def _name(given: str | None) -> str | None:
     raise LaunchError(
         f"`{given}` cannot name a profile: write letters, digits, - . and _, a letter first"
     )
-
-
-def _where(location: tuple[str | int, ...]) -> str:
-    return "" if not location else f"the {location[-1]}:"
-
-
-def _way(loaded: LoadedChain) -> str:
-    (chain,) = loaded.graph.chains.values()
-    if chain.is_path:
-        return " → ".join(chain.functions)
-    return f"a graph of {', '.join(chain.functions)}"
 
 
 def of_file(path: Path, name: str | None = None) -> Subject:
@@ -137,5 +125,8 @@ def of_file(path: Path, name: str | None = None) -> Subject:
     traffic = file.traffic.model_copy(update={"rate": "max", "arrivals": defaults.ARRIVALS})
     changed = file.model_copy(update={"traffic": traffic})
     called = _name(name) or file.name
-    told = f"chain {called} of {path.name}: {_way(loaded)}"
-    return Subject(called, LoadedChain(path, changed, loaded.document), told)
+    (chain,) = loaded.graph.chains.values()
+    graph = f"a graph of {', '.join(chain.functions)}"
+    way = " → ".join(chain.functions) if chain.is_path else graph
+    told = f"chain {called} of {path.name}: {way}"
+    return Subject(called, replace(loaded, file=changed), told)

@@ -6,8 +6,10 @@ load is a part of what passes right before and after it, as fast as the first ri
 where some were disturbed, and those are used that were least, whatever their values are.
 """
 
+import itertools
+import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,25 +86,76 @@ def reading(samples: Iterator[Sample], rounds: int) -> Reading:
     )
 
 
-def capacity(look: Look, rounds: int) -> Reading:
-    """Mpps that the whole passes."""
+class Ways(Protocol):
+    """What gives the functions' CPU a part of the last-level cache."""
 
-    def samples() -> Iterator[Sample]:
+    @property
+    def most(self) -> int:
+        """Ways that functions may have."""
+
+    def set(self, ways: int) -> None:
+        """From now on its CPU fills no others than so many."""
+
+
+class OnMachine:
+    """A backend of the profiler: what it is asked for it measures."""
+
+    def __init__(
+        self, look: Look, rounds: int, ways: Ways | None = None, whole: int | None = None
+    ) -> None:
+        """`rounds`: windows of each kind behind a reading; `ways`: None where there is no CAT.
+
+        `whole`: ways with which capacity and latency are measured; None: all that there are.
+        """
+        self._look = look
+        self._rounds = rounds
+        self._ways = ways
+        self._whole = whole or (ways.most if ways else 0)
+        if ways is not None:
+            ways.set(self._whole)
+
+    def capacity(self) -> tuple[Reading, float]:
+        """Mpps with the whole cache, and how many packets then wait in rings (Little's law).
+
+        RunFailedError where nothing comes out.
+        """
+        if (p95_us := self._look.closed().p95_us) is None:
+            raise RunFailedError(
+                "nothing comes out: see whether its arguments let packets of this traffic pass"
+            )
+        windows = (self._look.closed() for _ in itertools.count())
+        samples = (Sample(window.taken_mpps, window.disturbance) for window in windows)
+        found = reading(samples, self._rounds)
+        return found, found.value * p95_us
+
+    def throughput(self, ways: int) -> Reading:
+        """Of that, with so many ways."""
+        if self._ways is None:
+            raise RunFailedError("this machine has no cache ways to set")
+        try:
+            return reading(self._shares(self._ways, ways), self._rounds)
+        finally:
+            self._ways.set(self._whole)
+
+    def _shares(self, cache: Ways, ways: int) -> Iterator[Sample]:
         while True:
-            window = look.closed()
-            yield Sample(window.taken_mpps, window.disturbance)
+            cache.set(self._whole)
+            whole = self._look.closed()
+            cache.set(ways)
+            part = self._look.closed()
+            worst = max(whole.disturbance, part.disturbance)
+            passed = part.taken_mpps / whole.taken_mpps if whole.taken_mpps else 0.0
+            yield Sample(passed, worst if passed else math.inf)
 
-    return reading(samples(), rounds)
+    def latency(self, load: float) -> Reading:
+        """p95, µs, at a part of what passes meanwhile; the whole cache."""
+        return reading(self._latencies(load), self._rounds)
 
-
-def latency(look: Look, load: float, rounds: int) -> Reading:
-    """p95 latency, µs, at a part of what passes meanwhile."""
-
-    def samples() -> Iterator[Sample]:
-        before = look.closed()
+    def _latencies(self, load: float) -> Iterator[Sample]:
+        before = self._look.closed()
         while True:
             asked = load * before.taken_mpps
-            window, after = look.opened(asked), look.closed()
+            window, after = self._look.opened(asked), self._look.closed()
             passes = (before.taken_mpps + after.taken_mpps) / 2
             if window.p95_us is not None and passes > 0:
                 off = abs(asked / passes - load) / load
@@ -110,28 +163,5 @@ def latency(look: Look, load: float, rounds: int) -> Reading:
                 worst = max(off / _OFF, window.disturbance, beside)
                 yield Sample(window.p95_us, worst, window.lost - (before.lost + after.lost) / 2)
             else:
-                yield Sample(0.0, float("inf"))
+                yield Sample(0.0, math.inf)
             before = after
-
-    return reading(samples(), rounds)
-
-
-def share(
-    look: Look, set_ways: Callable[[int], None], ways: int, most: int, rounds: int
-) -> Reading:
-    """Of what passes with `most` ways, what passes with `ways`."""
-
-    def samples() -> Iterator[Sample]:
-        while True:
-            set_ways(most)
-            whole = look.closed()
-            set_ways(ways)
-            part = look.closed()
-            worst = max(whole.disturbance, part.disturbance)
-            passed = part.taken_mpps / whole.taken_mpps if whole.taken_mpps else 0.0
-            yield Sample(passed, worst if passed else float("inf"))
-
-    try:
-        return reading(samples(), rounds)
-    finally:
-        set_ways(most)

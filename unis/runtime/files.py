@@ -31,6 +31,13 @@ def write_atomically(file: Path, text: str, mode: int = 0o600) -> None:
         raise
 
 
+def check_writable(folder: Path) -> None:
+    """Makes a folder, unless it is there, and a file in it. OSError if it cannot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def appending(file: Path) -> BinaryIO:
     """A log to write on: made for us alone, for its folder may be open to a function's user."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

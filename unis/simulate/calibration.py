@@ -2,7 +2,6 @@
 
 import datetime
 import math
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
 
 from unis.runtime.costs import cache_directory, cpu_model
-from unis.runtime.files import write_atomically
+from unis.runtime.files import check_writable, write_atomically
 from unis.simulate.scenario import MachineCosts, ScenarioError
 
 _OLD = datetime.timedelta(days=1)
@@ -71,11 +70,8 @@ class Calibration(BaseModel):
 
 def see_that_it_can_be_kept() -> None:
     """Before 20 s are spent on it. ScenarioError if it cannot."""
-    folder = _file().parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        check_writable(_file().parent)
     except OSError as error:
         raise _cannot_keep(error) from None
 
