@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,9 +24,7 @@ _NAME = "attached"
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
 
-PidOption = Annotated[
-    int | None, typer.Option(min=2, help="Process ID of the function.", show_default=False)
-]
+_PID = typer.Option(min=2, help="Process ID of the function.", show_default=False)
 
 
 def _ends(values: list[str]) -> list[str]:
@@ -39,9 +37,7 @@ def _ends(values: list[str]) -> list[str]:
 
 
 def attach(
-    pid: Annotated[
-        int, typer.Option(min=2, help="Process ID of the function.", show_default=False)
-    ],
+    pid: Annotated[int, _PID],
     cpu: Annotated[
         int, typer.Option(min=0, help="CPU that its polling threads run on.", show_default=False)
     ],
@@ -160,7 +156,7 @@ def detach(
     function: Annotated[
         str | None, typer.Argument(help="Name of the function in `unis ps`.", show_default=False)
     ] = None,
-    pid: PidOption = None,
+    pid: Annotated[int | None, _PID] = None,
     name: NameOption = None,
 ) -> None:
     """Give back an attached function as it was: scheduling class, priority, nice value and CPUs.
@@ -189,23 +185,22 @@ def _run_of(function: str | None, pid: int | None) -> str | None:
 
     for _, state in all_runs():
         if state.attached and any(
-            candidate.name == function or candidate.process.pid == pid
-            for candidate in state.functions
+            attached.name == function or attached.process.pid == pid for attached in state.functions
         ):
             return state.name
     return None
 
 
 def _name_of(state: RunState, pid: int | None) -> str:
-    for candidate in state.functions:
-        if candidate.process.pid == pid:
-            return candidate.name
+    for attached in state.functions:
+        if attached.process.pid == pid:
+            return attached.name
     raise fail(f"process {pid} is not attached to `{state.name}`")
 
 
 def _wait_for_end(directory: RunDirectory, state: RunState) -> None:
     wait_gone([state.launcher], _END_SECONDS)
-    left: Any = directory.read()
+    left = directory.read()
     if left is not None and left.run_id == state.run_id and left.problems:
         raise fail("\n".join(left.problems), code=1)
     say(f"{state.name}: down")

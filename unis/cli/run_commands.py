@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,36 +37,30 @@ _MOST_SECONDS = 86400.0
 _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 
-def _known(value: str | None, known: list[str]) -> str | None:
-    if value is not None and value not in known:
-        raise typer.BadParameter(f"{value} is none of {', '.join(known)}")
-    return value
+def _one_of(known: list[str]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in known:
+            raise typer.BadParameter(f"{value} is none of {', '.join(known)}")
+        return value
+
+    return check
 
 
-def policy_argument(value: str | None) -> str | None:
-    """Checks the name of a policy."""
-    return _known(value, names.policies())
-
-
-def controller_argument(value: str | None) -> str | None:
-    """Checks the name of a controller."""
-    return _known(value, names.controllers())
-
-
+_POLICIES, _CONTROLLERS = names.policies(), names.controllers()
 PolicyOption = Annotated[
     str | None,
     typer.Option(
         "--policy",
-        callback=policy_argument,
-        help=f"Scheduling policy: {', '.join(names.policies())}. Default: as the file says.",
+        callback=_one_of(_POLICIES),
+        help=f"Scheduling policy: {', '.join(_POLICIES)}. Default: as the file says.",
     ),
 ]
 ControllerOption = Annotated[
     str | None,
     typer.Option(
         "--controller",
-        callback=controller_argument,
-        help=f"How UNiS switches functions: {', '.join(names.controllers())}.",
+        callback=_one_of(_CONTROLLERS),
+        help=f"How UNiS switches functions: {', '.join(_CONTROLLERS)}.",
     ),
 ]
 
@@ -254,9 +249,7 @@ def restart(name: NameArgument = None) -> None:
 def policy(
     policy_name: Annotated[
         str,
-        typer.Argument(
-            metavar="POLICY", callback=policy_argument, help=", ".join(names.policies())
-        ),
+        typer.Argument(metavar="POLICY", callback=_one_of(_POLICIES), help=", ".join(_POLICIES)),
     ],
     controller: ControllerOption = None,
     name: NameOption = None,
