@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evaluation.resq.comparison import Evaluation
     from evaluation.resq.results import Resq
 
-_FOR_ALL = 0o644  # results are no secret
+_MODE = 0o644
 
 
 def resq(
@@ -24,15 +24,17 @@ def resq(
 ) -> None:
     """Compare the placement of promises with the numbers of the ResQ paper, and place 20,000.
 
-    Places the paper's three workloads by its greedy method and by the exact one; by the methods
-    that the paper compares with (a predictor, elastic scaling, packing that ignores contention);
-    with shared cores, each core simulated under UNiS' scheduler; and one by one as `unis admit`
-    does. An independent verifier checks each placement. Profiles are those that the paper prints;
-    what the paper does not print is assumed (docs/slo.md). Also places UNiS' own functions by
-    profiles of the cache model, and plays all functions of a server in one modelled cache; this
-    part needs Valgrind. Needs what `make build` builds, no root and no server. Takes four minutes,
-    and half a minute more the first time. Writes results.json, and report.html with pictures of the
-    servers.
+    Places the paper's three workloads in several ways. The exact method and the paper's greedy one.
+    The paper's baselines: a predictor, elastic scaling, packing that ignores contention. Shared
+    cores, each simulated under UNiS' scheduler. Online, as `unis admit` does. An independent
+    verifier checks each placement. The profiles are those that the paper prints; missing values are
+    assumed (docs/slo.md).
+
+    Also places UNiS' own functions by profiles of the cache model, and simulates all functions of a
+    server in one modelled cache. This part needs Valgrind.
+
+    Needs `make build`, but neither root nor a server. Takes four minutes, the first time half a
+    minute more. Writes results.json and report.html, which shows the servers.
 
     Example: uv run python -m evaluation resq -o build/resq
     """
@@ -41,8 +43,8 @@ def resq(
 
     file, page = writable(output / "results.json"), writable(output / "report.html")
     found = evaluate(say)
-    write_atomically(file, found.results.model_dump_json(indent=1) + "\n", _FOR_ALL)
-    write_atomically(page, _page(found), _FOR_ALL)
+    write_atomically(file, found.results.model_dump_json(indent=1) + "\n", _MODE)
+    write_atomically(page, _page(found), _MODE)
     _print_methods(found.results)
     _print_violations(found.results)
     _print_shared(found.results)

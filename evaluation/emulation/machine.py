@@ -146,21 +146,6 @@ class ProcThreads:
                     continue  # it has ended
 
 
-class MadeThreads:
-    """A given set of threads, for tests."""
-
-    def __init__(self, tids: Iterable[int]) -> None:
-        self.alive = set(tids)
-
-    def born(self, tid: int) -> int | None:
-        """All threads start at 0."""
-        return 0 if tid in self.alive else None
-
-    def all(self) -> Iterable[int]:
-        """Sorted."""
-        return sorted(self.alive)
-
-
 @dataclass(frozen=True)
 class Question:
     """A request to read a counter of a group."""

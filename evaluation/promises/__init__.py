@@ -1,1 +1,1 @@
-"""Two promises on one core of this machine, planned and held against what comes."""
+"""Two promises on one core of this machine: planned, then measured."""

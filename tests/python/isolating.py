@@ -1,12 +1,12 @@
 """Emulated resctrl trees for tests, what is in them, and requests for plans."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from evaluation.emulation.machine import EmulatedCache, EmulatedMachine, MadeThreads, Throttle
+from evaluation.emulation.machine import EmulatedCache, EmulatedMachine, Throttle
 from evaluation.emulation.tree import EmulatedTree
 from unis.isolate.request import CacheRequest
 from unis.isolate.state import read_seats
@@ -14,6 +14,20 @@ from unis.isolate.tree import Tree, control_groups, inside, monitor_groups
 
 WAY = (45 << 20) // 20  # bytes: a Xeon E5-2680 v4's half, as in the paper's servers of 20 ways
 THREADS = range(100, 140)
+
+
+class FixedThreads:
+    """A given set of threads."""
+
+    def __init__(self, tids: Iterable[int]) -> None:
+        self.alive = set(tids)
+
+    def born(self, tid: int) -> int | None:
+        return 0 if tid in self.alive else None
+
+    def all(self) -> Iterable[int]:
+        return sorted(self.alive)
+
 
 # The paper's server: 20 ways, of which DDIO has the highest two.
 PAPER = EmulatedMachine(l3=EmulatedCache(20, WAY, shareable=0xC0000), rmids=64)
@@ -32,7 +46,7 @@ CDP = EmulatedMachine(l3=EmulatedCache(16, 2 << 20, closids=16, cdp=True), rmids
 
 
 def tree_of(folder: Path, machine: EmulatedMachine = PAPER) -> EmulatedTree:
-    return EmulatedTree(folder, machine, MadeThreads(THREADS))
+    return EmulatedTree(folder, machine, FixedThreads(THREADS))
 
 
 def picture(tree: Tree) -> dict[str, Any]:

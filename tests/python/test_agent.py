@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluation.emulation.machine import MadeThreads, Question
+from evaluation.emulation.machine import Question
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
-from tests.python.isolating import PAPER, THREADS, WAY, picture
+from tests.python.isolating import PAPER, THREADS, WAY, FixedThreads, picture
 from tests.python.strategies import scaled
 from unis.agent.agent import Agent, AgentSettings, Event, Released
 from unis.agent.duties import Duties, ReservedDuty, duties
@@ -88,7 +88,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.tree = EmulatedTree(
-            self.folder / "tree", PAPER, MadeThreads(THREADS), counters=self.functions
+            self.folder / "tree", PAPER, FixedThreads(THREADS), counters=self.functions
         )
         self.functions.tree = self.tree
 

@@ -20,12 +20,13 @@ from evaluation.emulation.counters import (
     record_member,
 )
 from evaluation.emulation.machine import EmulatedCache as EmulatedCache
-from evaluation.emulation.machine import EmulatedMachine, MadeThreads, Question
+from evaluation.emulation.machine import EmulatedMachine, Question
 from evaluation.emulation.tree import EmulatedTree
 from evaluation.resq.reference_subjects import reference_subject
 from tests.needs import need
 from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
+from tests.python.isolating import FixedThreads
 from unis.agent import watch
 from unis.agent.agent import Agent, AgentSettings, Event
 from unis.agent.duties import Duties
@@ -437,7 +438,7 @@ def test_the_agent_divides_by_what_is_modelled(
     """
     made = Made(recordings)
     runs = Runs({"large": 1.0, "small": 0.1, "macswap": 0.5}, made.counters)
-    tree = EmulatedTree(tmp_path / "tree", MACHINE, MadeThreads(TIDS.values()), made.counters)
+    tree = EmulatedTree(tmp_path / "tree", MACHINE, FixedThreads(TIDS.values()), made.counters)
     events: list[Event] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
@@ -476,7 +477,7 @@ def test_nothing_is_divided_while_the_model_is_at_work(
             return {of: replace(look, p95_us=500.0) for of, look in super().look(chains).items()}
 
     runs = Late({"large": 1.0, "small": 0.1}, made.counters)
-    tree = EmulatedTree(tmp_path / "tree", MACHINE, MadeThreads(TIDS.values()), made.counters)
+    tree = EmulatedTree(tmp_path / "tree", MACHINE, FixedThreads(TIDS.values()), made.counters)
     events: list[Event] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evaluation.emulation.machine import MadeThreads, Question
+from evaluation.emulation.machine import Question
 from evaluation.emulation.tree import EmulatedTree
-from tests.python.isolating import PAPER, THREADS
+from tests.python.isolating import PAPER, THREADS, FixedThreads
 from tests.python.test_agent import DDIO, TIDS, Functions, Server
 from unis.agent.agent import Agent, AgentSettings
 from unis.agent.duties import Duties
@@ -92,7 +92,7 @@ def test_the_traffic_with_memory_is_since_the_last_look(tmp_path: Path) -> None:
     counters = Memory()
     functions = Functions({"ids": 9.0, "vpn": 2.0}, TIDS)
     server = Server(tmp_path, functions)
-    tree = EmulatedTree(server.folder / "tree", PAPER, MadeThreads(THREADS), counters=counters)
+    tree = EmulatedTree(server.folder / "tree", PAPER, FixedThreads(THREADS), counters=counters)
     file = NotesFile(tmp_path)
     agent = Agent(tree, functions, file, DDIO, server.events.append, clock=lambda: counters.now)
     found = []

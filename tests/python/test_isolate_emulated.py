@@ -17,14 +17,13 @@ from evaluation.emulation.files import cpu_mask, parse_cpu_mask
 from evaluation.emulation.machine import (
     EmulatedCache,
     EmulatedMachine,
-    MadeThreads,
     ProcThreads,
     Question,
     Throttle,
 )
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree, emulates
-from tests.python.isolating import AMD, CDP, PAPER, RICH, WAY, picture, tree_of
+from tests.python.isolating import AMD, CDP, PAPER, RICH, WAY, FixedThreads, picture, tree_of
 from unis.isolate.info import read_info
 from unis.isolate.tree import NoTreeError, TreeError, tasks
 from unis.plan.cpus import format_cpu_list, parse_cpu_list
@@ -217,7 +216,7 @@ def test_of_several_threads_those_before_the_wrong_one_have_moved(tmp_path: Path
 
 
 def test_who_ends_is_nowhere_and_a_number_used_again_is_another(tmp_path: Path) -> None:
-    threads = MadeThreads([5, 6])
+    threads = FixedThreads([5, 6])
     tree = EmulatedTree(tmp_path, PAPER, threads)
     tree.make("a")
     tree.write("a/tasks", "5\n")
@@ -225,7 +224,7 @@ def test_who_ends_is_nowhere_and_a_number_used_again_is_another(tmp_path: Path) 
     assert tasks(tree, "a") == []
     born = {5: 1, 6: 0}
 
-    class Again(MadeThreads):
+    class Again(FixedThreads):
         def born(self, tid: int) -> int | None:
             return born.get(tid)
 
@@ -319,7 +318,7 @@ def test_counters_are_asked_of_somebody_else(tmp_path: Path) -> None:
     file = "mon_data/mon_L3_00/llc_occupancy"
     assert tree.read(f"a/{file}") == "Unavailable\n"
     counters = Counting()
-    counted = EmulatedTree(tmp_path, threads=MadeThreads([100, 101]), counters=counters)
+    counted = EmulatedTree(tmp_path, threads=FixedThreads([100, 101]), counters=counters)
     assert counted.read(f"a/{file}") == "2000\n"
     assert counted.read(f"a/mon_groups/m/{file}") == "1000\n"
     assert counted.read("a/mon_data/mon_L3_00/mbm_total_bytes") == "Unavailable\n"
