@@ -79,8 +79,8 @@ def compare_alerts(machine: Machine, report: Callable[[str], None]) -> Alerts:
         )
     return Alerts(
         captures=captures,
-        same=all(one.same for one in captures.values()),
-        accounted=all(one.accounted for one in captures.values()),
+        same=all(capture.same for capture in captures.values()),
+        accounted=all(capture.accounted for capture in captures.values()),
     )
 
 

@@ -31,7 +31,7 @@ def best_two(trials: Mapping[int, float]) -> tuple[Arm, Arm]:
     A distance as long as the ring has two states, and may be fast in all of a trial.
     """
     best = best_yield_every(trials)
-    second = best_yield_every({every: of for every, of in trials.items() if every != best})
+    second = best_yield_every({every: found for every, found in trials.items() if every != best})
     arm = Arm("cooperative", yield_every=best, name=COOPERATIVE)
     return arm, replace(arm, yield_every=second, name=SECOND)
 
@@ -47,7 +47,9 @@ def settled(rounds: Rounds, two: tuple[Arm, Arm]) -> tuple[Rounds, int]:
 def exchanged(rounds: Rounds) -> Rounds:
     """The same rounds where COOPERATIVE and SECOND have each other's names."""
     names = {COOPERATIVE: SECOND, SECOND: COOPERATIVE}
-    return [{names.get(name, name): of for name, of in windows.items()} for windows in rounds]
+    return [
+        {names.get(name, name): window for name, window in windows.items()} for windows in rounds
+    ]
 
 
 def best_distance(measured: Callable[[Sequence[Arm], int], Rounds]) -> tuple[int, Rounds]:

@@ -202,8 +202,8 @@ class _Bench:
 
     def _brought_up(self, ring: int | None, look: Callable[[Run], _T]) -> _T:
         def make() -> LoadedChain:
-            of = self._settings
-            return macswap_chain("bench-latency", of.cost, of.length, self._cpu, ring=ring)
+            cost, length = self._settings.cost, self._settings.length
+            return macswap_chain("bench-latency", cost, length, self._cpu, ring=ring)
 
         return brought_up(make, self._machine, Options(costs="anew"), self._report, look)
 

@@ -75,7 +75,7 @@ def chain_of(
     functions: dict[str, Any] = {}
     chains: dict[str, Any] = {}
     for at, (chain, stages) in enumerate(paths.items()):
-        path = [f"macswap{len(functions) + of}" for of in range(1, len(stages) + 1)]
+        path = [f"macswap{len(functions) + place}" for place in range(1, len(stages) + 1)]
         functions |= {each: _function(stage) for each, stage in zip(path, stages, strict=True)}
         chains[chain] = _chain(path, ring, _FIRST_PORT + at if len(paths) > 1 else None, goal)
     data = {

@@ -131,7 +131,7 @@ def _apart(
         slots = _slots(replace(case, controller=controller), machine, report)
         by_slots.setdefault(slots, []).append(controller)
     for slots, together in by_slots.items():
-        others = {one for one in named if one and one not in together}
+        others = {controller for controller in named if controller and controller not in together}
         yield (
             # As long in every block: what auto says may change with what costs were measured.
             replace(case, controller=together[0], ring=slots),

@@ -107,7 +107,7 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
         lambda number: report(f"{name}: the CPUs' distance changed, block {number} again"),
     )
     rounds, best = settled(blocks.rounds, two)
-    programs = [one.program for one in third_party.CHAINS[name]]
+    programs = [member.program for member in third_party.CHAINS[name]]
     result = summarise(rounds, programs, trials, best, count)
     result.by_block = [block_result(block) for block in blocks.blocks]
     result.line_transfer_ns = blocks.transfers

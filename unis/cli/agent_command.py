@@ -162,8 +162,8 @@ def keep(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _release(of: Agent, tree: Tree) -> None:
-    released = of.release()
+def _release(agent: Agent, tree: Tree) -> None:
+    released = agent.release()
     for sentence in released.problems:
         warn(sentence)
     if released.problems:

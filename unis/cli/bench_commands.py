@@ -90,25 +90,25 @@ def throughput(
 
     Example: unis bench throughput --cost light --length 5 --json throughput.json
     """
-    from unis.bench import throughput as of
+    from unis.bench.throughput import ThroughputCase, ThroughputSettings, compare, result
     from unis.plan.machine import Machine
 
     wanted = policies_of(policies, fused=True)
     cases = [
-        of.ThroughputCase(*case)
+        ThroughputCase(*case)
         for case in product(costs_of(cost), lengths_of(length, "--length"), rings_of(ring))
     ]
-    settings = of.ThroughputSettings(wanted, rounds, blocks, window)
+    settings = ThroughputSettings(wanted, rounds, blocks, window)
     rows: list[ThroughputRow] = []
     if file:
         writable(file)
     machine = Machine.this()
     for case in cases:
-        for found in of.compare(case, settings, machine, say):
+        for found in compare(case, settings, machine, say):
             rows += found
             _print_throughput(found)
             if file:  # what there is, if a later one fails
-                text = of.result(rows, machine).model_dump_json(indent=2)
+                text = result(rows, machine).model_dump_json(indent=2)
                 write_result(file, text + "\n")
 
 
@@ -181,13 +181,13 @@ def latency(
 
     Example: unis bench latency --quick -o build/latency
     """
-    from unis.bench import latency as of
+    from unis.bench.latency import LatencySettings, compare
     from unis.plan.machine import Machine
     from unis.report import check_plots
 
     wanted = policies_of(policies, fused=False)
     one_cost, one_length = one_chain_of(cost, length)
-    settings = of.LatencySettings(
+    settings = LatencySettings(
         cost=one_cost,
         length=one_length,
         ring=rings_of(ring)[0],
@@ -202,7 +202,7 @@ def latency(
     from unis.report.latency import picture
 
     files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
-    result = of.compare(settings, Machine.this(), say)
+    result = compare(settings, Machine.this(), say)
     _print_latency(result, wanted)
     for file in files[:2]:
         picture(_curves(result, wanted), _points(result, wanted), file)
@@ -324,24 +324,24 @@ def unmodified(
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
-    from unis.bench import unmodified as unmodified_bench
     from unis.bench.third_party import CHAINS, check
+    from unis.bench.unmodified import UnmodifiedResult, UnmodifiedSettings, compare
 
     chains = words_of(only, CHAINS, "--only") if only else tuple(CHAINS)
     compared = arms_of(arms)
     if any(arm.policy == "cooperative" for arm in compared):
         raise typer.BadParameter("third-party programs do not co-operate", param_hint="--arms")
-    settings = unmodified_bench.UnmodifiedSettings(rounds, window, compared)
+    settings = UnmodifiedSettings(rounds, window, compared)
     results: dict[str, ChainResult] = {}
     if file:
         writable(file)
     for name in chains:
         check(name)
     for name in chains:
-        results[name] = unmodified_bench.compare(name, settings, say)
+        results[name] = compare(name, settings, say)
         _print_unmodified(name, results[name])
         if file:  # what there is, if a later one fails
-            result = unmodified_bench.UnmodifiedResult(chains=results)
+            result = UnmodifiedResult(chains=results)
             write_result(file, result.model_dump_json(indent=2) + "\n")
     if not all(result.alerts is None or result.alerts.same for result in results.values()):
         say("alerts differ from those of the program alone on a core")

@@ -80,7 +80,7 @@ def rows_of_shared(workload: Workload, placement: SharedPlacement) -> list[Row]:
     return [
         Row(
             name, count, servers[name].ways, servers[name].cores,
-            _laid(of for classes, _ in cores for of in classes),
+            _laid(functions for classes, _ in cores for functions in classes),
             tuple(Used(loads) for _, loads in cores),
         )
         for (name, cores), count in kinds.most_common()
@@ -119,11 +119,11 @@ def _sockets(
     machine: Machine, functions: Mapping[str, str], cores: Mapping[str, int]
 ) -> Iterator[list[tuple[str, int, int]]]:
     """(function, ways, cores) of what is on each socket that is used."""
-    of: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
-    for one in machine.instances:
-        socket = one.socket
-        of[socket].append((functions[one.slo], one.ways, cores[one.slo]))
-    yield from of.values()
+    by_socket: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for instance in machine.instances:
+        slo = instance.slo
+        by_socket[instance.socket].append((functions[slo], instance.ways, cores[slo]))
+    yield from by_socket.values()
 
 
 def _cores(
@@ -138,32 +138,36 @@ def _cores(
             loads[functions[part.slo]] += part.load
         found.append(
             (
-                tuple(sorted((tuple(sorted(of.items())) for of in classes.values()), key=_widest)),
+                tuple(
+                    sorted((tuple(sorted(ways.items())) for ways in classes.values()), key=_widest)
+                ),
                 tuple((name, round(load, 4)) for name, load in sorted(loads.items())),
             )
         )
-    return tuple(sorted(found, key=lambda of: (sum(map(_width, of[0])), repr(of)), reverse=True))
+    return tuple(
+        sorted(found, key=lambda core: (sum(map(_width, core[0])), repr(core)), reverse=True)
+    )
 
 
-def _width(of: _Functions) -> int:
-    return sum(ways for _, ways in of)
+def _width(functions: _Functions) -> int:
+    return sum(ways for _, ways in functions)
 
 
-def _widest(of: _Functions) -> tuple[int, _Functions]:
-    return -_width(of), of
+def _widest(functions: _Functions) -> tuple[int, _Functions]:
+    return -_width(functions), functions
 
 
 def _laid(classes: Iterable[_Functions]) -> tuple[Block, ...]:
     blocks: list[Block] = []
     first = 0
-    for of in classes:
-        blocks.append(Block(first, of))
+    for functions in classes:
+        blocks.append(Block(first, functions))
         first += blocks[-1].width
     return tuple(blocks)
 
 
-def _largest(one: tuple[str, int, int]) -> tuple[int, str]:
-    function, ways, _ = one
+def _largest(placed: tuple[str, int, int]) -> tuple[int, str]:
+    function, ways, _ = placed
     return -ways, function
 
 
