@@ -1,5 +1,6 @@
 """What a placement looks like: servers on which the same lies, with ways and cores by function."""
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def rows_of_shared(workload: Workload, placement: SharedPlacement) -> list[Row]:
     return [
         Row(
             name, count, servers[name].ways, servers[name].cores,
-            _laid(functions for classes, _ in cores for functions in classes),
+            _laid(itertools.chain.from_iterable(classes for classes, _ in cores)),
             tuple(Used(loads) for _, loads in cores),
         )
         for (name, cores), count in kinds.most_common()
@@ -136,17 +137,11 @@ def _cores(
         for part in core.parts:
             classes[part.mask][functions[part.slo]] += part.ways
             loads[functions[part.slo]] += part.load
-        found.append(
-            (
-                tuple(
-                    sorted((tuple(sorted(ways.items())) for ways in classes.values()), key=_widest)
-                ),
-                tuple((name, round(load, 4)) for name, load in sorted(loads.items())),
-            )
-        )
-    return tuple(
-        sorted(found, key=lambda core: (sum(map(_width, core[0])), repr(core)), reverse=True)
-    )
+        laid = sorted((tuple(sorted(ways.items())) for ways in classes.values()), key=_widest)
+        shares = tuple((name, round(load, 4)) for name, load in sorted(loads.items()))
+        found.append((tuple(laid), shares))
+    found.sort(key=lambda core: (sum(map(_width, core[0])), repr(core)), reverse=True)
+    return tuple(found)
 
 
 def _width(functions: _Functions) -> int:
