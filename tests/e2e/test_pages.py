@@ -24,6 +24,14 @@ def mine(machine: Machine) -> Iterator[Machine]:
     machine.down()
 
 
+def test_get_started(machine: Machine) -> None:
+    machine.name = "first"  # the page calls its run so
+    said = follow(_DOCS / "get-started.md", machine.directory)
+    assert "started anew  the links of its ports" in said, "apply tells what would change"
+    assert "packets (exact)" in said, "account counts"
+    machine.assert_clean()
+
+
 def test_bring_your_own(mine: Machine) -> None:
     fetched = mine.directory / "build" / "strangers"  # as in the clone
     fetched.parent.mkdir(exist_ok=True)
