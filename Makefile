@@ -8,7 +8,7 @@
 #   make bench    cost of a decision; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
-#   make docs     docs/cli/, docs/results.schema.json;   make wheel   a Python package, in dist/
+#   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
 #   make install  into PREFIX (/usr/local), DESTDIR before it: engine, driver, functions
 #   make clean    removes what was built
 
@@ -165,6 +165,7 @@ format: $(STUBS)
 docs: $(STUBS)
 	@uv run python -m tools.cli_pages docs/cli
 	@uv run python -m tools.results_schema docs/results.schema.json
+	@uv run unis schema > docs/chain-file.schema.json
 
 wheel: $(STUBS)
 	@uv build --wheel --no-build-isolation --python .venv -q

@@ -2,7 +2,7 @@
 // the others wait. The scheduler sees only ProcessController; the engine also takes control of the
 // tasks and gives it back.
 //
-// To add a mechanism: implement TaskController, name it in Controller of engine.proto and in
+// To add a mechanism: implement TaskController, name it in ControllerKind of engine.proto and in
 // MakeController.
 #pragma once
 

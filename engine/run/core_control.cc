@@ -35,7 +35,8 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
   }
   Prepared prepared{.decision = wanted, .traits = *traits};
   if (!traits->engine_decides()) return prepared;
-  const auto kind = static_cast<ControllerKind>(wanted.controller);
+  auto kind = static_cast<ControllerKind>(wanted.controller);
+  if (kind == ControllerKind::kHandover && !traits->hands_over()) kind = ControllerKind::kPriority;
   auto controller = MakeController(kind, tasks);
   if (!controller.ok() && kind == ControllerKind::kHandover) {
     prepared.no_handover = controller.status();
@@ -43,14 +44,14 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
   }
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
-  prepared.scheduler = traits->make_scheduler({.settings = wanted.settings.value_or(plan_.settings),
-                                               .tasks = plan_.set,
-                                               .core = 0,
-                                               .costs = costs_,
-                                               .monitor = monitor_,
-                                               .timer = timer_,
-                                               .controller = *prepared.controller,
-                                               .observer = &trace_});
+  prepared.scheduler = traits->MakeScheduler({.settings = wanted.settings.value_or(plan_.settings),
+                                              .tasks = plan_.set,
+                                              .core = 0,
+                                              .costs = costs_,
+                                              .monitor = monitor_,
+                                              .timer = timer_,
+                                              .controller = *prepared.controller,
+                                              .observer = &trace_});
   return prepared;
 }
 

@@ -1,6 +1,6 @@
 // What the scheduler is given: the paper's components (section 4.3) as interfaces. The real ones
-// live in monitor/, timer/ and controller/, the simulator's in simulator/, the tests' in tests.
-// Nothing here or in this folder knows the OS, DPDK or a clock.
+// live in monitor/, timer/ and controller/, the simulator's in models/simulator/, the tests' in
+// tests. Nothing here or in this folder knows the OS, DPDK or a clock.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ class ProcessController {
   virtual ~ProcessController() = default;
   // Lets `to` run on its core and, on return or soon after, `from` no more (lines 15 and 16 of
   // Algorithm 1 in one call, because one critical system call is enough for both). False: it could
-  // not; `from` still runs.
+  // not; `from` still runs. Where yielding() is not null and both are in line, `from` goes to the
+  // end of the line and the next in line runs, whichever `to` is.
   virtual bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept = 0;
   // Lets `first` run, and no other task of the core. False: it could not; none of them runs.
   virtual bool Start(CoreIndex core, TaskIndex first) noexcept = 0;

@@ -3,7 +3,7 @@
 // Pure and replayable: the same answers of monitor, timer and controller give the same switches.
 // One thread calls what is not const; a tick allocates nothing, takes no lock and makes no system
 // call but the controller's. Schedulers of different cores share no mutable state, so each may have
-// a thread of its own. To add a policy: implement the interface and register it in policy.cc.
+// a thread of its own. To add a policy: docs/architecture.md.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace unis {
 // What a scheduler tells of its core. A policy leaves at 0 what it does not have.
 struct CoreStatistics {
   // Now.
-  std::optional<TaskIndex> current;      // none: all tasks are parked
-  std::optional<TaskIndex> cannot_park;  // a task for which the core spins without work
-  bool parked = false;                   // all tasks
-  std::uint32_t budget = 0;              // packets of a turn; 0: no task yields by itself
-  Nanoseconds switch_ns = 0;             // from the decision until the next task runs, as seen
+  std::optional<TaskIndex> current = {};      // none: all tasks are parked
+  std::optional<TaskIndex> cannot_park = {};  // a task for which the core spins without work
+  bool parked = false;                        // all tasks
+  std::uint32_t budget = 0;                   // packets of a turn; 0: no task yields by itself
+  Nanoseconds switch_ns = 0;                  // from the decision until the next task runs, as seen
   // Counters since the scheduler was made.
   std::uint64_t decisions = 0;        // looks at the core
   std::uint64_t switches = 0;         // with those that tasks made

@@ -16,14 +16,14 @@ std::vector<std::unique_ptr<CoreScheduler>> MakeSchedulers(
   for (CoreIndex core = 0; core < cores; ++core) {
     if (std::ranges::none_of(tasks.tasks, [core](const Task& task) { return task.core == core; }))
       continue;
-    schedulers.push_back(policy.make_scheduler({.settings = settings,
-                                                .tasks = tasks,
-                                                .core = core,
-                                                .costs = costs,
-                                                .monitor = monitor,
-                                                .timer = timer,
-                                                .controller = controller,
-                                                .observer = observer_of(core)}));
+    schedulers.push_back(policy.MakeScheduler({.settings = settings,
+                                               .tasks = tasks,
+                                               .core = core,
+                                               .costs = costs,
+                                               .monitor = monitor,
+                                               .timer = timer,
+                                               .controller = controller,
+                                               .observer = observer_of(core)}));
   }
   return schedulers;
 }

@@ -15,19 +15,16 @@ std::unique_ptr<CoreScheduler> Make(const SchedulerParts& of) {
                                      of.controller, of.observer);
 }
 
-// Hand-over needs tasks that yield by themselves, and those are the controller's to know.
-std::unique_ptr<CoreScheduler> MakeUnis(const SchedulerParts& parts) {
-  return parts.controller.yielding() != nullptr ? Make<Handover>(parts) : Make<AlgorithmOne>(parts);
-}
-
-// To add a policy: a line here, its name in common.proto, and a scheduler where the engine decides.
+// To add a policy: "To add a policy" in docs/architecture.md.
 constexpr PolicyTraits kPolicies[] = {
-    {Policy::kUnis, MakeUnis, KernelClass::kFair, false},
-    {Policy::kCooperative, nullptr, KernelClass::kFifo, true},
-    {Policy::kRr, nullptr, KernelClass::kRoundRobin, false},
-    {Policy::kFifo, nullptr, KernelClass::kFifo, false},
-    {Policy::kOther, nullptr, KernelClass::kFair, false},
-    {Policy::kBatch, nullptr, KernelClass::kBatch, false},
+    {.policy = Policy::kUnis,
+     .make_scheduler = Make<AlgorithmOne>,
+     .make_handover_scheduler = Make<Handover>},
+    {.policy = Policy::kCooperative, .kernel = KernelClass::kFifo, .functions_yield = true},
+    {.policy = Policy::kRr, .kernel = KernelClass::kRoundRobin},
+    {.policy = Policy::kFifo, .kernel = KernelClass::kFifo},
+    {.policy = Policy::kOther, .kernel = KernelClass::kFair},
+    {.policy = Policy::kBatch, .kernel = KernelClass::kBatch},
 };
 
 }  // namespace

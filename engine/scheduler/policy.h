@@ -38,14 +38,25 @@ struct SchedulerParts {
   SwitchObserver* observer;
 };
 
+using SchedulerMaker = std::unique_ptr<CoreScheduler> (*)(const SchedulerParts& parts);
+
 struct PolicyTraits {
   Policy policy;
-  // Null: the kernel decides.
-  std::unique_ptr<CoreScheduler> (*make_scheduler)(const SchedulerParts& parts);
-  KernelClass kernel;    // of the tasks, where the kernel decides
-  bool functions_yield;  // they give up the CPU on their own
+  KernelClass kernel = KernelClass::kFair;  // of the tasks, where the kernel decides
+  bool functions_yield = false;             // they give up the CPU on their own
+  // Who chooses the task that runs next. Null: the kernel decides.
+  SchedulerMaker make_scheduler = nullptr;
+  // Where tasks hand the CPU over themselves, in the order of their line. A scheduler for that
+  // watches controller.yielding(), as Handover does. Null: `handover` switches by priority instead.
+  SchedulerMaker make_handover_scheduler = nullptr;
 
   bool engine_decides() const { return make_scheduler != nullptr; }
+  bool hands_over() const { return make_handover_scheduler != nullptr; }
+  // Only where the engine decides.
+  std::unique_ptr<CoreScheduler> MakeScheduler(const SchedulerParts& parts) const {
+    return (hands_over() && parts.controller.yielding() != nullptr ? make_handover_scheduler
+                                                                   : make_scheduler)(parts);
+  }
 };
 
 // Null: there is no such policy.

@@ -16,12 +16,12 @@ namespace unis {
 struct Rig {
   // `yields`: there may be tasks that yield by themselves.
   Rig(const SchedulerSettings& settings, const CostedTasks& tasks, CoreIndex count,
-      FakeMonitor links, bool yields = false)
+      FakeMonitor links, bool yields = false, Policy policy = Policy::kUnis)
       : monitor(std::move(links)),
         controller(Controller(yields)),
         costs(tasks.costs),
-        cores(MakeSchedulers(*TraitsOf(Policy::kUnis), settings, tasks.set, count, costs, monitor,
-                             timer, controller, [this](CoreIndex) { return &observer; }),
+        cores(MakeSchedulers(*TraitsOf(policy), settings, tasks.set, count, costs, monitor, timer,
+                             controller, [this](CoreIndex) { return &observer; }),
               timer) {}
 
   Rig(const Rig&) = delete;  // the schedulers refer to their neighbours
@@ -39,6 +39,7 @@ struct Rig {
     if (current) last = *current;
     return last;
   }
+  // Of policies with Algorithm 1.
   Nanoseconds TimeSlice(TaskIndex task) const {
     return dynamic_cast<const AlgorithmOne&>(cores[0]).TimeSlice(task);
   }

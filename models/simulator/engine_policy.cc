@@ -8,7 +8,7 @@ namespace unis::sim {
 EnginePolicy::EnginePolicy(const Scenario& scenario, Machine& machine, SwitchObserver& observer)
     : machine_(machine),
       spec_(scenario.machine),
-      handover_(scenario.handover),
+      handover_(scenario.handover && TraitsOf(scenario.policy)->hands_over()),
       interval_(scenario.scheduler.interval * kNanosecond),
       call_(FromNs(spec_.switch_call_ns)),
       switch_(FromNs(spec_.switch_ns)),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, machine_in, macswap
+from unis.engine import names
 
-POLICIES = ["unis", "cooperative", "rr", "fifo", "other", "batch"]
 # The kernel's scheduling class of functions, by controller.
 CLASS = {
     "CONTROLLER_HANDOVER": "fifo",
@@ -111,13 +111,13 @@ class TestUnderEachController:
         running.unis("trace", "-o", str(out), "--seconds", "0.2")
         events = json.loads(out.read_text())
         events = events["traceEvents"] if isinstance(events, dict) else events
-        names = {event["name"] for event in events if event["ph"] == "X"}
-        assert names == {"a", "b", "c"}
+        ran = {event["name"] for event in events if event["ph"] == "X"}
+        assert ran == {"a", "b", "c"}
         assert any(event["ph"] in "iI" for event in events)
 
     def test_every_policy_carries_packets_and_accounts_for_them(self, running: Machine) -> None:
         controller = running.ps()["stats"]["controller"]
-        for policy in POLICIES:
+        for policy in names.policies():
             running.set_policy(policy)
             before = running.ps()
             assert before["policy"] == policy

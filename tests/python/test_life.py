@@ -261,7 +261,7 @@ def test_clean_up_that_fails_in_the_background_is_told(place: Place) -> None:
 
 def test_a_chain_that_does_not_deliver_in_time_is_given_up(place: Place) -> None:
     said = place.unis("up", place.file(), "--wait", "--timeout", "3", code=1, FAKE_DRY="1")
-    assert "`life` did not run within 3 s" in said
+    assert "run `life` did not come up within 3 s" in said
     place.assert_nothing_left()
 
 

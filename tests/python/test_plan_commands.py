@@ -91,6 +91,8 @@ def test_a_program_that_insists_on_checksums_is_told_of_the_key(
         (["{lcores}"], {"offloads": ["rx-checksum"]}, "offloads", "`-d {plugin}`"),
         ([], {"offloads": ["rx-checksum"], "plugin": False}, "offloads", "plugin: false"),
         (["{plugin}"], {"plugin": False}, "plugin", "the command names {plugin}"),
+        (["-l", "0-1", "--", "-x"], {}, "command", "-l is an argument of EAL"),
+        (["--vdev=net_null0", "--"], {}, "command", "--vdev=net_null0 is an argument of EAL"),
     ],
 )
 def test_a_command_that_names_what_it_lacks_is_refused(
@@ -100,6 +102,11 @@ def test_a_command_that_names_what_it_lacks_is_refused(
     (sentence,) = told(small(functions=functions, chains={"c": {"path": ["fw"]}}))
     assert sentence.startswith(f"('functions', 'fw', '{place}') ")
     assert said in sentence
+
+
+@pytest.mark.parametrize("words", [["-l", "x"], ["-c", "x", "--", "-l"], ["{lcores}", "-l", "--"]])
+def test_other_words_may_be_those_of_eal(words: list[str]) -> None:
+    assert only(["sh", *words])
 
 
 @pytest.mark.parametrize("words", [[], ["{eal}"], ["-d", "{plugin}", "{lcores}"]])

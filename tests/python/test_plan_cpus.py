@@ -30,7 +30,7 @@ def test_a_second_run_is_planned_around_the_first() -> None:
     first = planned(small())
     other = run("first", set(first.cpus), set(first.platform_cpus))
     sentence = told(small(), EIGHT_CPUS, other)[0]
-    assert sentence.startswith("('defaults', 'cpu') CPU 1 is in use by run `first`: run `unis down")
+    assert sentence.startswith("('defaults', 'cpu') CPU 1 is in use by run `first`; ")
     plan = planned(small(defaults={"cpu": 7}), EIGHT_CPUS, (other,))
     assert not set(plan.platform_cpus) & {*other.cpus, *other.platform_cpus, 7}
     assert not plan.notes

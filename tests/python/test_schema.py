@@ -25,7 +25,7 @@ EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 
 
 def test_the_schema_is_up_to_date() -> None:
-    assert FILE.read_text() == schema_text(), "run `unis schema > docs/chain-file.schema.json`"
+    assert FILE.read_text() == schema_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)

@@ -33,12 +33,13 @@ class LocatedProblem:
     """A problem and the line of the file where it is."""
 
     file: Path
-    line: int
+    line: int  # 0: the file as a whole
     problem: Problem
 
     def __str__(self) -> str:
         where = f"{dotted(self.problem.location)}: " if self.problem.location else ""
-        return f"{self.file}:{self.line}: {where}{self.problem.sentence}"
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}: {where}{self.problem.sentence}"
 
 
 class ChainFileError(UnisError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.numbers import between
-from unis.cli.select import JsonOption, NameOption, connect
+from unis.cli.select import JsonOption, NameArgument, NameOption, connect
 from unis.cli.terminal import out, print_line, say, table_of, writable, write_result
 from unis.errors import EXIT_FAILED
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 def trace(
+    *,
+    run: NameArgument = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Output file. Open it in ui.perfetto.dev.")
     ],
@@ -30,9 +32,9 @@ def trace(
     The file has the Chrome trace format: a track per CPU. Below are the reasons of the scheduler
     and the occupancies that it saw.
 
-    Example: unis trace -o trace.json --seconds 0.1
+    Example: unis trace mine -o trace.json --seconds 0.1
     """
-    _, _, client = connect(name)
+    _, _, client = connect(run or name)
     from unis.report.trace import trace_text
 
     with client:

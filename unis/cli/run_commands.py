@@ -251,6 +251,7 @@ def policy(
         str,
         typer.Argument(metavar="POLICY", callback=_one_of(_POLICIES), help=", ".join(_POLICIES)),
     ],
+    run: NameArgument = None,
     controller: ControllerOption = None,
     name: NameOption = None,
 ) -> None:
@@ -260,12 +261,12 @@ def policy(
     unisd, and over the file that `unis apply` reads. Not for runs of `unis bench` and `unis demo`,
     which set the policy themselves.
 
-    Example: unis policy rr
+    Example: unis policy rr mine
     """
     from unis.runtime.requests import SupervisorClient
     from unis.v1 import engine_pb2 as pb
 
-    directory, state = choose_running(name)
+    directory, state = choose_running(run or name)
     request = pb.PolicyRequest(
         policy=names.policy(policy_name),
         controller=names.controller(controller) if controller else None,

@@ -107,8 +107,8 @@ def _function_problem(
         if clashing([cpu], [], other):
             return Problem(
                 where,
-                f"CPU {cpu} is in use by run `{other.name}`: run `unis down {other.name}` first; "
-                f"{advice}",
+                f"CPU {cpu} is in use by run `{other.name}`; {advice}, or end that run: "
+                f"`unis down {other.name}`",
                 passing=True,
             )
     return None

@@ -148,8 +148,8 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
             )
         if shared := clashing(plan.cpus, plan.platform_cpus, on_machine(other)):
             raise LaunchError(
-                f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: run "
-                f"`unis down {other.name}` first, or choose other CPUs",
+                f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: "
+                f"choose other CPUs, or end that run: `unis down {other.name}`",
                 bad_input=False,
             )
 

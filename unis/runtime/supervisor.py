@@ -206,7 +206,7 @@ def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before:
     served: float | None = None
     try:
         with contextlib.ExitStack() as stack:
-            with job.switch.within(timeout, f"`{plan.name}` did not run"):
+            with job.switch.within(timeout, f"run `{plan.name}` did not come up"):
                 run = stack.enter_context(running(plan, options, job.report, job.switch))
                 supervisor = stack.enter_context(Supervisor(run, LaunchedFunctions(run)))
                 if before:  # the log is that of another run by now
