@@ -3,6 +3,7 @@
 import typer
 
 from evaluation.commands.agreement import agreement
+from evaluation.commands.caches import PROFILE, cache_model, ways
 from evaluation.commands.emulated import agent, cache
 from evaluation.commands.fairness import fairness
 from evaluation.commands.faults import faults
@@ -11,8 +12,9 @@ from evaluation.commands.paper import paper
 from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
 from unis.cli.app import Commands, QuietOption, VerboseOption, set_voice
+from unis.cli.profile_command import nf
 
-COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises, agent, cache)
+COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises, agent, cache, ways)
 
 app = typer.Typer(
     name="evaluation",
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+# The command of the product; a model of the cache is its context's object.
+app.command("profile", help=PROFILE, context_settings={"obj": cache_model})(nf)
 
 
 @app.callback()

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from evaluation.caches.functions import record_function
+from evaluation.caches.geometry import Caches
+from evaluation.caches.model import Beside, Neighbour, beside
+from evaluation.caches.references import Recorded, RecordingError
 from evaluation.emulation.machine import Question
 from evaluation.emulation.worker import IdleWorker
 from unis.agent.watch import ChainLook, Member, Watch
@@ -19,10 +23,6 @@ from unis.chain.load import load
 from unis.errors import UnisError
 from unis.isolate.state import OCCUPANCY
 from unis.isolate.tree import class_of
-from unis.profile.cache_model import Beside, Neighbour, beside
-from unis.profile.machine_caches import Caches
-from unis.profile.modelled import record_function
-from unis.profile.references import Recorded, RecordingError
 from unis.runtime.directory import run_directory
 from unis.runtime.planning import plan_anywhere
 

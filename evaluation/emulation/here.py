@@ -3,6 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from evaluation.caches import geometry
+from evaluation.caches.geometry import LINE, CacheError, Level
+from evaluation.caches.model import IO_WAYS
 from evaluation.emulation import counters as model
 from evaluation.emulation.machine import GroupCounters, like
 from evaluation.emulation.tree import EmulatedTree, emulates
@@ -11,9 +14,6 @@ from unis.cli.agent_command import Site
 from unis.cli.terminal import say
 from unis.isolate.hardware import IoWays, detect, io_ways
 from unis.isolate.info import read_info
-from unis.profile import machine_caches
-from unis.profile.cache_model import IO_WAYS
-from unis.profile.machine_caches import LINE, CacheError, Level
 from unis.runtime.directory import base_directory
 
 
@@ -51,7 +51,7 @@ def modelled_counters(tree: EmulatedTree, io: IoWays) -> model.ModelledCounters 
     try:
         if not (level and way_bytes and info.monitoring):
             raise CacheError(f"{tree.label} reports no size of a way, or has no counters")
-        caches = replace(machine_caches.read_caches(), llc=Level(way_bytes // LINE, level.ways))
+        caches = replace(geometry.read_caches(), llc=Level(way_bytes // LINE, level.ways))
     except CacheError as error:
         say(f"occupancy, memory bandwidth and misses are not known: {error}")
         return None

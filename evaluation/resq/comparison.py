@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from evaluation.caches.references import NoRecorderError
 from evaluation.resq.admission import admission, answers
 from evaluation.resq.methods import PAPER, by_baselines, models
 from evaluation.resq.modelled_caches import in_caches
@@ -11,7 +12,6 @@ from evaluation.resq.profile_error import most_broken
 from evaluation.resq.results import Placed, Resq, Scale, Shared
 from evaluation.resq.shared_cores import simulated
 from evaluation.resq.socket_workloads import evaluate_sockets, wrong
-from unis.profile.references import NoRecorderError
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy

@@ -16,12 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
-from evaluation.resq.reference_subjects import SUBJECTS, reference_subject
-from evaluation.resq.results import CacheArm, InCaches
-from evaluation.resq.socket_workloads import wrong
-from unis.isolate.masks import mask_of
-from unis.profile.cache_model import (
+from evaluation.caches.geometry import PAPER, Caches
+from evaluation.caches.model import (
     IO_WAYS,
     Neighbour,
     PacketCost,
@@ -29,8 +25,12 @@ from unis.profile.cache_model import (
     cache_profile,
     ns_by_ways,
 )
-from unis.profile.machine_caches import PAPER, Caches
-from unis.profile.references import Flows, Recorded, record
+from evaluation.caches.references import Flows, Recorded, record
+from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
+from evaluation.resq.reference_subjects import SUBJECTS, reference_subject
+from evaluation.resq.results import CacheArm, InCaches
+from evaluation.resq.socket_workloads import wrong
+from unis.isolate.masks import mask_of
 from unis.slo.exact import exact
 from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from evaluation.caches.references import Flows, Subject
 from unis import built
-from unis.profile.references import Flows, Subject
 
 _RULES = 1000  # the last lets everything pass
 _ROUTES = 16_000

@@ -10,9 +10,8 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
-from evaluation.resq.reference_subjects import reference_subject
-from tests.needs import need
-from unis.profile.cache_model import (
+from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.model import (
     CacheProfile,
     Neighbour,
     PacketCost,
@@ -21,8 +20,9 @@ from unis.profile.cache_model import (
     measured_latency_ns,
     share_by_ways,
 )
-from unis.profile.machine_caches import Caches, Level
-from unis.profile.references import Flows, Recorded, RecordingError, record
+from evaluation.caches.references import Flows, Recorded, RecordingError, record
+from evaluation.resq.reference_subjects import reference_subject
+from tests.needs import need
 
 FLOWS = Flows(flows=3000, packets=9000)
 # Small, so that few flows need many ways: 32 KB a way.

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
+from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.model import Neighbour
+from evaluation.caches.references import Flows
 from evaluation.resq.modelled_caches import Modelled, SideBySide, hungry, modelled, packed, workload
 from evaluation.resq.profile_error import with_errors
 from tests.needs import need
-from unis.profile.cache_model import Neighbour
-from unis.profile.machine_caches import Caches, Level
-from unis.profile.references import Flows
 from unis.slo.exact import exact
 
 # Small, so that few flows need many ways: 32 KB a way.

@@ -42,9 +42,9 @@ def _run(of: Typer, *args: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def json_of(*args: str) -> str:
+def json_of(*args: str, of: Typer = app) -> str:
     """What a command says on stdout, however it ends."""
-    return CliRunner().invoke(app, args).stdout
+    return CliRunner().invoke(of, args).stdout
 
 
 def busy_file(tmp_path: Path, program: str = "/bin/true") -> Path:

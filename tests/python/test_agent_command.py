@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from evaluation.caches import geometry
+from evaluation.caches.references import Recorded
 from evaluation.emulation import counters
 from evaluation.emulation.machine import EmulatedCache, EmulatedMachine
 from evaluation.emulation.tree import EmulatedTree
@@ -17,8 +19,6 @@ from tests.python import test_agent_modelled as of
 from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
 from unis.agent import watch
-from unis.profile import machine_caches
-from unis.profile.references import Recorded
 from unis.runtime.process import ProcessId
 from unis.v1 import engine_pb2 as pb
 
@@ -47,7 +47,7 @@ def stats_by_look() -> Callable[[], pb.Stats]:
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
     """Of the command, for a server with promises."""
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr(machine_caches, "read_caches", lambda: of.CACHES)
+    monkeypatch.setattr(geometry, "read_caches", lambda: of.CACHES)
     book = tmp_path / "book.json"
     assert run("admit", of.CLUSTER, of.EXAMPLES / "edge.yaml", "--book", book)[0] == 0
     return "agent", of.CLUSTER, "xeon:0", "--book", book

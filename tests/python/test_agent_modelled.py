@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from evaluation.caches import geometry
+from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.model import beside
+from evaluation.caches.references import Flows, Recorded, RecordingError, record
 from evaluation.emulation import counters
 from evaluation.emulation.counters import (
     ModelledCache,
@@ -36,10 +40,6 @@ from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
 from unis.plan.model import FunctionPlan, Plan
-from unis.profile import machine_caches
-from unis.profile.cache_model import beside
-from unis.profile.machine_caches import Caches, Level
-from unis.profile.references import Flows, Recorded, RecordingError, record
 from unis.runtime.process import ProcessId
 from unis.v1 import engine_pb2 as pb
 
@@ -510,7 +510,7 @@ def test_the_command_says_that_it_is_modelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr(machine_caches, "read_caches", lambda: CACHES)
+    monkeypatch.setattr(geometry, "read_caches", lambda: CACHES)
     book = tmp_path / "book.json"
     assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0
     looks = ("--looks", "2", "--interval", "0.05")
@@ -524,7 +524,7 @@ def test_a_tree_that_counts_nothing_has_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr(machine_caches, "read_caches", lambda: CACHES)
+    monkeypatch.setattr(geometry, "read_caches", lambda: CACHES)
     EmulatedTree(tmp_path / "run" / "resctrl", replace(MACHINE, rmids=0)).inject()
     book = tmp_path / "book.json"
     assert run("admit", CLUSTER, EXAMPLES / "edge.yaml", "--book", book)[0] == 0

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.python.commands import run
+from evaluation.commands.caches import cache_model
+from tests.python.commands import evaluation, run
 from unis import built
 from unis.chain.problem import ChainFileError
+from unis.profile import session
 from unis.profile.bounds import Reading
 from unis.profile.curve import Method
 from unis.profile.place import Place, ways_of
@@ -64,7 +66,7 @@ def silent(_: object) -> None:
 
 
 def profiled(
-    of: Profile, wish: Wish = MEASURED, modelled: Modelled | str = "no recorder"
+    of: Profile, wish: Wish = MEASURED, modelled: Modelled | str | None = None
 ) -> Profiled:
     return result(wish, measure(wish, Known(of), kept(), silent, silent), ABOUT, modelled)
 
@@ -105,7 +107,9 @@ def test_ways_that_nobody_can_set_promise_next_to_nothing(tmp_path: Path) -> Non
     found = profiled(PROFILES["firewall"], WITHOUT_CAT)
     assert found.throughput_by_ways == "unknown"
     assert found.throughput is None
-    assert any("not known" in told and "no recorder" in told for told in found.remarks)
+    assert any("not known" in told and "-m evaluation profile" in told for told in found.remarks)
+    without = profiled(PROFILES["firewall"], WITHOUT_CAT, "no recorder")
+    assert any("it is not modelled: no recorder" in told for told in without.remarks)
     workload = load(written(tmp_path, found))
     placement = exact(workload)
     parts = [part for machine in placement.machines for part in machine.instances]
@@ -114,13 +118,26 @@ def test_ways_that_nobody_can_set_promise_next_to_nothing(tmp_path: Path) -> Non
 
 
 def test_what_a_model_says_is_called_so() -> None:
-    model = Modelled((0.5, 0.8, 1.0), (100.0, 25.0, 0.0), "a cache that is simulated")
+    model = Modelled((0.5, 0.8, 1.0), "a cache that is simulated")
     found = profiled(PROFILES["lpm"], WITHOUT_CAT, model)
     assert found.percent_by_ways == [50, 80, 100]
     assert "throughput by ways modelled" in found.source
     assert "# throughput by ways is modelled, not measured" in found.yaml()
     measured = profiled(PROFILES["lpm"], MEASURED, model)
     assert measured.throughput_by_ways == "measured"
+
+
+def test_only_the_evaluation_brings_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[object] = []
+
+    def refusing(*args: object) -> None:
+        models.append(args[-1])
+        raise LaunchError("refused")
+
+    monkeypatch.setattr(session, "Session", refusing)
+    for command in (evaluation("profile", "sh"), run("profile", "nf", "sh")):
+        assert command == (2, "refused\n")
+    assert models == [cache_model, None]
 
 
 @pytest.mark.parametrize("after", [0, 1, 4, 12])

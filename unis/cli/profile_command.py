@@ -35,6 +35,7 @@ def _profile() -> None:
 
 @profile.command()
 def nf(
+    context: typer.Context,
     target: Annotated[
         str, typer.Argument(metavar="FUNCTION|FILE", help="Program of a function, or chain file.")
     ],
@@ -106,7 +107,8 @@ def nf(
         subject = _subject(target, arguments, size, flows, pcap, name, is_file=is_file)
         settings = Settings(Method(near, careful), rounds, window, ways)
         with _cache_ways(min(subject.chain.file.cpus)) as of_cpu:
-            session = Session(subject, settings, of_cpu)
+            # `python -m evaluation profile` is this command with a model of the cache.
+            session = Session(subject, settings, of_cpu, context.obj)
             found = _profiled(session, again=again)
     if output:
         write_result(output, found.yaml())
@@ -121,7 +123,7 @@ def nf(
 
 @contextmanager
 def _cache_ways(cpu: int) -> Iterator[Ways | None]:
-    """None where this machine cannot allocate its cache: then a model says what ways do."""
+    """None where this machine cannot allocate its cache."""
     from unis.isolate.hardware import detect
     from unis.isolate.tree import KernelTree
     from unis.profile.cpu_ways import ways_of_cpu

@@ -14,33 +14,57 @@ from rich.table import Table
 
 from unis.cli.numbers import between, by_name
 from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import err, errors_told, out, say, writable, write_result
+from unis.cli.terminal import err, errors_told, moved, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
 from unis.engine.limits import limit
 from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from unis.chain.load import LoadedChain
-    from unis.profile.machine_caches import Caches
-    from unis.profile.what_if import CostWithWays
-    from unis.runtime.costs import Cost
     from unis.simulate.run import Summary
     from unis.simulate.scenario import CostOf, MachineCosts
     from unis.v1 import simulator_pb2 as pb
 
+# Forms of before, which say where they are now.
+MovedOption = Annotated[list[str] | None, typer.Option(hidden=True)]
 # A function of which nothing is known: about a hash look-up a packet.
 ASSUMED_COST_NS = 60.0
 _MOST_NS = limit("SimFunction.cost_ns").max or math.inf
 _MOST_US = 1e6
-_CACHES = ("this", "paper")
 _CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
 
 
-def _stated_costs(values: list[str]) -> dict[str, float]:
-    costs: dict[str, float] = {}
+def costs_of(chain: LoadedChain, stated: list[str]) -> dict[str, CostOf]:
+    """Costs of a chain's functions: stated as NAME=NS, else of the file, else measured here before,
+    else assumed, which is told.
+    """
+    by_option = _stated_costs(stated)
+    see_that_they_are_there(by_option, chain, "--cost")
+    costs = {**_measured(chain), **_of_file(chain), **by_option}
+    missing = [name for name in chain.file.functions if name not in costs]
+    if missing:
+        say(
+            f"the cost of a packet in {', '.join(missing)} is unknown; assuming "
+            f"{ASSUMED_COST_NS:g} ns; give --cost {missing[0]}=NS, or measure it with "
+            f"`unis estimate {chain.path}`"
+        )
+    return {**dict.fromkeys(missing, ASSUMED_COST_NS), **costs}
+
+
+def see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: str) -> None:
+    """BadParameter where `option` names a function that `chain` does not have."""
+    if unknown := [name for name in names if name not in chain.file.functions]:
+        raise typer.BadParameter(
+            f"there is no function `{unknown[0]}`: {', '.join(chain.file.functions)}",
+            param_hint=option,
+        )
+
+
+def _stated_costs(values: list[str]) -> dict[str, CostOf]:
+    costs: dict[str, CostOf] = {}
     for value, name, ns in by_name(values, float, "NAME=NS, as fw=60"):
         if not 0 < ns <= _MOST_NS:
             raise typer.BadParameter(f"`{value}`: a cost is above 0 and up to {_MOST_NS:g} ns")
@@ -48,24 +72,24 @@ def _stated_costs(values: list[str]) -> dict[str, float]:
     return costs
 
 
-def _known_costs(chain: LoadedChain, stated: dict[str, float]) -> dict[str, CostOf]:
-    """Costs of a chain's functions: as stated, else of the file, else measured here before."""
-    costs: dict[str, CostOf] = {}
-    for name, cost in _measured(chain).items():
-        by_size = {size.size: size.ns for size in cost.sizes}
-        costs[name] = by_size if len(by_size) > 1 else cost.ns
-    for name in chain.file.functions:
-        if (of_file := chain.file.function(name).cost_ns) is not None:
-            costs[name] = of_file
-    return {**costs, **stated}
+def _of_file(chain: LoadedChain) -> dict[str, CostOf]:
+    stated = ((name, chain.file.function(name).cost_ns) for name in chain.file.functions)
+    return {name: cost for name, cost in stated if cost is not None}
 
 
-def _see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: str) -> None:
-    if unknown := [name for name in names if name not in chain.file.functions]:
-        raise typer.BadParameter(
-            f"there is no function `{unknown[0]}`: {', '.join(chain.file.functions)}",
-            param_hint=option,
-        )
+def _measured(chain: LoadedChain) -> dict[str, CostOf]:
+    from unis.chain.problem import ChainFileError
+    from unis.runtime.costs import known_costs
+    from unis.runtime.planning import plan_anywhere
+
+    try:
+        known = known_costs(plan_anywhere(chain))
+    except ChainFileError:  # its programs need not be here
+        return {}
+    return {
+        name: {size.size: size.ns for size in cost.sizes} if len(cost.sizes) > 1 else cost.ns
+        for name, cost in known.items()
+    }
 
 
 def _machine(*, calibrated: bool) -> MachineCosts:
@@ -103,28 +127,6 @@ def _stated_machine(
     return replace(machine, platform_has_three_cpus=True) if three_cpus else machine
 
 
-def _measured(chain: LoadedChain) -> dict[str, Cost]:
-    from unis.chain.problem import ChainFileError
-    from unis.runtime.costs import known_costs
-    from unis.runtime.planning import plan_anywhere
-
-    try:
-        return known_costs(plan_anywhere(chain))
-    except ChainFileError:  # its programs need not be here
-        return {}
-
-
-def _assume_missing(chain: LoadedChain, costs: dict[str, CostOf]) -> dict[str, CostOf]:
-    missing = [name for name in chain.file.functions if name not in costs]
-    if missing:
-        say(
-            f"the cost of a packet in {', '.join(missing)} is unknown; assuming "
-            f"{ASSUMED_COST_NS:g} ns; give --cost {missing[0]}=NS, or measure it with "
-            f"`unis estimate {chain.path}`"
-        )
-    return {**dict.fromkeys(missing, ASSUMED_COST_NS), **costs}
-
-
 def simulate(
     file: ChainFileArgument,
     policy: Annotated[
@@ -143,21 +145,8 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="NAME=NS", help="Cost of a packet in a function, ns."),
     ] = None,
-    ways: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="Model a function that has this many ways of the last-level cache to itself.",
-        ),
-    ] = None,
-    caches: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(_CACHES),
-            help="Machine whose caches are modelled: `this`, or `paper` (the Xeon of the "
-            "ResQ paper). Default: this.",
-        ),
-    ] = None,
+    ways: MovedOption = None,
+    caches: MovedOption = None,
     nfs: Annotated[
         int | None, typer.Option(min=1, help="Simulate only the first N functions of each chain.")
     ] = None,
@@ -209,13 +198,7 @@ def simulate(
     unless another controller is set. Functions without packets poll; they do not sleep. Links lose
     nothing, not even a veth, which on a machine drops packets.
 
-    --ways models a function that has few ways of the last-level cache. UNiS takes its cost as the
-    cost with all ways, and adds the time that the program waits longer for memory by the cache
-    model, at the number of flows in FILE. The first time, it records the program under Valgrind for
-    some seconds. All functions together cannot have more ways than the cache, less two for devices.
-    The output says that the result is modelled.
-
-    Examples: unis simulate examples/demo.yaml --source-ns 30  |  unis simulate x.yaml --ways nat=2
+    Example: unis simulate examples/demo.yaml --source-ns 30
     """
     keep_off_functions()
     policies = [word.strip() for text in policy or names.COMPARED for word in text.split(",")]
@@ -226,10 +209,8 @@ def simulate(
         raise typer.BadParameter(
             f"{controller} is none of {', '.join(_CONTROLLERS)}", param_hint="--controller"
         )
-    if caches not in (None, *_CACHES):
-        raise typer.BadParameter(f"{caches} is none of {', '.join(_CACHES)}", param_hint="--caches")
-    if caches and not ways:
-        raise typer.BadParameter("it is said for --ways, which is absent", param_hint="--caches")
+    if ways or caches:
+        raise moved("unis simulate --ways", "ways FILE NAME=N")
     from unis.chain.load import load
     from unis.simulate.run import Summary
     from unis.simulate.run import simulate as run_simulator
@@ -239,13 +220,7 @@ def simulate(
         chain = load(file)
         if nfs is not None:
             chain = shortened(chain, nfs)
-        stated = _stated_costs(cost or [])
-        few_ways = _stated_ways(ways or [])
-        _see_that_they_are_there(stated, chain, "--cost")
-        _see_that_they_are_there(few_ways, chain, "--ways")
-        costs = _assume_missing(chain, _known_costs(chain, stated))
-        modelled = costs_with_ways(chain, few_ways, costs, caches or _CACHES[0])
-        costs |= {cost.function: cost.cost for cost in modelled}
+        costs = costs_of(chain, cost or [])
         machine = _stated_machine(
             _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
             source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
@@ -265,10 +240,8 @@ def simulate(
                 results.append(run_simulator(wanted))
     summaries = [Summary.of(result) for result in results]
     if as_json:
-        out.print_json(json.dumps([_as_json(summary, modelled) for summary in summaries]))
+        out.print_json(json.dumps([_as_json(summary) for summary in summaries]))
     else:
-        for told in modelled:
-            out.print(str(told), markup=False, soft_wrap=True)
         _print_simulated(summaries, between_yields(chain))
         for remark in remarks(chain):
             say(remark)
@@ -303,7 +276,7 @@ def _print_simulated(summaries: list[Summary], k: str) -> None:
     out.print(table)
 
 
-def _as_json(summary: Summary, modelled: list[CostWithWays]) -> dict[str, Any]:
+def _as_json(summary: Summary) -> dict[str, Any]:
     return {
         "policy": summary.policy,
         "mpps": summary.mpps,
@@ -311,50 +284,4 @@ def _as_json(summary: Summary, modelled: list[CostWithWays]) -> dict[str, Any]:
         "dropped_per_second": summary.dropped_pps,
         "switches_per_second": summary.switches_per_second,
         "latency_us": summary.latency.percentiles_us([5, 50, 95, 99]),
-        "modelled_costs": {cost.function: cost.as_json() for cost in modelled},
     }
-
-
-def _stated_ways(values: list[str]) -> dict[str, int]:
-    """By function. BadParameter for what is no number."""
-    return {name: ways for _, name, ways in by_name(values, int, "NAME=N, as nat=2", "--ways")}
-
-
-def costs_with_ways(
-    chain: LoadedChain, ways: Mapping[str, int], whole: Mapping[str, CostOf], caches: str
-) -> list[CostWithWays]:
-    """Of functions of `chain`, whose costs with the `whole` cache are known; `caches` names it."""
-    if not ways:
-        return []
-    from unis.plan.alone import alone
-    from unis.profile.cache_model import IO_WAYS
-    from unis.profile.what_if import cost_with_ways
-    from unis.runtime.planning import plan_anywhere
-
-    geometry = _geometry(caches)
-    there = geometry.llc.ways
-    most = there - IO_WAYS
-    if min(ways.values()) < 1 or sum(ways.values()) > most:
-        told = " ".join(f"{name}={count}" for name, count in ways.items())
-        raise typer.BadParameter(
-            f"`{told}`: the last-level cache of {geometry.name} has {there} ways, {IO_WAYS} of "
-            f"them for what devices write: functions have 1 or more each, and {most} in all",
-            param_hint="--ways",
-        )
-    return [
-        cost_with_ways(plan_anywhere(alone(chain, name)), count, geometry, whole[name], say)
-        for name, count in ways.items()
-    ]
-
-
-def _geometry(caches: str) -> Caches:
-    from unis.profile.machine_caches import PAPER, CacheError, read_caches
-
-    if caches == "paper":
-        return PAPER
-    try:
-        return read_caches()
-    except CacheError as error:
-        raise CacheError(
-            f"{error}: `--caches paper` takes those of {PAPER.name}", bad_input=error.bad_input
-        ) from None

@@ -26,10 +26,9 @@ LATENCIES = Words(lambda load: f"at {load:g} % of the load", lambda us: f"{us:.1
 
 @dataclass(frozen=True)
 class Modelled:
-    """What a model gave with 1, 2, … ways, beside all ways."""
+    """Throughput with 1, 2, … ways beside all ways, by a model of the cache."""
 
-    shares: Sequence[float]  # of the throughput
-    extra_ns: Sequence[float]  # that a packet takes more
+    shares: Sequence[float]
     source: str
 
 
@@ -109,9 +108,10 @@ class About:
 
 
 def result(
-    wish: Wish, kept: Kept, about: About, modelled: Modelled | str = "no model was asked"
+    wish: Wish, kept: Kept, about: About, modelled: Modelled | str | None = None
 ) -> Profiled:
-    """Of all that was measured; throughput by ways, where it was not, of a model, or why of none.
+    """Of all that was measured; throughput by ways, where it was not, of a model, or why the model
+    has none.
 
     ImpossibleProfileError if that is no profile.
     """
@@ -156,7 +156,7 @@ def result(
 
 
 def _shares(
-    curve: Curve | None, modelled: Modelled | str, ways: int
+    curve: Curve | None, modelled: Modelled | str | None, ways: int
 ) -> tuple[list[float], str, list[str], Fit | None]:
     """By ways: measured if they were, else modelled, else next to nothing but with all of them."""
     if curve is not None:
@@ -170,10 +170,14 @@ def _shares(
         remark = f"throughput by ways is modelled, not measured: {modelled.source}"
         return [min(1.0, share) for share in modelled.shares], "modelled", [remark], None
     count = max(1, ways)
+    model = (
+        f", and it is not modelled: {modelled}"
+        if modelled
+        else ". In a clone, `uv run python -m evaluation profile` models it for functions of UNiS"
+    )
     remark = (
         f"what passes with fewer than {count} ways is not known, and a plan counts on next to "
-        "nothing there: this machine lets nobody set cache ways (CAT, resctrl), and it is not "
-        f"modelled: {modelled}"
+        f"nothing there: this machine lets nobody set cache ways (CAT, resctrl){model}"
     )
     return [_NEXT_TO_NOTHING] * (count - 1) + [1.0], "unknown", [remark], None
 

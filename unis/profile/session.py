@@ -9,8 +9,6 @@ from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.profile.curve import Method
 from unis.profile.machine import EngineLook
-from unis.profile.machine_caches import read_caches
-from unis.profile.modelled import modelled
 from unis.profile.place import this_place
 from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
@@ -22,6 +20,10 @@ from unis.runtime.errors import LaunchError
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
+
+# Throughput with 1 to so many ways of the one function of a plan, by a model of the cache; its
+# progress is reported. UnisError where the function cannot be modelled.
+CacheModel = Callable[[Plan, int, Callable[[str], None]], Modelled]
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,11 @@ class Session:
         subject: Subject,
         settings: Settings,
         ways: Ways | None = None,
+        model: CacheModel | None = None,
     ) -> None:
-        """`ways`: what sets cache ways, where the machine can; else the cache model tells."""
+        """`ways`: what sets cache ways, where the machine can; else the `model` tells."""
         self._settings = settings
+        self._model = model
         self._ways = ways
         self._machine = Machine.this()
         self._place = this_place(len(self._machine.cpus))
@@ -71,15 +75,17 @@ class Session:
             kept = self._measured(report)
         elif kept.mpps:
             report(f"nothing is left to measure: {self.store.file} (--again measures again)")
-        modelled = "it is measured" if self._ways else self._model(report)
+        modelled = None if self._ways else self._modelled(report)
         return result(self.wish, kept, self._about(), modelled)
 
-    def _model(self, report: Callable[[str], None]) -> Modelled | str:
-        """Throughput by ways, or why it cannot be modelled either."""
+    def _modelled(self, report: Callable[[str], None]) -> Modelled | str | None:
+        """Throughput by ways, or why it cannot be modelled; None where there is no model."""
+        if self._model is None:
+            return None
         report("throughput by ways is modelled, because this machine cannot set them")
         try:
             plan = plan_chain(self._of_kept().chain, self._machine)
-            return modelled(plan, self._count, read_caches(), report)
+            return self._model(plan, self._count, report)
         except UnisError as error:
             return str(error)
 

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.caches.geometry import LINE, Caches
+from evaluation.caches.references import Recorded
 from unis import built
 from unis.errors import UnisError
-from unis.profile.machine_caches import LINE, Caches
-from unis.profile.references import Recorded
 
-LABEL = "modelled"
 IO_WAYS = 2  # that devices write packets into: DDIO's default
 _SECONDS = 600
 
@@ -42,7 +41,6 @@ class CacheProfile:
     written_back: tuple[float, ...]  # lines, to memory
     device_spills: float  # lines that the device wrote and memory got
     occupancy_lines: tuple[int, ...]
-    label: str = LABEL
 
     @property
     def ways(self) -> int:

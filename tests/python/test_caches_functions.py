@@ -1,4 +1,4 @@
-"""Throughput by ways of the cache model, for what it knows."""
+"""Which functions the cache model knows, and what it is given of them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.caches import functions as of
+from evaluation.caches.geometry import PAPER, Caches
+from evaluation.caches.model import CacheProfile
+from evaluation.caches.references import Flows, Recorded, RecordingError, Subject
 from tests.python.planned import places, planned, small
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.profile import modelled as of
-from unis.profile.cache_model import CacheProfile
-from unis.profile.machine_caches import PAPER, Caches
-from unis.profile.references import Flows, Recorded, RecordingError, Subject
 
 
 def one(tmp_path: Path, *args: str, **source: object) -> Plan:
@@ -30,12 +30,12 @@ def one(tmp_path: Path, *args: str, **source: object) -> Plan:
 
 def test_chains_and_captures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="not chains"):
-        of.modelled(planned(small()), 16, PAPER, pytest.fail)
+        of.by_ways(planned(small()), PAPER, pytest.fail)
     plan = one(tmp_path)
     capture = {"kind": "pcap", "file": "x.pcap"}
     file = ChainFile.model_validate(small(traffic={"source": capture}))
     with pytest.raises(RecordingError, match="not captures"):
-        of.modelled(replace(plan, traffic=file.traffic), 16, PAPER, pytest.fail)
+        of.by_ways(replace(plan, traffic=file.traffic), PAPER, pytest.fail)
 
 
 def test_nobody_runs_as_another_than_the_file_says(
@@ -87,7 +87,7 @@ def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(of, "record", record)
     monkeypatch.setattr(of, "cache_profile", profiled)
     plan, said = one(tmp_path, "--rules", "rules", "-v", flows=50_000), list[str]()
-    found = of.modelled(plan, 18, PAPER, said.append)
+    found = of.by_ways(plan, PAPER, said.append)
     ((subject, flows),) = asked
     rules = (tmp_path / "rules").resolve()
     assert subject.program.name == "sh"
@@ -95,8 +95,8 @@ def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert subject.files == (rules,)
     assert flows == Flows(50_000, 150_000)
     assert said == ["it is recorded"]
-    assert len(found.shares) == 18
+    assert len(found.shares) == 20
     assert list(found.shares) == sorted(found.shares)
-    assert found.extra_ns == pytest.approx([(20 - ways) * 65 / 3.5 for ways in range(1, 19)])
+    assert found.extra_ns == pytest.approx([(20 - ways) * 65 / 3.5 for ways in range(1, 21)])
     assert "cache of 20 ways simulated" in found.source
     assert PAPER.name in found.source

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.profile.cache_model import Beside, CacheProfile, PacketCost, share_by_ways
-from unis.profile.machine_caches import PAPER, CacheError, Caches, Level, read_caches
-from unis.profile.references import Flows
+from evaluation.caches.geometry import PAPER, CacheError, Caches, Level, read_caches
+from evaluation.caches.model import Beside, CacheProfile, PacketCost, share_by_ways
+from evaluation.caches.references import Flows
 from unis.slo.profile import Profile
 
 
@@ -74,7 +74,6 @@ def test_base_from_instructions() -> None:
 
 def test_what_a_profile_tells_by_ways() -> None:
     profile = profile_of((4.0, 1.0))
-    assert profile.label == "modelled"
     assert profile.misses_per_packet(2) == 1
     assert profile.memory_bytes_per_packet(1) == 64 * 8  # read, and written back
     assert profile.occupancy(2) == 2 * 2048 * 64

@@ -1,0 +1,1 @@
+"""Memory references of functions, recorded, and caches modelled on them."""
