@@ -156,4 +156,4 @@ def test_two_parts_with_an_arm_of_one_name_are_no_comparison(
     monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: 30.0)
     parts = {part: lambda: [{"unis": reply(1.0)}] for part in ("one", "other")}
     with pytest.raises(ValueError, match="arm of one name"):
-        blocks.measure_blocks(parts, 1, (0, 1), lambda *_: None, lambda _: None)
+        blocks.measure_blocks(parts, 1, (0, 1), "a chain", lambda _: None)

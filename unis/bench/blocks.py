@@ -58,23 +58,24 @@ def measure_blocks(
     parts: Mapping[str, Callable[[], Rounds]],
     count: int,
     cpus: tuple[int, int],
-    begin: Callable[[int, Rounds], None],
-    again: Callable[[int], None],
+    title: str,
+    report: Callable[[str], None],
+    so_far: Callable[[Rounds], str] = lambda _: "",
 ) -> Blocks:
     """Measures `count` blocks; `cpus` are those whose distance counts.
 
-    `begin` is told before each block, counted from 1, with what there is so far; `again` where one
-    is to be measured once more.
+    `so_far` is what to report, before a block, of the rounds that there are.
     """
     blocks: list[Block] = []
     left_out = 0
     while len(blocks) < count:
         number = len(blocks) + 1
-        begin(number, [windows for block in blocks for windows in block.rounds])
+        done = [windows for block in blocks for windows in block.rounds]
+        report(f"{title}: block {number} of {count}{so_far(done) if done else ''}")
         block = _block(parts, cpus, backwards=number % 2 == 0)
         if not steady(block.transfers) and left_out < _MOST_LEFT_OUT * count:
             left_out += 1
-            again(number)
+            report(f"{title}: the distance of the CPUs changed, block {number} once more")
             continue
         blocks.append(block)
     return Blocks(tuple(blocks), left_out)

@@ -1,6 +1,5 @@
 """`unis demo`: one chain, arms in alternating windows, and a report of what happened."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,10 +42,6 @@ class DemoResult:
 
     summary: Summary
     page: str
-
-    def json(self) -> str:
-        """The summary, for programs."""
-        return json.dumps(self.summary.model_dump(), indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)

@@ -157,10 +157,7 @@ class _Bench:
                 windows = self._windows(run, tuple(arms.values()), self._settings.rounds)
                 slots = run.plan.links[0].slots
                 rows += [
-                    self._row("load", arm, slots, windows).model_copy(
-                        update={"load": load, "arrivals": arrivals}
-                    )
-                    for arm in arms.values()
+                    self._row("load", arm, slots, windows, load, arrivals) for arm in arms.values()
                 ]
         return sustained, rows
 
@@ -176,8 +173,8 @@ class _Bench:
             parts,
             blocks,
             (min(self._machine.cpus), self._cpu),
-            lambda number, _: self._report(f"frontier: block {number} of {blocks}"),
-            lambda number: self._report(f"frontier: the machine changed, {number} once more"),
+            "frontier",
+            self._report,
         )
         return [
             self._row("frontier", arm, ring, measured.rounds)
@@ -208,7 +205,13 @@ class _Bench:
         return brought_up(make, self._machine, Options(costs="anew"), self._report, look)
 
     def _row(
-        self, experiment: Literal["load", "frontier"], arm: Arm, slots: int, rounds: Rounds
+        self,
+        experiment: Literal["load", "frontier"],
+        arm: Arm,
+        slots: int,
+        rounds: Rounds,
+        load: float | None = None,
+        arrivals: str | None = None,
     ) -> LatencyRow:
         summary = summarise_arm(rounds, str(arm))
         windows = [windows[str(arm)] for windows in rounds if str(arm) in windows]
@@ -221,8 +224,8 @@ class _Bench:
             policy=arm.policy,
             controller=arm.controller,
             yield_every=arm.yield_every or None,
-            load=None,
-            arrivals=None,
+            load=load,
+            arrivals=arrivals,
             offered_mpps=sum(window.offered for window in windows) / seconds / 1e6,
             mpps=summary.mpps,
             drops=summary.drops.per_second,

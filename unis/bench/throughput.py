@@ -201,8 +201,8 @@ class _Case:
             parts,
             blocks,
             (min(self._machine.cpus), self._cpu),
-            lambda number, _: self._report(f"{self._title}: block {number} of {blocks}"),
-            lambda number: self._report(f"{self._title}: the machine changed, {number} once more"),
+            self._title,
+            self._report,
         )
         yields = None
         if tried:

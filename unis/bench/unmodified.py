@@ -103,8 +103,9 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
         },
         count,
         (min(bench.machine.cpus), max(bench.machine.cpus)),
-        lambda number, rounds: report(_so_far(name, number, count, rounds)),
-        lambda number: report(f"{name}: the CPUs' distance changed, block {number} again"),
+        name,
+        report,
+        _so_far,
     )
     rounds, best = settled(blocks.rounds, two)
     programs = [member.program for member in third_party.CHAINS[name]]
@@ -200,11 +201,6 @@ def _arms(rounds: Rounds) -> list[str]:
     return sorted(arms, key=lambda arm: (place.get(arm.partition("/")[0], 2), arm))
 
 
-def _so_far(name: str, block: int, blocks: int, rounds: Rounds) -> str:
-    medians = [
-        f"{arm} {statistics.median(throughput(rounds, arm)):.3f}"
-        for arm in (_arms(rounds) if rounds else ())
-    ]
-    return f"{name}: block {block} of {blocks}" + (
-        f"; Mpps so far: {', '.join(medians)}" if medians else ""
-    )
+def _so_far(rounds: Rounds) -> str:
+    medians = [f"{arm} {statistics.median(throughput(rounds, arm)):.3f}" for arm in _arms(rounds)]
+    return f"; Mpps so far: {', '.join(medians)}"

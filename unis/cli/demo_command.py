@@ -68,8 +68,8 @@ def demo(
 
         result = run_demo(DemoOptions(pcap, rounds, window, compared), say, show)
     print_result(result.summary)
-    for file, text in ((page, result.page), (numbers, result.json())):
-        write_result(file, text)
+    write_result(page, result.page)
+    write_result(numbers, result.summary.model_dump_json(indent=2) + "\n")
     print_line(f"{page}  {numbers}", "bold")
     if not result.summary.accounted:
         raise typer.Exit(1)
