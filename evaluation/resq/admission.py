@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from evaluation.resq.results import Admission, Answers
 from unis.slo.exact import exact
-from unis.slo.library import PROFILES
 from unis.slo.online import Online
 from unis.slo.placement import Placement, Refusal
 from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.verify import problems
 
 _LATENCY = ((0.1, 10.0), (0.9, 20.0), (0.98, 40.0))

@@ -15,9 +15,9 @@ from evaluation.resq.socket_workloads import evaluate_sockets, wrong
 from unis.slo.cores import SharedPlacement
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
-from unis.slo.library import PROFILES
 from unis.slo.placement import Placement
 from unis.slo.profile import Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.shared import shared
 from unis.slo.verify import shared_problems
 

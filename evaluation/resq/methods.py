@@ -7,8 +7,8 @@ from evaluation.resq.baselines.arrivals import broken
 from evaluation.resq.baselines.contention import Tenant, shares
 from evaluation.resq.baselines.predictor import PENALTY_US, Reading
 from evaluation.resq.results import Beside, Models
-from unis.slo.library import PROFILES
 from unis.slo.profile import Workload
+from unis.slo.resq_profiles import PROFILES
 
 # Printed in Fig. 9 (machines) and Fig. 8 (% of promises broken by more than 5 %).
 PAPER: Mapping[str, Mapping[str, int]] = {

@@ -32,9 +32,9 @@ from evaluation.resq.results import CacheArm, InCaches
 from evaluation.resq.socket_workloads import wrong
 from unis.isolate.masks import mask_of
 from unis.slo.exact import exact
-from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 
 _LEASED_WAYS = 2
 _FLOWS = Flows(100_000, 300_000)

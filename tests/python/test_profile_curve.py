@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unis.profile.bounds import Reading, Shape, is_shaped
 from unis.profile.curve import Axis, Curve, Method, wanted
 from unis.profile.curve import curve_of as curve_through
-from unis.slo.library import PROFILES
+from unis.slo.resq_profiles import PROFILES
 
 WAYS = Axis(1, 18)
 LOADS = Axis(10, 100, 5)  # about 20 levels, as the paper has

@@ -20,9 +20,9 @@ from unis.profile.store import Kept, Store
 from unis.profile.subject import of_file, of_function, synthetic
 from unis.runtime.errors import InterruptedRunError, LaunchError
 from unis.slo.exact import exact
-from unis.slo.library import PROFILES
 from unis.slo.model import load
 from unis.slo.profile import ImpossibleProfileError, Profile
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.verify import problems
 
 ABOUT = About("nf", "nf --x", "64 B", "a machine", "UNiS 0", 18, 100.0)

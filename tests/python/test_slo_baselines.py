@@ -16,8 +16,8 @@ from evaluation.resq.comparison import SENSITIVE, paper_workload
 from evaluation.resq.methods import PAPER, UNTIMED, by_baselines, overestimate
 from tests.python.strategies import scaled
 from unis.errors import UnisError
-from unis.slo.library import PROFILES
 from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 
 WAYS = 18
 FLAT = ((0.5, 10.0), (1.0, 20.0))

@@ -11,12 +11,11 @@ from unis import built
 from unis.chain.problem import ChainFileError
 from unis.cli.app import app
 from unis.slo.book import Book, booked, opened
-from unis.slo.cluster import Cluster, OnDemand, cluster_of
-from unis.slo.library import PROFILES
+from unis.slo.cluster import Cluster, LatencyRequest, OnDemand, cluster_of, requests
 from unis.slo.model import load_cluster
 from unis.slo.placement import Refusal
 from unis.slo.profile import Slo
-from unis.slo.request import LatencyRequest, requests
+from unis.slo.resq_profiles import PROFILES
 
 EXAMPLES = built.clone() / "examples" / "slo"
 CLUSTER = """\

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from evaluation.resq.comparison import WORKLOADS, large_workload, paper_workload
 from evaluation.resq.socket_workloads import MEMORY_GBPS, evaluated, socket_workload
 from tests.python.strategies import scaled
-from unis.slo.exact import NoRoomError, exact
-from unis.slo.generation import by_sockets
+from unis.slo.column_generation import by_sockets
+from unis.slo.exact import exact
 from unis.slo.greedy import greedy
-from unis.slo.pricing import Worth, contents, proven, unlisted
+from unis.slo.placement import NoRoomError
+from unis.slo.pricing_problem import Worth, contents, proven, unlisted
 from unis.slo.profile import Profile, Server, Slo, Workload, only_ways
 from unis.slo.sockets import Room, Size, Task, holds, problem_of
 from unis.slo.verify import problems

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from unis import built
 from unis.chain.problem import ChainFileError
 from unis.cli.app import app
-from unis.slo.library import PROFILES
 from unis.slo.model import load
+from unis.slo.resq_profiles import PROFILES
 
 EXAMPLES = built.clone() / "examples" / "slo"
 RIGHT = """apiVersion: unis/slo/v1

@@ -8,7 +8,6 @@ from evaluation.resq.comparison import paper_workload
 from unis.slo.exact import exact
 from unis.slo.explain import costs, given_away, kept
 from unis.slo.greedy import greedy
-from unis.slo.library import PROFILES
 from unis.slo.placement import Instance, Machine, Placement
 from unis.slo.profile import (
     ImpossibleProfileError,
@@ -18,6 +17,7 @@ from unis.slo.profile import (
     Workload,
     only_ways_and_cores,
 )
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.sockets import SocketProblem, problem_of
 from unis.slo.splits import CannotBeKeptError, draws, pace, rates
 from unis.slo.verify import problems

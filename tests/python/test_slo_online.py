@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from evaluation.resq.admission import admission, admit_all, random_arrivals
 from tests.python.strategies import scaled
+from unis.slo.bid_prices import Kind, prices
 from unis.slo.online import Admitted, Online
 from unis.slo.placement import Instance, Placement, Refusal
-from unis.slo.prices import Kind, prices
 from unis.slo.profile import Profile, Server, Slo
 from unis.slo.repack import Repack, choose, emptied, packed
 from unis.slo.verify import problems

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from evaluation.resq.comparison import large_workload, paper_workload
 from evaluation.resq.methods import PAPER
 from tests.python.strategies import scaled
-from unis.slo.exact import NoRoomError, exact
+from unis.slo.exact import exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy
-from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.placement import Instance, Machine, NoRoomError, Placement
 from unis.slo.profile import ImpossibleProfileError, Profile, Server, Slo, Workload
 from unis.slo.splits import CannotBeKeptError, minimal_splits, passes, patterns, splits_of
 from unis.slo.verify import problems
@@ -91,7 +91,7 @@ def test_more_points_of_error_than_are_left_as_a_margin_are_seen() -> None:
         workload,
         slos=tuple(replace(slo, profile=_lowered(slo.profile, 0.015)) for slo in workload.slos),
     )
-    assert not [*problems(little, placed, margin=0.0)]
+    assert not [*problems(replace(little, margin=0.0), placed)]
 
 
 # ---------------------------------------------------------------------- random

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from evaluation.resq.shared_cores import simulated
 from unis.slo import polling
 from unis.slo.cores import Core, Part, SharedMachine, SharedPlacement, added_by_part, load_of
-from unis.slo.library import PROFILES
 from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 
 
 def core_of(*parts: tuple[float, float]) -> list[Part]:

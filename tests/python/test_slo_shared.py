@@ -13,17 +13,17 @@ from tests.python.strategies import scaled
 from unis.errors import UnisError
 from unis.slo.cores import (
     Core,
+    CoreModel,
     Part,
     SharedMachine,
     SharedPlacement,
     added_by_part,
     budget_us,
-    holds,
 )
 from unis.slo.exact import exact
-from unis.slo.library import PROFILES
 from unis.slo.placement import Refusal
 from unis.slo.profile import Profile, Server, Slo, Workload
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.shared import shared
 from unis.slo.verify import shared_problems
 
@@ -95,12 +95,12 @@ def test_what_would_make_another_late_is_not_put_beside_it() -> None:
     slos = {slo.name: slo for slo in workload.slos}
     placed = shared(workload)
     core = max((of for machine in placed.machines for of in machine.cores), key=lambda of: of.load)
-    assert holds(core.parts, slos, workload.margin)
+    assert CoreModel(slos, workload.margin).holds(core.parts)
     late = {
         name: replace(slo, p95_us=slo.profile.p95_us_by_load[0][1] + 0.1)
         for name, slo in slos.items()
     }
-    assert not holds(core.parts, late, workload.margin)
+    assert not CoreModel(late, workload.margin).holds(core.parts)
 
 
 @pytest.mark.system

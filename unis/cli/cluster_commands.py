@@ -22,12 +22,11 @@ from unis.cli.terminal import fail, out, print_line, table_of, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from unis.slo.cluster import Cluster, OnDemand
+    from unis.slo.cluster import Cluster, LatencyRequest, OnDemand
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
     from unis.slo.profile import Slo
     from unis.slo.repack import Repack
-    from unis.slo.request import LatencyRequest
 
 _SHOWN = 20  # promises that are told one by one
 _LATEST = 1e11  # seconds since 1970
@@ -54,8 +53,8 @@ def admit(
 
     Example: unis admit examples/slo/cluster.yaml examples/slo/edge.yaml
     """
+    from unis.slo.cluster import requests
     from unis.slo.placement import Refusal
-    from unis.slo.request import requests
 
     with opened_cluster(cluster, book, kept=not dry_run) as opened:
         answers: list[tuple[Admitted | OnDemand | Refusal, float]] = []  # ms that each took
@@ -89,7 +88,7 @@ def admit(
 
 
 def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDemand | Refusal:
-    from unis.slo.request import LatencyRequest
+    from unis.slo.cluster import LatencyRequest
 
     if isinstance(request, LatencyRequest):
         return cluster.demand(request.name, request.function, request.p95_us)

@@ -109,13 +109,15 @@ class _Found:
 def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
     """With a core for each function."""
     from unis.report.placement_rows import rows
-    from unis.slo import exact, verify
+    from unis.slo import verify
+    from unis.slo.exact import exact
     from unis.slo.explain import costs, kept, summary
     from unis.slo.greedy import greedy as first_fit
+    from unis.slo.placement import NoRoomError
 
     try:
-        placement = first_fit(workload) if greedy else exact.exact(workload)
-    except exact.NoRoomError as error:
+        placement = first_fit(workload) if greedy else exact(workload)
+    except NoRoomError as error:
         raise fail(f"{file}: {error}{_would_do(workload)}", EXIT_FAILED) from None
     return _Found(
         placement,
@@ -151,14 +153,15 @@ def _shared(workload: Workload) -> _Found:
 
 def _would_do(workload: Workload) -> str:
     """How many servers would, if there were as many of each kind as one likes."""
-    from unis.slo import exact
+    from unis.slo.exact import exact
+    from unis.slo.placement import NoRoomError
     from unis.slo.splits import MOST_INSTANCES
 
     many = sum(slo.count for slo in workload.slos) * MOST_INSTANCES
     servers = tuple(replace(server, count=many) for server in workload.servers)
     try:
-        found = exact.exact(replace(workload, servers=servers), gap=0.01)
-    except exact.NoRoomError:
+        found = exact(replace(workload, servers=servers), gap=0.01)
+    except NoRoomError:
         return ""
     there = sum(server.count for server in workload.servers)
     return f"; {len(found.machines):,} would do, and there are {there:,}"

@@ -5,10 +5,10 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from unis.slo.bid_prices import prices_of
 from unis.slo.cluster import MORE, Cluster, OnDemand
 from unis.slo.online import Key, Learned
 from unis.slo.placement import Instance
-from unis.slo.prices import prices_of
 from unis.slo.profile import Slo, most_ways
 from unis.slo.splits import CannotBeKeptError, Split
 
@@ -47,7 +47,7 @@ class OnDemandEntry(_Part):
 
 
 class LearnedEntry(_Part):
-    """Prices (`prices.py`), and how promises were split since they were made."""
+    """Prices (`bid_prices.py`), and how promises were split since they were made."""
 
     of_ways: tuple[float, ...] = ()
     shares: tuple[tuple[tuple[Split, ...], tuple[tuple[Split, float], ...]], ...] = ()

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unis.slo.cores import Core, Wish, budget_us, holds, trimmed
+from unis.slo.cores import Core, CoreDemand, CoreModel, budget_us
 from unis.slo.polling import added_us
-from unis.slo.profile import Server, Slo
+from unis.slo.profile import Server
 from unis.slo.program import Program
 
 _ROUNDS = 120
@@ -55,7 +55,7 @@ class Prices:
 class Atoms:
     """Side by side, ordered by promise and then by what they take of a core."""
 
-    wish: Ints
+    demand: Ints
     cuts: Ints  # of CUTS, of the promise
     ways: Ints
     share: Floats  # of a core
@@ -64,13 +64,13 @@ class Atoms:
     budget_us: Floats  # that a shared core may add
 
     def __len__(self) -> int:
-        return len(self.wish)
+        return len(self.demand)
 
     def worth(self, prices: Prices) -> Floats:
         """Of each, less its ways and its class; a class that may be shared counts nothing."""
         return np.asarray(
-            prices.packets[self.wish] * self.cuts / CUTS
-            + prices.presence[self.wish] * presence(self.cuts)
+            prices.packets[self.demand] * self.cuts / CUTS
+            + prices.presence[self.demand] * presence(self.cuts)
             - prices.way * self.ways
             - prices.class_of_service * (self.ways > 1),
             dtype=np.float64,
@@ -82,45 +82,44 @@ def presence(cuts: Ints) -> Floats:
     return np.where(cuts == CUTS, 1.0, 0.5)
 
 
-def atoms_of(wishes: Sequence[Wish]) -> Atoms:
+def atoms_of(demands: Sequence[CoreDemand]) -> Atoms:
     """All that keep within the limit of their promise alone."""
     rows = sorted(
         (at, share, cuts, ways)
-        for at, wish in enumerate(wishes)
+        for at, demand in enumerate(demands)
         for cuts in range(1, CUTS + 1)
-        for ways, share in _shares(wish, cuts)
+        for ways, share in _shares(demand, cuts)
     )
-    of = [wishes[at] for at, *_ in rows]
+    of = [demands[at] for at, *_ in rows]
     share = np.array([row[1] for row in rows])
     cuts = np.array([row[2] for row in rows], dtype=np.int64)
-    load = share * [wish.limit for wish in of]
+    load = share * [demand.limit for demand in of]
     return Atoms(
         np.array([row[0] for row in rows], dtype=np.int64),
         cuts,
         np.array([row[3] for row in rows], dtype=np.int64),
         share,
         load,
-        load / (cuts / CUTS * [wish.mpps for wish in of]),
-        np.array([budget_us(wish.slo) for wish in of]),
+        load / (cuts / CUTS * [demand.mpps for demand in of]),
+        np.array([budget_us(demand.slo) for demand in of]),
     )
 
 
-def _shares(wish: Wish, cuts: int) -> Iterator[tuple[int, float]]:
+def _shares(demand: CoreDemand, cuts: int) -> Iterator[tuple[int, float]]:
     """With ways of which each brings something, and with all."""
     before = float("inf")
-    for ways, whole in enumerate(wish.shares, 1):
+    for ways, whole in enumerate(demand.shares, 1):
         share = whole * cuts / CUTS
-        brings = share < before - _LEAST_GAIN or ways == len(wish.shares)
+        brings = share < before - _LEAST_GAIN or ways == len(demand.shares)
         if share <= 1 + _EPSILON and brings:
             before = share
             yield ways, share
 
 
 def covered(
-    wishes: Sequence[Wish],
+    demands: Sequence[CoreDemand],
     server: Server,
-    margin: float,
-    switch_us: float,
+    model: CoreModel,
     start: Iterable[Sequence[Core]],
     *,
     whole: bool,
@@ -130,10 +129,10 @@ def covered(
 
     `whole`: these are all cores, so what matters is the number of machines, rounded up.
     """
-    atoms = atoms_of(wishes)
-    program = _Program(atoms, len(wishes), server)
-    program.add(_alone(atoms, switch_us))
-    program.add(_of_cores(atoms, wishes, start))
+    atoms = atoms_of(demands)
+    program = _Program(atoms, len(demands), server)
+    program.add(_alone(atoms, model.switch_us))
+    program.add(_of_cores(atoms, demands, start))
     values: list[float] = []
     for number in range(_ROUNDS):
         value, prices = program.relaxed()
@@ -142,11 +141,11 @@ def covered(
             report(f"{value:.2f} machines if cores could be cut, {len(program.patterns)} patterns")
         if len(values) > _STILL and values[-_STILL] - value < _HARDLY:
             break
-        if not program.add(patterns(atoms, prices, switch_us)):
+        if not program.add(patterns(atoms, prices, model.switch_us)):
             break
-    program.add(pairs(atoms, prices, switch_us))
+    program.add(pairs(atoms, prices, model.switch_us))
     chosen = program.in_whole_numbers(math.ceil(value - _ROUNDING) if whole else 0.0)
-    return _cores(atoms, wishes, chosen, margin, switch_us)
+    return _cores(atoms, demands, chosen, model)
 
 
 class _Program:
@@ -155,7 +154,7 @@ class _Program:
     Machines count by what they have in all: cores, ways, classes of service.
     """
 
-    def __init__(self, atoms: Atoms, wishes: int, server: Server) -> None:
+    def __init__(self, atoms: Atoms, demands: int, server: Server) -> None:
         self.patterns: dict[Pattern, int] = {}  # and the column of each
         self._atoms = atoms
         self._server = server
@@ -165,8 +164,8 @@ class _Program:
         program.column(1.0, dict(zip(self._takes, map(float, has), strict=True)))
         # Of each promise all its packets; and one instance, or two at least. Without that three
         # quarters would seem to do for three quarters of the price, as the last one needs no way.
-        self._packets = [program.row(1.0) for _ in range(wishes)]
-        self._presence = [program.row(1.0) for _ in range(wishes)]
+        self._packets = [program.row(1.0) for _ in range(demands)]
+        self._presence = [program.row(1.0) for _ in range(demands)]
 
     def add(self, found: Iterable[Pattern]) -> int:
         """How many of them are new."""
@@ -182,10 +181,10 @@ class _Program:
             takes = (-1.0, -float(ways.sum()), -float(classes))
             rows = dict(zip(self._takes, takes, strict=True))
             cuts = self._atoms.cuts[of]
-            for wish, part, there in zip(
-                self._atoms.wish[of].tolist(), cuts / CUTS, presence(cuts), strict=True
+            for demand, part, there in zip(
+                self._atoms.demand[of].tolist(), cuts / CUTS, presence(cuts), strict=True
             ):
-                rows |= {self._packets[wish]: part, self._presence[wish]: there}
+                rows |= {self._packets[demand]: part, self._presence[demand]: there}
             self.patterns[pattern] = self._program.column(0.0, rows, whole=True)
         return len(self.patterns) - before
 
@@ -210,20 +209,20 @@ def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:
     """Each part of each promise on a core of its own, with the fewest ways."""
     fewest: dict[tuple[int, int], int] = {}
     for atom in np.nonzero(holds_with_each(atoms, (), switch_us))[0].tolist():
-        key = (int(atoms.wish[atom]), int(atoms.cuts[atom]))
+        key = (int(atoms.demand[atom]), int(atoms.cuts[atom]))
         if key not in fewest or atoms.ways[atom] < atoms.ways[fewest[key]]:
             fewest[key] = atom
     return [(atom,) for atom in fewest.values()]
 
 
 def _of_cores(
-    atoms: Atoms, wishes: Sequence[Wish], start: Iterable[Sequence[Core]]
+    atoms: Atoms, demands: Sequence[CoreDemand], start: Iterable[Sequence[Core]]
 ) -> list[Pattern]:
     """As patterns; cores with parts that no atom is are left out."""
     whole: dict[tuple[str, int, int], list[int]] = {}
     for atom in np.nonzero(atoms.cuts == CUTS)[0].tolist():
-        wish = wishes[atoms.wish[atom]]
-        whole.setdefault((wish.slo.name, wish.at, int(atoms.ways[atom])), []).append(atom)
+        demand = demands[atoms.demand[atom]]
+        whole.setdefault((demand.slo.name, demand.at, int(atoms.ways[atom])), []).append(atom)
     found: list[Pattern] = []
     for cores in start:
         left = {key: [*of] for key, of in whole.items()}
@@ -235,25 +234,24 @@ def _of_cores(
 
 
 def _cores(
-    atoms: Atoms, wishes: Sequence[Wish], chosen: Sequence[Pattern], margin: float, switch_us: float
+    atoms: Atoms, demands: Sequence[CoreDemand], chosen: Sequence[Pattern], model: CoreModel
 ) -> list[Core]:
     """What is covered twice is left out where it is not needed."""
-    slos: dict[str, Slo] = {wish.slo.name: wish.slo for wish in wishes}
-    wanted = [CUTS] * len(wishes)
+    wanted = [CUTS] * len(demands)
     cores: list[Core] = []
     for pattern in chosen:
         parts = []
         for atom in pattern:
-            at = int(atoms.wish[atom])
+            at = int(atoms.demand[atom])
             cuts = min(wanted[at], int(atoms.cuts[atom]))
             wanted[at] -= cuts
             if cuts:
-                mpps = wishes[at].mpps * cuts / CUTS
-                parts.append(wishes[at].part(int(atoms.ways[atom]), mpps))
-        if parts and not holds(parts, slos, margin, switch_us):
+                mpps = demands[at].mpps * cuts / CUTS
+                parts.append(demands[at].part(int(atoms.ways[atom]), mpps))
+        if parts and not model.holds(parts):
             raise AssertionError("a core with less on it than its pattern does not hold")
         if parts:
-            cores.append(Core(trimmed(parts, slos, margin, switch_us)))
+            cores.append(Core(model.trimmed(parts)))
     return cores
 
 
@@ -305,7 +303,7 @@ def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np
     of = list(base)
     load = atoms.load + atoms.load[of].sum()
     fits = atoms.share + atoms.share[of].sum() <= 1 + _EPSILON
-    fits &= ~np.isin(atoms.wish, atoms.wish[of])
+    fits &= ~np.isin(atoms.demand, atoms.demand[of])
     at = np.nonzero(fits)[0]
     own, us = atoms.load[at], atoms.work_us[at]
     squares = own**2 + (atoms.load[of] ** 2).sum()
@@ -330,7 +328,7 @@ def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:
     best = np.full((MOST_PARTS, _STEPS + 1), _NEVER)
     best[0] = 0.0
     chosen: list[tuple[dict[int, int], Ints]] = []
-    for options in _by_wish(atoms, worth):
+    for options in _by_demand(atoms, worth):
         after = best.copy()
         choice = np.full(best.shape, -1, dtype=np.int64)
         for atom, size in options.items():
@@ -347,19 +345,19 @@ def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:
             yield _traced(chosen, count, int(step))
 
 
-def _by_wish(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
+def _by_demand(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
     """For each promise its atoms that are worth more than all that take less, and their steps."""
     within = np.nonzero(worth > _EPSILON)[0]
     sizes = np.ceil(np.minimum(1.0, atoms.share[within]) * _STEPS - _EPSILON).astype(int).tolist()
     options: dict[int, int] = {}
-    wish, highest = -1, 0.0
+    demand, highest = -1, 0.0
     for atom, of, size, value in zip(
-        within.tolist(), atoms.wish[within].tolist(), sizes, worth[within].tolist(), strict=True
+        within.tolist(), atoms.demand[within].tolist(), sizes, worth[within].tolist(), strict=True
     ):
-        if of != wish:
+        if of != demand:
             if options:
                 yield options
-            options, wish, highest = {}, of, 0.0
+            options, demand, highest = {}, of, 0.0
         if value > highest:
             options[atom] = size
             highest = value

@@ -91,26 +91,6 @@ def load_of(slo: Slo, mpps: float, ways: int) -> float:
     return mpps / (slo.profile.solo_mpps * slo.profile.share(ways))
 
 
-def with_ways(part: Part, ways: int, slos: Mapping[str, Slo]) -> Part:
-    """The same with so many."""
-    return replace(part, ways=ways, load=load_of(slos[part.slo], part.mpps, ways))
-
-
-def share_of(parts: Iterable[Part], slos: Mapping[str, Slo], margin: float) -> float:
-    """Of a core that they take, each by what would fill a core of its own; above 1: too much."""
-    return sum(part.load / load_limit(slos[part.slo], margin) for part in parts)
-
-
-def holds(
-    parts: Sequence[Part], slos: Mapping[str, Slo], margin: float, switch_us: float = SWITCH_US
-) -> bool:
-    """Whether these functions keep their promises on one core."""
-    if share_of(parts, slos, margin) > 1 + _EPSILON:
-        return False
-    added = added_by_part(parts, switch_us)
-    return all(us <= budget_us(slos[part.slo]) for part, us in zip(parts, added, strict=True))
-
-
 def added_by_part(parts: Sequence[Part], switch_us: float = SWITCH_US) -> list[float]:
     """µs that 95 % of the packets of each wait and are worked on, at most."""
     load = sum(part.load for part in parts)
@@ -125,27 +105,47 @@ def added_by_part(parts: Sequence[Part], switch_us: float = SWITCH_US) -> list[f
     ]
 
 
-def trimmed(
-    parts: Iterable[Part], slos: Mapping[str, Slo], margin: float, switch_us: float
-) -> list[Part]:
-    """Without the ways that the core can do without, those first that bring it least."""
-    left = list(parts)
-    while True:
-        fewer = [
-            (less.load - part.load, at, less)
-            for at, part in enumerate(left)
-            if part.ways > 1
-            and (less := with_ways(part, part.ways - 1, slos))
-            and holds([*left[:at], less, *left[at + 1 :]], slos, margin, switch_us)
-        ]
-        if not fewer:
-            return left
-        _, at, less = min(fewer, key=lambda one: one[:2])
-        left[at] = less
+@dataclass(frozen=True)
+class CoreModel:
+    """What a core can hold: the promises by name, the margin of a load, the time of a switch."""
+
+    slos: Mapping[str, Slo]
+    margin: float
+    switch_us: float = SWITCH_US
+
+    def holds(self, parts: Sequence[Part]) -> bool:
+        """Whether these functions keep their promises on one core."""
+        # Each takes what would fill a core of its own.
+        taken = sum(part.load / load_limit(self.slos[part.slo], self.margin) for part in parts)
+        if taken > 1 + _EPSILON:
+            return False
+        added = added_by_part(parts, self.switch_us)
+        budgets = [budget_us(self.slos[part.slo]) for part in parts]
+        return all(us <= budget for us, budget in zip(added, budgets, strict=True))
+
+    def trimmed(self, parts: Iterable[Part]) -> list[Part]:
+        """Without the ways that the core can do without, those first that bring it least."""
+        left = list(parts)
+        while True:
+            fewer = [
+                (less.load - part.load, at, less)
+                for at, part in enumerate(left)
+                if part.ways > 1
+                and (less := self._with_a_way_less(part))
+                and self.holds([*left[:at], less, *left[at + 1 :]])
+            ]
+            if not fewer:
+                return left
+            _, at, less = min(fewer, key=lambda choice: choice[:2])
+            left[at] = less
+
+    def _with_a_way_less(self, part: Part) -> Part:
+        ways = part.ways - 1
+        return replace(part, ways=ways, load=load_of(self.slos[part.slo], part.mpps, ways))
 
 
 @dataclass(frozen=True)
-class Wish:
+class CoreDemand:
     """A promise, or one of the equal parts of one that needs more than a core."""
 
     slo: Slo
@@ -155,16 +155,16 @@ class Wish:
     shares: tuple[float, ...]  # of a core, with 1, 2, … ways
 
     def part(self, ways: int, mpps: float | None = None) -> Part:
-        """Of it, all or so much."""
-        much = self.mpps if mpps is None else mpps
-        return Part(self.slo.name, self.at, much, ways, load_of(self.slo, much, ways))
+        """All of it, or so much."""
+        mpps = self.mpps if mpps is None else mpps
+        return Part(self.slo.name, self.at, mpps, ways, load_of(self.slo, mpps, ways))
 
 
-def wishes(
+def core_demands(
     workload: Workload, server: Server, switch_us: float
-) -> tuple[list[Wish], list[Refusal]]:
+) -> tuple[list[CoreDemand], list[Refusal]]:
     """As few parts for a promise as cores that it needs with all ways; and what cannot be kept."""
-    found: list[Wish] = []
+    found: list[CoreDemand] = []
     refused: list[Refusal] = []
     for slo in workload.slos:
         limit = load_limit(slo, workload.margin)
@@ -173,29 +173,27 @@ def wishes(
             told = f"{slo.name}: nothing keeps {slo.p95_us:g} µs; {least:g} µs is the nearest"
             refused.append(Refusal(slo.name, told))
             continue
-        each = _of_a_core(slo, limit, workload.margin, server, switch_us)
+        each = _of_a_core(
+            slo, limit, server, CoreModel({slo.name: slo}, workload.margin, switch_us)
+        )
         if each is None:
             told = "even alone on a core its packets, which come at random, are late"
             refused.append(Refusal(slo.name, f"{slo.name}: {told}"))
             continue
-        found += [replace(each, at=at) for at in range(slo.count) for _ in range(_count(slo, each))]
+        parts = round(slo.mpps / each.mpps)
+        found += [replace(each, at=at) for at in range(slo.count) for _ in range(parts)]
     return found, refused
 
 
-def _of_a_core(
-    slo: Slo, limit: float, margin: float, server: Server, switch_us: float
-) -> Wish | None:
+def _of_a_core(slo: Slo, limit: float, server: Server, model: CoreModel) -> CoreDemand | None:
     """The largest equal part that a core keeps; None: no part is in time."""
     most = slo.profile.solo_mpps * slo.profile.share(server.ways) * limit
     least = math.ceil(slo.mpps / most - _EPSILON)
     ways = range(1, min(server.ways, len(slo.profile.share_by_ways)) + 1)
     for count in range(least, least + _MORE_PARTS + 1):
         mpps = slo.mpps / count
-        wish = Wish(slo, 0, mpps, limit, tuple(load_of(slo, mpps, of) / limit for of in ways))
-        if holds([wish.part(len(ways))], {slo.name: slo}, margin, switch_us):
-            return wish
+        shares = tuple(load_of(slo, mpps, of) / limit for of in ways)
+        demand = CoreDemand(slo, 0, mpps, limit, shares)
+        if model.holds([demand.part(len(ways))]):
+            return demand
     return None
-
-
-def _count(slo: Slo, each: Wish) -> int:
-    return round(slo.mpps / each.mpps)

@@ -7,7 +7,7 @@ many ways or more; all instances fit if for each number of ways there are as man
 many or more as there are instances (Hall's condition, for the sets are nested). The program has
 some hundreds of variables, however many promises and machines there are.
 
-Where functions have more than one core, or memory bandwidth counts, `generation` does it.
+Where functions have more than one core, or memory bandwidth counts, `column_generation` does it.
 """
 
 import math
@@ -16,9 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unis.slo.generation import by_sockets
-from unis.slo.placement import Instance, Machine, Placement, Refusal, of_sockets
-from unis.slo.placement import NoRoomError as NoRoomError
+from unis.slo.column_generation import by_sockets
+from unis.slo.placement import Instance, Machine, NoRoomError, Placement, Refusal, of_sockets
 from unis.slo.profile import Server, Workload, most_ways, only_ways
 from unis.slo.program import InfeasibleError, Program
 from unis.slo.splits import CannotBeKeptError, Pattern, Split, patterns, splits_of

@@ -13,7 +13,6 @@ from unis.chain.explain import explained
 from unis.chain.model import NS_PER_US
 from unis.chain.problem import ChainFileError, Location, Problem, wrong
 from unis.chain.values import Duration, Part, in_ns
-from unis.slo.library import PROFILES
 from unis.slo.profile import (
     MOST_MEMORY,
     ImpossibleProfileError,
@@ -22,6 +21,7 @@ from unis.slo.profile import (
     Slo,
     Workload,
 )
+from unis.slo.resq_profiles import PROFILES
 from unis.slo.splits import unknown_memory
 
 API_VERSION = "unis/slo/v1"

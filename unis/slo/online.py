@@ -1,7 +1,7 @@
 """Admission while functions run: promises come and go one by one, and running instances stay.
 
 ResQ admits by first fit (section 5.3.1) and comes within 19 % of the best. Here an instance goes
-where the least is lost of what the room could have been used for (`prices`), by prices that are
+where the least is lost of what the room could have been used for (`bid_prices`), by prices that are
 made anew whenever 2 % of the promises have changed: between requests, so that none waits.
 """
 
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from unis.slo.bid_prices import NONE, Kind, Prices, Room, prices
 from unis.slo.placement import Instance, Machine, Refusal
-from unis.slo.prices import NONE, Kind, Prices, Room, prices
 from unis.slo.profile import Server, Slo, Workload, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
@@ -73,17 +73,12 @@ class Online:
         self.servers = servers
         self.margin = margin
         self.learned = Learned()
-        self._server = {server.name: server for server in servers}
-        self._machines: dict[Key, Machine] = {}  # that are used
+        self._servers = {server.name: server for server in servers}
+        self.machines: dict[Key, Machine] = {}  # that are used
         self._rooms: dict[Room, dict[Key, None]] = {}  # and the machines of each
         self._unused = {server.name: 0 for server in servers}  # the lowest number never used
         self._returned: dict[str, list[int]] = {server.name: [] for server in servers}
         self._kept: dict[str, _Kept] = {}
-
-    @property
-    def machines(self) -> dict[Key, Machine]:
-        """Those that are used, by server and number."""
-        return self._machines
 
     @property
     def slos(self) -> list[Slo]:
@@ -128,7 +123,7 @@ class Online:
             shifted = tuple(
                 Where(*key, one)
                 for key, before in placed.shifted.items()
-                for one in self._machines[key].instances
+                for one in self.machines[key].instances
                 if one.slo != slo.name and one not in before
             )
             return Admitted(slo.name, tuple(self.where(slo.name)), shifted)
@@ -152,7 +147,7 @@ class Online:
             kind = splits_of(slo, self.margin, most_ways(self.servers))
             self._kept[slo.name] = _Kept(slo, kind, [key for key, _ in where])
         for name in self._unused:
-            used = {number for server, number in self._machines if server == name}
+            used = {number for server, number in self.machines if server == name}
             self._unused[name] = max(used, default=-1) + 1
             self._returned[name] = sorted({*range(self._unused[name])} - used)
 
@@ -161,7 +156,7 @@ class Online:
         return [
             Where(*key, instance)
             for key in dict.fromkeys(self._kept[name].at)
-            for instance in self._machines[key].instances
+            for instance in self.machines[key].instances
             if instance.slo == name
         ]
 
@@ -202,17 +197,17 @@ class Online:
                 yield self._empty(server.name)
 
     def _empty(self, server: str) -> Room:
-        of = self._server[server]
+        of = self._servers[server]
         return server, of.places, of.ways
 
     # ------------------------------------------------------------------ placing
 
     def _put_back(self, slo: Slo, key: Key, instance: Instance) -> None:
         server, number = key
-        of = self._server.get(server)
+        of = self._servers.get(server)
         if of is None or number >= of.count:
             raise ValueError(f"{slo.name} is on {server} {number}, which there is not")
-        machine = self._machines.setdefault(key, Machine(server))
+        machine = self.machines.setdefault(key, Machine(server))
         taken = sum(one.mask for one in machine.instances)
         full = len(machine.instances) >= of.places
         if full or taken & instance.mask or instance.first + instance.ways > of.ways:
@@ -230,7 +225,7 @@ class Online:
                 self._take_back(placed, name)
                 return None
             key = next(iter(self._rooms.get(room, ())), None) or self._begin(room[0])
-            before = frozenset(self._machines[key].instances)
+            before = frozenset(self.machines[key].instances)
             if self._put(key, Instance(name, 0, ways)):
                 placed.shifted.setdefault(key, before)
             placed.at.append(key)
@@ -241,7 +236,7 @@ class Online:
             self._take_away(key, name)
         for key, before in placed.shifted.items():
             others = sorted(before, key=lambda one: one.first)
-            self._machines[key].instances[:] = [one for one in others if one.slo != name]
+            self.machines[key].instances[:] = [one for one in others if one.slo != name]
 
     def _begin(self, server: str) -> Key:
         if self._returned[server]:
@@ -249,15 +244,15 @@ class Online:
         else:
             number = self._unused[server]
             self._unused[server] += 1
-        self._machines[server, number] = Machine(server)
+        self.machines[server, number] = Machine(server)
         return server, number
 
     def _put(self, key: Key, instance: Instance) -> bool:
         """Into the lowest gap; True: none is wide enough, and the others were shifted together."""
-        machine = self._machines[key]
+        machine = self.machines[key]
         self._forget(key)
         machine.instances.sort(key=lambda one: one.first)
-        first = _gap(machine, self._server[machine.server].ways, instance.ways)
+        first = _gap(machine, self._servers[machine.server].ways, instance.ways)
         if first is not None:
             machine.instances.append(replace(instance, first=first))
         else:
@@ -268,17 +263,17 @@ class Online:
         return first is None
 
     def _take_away(self, key: Key, name: str) -> None:
-        machine = self._machines[key]
+        machine = self.machines[key]
         self._forget(key)
         machine.instances[:] = [one for one in machine.instances if one.slo != name]
         if machine.instances:
             self._note(key)
         else:
-            del self._machines[key]
+            del self.machines[key]
             self._returned[key[0]].append(key[1])
 
     def _room(self, key: Key) -> Room:
-        of, machine = self._server[key[0]], self._machines[key]
+        of, machine = self._servers[key[0]], self.machines[key]
         return key[0], of.places - len(machine.instances), of.ways - machine.ways
 
     def _forget(self, key: Key) -> None:

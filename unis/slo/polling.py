@@ -21,10 +21,7 @@ meanwhile, ρi of the time away, is taken as a burst, or as several of 64. So it
 the time away, U from 0 to 1 at random; one that comes in the turn of its function ρi of that, and
 so on. `p95_of_turns` is a fit to the p95 of that.
 
-What is calibrated and not derived: `_SAFETY`, `_SMALL`, and the longest packet of the core on top.
-With them none of 640 random cores, filled till the model said that somebody would be late, was
-later in two seconds under the engine's scheduler on virtual time; half of them came to 91 % of it
-or more (tests/python/test_slo_polling.py holds a part of that).
+`_SAFETY`, `_SMALL`, and the longest packet of the core on top are calibrated (docs/slo.md).
 """
 
 from typing import TypeVar

@@ -26,9 +26,8 @@ class Profile:
 
     name: str
     solo_mpps: float  # with the whole cache to itself
-    share_by_ways: tuple[
-        float, ...
-    ]  # of that, with 1, 2, … ways of the last-level cache; at most 1
+    # Of that, with 1, 2, … ways of the last-level cache; at most 1.
+    share_by_ways: tuple[float, ...]
     # (of the load that it can bear, p95 in µs), both growing.
     p95_us_by_load: tuple[tuple[float, float], ...]
     source: str = ""  # where the numbers are from
@@ -90,15 +89,11 @@ class Profile:
 
     def share(self, ways: int) -> float:
         """Of what it passes alone; beyond what was measured as with the most."""
-        if ways < 1:
-            raise ValueError("a function has at least one way")
-        return self.share_by_ways[min(ways, len(self.share_by_ways)) - 1]
+        return _with_ways(self.share_by_ways, ways)
 
     def gbps(self, ways: int) -> float:
         """GB/s at its full rate; beyond what was measured as with the most."""
-        if ways < 1:
-            raise ValueError("a function has at least one way")
-        return self.gbps_by_ways[min(ways, len(self.gbps_by_ways)) - 1]
+        return _with_ways(self.gbps_by_ways, ways)
 
     def share_at(self, used: float) -> float | None:
         """What it passes where so much of the memory's bandwidth is used, of what it passes alone.
@@ -122,6 +117,12 @@ class Profile:
             return 0.0
         part = (p95_us - latencies[at - 1]) / (latencies[at] - latencies[at - 1])
         return float(loads[at - 1] + part * (loads[at] - loads[at - 1]))
+
+
+def _with_ways(by_ways: Sequence[float], ways: int) -> float:
+    if ways < 1:
+        raise ValueError("a function has at least one way")
+    return by_ways[min(ways, len(by_ways)) - 1]
 
 
 @dataclass(frozen=True)

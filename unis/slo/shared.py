@@ -1,20 +1,9 @@
-"""Promises onto shared cores: a promise that needs a fifth of a core takes a fifth.
+"""Promises onto shared cores: a promise that needs a fifth of a core takes a fifth (docs/slo.md).
 
-Functions of a core pass the CPU on in turn, each when it has no packets left, and packets come at
-random: how late that makes them is `polling.py`'s. Each takes of the core its load by the load that
-its profile allows it on one of its own, together no more than one core. So none has more load, of
-what the others leave it, than its profile allows. A promise may be cut, its flows divided between
-instances: into as many as it needs cores, and into quarters where that fills cores.
-
-First fit gives a first placement; where it takes more machines than the bound, cores are looked for
-together (`core_cover.py`), some hundred promises at a time.
-
-A function whose throughput counts on two ways or more has a class of service of its own: only then
-does it find again what it left in the cache, whoever of its core ran since. Functions of one core
-that count on one way each, the least that there is, have their own too while there are classes.
-Where there are too few, those of a core share one, with as many ways as they are, first on the
-cores whose functions pass least more with all ways. Either takes as many ways: none is better by
-that.
+First fit gives a first placement. If it takes more machines than the bound, cores are looked for
+together (`core_cover.py`), some hundred promises at a time. How late functions of a core make each
+other's packets says `polling.py`. A function that counts on two ways or more has a class of service
+of its own. Functions of a core that count on one way each share a class where there are too few.
 """
 
 import math
@@ -27,20 +16,17 @@ from unis.errors import UnisError
 from unis.slo.core_cover import covered
 from unis.slo.cores import (
     Core,
+    CoreDemand,
+    CoreModel,
     Part,
     SharedMachine,
     SharedPlacement,
-    Wish,
-    holds,
-    trimmed,
-    wishes,
+    core_demands,
 )
 from unis.slo.exact import Kind, filled, solve
 from unis.slo.polling import SWITCH_US
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.program import Program
-
-__all__ = ["SharedPlacement", "shared"]
 
 _TOGETHER = 240  # promises whose cores are looked for at the same time
 # Cores are never quite full: the emptier they are taken to be, the more ways, which make loads
@@ -51,22 +37,22 @@ _EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
-class _Task:
+class _Problem:
     """What is the same for all promises."""
 
     server: Server
-    slos: dict[str, Slo]  # by name
-    margin: float
-    switch_us: float
+    model: CoreModel
     report: Callable[[str], None]
 
     def machines(self, cores: Iterable[Core]) -> list[SharedMachine]:
         """That they take."""
-        return _machines([*cores], self.server, self.slos)
+        return _machines([*cores], self.server, self.model.slos)
 
-    def holds(self, parts: Sequence[Part]) -> bool:
-        """Whether one core keeps these promises."""
-        return holds(parts, self.slos, self.margin, self.switch_us)
+    def cover(
+        self, demands: Sequence[CoreDemand], starts: Iterable[Sequence[Core]], *, whole: bool
+    ) -> list[Core]:
+        """Cores that are looked for together."""
+        return covered(demands, self.server, self.model, starts, whole=whole, report=self.report)
 
 
 def shared(
@@ -85,13 +71,15 @@ def shared(
         raise ValueError("passing a core on takes longer than 0 µs")
     (server,) = workload.servers
     _see_that_it_is_modelled(workload, server)
-    every, refused = wishes(workload, server, switch_us)
-    if not every:
+    demands, refused = core_demands(workload, server, switch_us)
+    if not demands:
         return SharedPlacement((), refused, 0, time.monotonic() - began)
     slos = {slo.name: slo for slo in workload.slos}
-    task = _Task(server, slos, workload.margin, switch_us, report)
-    groups = math.ceil(len(every) / _TOGETHER)
-    machines, bound = _together(task, every) if groups == 1 else _apart(task, every, groups)
+    problem = _Problem(server, CoreModel(slos, workload.margin, switch_us), report)
+    groups = math.ceil(len(demands) / _TOGETHER)
+    machines, bound = (
+        _together(problem, demands) if groups == 1 else _apart(problem, demands, groups)
+    )
     if len(machines) > server.count:
         least = f"; none takes fewer than {bound}" if bound else ""
         raise UnisError(
@@ -123,46 +111,38 @@ def _see_that_it_is_modelled(workload: Workload, server: Server) -> None:
             )
 
 
-def _together(task: _Task, every: Sequence[Wish]) -> tuple[list[SharedMachine], int]:
+def _together(problem: _Problem, demands: Sequence[CoreDemand]) -> tuple[list[SharedMachine], int]:
     """Machines, and how many no placement goes below."""
-    starts = [_first_fit(task, every, full) for full in _FULLNESS]
-    best = min((task.machines(cores) for cores in starts), key=len)
-    bound = _bound(task, every)
-    if len(best) > bound and (cores := _covered(task, every, starts, whole=True)):
-        best = min(best, task.machines(cores), key=len)
+    starts = [_first_fit(problem, demands, full) for full in _FULLNESS]
+    best = min((problem.machines(cores) for cores in starts), key=len)
+    bound = _bound(problem, demands)
+    if len(best) > bound and (cores := problem.cover(demands, starts, whole=True)):
+        best = min(best, problem.machines(cores), key=len)
     return best, bound
 
 
 def _apart(
-    task: _Task, every: Sequence[Wish], groups: int
-) -> tuple[list[SharedMachine], int | None]:
+    problem: _Problem, demands: Sequence[CoreDemand], groups: int
+) -> tuple[list[SharedMachine], int]:
     """The same where there are too many: each group has its own cores, and machines have of all."""
     cores: list[Core] = []
     for number in range(groups):
-        task.report(f"promises, group {number + 1} of {groups}")
-        of = every[number::groups]
-        starts = [_first_fit(task, of, full) for full in _FULLNESS]
-        found = _covered(task, of, starts, whole=False)
-        cores += found or min(starts, key=lambda start: len(task.machines(start)))
-    return task.machines(cores), _bound(task, every)
+        problem.report(f"promises, group {number + 1} of {groups}")
+        of = demands[number::groups]
+        starts = [_first_fit(problem, of, full) for full in _FULLNESS]
+        found = problem.cover(of, starts, whole=False)
+        cores += found or min(starts, key=lambda start: len(problem.machines(start)))
+    return problem.machines(cores), _bound(problem, demands)
 
 
-def _covered(
-    task: _Task, every: Sequence[Wish], starts: Sequence[Sequence[Core]], *, whole: bool
-) -> list[Core]:
-    return covered(
-        every, task.server, task.margin, task.switch_us, starts, whole=whole, report=task.report
-    )
-
-
-def _bound(task: _Task, every: Sequence[Wish]) -> int:
+def _bound(problem: _Problem, demands: Sequence[CoreDemand]) -> int:
     """Machines that no placement goes below, however promises are cut."""
-    promises: dict[tuple[str, int], list[Wish]] = defaultdict(list)
-    for wish in every:
-        promises[wish.slo.name, wish.at].append(wish)
+    promises: dict[tuple[str, int], list[CoreDemand]] = defaultdict(list)
+    for demand in demands:
+        promises[demand.slo.name, demand.at].append(demand)
     # Of one in several instances: all of it with so many ways, were it not cut.
     shares = [tuple(share * len(of) for share in of[0].shares) for of in promises.values()]
-    return math.ceil(_pooled(shares, task.server)[0] - _EPSILON)
+    return math.ceil(_pooled(shares, problem.server)[0] - _EPSILON)
 
 
 def _pooled(
@@ -197,13 +177,17 @@ def _pooled(
     return found.objective, chosen
 
 
-def _first_fit(task: _Task, every: Sequence[Wish], full: float) -> list[Core]:
+def _first_fit(problem: _Problem, demands: Sequence[CoreDemand], full: float) -> list[Core]:
     """Onto cores, the largest load first, each where least is left."""
-    server = task.server
-    _, ways = _pooled([wish.shares for wish in every], server, full)
+    server = problem.server
+    _, ways = _pooled([demand.shares for demand in demands], server, full)
     parts = [
-        next(part for at in range(of, len(wish.shares) + 1) if task.holds([part := wish.part(at)]))
-        for wish, of in zip(every, ways, strict=True)
+        next(
+            part
+            for at in range(of, len(demand.shares) + 1)
+            if problem.model.holds([part := demand.part(at)])
+        )
+        for demand, of in zip(demands, ways, strict=True)
     ]
     # Ways of one core, so that no machine is lopsided.
     most = min(server.ways, -(-server.ways * 2 // server.cores))
@@ -214,13 +198,13 @@ def _first_fit(task: _Task, every: Sequence[Wish], full: float) -> list[Core]:
             for core in cores
             if core.ways + part.ways <= max(most, part.ways)
             and Core([*core.parts, part]).classes < server.classes
-            and task.holds([*core.parts, part])
+            and problem.model.holds([*core.parts, part])
         ]
         if fits:
             max(fits, key=lambda core: core.load).parts.append(part)
         else:
             cores.append(Core([part]))
-    return [Core(trimmed(core.parts, task.slos, task.margin, task.switch_us)) for core in cores]
+    return [Core(problem.model.trimmed(core.parts)) for core in cores]
 
 
 # ---------------------------------------------------------------------- cores onto machines

@@ -17,16 +17,10 @@ from unis.slo.profile import Profile, Server, Slo, Workload
 _TOLERANCE = 1e-6  # of a throughput, or of a load
 
 
-def problems(
-    workload: Workload, placement: Placement, margin: float | None = None
-) -> Iterator[str]:
-    """A sentence for each thing that is wrong; none: it is right.
-
-    `margin`: of the load; None: as the workload has it.
-    """
+def problems(workload: Workload, placement: Placement) -> Iterator[str]:
+    """A sentence for each thing that is wrong; none: it is right."""
     kinds = {server.name: server for server in workload.servers}
     slos = {slo.name: slo for slo in workload.slos}
-    lost = workload.margin if margin is None else margin
     split = placement.splits
     for number, machine in enumerate(placement.machines):
         where = f"machine {number} ({machine.server})"
@@ -57,7 +51,7 @@ def problems(
         if name in slos:
             profile, p95_us = slos[name].profile, slos[name].p95_us
             speed = 1.0 if workload.memory is None else _speed(profile, workload.memory)
-            load = max(0.0, _load(profile, p95_us * speed) - lost)
+            load = max(0.0, _load(profile, p95_us * speed) - workload.margin)
             passed[name, at] = load * speed * sum(_alone(profile, of) for of in ways)
     yield from _not_kept(workload, placement, passed)
 

@@ -6,10 +6,10 @@
              and sockets ≤ sockets of a server · machines ≤ those of all servers.
 
 Variables are how many sockets have which content, and how many promises which split. The relaxed
-program is solved with those that matter, which `pricing` finds. Whatever prices an intermediate
-program gives, they make a bound (Lagrange): no placement uses fewer machines than what promises are
-worth by them, less what sockets are worth more than they cost. The fewest machines with the
-contents and splits that were found are then looked for in whole numbers.
+program is solved with those that matter, which `pricing_problem` finds. Whatever prices an
+intermediate program gives, they make a bound (Lagrange): no placement uses fewer machines than what
+promises are worth by them, less what sockets are worth more than they cost. The fewest machines
+with the contents and splits that were found are then looked for in whole numbers.
 """
 
 import math
@@ -23,7 +23,7 @@ import numpy as np
 
 from unis.slo.greedy import greedy
 from unis.slo.placement import Instance, Machine, NoRoomError, Placement, of_sockets
-from unis.slo.pricing import Catalogue, Mixture, Worth, contents, proven
+from unis.slo.pricing_problem import Catalogue, Mixture, Worth, contents, proven
 from unis.slo.profile import Workload
 from unis.slo.program import InfeasibleError, Program
 from unis.slo.sockets import Content, Ints, Size, SocketProblem, holds, problem_of
