@@ -87,78 +87,62 @@ class Book(_Part):
 
 def booked(cluster: Cluster) -> Book:
     """What is promised now."""
+    online, learned = cluster.online, cluster.online.learned
     reserved = {
         slo.name: ReservedEntry(
             function=slo.profile.name, mpps=slo.mpps, p95_us=slo.p95_us,
             instances=tuple(
                 InstanceEntry(
-                    server=of.server, number=of.number, ways=of.instance.ways,
-                    first=of.instance.first,
+                    server=where.server, number=where.number, ways=where.instance.ways,
+                    first=where.instance.first,
                 )
-                for of in cluster.online.where(slo.name)
+                for where in online.where(slo.name)
             ),
         )
-        for slo in cluster.online.slos
+        for slo in online.slos
     }  # fmt: skip
     on_demand = {
-        of.name: OnDemandEntry(
-            function=of.function, p95_us=of.p95_us, server=of.server, number=of.number
-        )
-        for of in cluster.on_demand.values()
+        name: OnDemandEntry.model_validate(promise, from_attributes=True)
+        for name, promise in cluster.on_demand.items()
     }
-    learned = cluster.online.learned
-    return Book(
-        reserved=reserved,
-        on_demand=on_demand,
-        learned=LearnedEntry(
-            of_ways=learned.prices.of_ways,
-            shares=tuple(
-                (kind, tuple(shares.items())) for kind, shares in learned.prices.shares.items()
-            ),
-            since=tuple((kind, tuple(counts.items())) for kind, counts in learned.since.items()),
-            changes=learned.changes,
-        ),
-        heeded=dict(cluster.heeded),
+    shares = learned.prices.shares.items()
+    prices = LearnedEntry(
+        of_ways=learned.prices.of_ways,
+        shares=tuple((kind, tuple(of_kind.items())) for kind, of_kind in shares),
+        since=tuple((kind, tuple(of_kind.items())) for kind, of_kind in learned.since.items()),
+        changes=learned.changes,
     )
+    return Book(reserved=reserved, on_demand=on_demand, learned=prices, heeded=cluster.heeded)
 
 
 def opened(book: Book, cluster: Cluster) -> None:
     """Gives an empty cluster what was promised before. ValueError where the servers are others."""
+    online, learned = cluster.online, book.learned
     try:
-        cluster.online.restore(_kept(book, cluster))
+        online.restore(_kept(book, cluster))
     except CannotBeKeptError as error:
         raise ValueError(f"what is promised cannot be kept any more: {error}") from None
     counts = {server.name: server.count for server in cluster.servers}
-    for name, of in book.on_demand.items():
-        count = counts.get(of.server, 0)
-        if of.number >= count or of.server not in cluster.leases:
-            raise ValueError(f"{name} is on {of.server} {of.number}, where nothing is leased")
-        cluster.on_demand[name] = OnDemand(name, of.function, of.p95_us, of.server, of.number)
+    for name, entry in book.on_demand.items():
+        if entry.number >= counts.get(entry.server, 0) or entry.server not in cluster.leases:
+            raise ValueError(f"{name} is on {entry.server} {entry.number}, where nothing is leased")
+        cluster.on_demand[name] = OnDemand(name, **entry.model_dump())
     cluster.heeded = dict(book.heeded)
-    learned = book.learned
-    if len(learned.of_ways) != most_ways(cluster.online.servers):
-        return  # of other servers
-    most = max(server.places for server in cluster.online.servers)
-    cluster.online.learned = Learned(
-        prices_of(
-            learned.of_ways,
-            {kind: dict(shares) for kind, shares in learned.shares},
-            most,
-        ),
-        {kind: dict(counts) for kind, counts in learned.since},
-        learned.changes,
-    )
+    if len(learned.of_ways) == most_ways(online.servers):  # else they are of other servers
+        places = max(server.places for server in online.servers)
+        shares = {kind: dict(of_kind) for kind, of_kind in learned.shares}
+        online.learned = Learned(
+            prices_of(learned.of_ways, shares, places),
+            {kind: dict(of_kind) for kind, of_kind in learned.since},
+            learned.changes,
+        )
 
 
 def _kept(book: Book, cluster: Cluster) -> Iterator[tuple[Slo, list[tuple[Key, Instance]]]]:
-    for name, of in book.reserved.items():
-        if of.function not in cluster.profiles:
-            raise ValueError(f"{name} is promised, and the profile of {of.function} is gone")
-        slo = Slo(name, cluster.profiles[of.function], of.mpps, of.p95_us)
-        yield (
-            slo,
-            [
-                ((one.server, one.number), Instance(name, 0, one.ways, one.first))
-                for one in of.instances
-            ],
-        )
+    for name, entry in book.reserved.items():
+        if entry.function not in cluster.profiles:
+            raise ValueError(f"{name} is promised, and the profile of {entry.function} is gone")
+        instances = [
+            ((of.server, of.number), Instance(name, 0, of.ways, of.first)) for of in entry.instances
+        ]
+        yield Slo(name, cluster.profiles[entry.function], entry.mpps, entry.p95_us), instances

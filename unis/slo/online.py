@@ -7,7 +7,7 @@ made anew whenever 2 % of the promises have changed: between requests, so that n
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from unis.slo.bid_prices import NONE, Kind, Prices, Room, prices
@@ -46,15 +46,7 @@ class _Kept:
 
     slo: Slo
     kind: Kind
-    at: list[Key]  # the machine of each instance
-
-
-@dataclass
-class _Placed:
-    """Instances of one promise."""
-
-    at: list[Key] = field(default_factory=list)
-    shifted: dict[Key, frozenset[Instance]] = field(default_factory=dict)  # what was there before
+    machines: tuple[Key, ...]
 
 
 @dataclass
@@ -113,18 +105,18 @@ class Online:
         except CannotBeKeptError as error:
             return Refusal(slo.name, str(error), error.tried)
         for split in self._in_order(kind):
-            placed = self._place(slo.name, split)
-            if placed is None:
+            before = self._place(slo.name, split)
+            if before is None:
                 continue
             since = self.learned.since.setdefault(kind, {})
             since[split] = since.get(split, 0) + 1
             self.learned.changes += 1
-            self._kept[slo.name] = _Kept(replace(slo, count=1), kind, placed.at)
+            self._kept[slo.name] = _Kept(replace(slo, count=1), kind, tuple(before))
             shifted = tuple(
                 Where(*key, one)
-                for key, before in placed.shifted.items()
+                for key, instances in before.items()
                 for one in self.machines[key].instances
-                if one.slo != slo.name and one not in before
+                if one.slo != slo.name and one not in instances
             )
             return Admitted(slo.name, tuple(self.where(slo.name)), shifted)
         return Refusal(slo.name, self._no_room(slo))
@@ -134,8 +126,9 @@ class Online:
         kept = self._kept.pop(name, None)
         if kept is None:
             return False
-        for key in dict.fromkeys(kept.at):
-            self._take_away(key, name)
+        for key in kept.machines:
+            others = [one for one in self.machines[key].instances if one.slo != name]
+            self._set(key, others)
         self.learned.changes += 1
         return True
 
@@ -145,7 +138,8 @@ class Online:
             for key, instance in where:
                 self._put_back(slo, key, instance)
             kind = splits_of(slo, self.margin, most_ways(self.servers))
-            self._kept[slo.name] = _Kept(slo, kind, [key for key, _ in where])
+            machines = tuple(dict.fromkeys(key for key, _ in where))
+            self._kept[slo.name] = _Kept(slo, kind, machines)
         for name in self._unused:
             used = {number for server, number in self.machines if server == name}
             self._unused[name] = max(used, default=-1) + 1
@@ -155,7 +149,7 @@ class Online:
         """The instances of a promise."""
         return [
             Where(*key, instance)
-            for key in dict.fromkeys(self._kept[name].at)
+            for key in self._kept[name].machines
             for instance in self.machines[key].instances
             if instance.slo == name
         ]
@@ -212,31 +206,24 @@ class Online:
         full = len(machine.instances) >= of.places
         if full or taken & instance.mask or instance.first + instance.ways > of.ways:
             raise ValueError(f"{slo.name} has no room on {server} {number}")
-        self._forget(key)
-        machine.instances.append(instance)
-        self._note(key)
+        self._set(key, [*machine.instances, instance])
 
-    def _place(self, name: str, split: Split) -> _Placed | None:
-        """None: there is no room, and nothing has changed."""
-        placed = _Placed()
+    def _place(self, name: str, split: Split) -> dict[Key, Sequence[Instance]] | None:
+        """What the machines held that get an instance; None: no room, and nothing has changed."""
+        before: dict[Key, Sequence[Instance]] = {}
         for ways in split:
             room = self._room_for(ways)
             if room is None:
-                self._take_back(placed, name)
+                self._take_back(before)
                 return None
             key = next(iter(self._rooms.get(room, ())), None) or self._begin(room[0])
-            before = frozenset(self.machines[key].instances)
-            if self._put(key, Instance(name, 0, ways)):
-                placed.shifted.setdefault(key, before)
-            placed.at.append(key)
-        return placed
+            before.setdefault(key, tuple(self.machines[key].instances))
+            self._put(key, Instance(name, 0, ways))
+        return before
 
-    def _take_back(self, placed: _Placed, name: str) -> None:
-        for key in dict.fromkeys(placed.at):
-            self._take_away(key, name)
-        for key, before in placed.shifted.items():
-            others = sorted(before, key=lambda one: one.first)
-            self.machines[key].instances[:] = [one for one in others if one.slo != name]
+    def _take_back(self, before: Mapping[Key, Sequence[Instance]]) -> None:
+        for key, instances in before.items():
+            self._set(key, sorted(instances, key=_first))
 
     def _begin(self, server: str) -> Key:
         if self._returned[server]:
@@ -247,27 +234,25 @@ class Online:
         self.machines[server, number] = Machine(server)
         return server, number
 
-    def _put(self, key: Key, instance: Instance) -> bool:
-        """Into the lowest gap; True: none is wide enough, and the others were shifted together."""
-        machine = self.machines[key]
-        self._forget(key)
-        machine.instances.sort(key=lambda one: one.first)
-        first = _gap(machine, self._servers[machine.server].ways, instance.ways)
+    def _put(self, key: Key, instance: Instance) -> None:
+        """Into the lowest gap; if none is wide enough the others are shifted together."""
+        instances = sorted(self.machines[key].instances, key=_first)
+        first = _gap(instances, self._servers[key[0]].ways, instance.ways)
         if first is not None:
-            machine.instances.append(replace(instance, first=first))
+            instances.append(replace(instance, first=first))
         else:
-            before, machine.instances[:] = [*machine.instances], []
-            for one in (*before, instance):
-                machine.add(one)
-        self._note(key)
-        return first is None
+            packed = Machine(key[0])
+            for one in (*instances, instance):
+                packed.add(one)
+            instances = packed.instances
+        self._set(key, instances)
 
-    def _take_away(self, key: Key, name: str) -> None:
-        machine = self.machines[key]
-        self._forget(key)
-        machine.instances[:] = [one for one in machine.instances if one.slo != name]
-        if machine.instances:
-            self._note(key)
+    def _set(self, key: Key, instances: Sequence[Instance]) -> None:
+        """Gives a machine these instances; with none it is not used any more."""
+        self._rooms.get(self._room(key), {}).pop(key, None)
+        self.machines[key].instances[:] = instances
+        if instances:
+            self._rooms.setdefault(self._room(key), {})[key] = None
         else:
             del self.machines[key]
             self._returned[key[0]].append(key[1])
@@ -275,12 +260,6 @@ class Online:
     def _room(self, key: Key) -> Room:
         of, machine = self._servers[key[0]], self.machines[key]
         return key[0], of.places - len(machine.instances), of.ways - machine.ways
-
-    def _forget(self, key: Key) -> None:
-        self._rooms.get(self._room(key), {}).pop(key, None)
-
-    def _note(self, key: Key) -> None:
-        self._rooms.setdefault(self._room(key), {})[key] = None
 
     # ------------------------------------------------------------------ refusing
 
@@ -302,9 +281,9 @@ class Online:
 
     def _would_fit(self, slo: Slo) -> bool:
         for split in splits_of(slo, self.margin, most_ways(self.servers)):
-            placed = self._place(slo.name, split)
-            if placed is not None:
-                self._take_back(placed, slo.name)
+            before = self._place(slo.name, split)
+            if before is not None:
+                self._take_back(before)
                 return True
         return False
 
@@ -315,10 +294,14 @@ def _rounded_down(of: float) -> float:
     return math.floor(of / step) * step
 
 
-def _gap(machine: Machine, ways: int, wanted: int) -> int | None:
+def _first(instance: Instance) -> int:
+    return instance.first
+
+
+def _gap(instances: Sequence[Instance], ways: int, wanted: int) -> int | None:
     """The first of so many free neighbouring ways; instances are in order."""
     free = 0
-    for one in machine.instances:
+    for one in instances:
         if one.first - free >= wanted:
             return free
         free = one.first + one.ways
