@@ -18,7 +18,7 @@ from evaluation.caches.model import Beside, Neighbour, beside
 from evaluation.caches.references import Recorded, RecordingError
 from evaluation.emulation.machine import Question
 from evaluation.emulation.worker import IdleWorker
-from unis.agent.watch import ChainLook, Member, Watch
+from unis.agent.watch import ChainSample, Member, Watch
 from unis.chain.load import load
 from unis.errors import UnisError
 from unis.isolate.state import OCCUPANCY
@@ -115,7 +115,7 @@ class ModelledCounters:
             return sum(self._beside[name].occupancy() for name in here if name in self._beside)
         return int(self._moved.get(group, 0.0))
 
-    def seen(self, looks: Iterable[ChainLook]) -> None:
+    def seen(self, looks: Iterable[ChainSample]) -> None:
         """Takes what runs now and how fast; starts the recordings and simulations that this needs.
 
         Groups are those that were read since the last call.
@@ -143,7 +143,7 @@ class ModelledCounters:
 
     # ------------------------------------------------------------------ functions
 
-    def _see(self, looks: Iterable[ChainLook]) -> None:
+    def _see(self, looks: Iterable[ChainSample]) -> None:
         members: dict[_Name, Member] = {}
         rates: dict[_Name, float | None] = {}
         for look in looks:
@@ -318,18 +318,18 @@ class ModelledWatch:
         self._watch = watch
         self._counters = counters
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
-        """The looks of the inner watch, with the results of the model."""
-        looks = self._watch.look(chains)
-        self._counters.seen(looks.values())
-        return {name: self._with_misses(look) for name, look in looks.items()}
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
+        """The samples of the inner watch, with the results of the model."""
+        samples = self._watch.sample(chains)
+        self._counters.seen(samples.values())
+        return {name: self._with_misses(sample) for name, sample in samples.items()}
 
-    def _with_misses(self, look: ChainLook) -> ChainLook:
-        misses = look.misses_per_packet
+    def _with_misses(self, sample: ChainSample) -> ChainSample:
+        misses = sample.misses_per_packet
         if misses is None:
-            misses = self._counters.misses_per_packet(look.members)
-        pending = self._counters.pending(look.members)
-        return replace(look, misses_per_packet=misses, pending=pending)
+            misses = self._counters.misses_per_packet(sample.members)
+        pending = self._counters.pending(sample.members)
+        return replace(sample, misses_per_packet=misses, pending=pending)
 
 
 def record_member(member: Member, report: Callable[[str], None] = lambda _: None) -> Recorded:

@@ -18,7 +18,7 @@ from tests.python.strategies import scaled
 from unis.agent.agent import Agent, AgentSettings, Event, Released
 from unis.agent.duties import Duties, ReservedDuty, duties
 from unis.agent.notes import Notes, NotesFile, Standing
-from unis.agent.watch import ChainLook
+from unis.agent.watch import ChainSample
 from unis.errors import UnisError
 from unis.isolate.hardware import IoWays
 from unis.isolate.masks import is_valid
@@ -46,7 +46,7 @@ class Functions:
     def __post_init__(self) -> None:
         self.threads = {name: self.threads[name] for name in self.needs}
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
         """Late where it has less than it needs."""
         with contextlib.suppress(TreeError):
             self._see()
@@ -57,7 +57,7 @@ class Functions:
                 misses = 2.0 if late else 0.1
                 p95_us = 150.0 if late else 80.0
                 threads = frozenset([self.threads[name]])
-                found[name] = ChainLook(threads, p95_us, 1.0, misses_per_packet=misses)
+                found[name] = ChainSample(threads, p95_us, 1.0, misses_per_packet=misses)
         return found
 
     def read(self, question: Question) -> int | None:
@@ -234,10 +234,10 @@ def test_a_reserved_promise_of_throughput(
     tmp_path: Path, mpps: float, lost: float, broken: bool
 ) -> None:
     class Lossy(Functions):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+        def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
             return {
                 name: replace(of, mpps=mpps, lost=lost, p95_us=of.p95_us if mpps else None)
-                for name, of in super().look(chains).items()
+                for name, of in super().sample(chains).items()
             }
 
     server = Server(tmp_path, Lossy({"fw": 2.0}, TIDS))

@@ -35,7 +35,7 @@ from unis.agent import watch
 from unis.agent.agent import Agent, AgentSettings, Event
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
-from unis.agent.watch import ChainLook, Member, RunWatch
+from unis.agent.watch import ChainSample, Member, RunWatch
 from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
@@ -123,7 +123,7 @@ class Made:
     def look(self, names: list[str]) -> None:
         members = map(member, names)
         self.counters.seen(
-            [ChainLook(of.threads, mpps=self.mpps[of.function], members=(of,)) for of in members]
+            [ChainSample(of.threads, mpps=self.mpps[of.function], members=(of,)) for of in members]
         )
 
     def ask(
@@ -303,7 +303,7 @@ def test_functions_are_in_the_cache_of_their_cpu(recordings: dict[str, Recorded]
     made = Made(recordings)
     for _ in range(3):
         there = member("large", cpu=5)
-        made.counters.seen([ChainLook(there.threads, mpps=1.0, members=(there,))])
+        made.counters.seen([ChainSample(there.threads, mpps=1.0, members=(there,))])
         found = [made.ask(0xF, ["large"], domain=domain) for domain in (0, 1)]
     assert found[0] == 0
     assert found[1] == pytest.approx(4 * WAY, rel=0.05)
@@ -348,7 +348,7 @@ def test_what_nobody_waits_for_is_not_begun(recordings: dict[str, Recorded]) -> 
     made = Made(recordings, worker=Worker(at_once=False))
     made.look(["large", "small"])
     other = replace(member("small"), threads=frozenset([201]))
-    made.counters.seen([ChainLook(other.threads, mpps=1.0, members=(other,))])
+    made.counters.seen([ChainSample(other.threads, mpps=1.0, members=(other,))])
     while made.worker.waiting:
         made.worker.work()
     assert made.told == ["at small"]
@@ -375,7 +375,7 @@ def test_who_is_in_no_class_is_not_waited_for(recordings: dict[str, Recorded]) -
     made = Made(recordings)
     for _ in range(4):
         nowhere = member("large", cpu=99)
-        made.counters.seen([ChainLook(nowhere.threads, mpps=1.0, members=(nowhere,))])
+        made.counters.seen([ChainSample(nowhere.threads, mpps=1.0, members=(nowhere,))])
         made.ask(0xF, ["large"])
     assert not made.counters.pending([member("large")])
 
@@ -420,13 +420,13 @@ class Runs:
     mpps: Mapping[str, float]
     counters: ModelledCounters | None = None
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
         assert self.counters
         found = {}
         for name in chains:
             of = member(name)
             misses = self.counters.misses_per_packet([of]) or 0.0
-            found[name] = ChainLook(of.threads, 80 + 100 * misses, self.mpps[name], members=(of,))
+            found[name] = ChainSample(of.threads, 80 + 100 * misses, self.mpps[name], members=(of,))
         return found
 
 
@@ -450,7 +450,7 @@ def test_the_agent_divides_by_what_is_modelled(
     for _ in range(20):
         status = agent.tick(wanted)
         assert status.problem == ""
-        looks.append(status.looks["small"].misses_per_packet)
+        looks.append(status.samples["small"].misses_per_packet)
     told = [(event.kind, event.promise) for event in events]
     assert told == [("broken", "small"), ("divided", ""), ("kept", "small")]
     classes = {
@@ -473,8 +473,8 @@ def test_nothing_is_divided_while_the_model_is_at_work(
     made = Made(recordings, worker=Worker(at_once=False))
 
     class Late(Runs):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
-            return {of: replace(look, p95_us=500.0) for of, look in super().look(chains).items()}
+        def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
+            return {of: replace(look, p95_us=500.0) for of, look in super().sample(chains).items()}
 
     runs = Late({"large": 1.0, "small": 0.1}, made.counters)
     tree = EmulatedTree(tmp_path / "tree", MACHINE, FixedThreads(TIDS.values()), made.counters)
@@ -495,15 +495,15 @@ def test_misses_that_hardware_counts_are_those_that_are_told(
     made.settled(0x3, ["large"])
 
     class Counted(Runs):
-        def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+        def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
             return {
                 of: replace(look, misses_per_packet=7.0)
-                for of, look in super().look(chains).items()
+                for of, look in super().sample(chains).items()
             }
 
     for kind, misses in ((Runs, made.misses("large")), (Counted, 7.0)):
         of_both = ModelledWatch(kind({"large": 1.0}, made.counters), made.counters)
-        assert of_both.look({"large": "run.large"})["large"].misses_per_packet == misses
+        assert of_both.sample({"large": "run.large"})["large"].misses_per_packet == misses
 
 
 def test_the_command_says_that_it_is_modelled(
@@ -546,7 +546,7 @@ def test_a_look_names_the_functions_of_a_chain(
     )
 
     monkeypatch.setattr(watch, "EngineClient", Answers(lambda: stats))
-    look = RunWatch().look({"p": "edge.c"})["p"]
+    look = RunWatch().sample({"p": "edge.c"})["p"]
     (found,) = look.members
     assert (found.run, found.function, found.cpu) == ("edge", "fw", 3)
     assert pid in found.threads == look.threads

@@ -11,7 +11,7 @@ from tests.python.test_agent import DDIO, TIDS, Functions, Server
 from unis.agent.agent import Agent, AgentSettings
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
-from unis.agent.watch import ChainLook
+from unis.agent.watch import ChainSample
 
 PROMISED = {"ids": 1000.0, "lpm": 100.0, "vpn": 100.0}
 
@@ -22,8 +22,8 @@ class Pending(Functions):
 
     pending: set[str] = field(default_factory=set)
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
-        found = super().look(chains)
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
+        found = super().sample(chains)
         return {name: replace(of, pending=name in self.pending) for name, of in found.items()}
 
 

@@ -15,7 +15,7 @@ from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, requests, tree_of
 from tests.python.strategies import scaled
 from unis.errors import UnisError
-from unis.isolate.apply import Applied, ApplyError, ForeignGroupError, apply, undo
+from unis.isolate.apply import ApplyError, ForeignGroupError, apply, undo
 from unis.isolate.hardware import io_ways
 from unis.isolate.info import read_info
 from unis.isolate.masks import is_valid
@@ -135,9 +135,9 @@ def test_the_same_again_writes_nothing(tmp_path: Path) -> None:
     of = planned(tree, asked)
     first = apply(of, tree, kept, threads=threads_of(of))
     watched = Watched(tree)
-    again = apply(of, watched, kept, first.record, threads_of(of))
+    again = apply(of, watched, kept, first, threads_of(of))
     assert watched.commands == []
-    assert again.record == first.record
+    assert again == first
 
 
 MACHINES = st.sampled_from([PAPER, RICH, AMD, CDP])
@@ -169,7 +169,7 @@ def test_undo_after_apply_is_the_identity(data: st.DataObject) -> None:
             if data.draw(st.booleans()):
                 tree.inject(data.draw(FAULTS))
             try:
-                record = apply(of, tree, kept, record, threads_of(of)).record
+                record = apply(of, tree, kept, record, threads_of(of))
                 there = of
             except ApplyError as error:
                 unfinished = bool(error.problems)  # the fault came on the way back
@@ -199,13 +199,12 @@ def test_from_plan_to_plan_no_thread_is_without_a_class_and_no_two_overlap(
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         tree, kept = tree_of(Path(folder)), Kept()
         of = planned(tree, first)
-        record = apply(of, tree, kept, threads=threads_of(of)).record
+        record = apply(of, tree, kept, threads=threads_of(of))
         previous = of.schemata if data.draw(st.booleans()) else None
         info = read_info(tree)
         then = plan(second, info, io_ways(info, {}, ""), previous=previous)
         watched = Watched(tree, tuple(THREADS))
-        done = apply(then, watched, kept, record, threads_of(then))
-        assert done.overlaps == ()
+        apply(then, watched, kept, record, threads_of(then))
         for one in then.classes:
             assert tree.read(f"{one.name}/schemata") == f"L3:0={one.schemata['L3'][0]:x}\n"
         for name, place in then.places.items():
@@ -303,7 +302,7 @@ def test_who_was_killed_is_undone_or_finished_by_another(tmp_path: Path, at: int
 def test_a_group_that_vanished_comes_again(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
-    record = apply(of, tree, kept, threads=threads_of(of)).record
+    record = apply(of, tree, kept, threads=threads_of(of))
     tree.remove("unis-fw")
     assert not {100, 101} & set(tasks(tree, "unis-nat"))
     apply(of, tree, kept, record, threads_of(of))
@@ -327,7 +326,7 @@ def test_a_group_that_vanishes_while_it_is_undone(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path), Kept()
     before = picture(tree)
     of = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(6)})
-    record = apply(of, tree, kept, threads=threads_of(of)).record
+    record = apply(of, tree, kept, threads=threads_of(of))
     tree.inject(Fault("read", "unis-fw/tasks", vanish=True))
     (told,) = undo(tree, record)
     assert told.endswith("cannot read unis-fw/tasks: No such file or directory")
@@ -355,10 +354,10 @@ def test_threads_that_have_ended_and_threads_of_others(tmp_path: Path) -> None:
     tree.make("theirs")
     tree.write("theirs/tasks", "100\n")
     of = planned(tree, {"fw": CacheRequest(4)})
-    record = apply(of, tree, kept, threads={"fw": [100, 101, 999]}).record
+    record = apply(of, tree, kept, threads={"fw": [100, 101, 999]})
     assert tasks(tree, "unis-fw") == [100, 101]
     # Of the next plan one is not there any more: it goes home.
-    record = apply(of, tree, kept, record, {"fw": [101]}).record
+    record = apply(of, tree, kept, record, {"fw": [101]})
     assert (tasks(tree, "theirs"), tasks(tree, "unis-fw")) == ([100], [101])
     tree.write("theirs/tasks", "102\n")
     assert undo(tree, record) == []
@@ -370,7 +369,7 @@ def test_ways_for_io_through_io_alloc(tmp_path: Path) -> None:
     before = picture(tree)
     info = read_info(tree)
     of = plan({"fw": CacheRequest(6), "nat": CacheRequest(4)}, info, io_alloc=3)
-    record = apply(of, tree, kept).record
+    record = apply(of, tree, kept)
     assert tree.read("info/L3/io_alloc") == "enabled\n"
     assert tree.read("info/L3/io_alloc_cbm") == "0=e000\n"
     assert tree.read("info/L3/bit_usage") == "0=HHHSSSSSSSSSSSSS\n"
@@ -398,9 +397,9 @@ def test_code_and_data_have_the_same_ways(tmp_path: Path) -> None:
 
 def test_a_record_is_of_one_tree(tmp_path: Path) -> None:
     one, other, kept = tree_of(tmp_path / "one"), tree_of(tmp_path / "other"), Kept()
-    done: Applied = apply(planned(one, {"fw": CacheRequest(2)}), one, kept)
+    record = apply(planned(one, {"fw": CacheRequest(2)}), one, kept)
     with pytest.raises(UnisError, match=r"what was recorded is of emulated resctrl in .*one"):
-        undo(other, done.record)
+        undo(other, record)
 
 
 def test_nobody_goes_on_without_a_record(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def _see_that_moves_lead_there(online: Online, way: Repack) -> None:
         for one in machine.instances
     )
     for move in way.moves:
-        if move.of is not None:
-            here[move.of, move.slo, move.ways] -= 1
+        if move.origin is not None:
+            here[move.origin, move.slo, move.ways] -= 1
         if move.to is not None:
             here[move.to, move.slo, move.ways] += 1
     assert +here == Counter((key, *part) for key, parts in way.after.items() for part in parts)

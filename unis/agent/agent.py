@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from unis.agent.duties import Duties
-from unis.agent.fair import Seen, Shares, begin, divided
+from unis.agent.fair import Observation, Shares, divided, undivided
 from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
-from unis.agent.watch import ChainLook, Watch
+from unis.agent.watch import ChainSample, Watch
 from unis.errors import UnisError
 from unis.isolate.apply import apply, undo, vanished
 from unis.isolate.hardware import IoWays
@@ -62,7 +62,7 @@ class Status:
     """After a tick."""
 
     plan: CachePlan | None  # that holds now; None: it could not be brought about
-    looks: Mapping[str, ChainLook]
+    samples: Mapping[str, ChainSample]
     occupied: Mapping[str, float]  # ways, of those whose occupancy is counted
     problem: str = ""
     traffic: Mapping[str, float] = field(default_factory=dict)  # with memory, bytes/s; likewise
@@ -105,7 +105,7 @@ class Agent:
 
     def tick(self, duties: Duties) -> Status:
         """Looks, divides, applies. What the tree refuses is told, and tried again by the next."""
-        looks = self._watch.look(duties.chains)
+        samples = self._watch.sample(duties.chains)
         occupied: dict[str, float] = {}
         traffic: dict[str, float] = {}
         plan_now: CachePlan | None = None
@@ -115,9 +115,9 @@ class Agent:
             if self._plan:
                 occupied = self._occupied(info, self._plan)
                 traffic = self._traffic(info, self._plan)
-            self._judge(duties, looks)
-            self._divide(duties, looks, occupied, self._classes_left(info, duties))
-            plan_now = self._apply(duties, info, looks)
+            self._check_promises(duties, samples)
+            self._divide(duties, samples, occupied, self._classes_left(info, duties))
+            plan_now = self._apply(duties, info, samples)
         except UnisError as error:
             problem = str(error)
         if problem != self._problem:
@@ -125,7 +125,7 @@ class Agent:
             self._tell(Event("failed", "", problem) if problem else mended)
         self._problem = problem
         self._plan = plan_now or self._plan
-        return Status(plan_now, looks, occupied, problem, traffic)
+        return Status(plan_now, samples, occupied, problem, traffic)
 
     def release(self) -> Released:
         """Takes all classes away, as if it had never been."""
@@ -141,29 +141,29 @@ class Agent:
 
     # ------------------------------------------------------------------ watching
 
-    def _judge(self, duties: Duties, looks: Mapping[str, ChainLook]) -> None:
+    def _check_promises(self, duties: Duties, samples: Mapping[str, ChainSample]) -> None:
         """Which promises are broken, and for how many looks in a row."""
-        broken = dict(self._notes.standing)
+        standings = dict(self._notes.standing)
         for name, p95_us in duties.p95_us.items():
-            look = looks.get(name)
-            if look is None or (look.p95_us is None and look.lost <= self._settings.lost):
+            sample = samples.get(name)
+            if sample is None or (sample.p95_us is None and sample.lost <= self._settings.lost):
                 continue  # no packet came: nothing is broken, nor mended
             reserved = duties.reserved.get(name)
             short = bool(
                 reserved
                 and reserved.mpps
-                and look.lost > self._settings.lost
-                and (look.mpps or 0.0) < reserved.mpps
+                and sample.lost > self._settings.lost
+                and (sample.mpps or 0.0) < reserved.mpps
             )
-            bad = short or look.p95_us is None or look.p95_us > p95_us
-            was = broken.get(name, Standing())
+            bad = short or sample.p95_us is None or sample.p95_us > p95_us
+            was = standings.get(name, Standing())
             now = was.after(bad=bad, patience=self._settings.patience)
-            broken[name] = now
+            standings[name] = now
             if now.broken and not was.broken:
-                self._tell(Event("broken", name, _told(name, look, p95_us, short=short)))
+                self._tell(Event("broken", name, _broken(name, sample, p95_us, short=short)))
             elif was.broken and not now.broken:
                 self._tell(Event("kept", name, f"{name} is kept again"))
-        left = {name: of for name, of in broken.items() if name in duties.p95_us and of.matters}
+        left = {name: of for name, of in standings.items() if name in duties.p95_us and of.matters}
         self._keep(replace(self._notes, standing=left))
 
     def _is_broken(self, name: str) -> bool:
@@ -182,12 +182,11 @@ class Agent:
         return found
 
     def _traffic(self, info: CacheInfo, of: CachePlan) -> dict[str, float]:
-        """Bytes a second to and from memory since the last look, by function, where counted."""
+        """Bytes a second to and from memory since the last sample, by function, where counted."""
         moved = {
-            (name, of.places[name]): sum(known)
+            (name, of.places[name]): sum(size or 0 for size in sizes.values())
             for name, sizes in self._counted(info, of, TRAFFIC).items()
-            if sizes
-            and len(known := [size for size in sizes.values() if size is not None]) == len(sizes)
+            if sizes and None not in sizes.values()
         }
         (then, before), self._moved = self._moved, (self._clock(), moved)
         seconds = self._moved[0] - then
@@ -210,7 +209,7 @@ class Agent:
     def _divide(
         self,
         duties: Duties,
-        looks: Mapping[str, ChainLook],
+        samples: Mapping[str, ChainSample],
         occupied: Mapping[str, float],
         classes: int,
     ) -> None:
@@ -219,32 +218,30 @@ class Agent:
         state = replace(state, looks=state.looks + 1, told=told)
         broken = [name for name in sorted(duties.on_demand) if self._is_broken(name)]
         fresh = [name for name in broken if name not in told]
-        pending = any(looks[name].pending for name in _gone_by(state, fresh) if name in looks)
+        pending = any(samples[name].pending for name in _deciding(state, fresh) if name in samples)
         self._waited = self._waited + 1 if pending else 0
         pending = pending and self._waited <= self._settings.wait
+        settled = state.looks >= self._settings.settle and not pending
         ways = duties.leased_ways if duties.on_demand else 0
-        there = state.shares
+        before = state.shares
         if (
-            there.members != frozenset(duties.on_demand)
-            or there.ways != ways
-            or len(there.classes) > classes  # others have come to need some
+            before.members != frozenset(duties.on_demand)
+            or before.ways != ways
+            or len(before.classes) > classes  # others have come to need some
+            or (settled and state.done and fresh)
         ):
-            state = OnDemandState(begin([*duties.on_demand], ways), told=told)
-        elif state.looks < self._settings.settle or pending or not broken:
-            pass
-        elif state.done and fresh:
-            state = OnDemandState(begin([*duties.on_demand], ways), told=told)
-        elif not state.done:
-            seen = {
-                name: Seen(
+            state = OnDemandState(undivided([*duties.on_demand], ways), told=told)
+        elif settled and broken and not state.done:
+            observed = {
+                name: Observation(
                     # Whose occupancy nobody counts is not known to need less.
                     occupied.get(name, math.inf),
                     name in broken,
-                    _misses_much(looks.get(name), self._settings.much),
+                    _misses_much(samples.get(name), self._settings.much),
                 )
                 for name in duties.on_demand
             }
-            further = divided(state.shares, seen, classes)
+            further = divided(before, observed, classes)
             if further is not None:
                 state = OnDemandState(further, told=told)
                 self._tell(Event("divided", "", f"on demand: {_classes_told(further)}"))
@@ -253,12 +250,12 @@ class Agent:
                     sentence = f"{name} needs another instance: no more can be had for it here"
                     self._tell(Event("more-instances", name, sentence))
                 state = replace(state, done=True, told=(*told, *fresh))
-        if state.shares != there:  # of other classes more has to be known
+        if state.shares != before:  # of other classes more has to be known
             self._waited = 0
         self._keep(replace(self._notes, on_demand=state))
 
     def _classes_left(self, info: CacheInfo, duties: Duties) -> int:
-        """For functions on demand, besides everybody's, I/O's, those reserved, and strangers'."""
+        """For functions on demand, besides everybody's, I/O's, those reserved, and others'."""
         others = other_classes(info, foreign_groups(self._tree, self._ours()))
         return max(1, info.num_closids - len(others) - len(duties.reserved))
 
@@ -267,16 +264,18 @@ class Agent:
 
     # ------------------------------------------------------------------ applying
 
-    def _apply(self, duties: Duties, info: CacheInfo, looks: Mapping[str, ChainLook]) -> CachePlan:
+    def _apply(
+        self, duties: Duties, info: CacheInfo, samples: Mapping[str, ChainSample]
+    ) -> CachePlan:
         requests = _requests(duties, self._notes.on_demand)
         ours = {*self._ours(), *(GROUP_PREFIX + name for name in requests)}
         made = plan(
             requests, info, self._io, default_ways=0,
             foreign=foreign_groups(self._tree, ours), previous=self._preferred(duties, info),
         )  # fmt: skip
-        threads = {name: look.threads for name, look in looks.items() if name in made.places}
-        applied = apply(made, self._tree, self._keep_record, self._notes.record, threads)
-        self._keep_record(applied.record)
+        threads = {name: sample.threads for name, sample in samples.items() if name in made.places}
+        record = apply(made, self._tree, self._keep_record, self._notes.record, threads)
+        self._keep_record(record)
         return made
 
     def _preferred(self, duties: Duties, info: CacheInfo) -> dict[str, Schemata]:
@@ -292,7 +291,7 @@ class Agent:
         return preferred
 
     def _keep_record(self, record: Record) -> None:
-        self._keep(self._notes.with_record(record))
+        self._keep(replace(self._notes, record=record))
 
     def _keep(self, notes: Notes) -> None:
         if notes != self._notes:
@@ -300,8 +299,8 @@ class Agent:
             self._notes = notes
 
 
-def _gone_by(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
-    """Whose cache the next step is decided by: others are not waited for."""
+def _deciding(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
+    """The functions whose cache decides about the next step: others are not waited for."""
     if not state.done:
         return state.shares.rest.members if state.shares.rest else ()
     return [
@@ -318,18 +317,18 @@ def _requests(duties: Duties, state: OnDemandState) -> dict[str, CacheRequest]:
     return requests
 
 
-def _misses_much(look: ChainLook | None, much: float) -> bool:
+def _misses_much(sample: ChainSample | None, much: float) -> bool:
     """Whose misses nobody counts may."""
-    return look is None or look.misses_per_packet is None or look.misses_per_packet >= much
+    return sample is None or sample.misses_per_packet is None or sample.misses_per_packet >= much
 
 
-def _told(name: str, look: ChainLook, p95_us: float, *, short: bool) -> str:
-    if look.p95_us is None or short:
+def _broken(name: str, sample: ChainSample, p95_us: float, *, short: bool) -> str:
+    if sample.p95_us is None or short:
         return (
-            f"{name} is broken: it passes {look.mpps or 0:.3g} Mpps, and {look.lost:.1%} of what "
-            "comes is lost before it"
+            f"{name} is broken: it passes {sample.mpps or 0:.3g} Mpps, and {sample.lost:.1%} of "
+            "what comes is lost before it"
         )
-    late = f"95 % of its packets take {look.p95_us:.0f} µs of {p95_us:g} µs promised"
+    late = f"95 % of its packets take {sample.p95_us:.0f} µs of {p95_us:g} µs promised"
     return f"{name} is broken: {late}"
 
 

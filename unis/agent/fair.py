@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What one function did since the last step."""
 
     occupied: float  # ways of the cache
@@ -50,22 +50,24 @@ class Shares:
         return sum(one.ways for one in self.classes)
 
 
-def begin(members: Sequence[str], ways: int) -> Shares:
+def undivided(members: Sequence[str], ways: int) -> Shares:
     """All in one class."""
     return Shares(CacheClass(tuple(sorted(members)), ways) if members else None)
 
 
-def divided(shares: Shares, seen: Mapping[str, Seen], most_classes: int) -> Shares | None:
+def divided(
+    shares: Shares, observed: Mapping[str, Observation], most_classes: int
+) -> Shares | None:
     """One step further; None: there is none, or no promise is broken.
 
-    `most_classes`: of service, for all of these functions. Who is not in `seen` occupies nothing
-    and keeps its promise.
+    `most_classes`: of service, for all of these functions. A function that was not observed
+    occupies nothing and keeps its promise.
     """
     rest = shares.rest
-    if rest is None or not any(of.broken for of in seen.values()):
+    if rest is None or not any(of.broken for of in observed.values()):
         return None
-    idle = Seen(0.0, broken=False, misses_much=False)
-    of = {name: seen.get(name, idle) for name in rest.members}
+    idle = Observation(0.0, broken=False, misses_much=False)
+    of = {name: observed.get(name, idle) for name in rest.members}
     fair = rest.ways / len(rest.members)
     below = [name for name in rest.members if of[name].occupied < fair]
     missing = [name for name in below if of[name].broken and of[name].misses_much]
@@ -86,26 +88,26 @@ def divided(shares: Shares, seen: Mapping[str, Seen], most_classes: int) -> Shar
         occupied = sum(of[name].occupied for name in together)
         wanted.append(CacheClass(together, max(1, round(occupied))))
     ways = rest.ways - (1 if left else 0)
-    wanted = _within(wanted, ways)
+    wanted = _shrunk(wanted, ways)
     spare = rest.ways - sum(one.ways for one in wanted)
     if left:
         return Shares(CacheClass(left, spare), (*shares.settled, *wanted))
-    return Shares(None, (*shares.settled, *_with(wanted, spare)))
+    return Shares(None, (*shares.settled, *_enlarged(wanted, spare)))
 
 
-def _within(classes: Sequence[CacheClass], ways: int) -> list[CacheClass]:
+def _shrunk(classes: Sequence[CacheClass], ways: int) -> list[CacheClass]:
     """A way less for the largest until they have room; one is left to each."""
     found = [*classes]
     while sum(one.ways for one in found) > ways:
-        at = max(range(len(found)), key=lambda at: found[at].ways)
-        found[at] = replace(found[at], ways=found[at].ways - 1)
+        largest = max(found, key=lambda one: one.ways)
+        found[found.index(largest)] = replace(largest, ways=largest.ways - 1)
     return found
 
 
-def _with(classes: Sequence[CacheClass], spare: int) -> list[CacheClass]:
+def _enlarged(classes: Sequence[CacheClass], spare: int) -> list[CacheClass]:
     """A way more for the smallest for each member, until all are given."""
     found = [*classes]
     for _ in range(spare):
-        at = min(range(len(found)), key=lambda at: found[at].ways / len(found[at].members))
-        found[at] = replace(found[at], ways=found[at].ways + 1)
+        smallest = min(found, key=lambda one: one.ways / len(one.members))
+        found[found.index(smallest)] = replace(smallest, ways=smallest.ways + 1)
     return found

@@ -54,10 +54,6 @@ class Notes:
     standing: dict[str, Standing] = field(default_factory=dict)  # of promises
     server: str = ""  # whose agent wrote it, as xeon:0
 
-    def with_record(self, record: Record) -> Self:
-        """After a change of the tree was noted."""
-        return replace(self, record=record)
-
 
 _NOTES = TypeAdapter(Notes)
 

@@ -28,7 +28,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class ChainLook:
+class ChainSample:
     """One chain, since it was last looked at."""
 
     threads: frozenset[int]
@@ -43,7 +43,7 @@ class ChainLook:
 class Watch(Protocol):
     """Where what is known of functions comes from."""
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
         """Those that run now, of these promises, each a `RUN.CHAIN`."""
 
 
@@ -65,13 +65,13 @@ class RunWatch:
         default_factory=dict
     )
 
-    def look(self, chains: Mapping[str, str]) -> Mapping[str, ChainLook]:
+    def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
         """A run that cannot be asked now is as one that is not there."""
         promises: dict[str, dict[str, str]] = {}  # by run and chain
         for name, chain in chains.items():
             run, _, of = chain.partition(".")
             promises.setdefault(run, {})[of] = name
-        found: dict[str, ChainLook] = {}
+        found: dict[str, ChainSample] = {}
         for directory, state in all_runs():
             wanted = promises.get(state.name)
             if not wanted or not state.live():
@@ -90,7 +90,7 @@ class RunWatch:
         for name in [*self._before]:
             self._forget(name)
 
-    def _look(self, run: str, name: str, chain: pb.ChainStats, stats: pb.Stats) -> ChainLook:
+    def _look(self, run: str, name: str, chain: pb.ChainStats, stats: pb.Stats) -> ChainSample:
         members = tuple(
             Member(run, of.name, of.cpu, frozenset(_threads(of.pid)))
             for of in stats.functions
@@ -106,7 +106,7 @@ class RunWatch:
         )
         before, self._before[name] = self._before.get(name), now
         if before is None or now.delivered < before.delivered or now.time_ns <= before.time_ns:
-            return ChainLook(threads, members=members)
+            return ChainSample(threads, members=members)
         came = _difference(now.latency, before.latency)
         packets = now.delivered - before.delivered
         misses = None
@@ -116,7 +116,7 @@ class RunWatch:
         dropped = now.dropped - before.dropped
         lost = dropped / (packets + dropped) if dropped > 0 else 0.0
         p95_us = Latency([came]).percentile_us(95)
-        return ChainLook(threads, p95_us, mpps, lost, misses, members)
+        return ChainSample(threads, p95_us, mpps, lost, misses, members)
 
     def _misses(self, name: str, threads: frozenset[int]) -> int | None:
         """Since these threads were there; None where nothing counts them."""

@@ -262,15 +262,15 @@ def _print(status: Status, *, modelled: bool) -> None:
         columns.append(f"MB/s{source}")
     table = table_of("", "promise", columns, ("class",))
     for name, place in status.plan.places.items():
-        look = status.looks.get(name)
+        sample = status.samples.get(name)
         used, traffic = status.occupied.get(name), status.traffic.get(name)
         last = [place]
         if status.traffic:
             last.insert(0, f"{traffic / 1e6:.3g}" if traffic is not None else "–")
         table.add_row(
-            name, str(len(look.threads)) if look else "not running",
-            f"{look.p95_us:.0f}" if look and look.p95_us is not None else "–",
-            f"{look.mpps:.3g}" if look and look.mpps is not None else "–",
+            name, str(len(sample.threads)) if sample else "not running",
+            f"{sample.p95_us:.0f}" if sample and sample.p95_us is not None else "–",
+            f"{sample.mpps:.3g}" if sample and sample.mpps is not None else "–",
             f"{used:.1f}" if used is not None else "–", *last,
         )  # fmt: skip
     out.print(table)

@@ -358,7 +358,7 @@ _HOW = {"emptied": "emptying some", "exact": "the exact plan"}
 
 def _print_moves(taken: Repack) -> None:
     for move in taken.moves[:_SHOWN]:
-        origin = f"{move.of[0]} {move.of[1]}" if move.of else "nowhere: it is begun"
+        origin = f"{move.origin[0]} {move.origin[1]}" if move.origin else "nowhere: it is begun"
         to = f"{move.to[0]} {move.to[1]}" if move.to else "nowhere: it is ended"
         print_line(f"  {move.slo} ({move.ways} ways): {origin} → {to}")
     if len(taken.moves) > _SHOWN:

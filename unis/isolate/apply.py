@@ -6,7 +6,7 @@ crash either `apply` or `undo` finishes what was begun.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from unis.errors import UnisError
 from unis.isolate.info import read_info
@@ -42,23 +42,16 @@ class ForeignGroupError(UnisError):
     """A group that is not ours has the name that one of ours shall have."""
 
 
-@dataclass(frozen=True)
-class Applied:
-    """What is in the tree now."""
-
-    record: Record  # for `undo`, and for the next `apply`
-    overlaps: tuple[str, ...] = ()  # masks that had to overlap for a moment, in sentences
-
-
 def apply(
     plan: CachePlan,
     tree: Tree,
     keep: Keep,
     record: Record | None = None,
     threads: Mapping[str, Iterable[int]] | None = None,
-) -> Applied:
-    """Brings `tree` to `plan`; `threads` are those of the members, by name.
+) -> Record:
+    """Brings `tree` to `plan`; returns the record for `undo`, and for the next `apply`.
 
+    `threads`: those of the members, by name.
     `record`: of what was applied before, which this replaces. A thread of it that is not named any
     more goes where it was before. Raises ForeignGroupError before anything is changed; ApplyError
     after a failure, with all undone that could be.
@@ -74,14 +67,14 @@ def apply(
     keep(noted)
     try:
         goal = _goal(plan, noted, now, seats, ["", *control_groups(tree)])
-        overlaps = reconcile(tree, *goal)
+        reconcile(tree, *goal)
     except TreeError as error:
         raise ApplyError(str(error), _roll_back(tree, keep, record, now, ours)) from None
     # A group that is gone for good need not be remembered.
     left = replace(noted, made=tuple(name for name in noted.made if name in control_groups(tree)))
     if left != noted:
         keep(left)
-    return Applied(left, tuple(overlaps))
+    return left
 
 
 def undo(tree: Tree, record: Record) -> list[str]:

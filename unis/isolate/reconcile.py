@@ -24,16 +24,13 @@ def reconcile(
     wanted: TreeState,
     gone: Collection[str] = (),
     problems: list[str] | None = None,
-) -> list[str]:
+) -> None:
     """Makes groups, masks, modes and places of threads as `wanted`; the groups `gone` are removed,
     and no other group is touched. What is so already is not written.
 
     Raises the first TreeError; with a list of `problems` notes it there and goes on with the rest.
-    Returns sentences that are no errors: masks that had to overlap for a moment.
     """
-    reconciliation = _Reconciliation(tree, wanted, frozenset(gone), problems)
-    reconciliation.run()
-    return reconciliation.overlaps
+    _Reconciliation(tree, wanted, frozenset(gone), problems).run()
 
 
 class _Reconciliation:
@@ -44,7 +41,6 @@ class _Reconciliation:
         self._wanted = wanted
         self._gone = gone
         self._problems = problems
-        self.overlaps: list[str] = []
 
     def run(self) -> None:
         wanted = self._wanted.groups
@@ -137,12 +133,6 @@ class _Reconciliation:
                 else:
                     lines = format_lines(dict.fromkeys(part, values))
                     self._tree.write(inside(write.name, "schemata"), lines)
-                if write.overlaps:
-                    owner = "I/O" if write.name == _IO else write.name or "the root"
-                    self.overlaps.append(
-                        f"{owner} overlapped another class for a moment: no way "
-                        f"of {part[0]} {domain} was free"
-                    )
 
     def _spare(
         self,

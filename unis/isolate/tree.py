@@ -8,7 +8,7 @@ its tasks that is counted apart (RMID). The root is the group of everybody who i
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -18,16 +18,12 @@ DEFAULT_PLACE = Path("/sys/fs/resctrl")
 MON_GROUPS = "mon_groups"
 # Folders that are no groups.
 RESERVED = frozenset({"info", "mon_data", MON_GROUPS})
-_MOUNTS = Path("/proc/self/mounts")
-_STATUS = "info/last_cmd_status"
 # With these the kernel never came to the command, and `last_cmd_status` is of an earlier one.
 _NO_COMMAND = frozenset({errno.ENOENT, errno.EACCES, errno.EEXIST, errno.ENOTDIR, errno.EROFS})
 
 
 class TreeError(UnisError):
-    """The tree refused; `status` is what it said in `last_cmd_status`, `errno` what the call
-    did.
-    """
+    """The tree refused: `errno` of the call, and `status`, its words in `last_cmd_status`."""
 
     def __init__(self, label: str, what: str, code: int, status: str) -> None:
         said = status.strip().replace("\n", "; ")
@@ -104,31 +100,29 @@ class KernelTree:
 
     emulated = False
 
-    def __init__(self, place: Path = DEFAULT_PLACE, mounts: Path = _MOUNTS) -> None:
+    def __init__(
+        self, place: Path = DEFAULT_PLACE, mounts: Path = Path("/proc/self/mounts")
+    ) -> None:
         self._place = place
         self._mounts = mounts
-
-    @property
-    def label(self) -> str:
-        """By its place."""
-        return f"resctrl in {self._place}"
+        self.label = f"resctrl in {place}"
 
     def is_mounted(self) -> bool:
         """Whether it can be used."""
-        return self._options() is not None
+        return self._mount_options() is not None
 
     def options(self) -> frozenset[str]:
         """Of its mount; none where it is not mounted."""
-        return self._options() or frozenset()
+        return self._mount_options() or frozenset()
 
     def read(self, path: str) -> str:
         """What a file says."""
-        with self._told(f"read {path}"):
+        with self._errors(f"read {path}"):
             return (self._place / path).read_text()
 
     def write(self, path: str, text: str) -> None:
         """By one system call: each is a command for the kernel."""
-        with self._told(f"write {text.strip()!r} to {path}"):
+        with self._errors(f"write {text.strip()!r} to {path}"):
             handle = os.open(self._place / path, os.O_WRONLY | os.O_CLOEXEC)
             try:
                 if os.write(handle, text.encode()) < len(text):
@@ -138,20 +132,20 @@ class KernelTree:
 
     def make(self, path: str) -> None:
         """A new group."""
-        with self._told(f"make the group {path}"):
+        with self._errors(f"make the group {path}"):
             (self._place / path).mkdir()
 
     def remove(self, path: str) -> None:
         """By rmdir(2); the kernel takes care of what is in it."""
-        with self._told(f"remove the group {path}"):
+        with self._errors(f"remove the group {path}"):
             (self._place / path).rmdir()
 
     def folders(self, path: str) -> list[str]:
         """The folders in a folder."""
-        with self._told(f"list {path or 'the root'}"):
-            return sorted(one.name for one in (self._place / path).iterdir() if one.is_dir())
+        with self._errors(f"list {path or 'the root'}"):
+            return sorted(file.name for file in (self._place / path).iterdir() if file.is_dir())
 
-    def _options(self) -> frozenset[str] | None:
+    def _mount_options(self) -> frozenset[str] | None:
         try:
             lines = self._mounts.read_text().splitlines()
         except OSError:
@@ -163,19 +157,16 @@ class KernelTree:
         return None
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _errors(self, what: str) -> Iterator[None]:
+        """Turns OSError into TreeError, with the kernel's words if it came to the command."""
         try:
             yield
         except OSError as error:
-            code = error.errno or errno.EIO
-            status = "" if code in _NO_COMMAND else self._status()
+            code, status = error.errno or errno.EIO, ""
+            if code not in _NO_COMMAND:
+                with suppress(OSError):
+                    status = (self._place / "info/last_cmd_status").read_text()
             raise TreeError(self.label, what, code, status) from None
-
-    def _status(self) -> str:
-        try:
-            return (self._place / _STATUS).read_text()
-        except OSError:
-            return ""
 
 
 def kernel_tree(place: Path = DEFAULT_PLACE) -> KernelTree:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from unis.slo.placement import Placement
 from unis.slo.profile import Slo, Workload, only_ways
-from unis.slo.sockets import room_of, task_of
+from unis.slo.sockets import Size, room_of, task_of
 from unis.slo.splits import Split, pace, passes, rates
 
 
@@ -63,16 +63,15 @@ def given_away(workload: Workload, placement: Placement) -> dict[str, float]:
         task = task_of(slos[name], workload.servers, workload.margin, workload.memory)
         for size in task.sizes(split):
             cores, ways, memory = cores + size.cores, ways + size.ways, memory + size.memory
-    have = Counter[str]()
-    servers = {server.name: server for server in workload.servers}
-    for machine in placement.machines:
-        server = servers[machine.server]
-        room = room_of(server, workload.memory).size
-        for name, of in zip(("cores", "ways", "memory"), room, strict=True):
-            have[name] += of * server.sockets
-    given = {"cores": cores / have["cores"], "ways": ways / have["ways"]}
+    used = Counter(machine.server for machine in placement.machines)
+    rooms = [
+        (room_of(server, workload.memory).size, server.sockets * used[server.name])
+        for server in workload.servers
+    ]
+    have = Size(*(sum(size[at] * sockets for size, sockets in rooms) for at in range(3)))
+    given = {"cores": cores / have.cores, "ways": ways / have.ways}
     if workload.memory is not None:
-        given["memory bandwidth for functions"] = memory / have["memory"]
+        given["memory bandwidth for functions"] = memory / have.memory
     return given
 
 

@@ -25,8 +25,7 @@ class _Socket:
 
     def take(self, size: Size, times: int = 1) -> None:
         """Or gives back, with -1."""
-        left = zip(self.left, size, strict=True)
-        self.left = Size(*(have - times * take for have, take in left))
+        self.left = Size(*(have - times * of for have, of in zip(self.left, size, strict=True)))
         self.places -= times
 
 

@@ -13,14 +13,7 @@ from unis.chain.explain import explained
 from unis.chain.model import NS_PER_US
 from unis.chain.problem import ChainFileError, Location, Problem, wrong
 from unis.chain.values import Duration, Part, in_ns
-from unis.slo.profile import (
-    MOST_MEMORY,
-    ImpossibleProfileError,
-    Profile,
-    Server,
-    Slo,
-    Workload,
-)
+from unis.slo.profile import MOST_MEMORY, ImpossibleProfileError, Profile, Server, Slo, Workload
 from unis.slo.resq_profiles import PROFILES
 from unis.slo.splits import unknown_memory
 

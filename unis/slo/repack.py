@@ -9,7 +9,7 @@ whose machines are matched with those that run so that as much as can be stays w
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unis.slo.exact import filled, kinds_of, solve
 from unis.slo.online import Key, Online
@@ -20,7 +20,7 @@ from unis.slo.splits import Split
 THRESHOLD = 0.05  # of the machines that are used: as many must be freed
 _SECONDS = 10.0  # for the exact plan
 
-Part = tuple[str, int]  # an instance: its promise and ways
+Piece = tuple[str, int]  # an instance: its promise and ways
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Move:
 
     slo: str
     ways: int
-    of: Key | None
+    origin: Key | None
     to: Key | None
 
 
@@ -39,7 +39,7 @@ class Repack:
 
     how: str  # "emptied" or "exact"
     before: int  # machines
-    after: Mapping[Key, tuple[Part, ...]]  # all machines that are used then
+    after: Mapping[Key, tuple[Piece, ...]]  # all machines that are used then
     moves: tuple[Move, ...]
 
     @property
@@ -87,7 +87,7 @@ def packed(online: Online, repack: Repack) -> Online:
 def emptied(online: Online) -> Repack:
     """Machines with the fewest instances first, each as a whole or not at all."""
     servers = {server.name: server for server in online.servers}
-    here: dict[Key, list[Part]] = {
+    here: dict[Key, list[Piece]] = {
         key: [(one.slo, one.ways) for one in machine.instances]
         for key, machine in online.machines.items()
     }
@@ -101,7 +101,7 @@ def emptied(online: Online) -> Repack:
             here[to].append((name, ways))
             moves.append(Move(name, ways, key, to))
         del here[key]
-    equal: dict[Part, list[Move]] = defaultdict(list)
+    equal: dict[Piece, list[Move]] = defaultdict(list)
     for move in moves:
         equal[move.slo, move.ways].append(move)
     once = tuple(move for of in equal.values() for move in _joined(of))
@@ -112,24 +112,27 @@ def _joined(moves: Sequence[Move]) -> Iterator[Move]:
     """Of equal instances: what moved twice moved once, from its first machine to its last."""
     joined: list[Move] = []
     for move in moves:
-        before = next((one for one in joined if one.to == move.of), None)
+        before = next((at for at, one in enumerate(joined) if one.to == move.origin), None)
         if before is None:
             joined.append(move)
         else:
-            joined[joined.index(before)] = Move(move.slo, move.ways, before.of, move.to)
-    yield from (one for one in joined if one.of != one.to)
+            joined[before] = replace(joined[before], to=move.to)
+    yield from (one for one in joined if one.origin != one.to)
 
 
 def _into(
-    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Part]], of: Key
-) -> list[tuple[Part, Key]] | None:
+    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Piece]], of: Key
+) -> list[tuple[Piece, Key]] | None:
     """A machine for each instance of one, the tightest that has room; None: not for all."""
     left = {
-        key: [servers[key[0]].places - len(parts), servers[key[0]].ways - _ways(parts)]
+        key: [
+            servers[key[0]].places - len(parts),
+            servers[key[0]].ways - sum(ways for _, ways in parts),
+        ]
         for key, parts in here.items()
         if key != of
     }
-    found: list[tuple[Part, Key]] = []
+    found: list[tuple[Piece, Key]] = []
     for part in sorted(here[of], key=lambda part: -part[1]):
         fits = ((free - part[1], key) for key, (places, free) in left.items() if places > 0)
         best = min((one for one in fits if one[0] >= 0), default=None)
@@ -139,10 +142,6 @@ def _into(
         left[best[1]][1] -= part[1]
         found.append((part, best[1]))
     return found
-
-
-def _ways(parts: Sequence[Part]) -> int:
-    return sum(ways for _, ways in parts)
 
 
 # ---------------------------------------------------------------------- the exact plan
@@ -182,9 +181,9 @@ def _matched(online: Online, then: Sequence[Machine], splits: Mapping[str, Split
     """What must move where. An instance may have any place with its ways, for it needs no more."""
     places = _same_machines(online, then)
     wanted = Counter((name, ways) for name, split in splits.items() for ways in split)
-    after: dict[Key, list[Part]] = {key: [] for key in places}
+    after: dict[Key, list[Piece]] = {key: [] for key in places}
     moves: list[Move] = []
-    moving: list[tuple[Part, Key | None]] = []
+    moving: list[tuple[Piece, Key | None]] = []
     for key, machine in online.machines.items():
         for one in machine.instances:
             part = (one.slo, one.ways)
