@@ -220,7 +220,8 @@ class _Reader:
         for in braces the quotes are YAML's, not the writer's.
         """
         tag = node.ctag
-        if not node.style or _is_one_reference(node.value):
+        whole = _REFERENCE.fullmatch(node.value)
+        if not node.style or (whole and whole[2]):  # nothing stands beside the variable
             found = self.yaml.resolver.resolve(ScalarNode, value, (True, False))
             tag = found if not node.style or str(found).endswith(_NUMBERS) else tag
         return ScalarNode(
@@ -236,12 +237,6 @@ class _Reader:
         self.document.problems.append(
             LocatedProblem(self.document.file, line, Problem(location, sentence))
         )
-
-
-def _is_one_reference(text: str) -> bool:
-    """Whether `text` is a variable and nothing beside it."""
-    match = _REFERENCE.fullmatch(text)
-    return match is not None and match[2] is not None
 
 
 class _InterpolationError(ValueError):

@@ -88,7 +88,8 @@ def _sentence(
         case "finite_number":
             return f"is {shown}; must be a finite number"
         case "string_type":
-            return f"is {shown}; must be text{', so put it in quotes' if _is_number(value) else ''}"
+            quotes = ", so put it in quotes" if isinstance(value, int | float) else ""
+            return f"is {shown}; must be text{quotes}"
         case "string_too_short":
             return "is empty; fill it in"
         case "bool_type":
@@ -118,10 +119,6 @@ def _other_kind(value: object, expected: str) -> str:
     if str(value) in _FILES and expected in _FILES:
         told += f": this is {_FILES[str(value)]}, and {_FILES[expected]} is expected here"
     return told
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def _unknown_key(location: Location, root: type[BaseModel]) -> str:

@@ -146,11 +146,6 @@ class Graph:
         """The chain that goes the same way the other way round, if there is one."""
         return next((other for other in self.chains.values() if other.reverse_of == chain), None)
 
-    @cached_property
-    def cpus(self) -> frozenset[int]:
-        """Those that functions run on."""
-        return frozenset(function.cpu or 0 for function in self.functions.values())
-
 
 def _edges(part: Chain, functions: Iterable[str]) -> tuple[Edge, ...]:
     """Of a chain that is no way back."""

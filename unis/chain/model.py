@@ -358,22 +358,13 @@ class ChainFile(Part):
 
     def function(self, name: str) -> Function:
         """The function called `name`, with the defaults filled in; KeyError if there is none."""
-        own = self.functions[name]
-        common = self.defaults
-        return own.model_copy(
-            update={
-                "cpu": common.cpu if own.cpu is None else own.cpu,
-                "user": common.user if own.user is None else own.user,
-                "env": {**common.env, **own.env},
-                "yield_every": self._yield_every(own),
-                "restart": common.restart if own.restart is None else own.restart,
-            }
-        )
-
-    def _yield_every(self, own: Function) -> int:
+        own, common = self.functions[name], self.defaults
+        update: dict[str, object] = {"env": {**common.env, **own.env}}
+        for key in ("cpu", "user", "restart", "yield_every"):
+            update[key] = getattr(common if getattr(own, key) is None else own, key)
         if own.command is not None:  # it would not know the option
-            return 0
-        return self.defaults.yield_every if own.yield_every is None else own.yield_every
+            update["yield_every"] = 0
+        return own.model_copy(update=update)
 
     @property
     def platform_cpus(self) -> list[int]:

@@ -23,21 +23,18 @@ SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MI
 
 def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.SchedulerSettings:
     """Settings of the scheduler, times in ns; what the file leaves out stays absent."""
-    settings = common_pb2.SchedulerSettings(
+    return common_pb2.SchedulerSettings(
         gamma=gamma,
         theta_min=part.theta_min,
+        theta_max=part.theta_max,
         interval_ns=round(part.interval_us * NS_PER_US),
         occupancy=part.occupancy,
         max_wait_ns=round(part.max_wait_us * NS_PER_US),
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
+        lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
     )
-    if part.theta_max is not None:
-        settings.theta_max = part.theta_max
-    if not isinstance(part.lead_us, str):
-        settings.lead_ns = round(part.lead_us * NS_PER_US)
-    return settings
 
 
 def fair_slice_ns(part: SchedulerPart) -> int | None:
@@ -47,20 +44,20 @@ def fair_slice_ns(part: SchedulerPart) -> int | None:
 
 def flow_match(match: Match) -> engine_pb2.FlowMatch:
     """A match; what the file leaves out stays absent, which matches everything."""
-    result = engine_pb2.FlowMatch()
-    for text, prefix in ((match.src, result.src), (match.dst, result.dst)):
-        if text is not None:
-            network = ipaddress.IPv4Network(text)
-            prefix.address = int(network.network_address)
-            prefix.length = network.prefixlen
-            prefix.SetInParent()
-    if match.src_port is not None:
-        result.src_port = match.src_port
-    if match.dst_port is not None:
-        result.dst_port = match.dst_port
-    if match.protocol_number is not None:
-        result.protocol = match.protocol_number
-    return result
+    return engine_pb2.FlowMatch(
+        src=_prefix(match.src),
+        dst=_prefix(match.dst),
+        src_port=match.src_port,
+        dst_port=match.dst_port,
+        protocol=match.protocol_number,
+    )
+
+
+def _prefix(text: str | None) -> engine_pb2.Prefix | None:
+    if text is None:
+        return None
+    network = ipaddress.IPv4Network(text)
+    return engine_pb2.Prefix(address=int(network.network_address), length=network.prefixlen)
 
 
 def traffic_config(

@@ -76,7 +76,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
         down=tuple(
             chain.name
             for chain in new.chains
-            if chain.name in {one.name for one in old.chains} and chain.is_down_without(started)
+            if chain.name in {was.name for was in old.chains} and chain.is_down_without(started)
         ),
         policy=(old.policy, old.controller) != (new.policy, new.controller),
     )
@@ -213,11 +213,14 @@ def _another_chain(was: ChainPlan, now: ChainPlan) -> Iterator[str]:
         yield f"slo: p95 latency {_goal(was)} → {_goal(now)}"
     path, wanted = ([hop.function for hop in chain.hops] for chain in (was, now))
     ends, wanted_ends = ([(edge.origin, edge.to) for edge in chain.edges] for chain in (was, now))
+    ports, wanted_ports = (
+        [(edge.out_port, edge.in_port) for edge in chain.edges] for chain in (was, now)
+    )
     if ends != wanted_ends:
         yield "graph"
     elif path != wanted:
         yield f"path: {' → '.join(path)} becomes {' → '.join(wanted)}"
-    elif was.hops != now.hops or _ports(was) != _ports(now):
+    elif was.hops != now.hops or ports != wanted_ports:
         yield "the ports that it goes through"
     elif (was.splits, was.drains) != (now.splits, now.drains):
         yield "how its graph splits packets"
@@ -229,10 +232,6 @@ def _another_chain(was: ChainPlan, now: ChainPlan) -> Iterator[str]:
 
 def _goal(chain: ChainPlan) -> str:
     return "none" if chain.goal_ns is None else f"{chain.goal_ns / 1000:g} µs"
-
-
-def _ports(chain: ChainPlan) -> list[tuple[int, int]]:
-    return [(edge.out_port, edge.in_port) for edge in chain.edges]
 
 
 # ------------------------------------------------------------------ the rest

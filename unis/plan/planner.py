@@ -129,7 +129,7 @@ class _Parts:
             chain_file=self.chain.path.resolve(),
             directory=self.chain.directory,
             platform_cpus=self.platform,
-            cpus=tuple(sorted(self.chain.graph.cpus)),
+            cpus=tuple(sorted(self.chain.file.cpus)),
             engine=self._engine(memory_mb),
             links=self.named.plans(),
             functions=functions,

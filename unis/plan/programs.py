@@ -32,16 +32,10 @@ _EAL_OPTIONS = {
 _PLUGIN = "{plugin}"
 _NUMBERED = re.compile(r"\{(vdev|lcore)(\d+)\}")
 _PLACE = re.compile(r"\{(vdev\d+|lcore\d+|file_prefix|cpu|lcores|plugin)\}")
-CAPTURE_MAGIC = {
-    bytes.fromhex(magic): kind
-    for magic, kind in {
-        "a1b2c3d4": "pcap",
-        "d4c3b2a1": "pcap",
-        "a1b23c4d": "pcap",  # time stamps in nanoseconds
-        "4d3cb2a1": "pcap",
-        "0a0d0d0a": "pcapng",
-    }.items()
-}
+# pcap in both byte orders, with time stamps in µs and in ns; pcapng.
+_CAPTURE_MAGIC = [
+    bytes.fromhex(magic) for magic in ["a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a"]
+]
 # How programs are switched, by default, that do not load UNiS' plug-in.
 _WITHOUT_PLUGIN = "priority"
 
@@ -82,14 +76,17 @@ def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Program
     file, graph = chain.file, chain.graph
     planned = [_program(chain, wiring, name) for name in graph.functions]
     found = tuple(program for program in planned if program)
-    problems = (*user_problems(file, wiring), *place_problems(file, wiring), *_file_problems(chain))
+    problems = [*user_problems(file, wiring)]
+    for name, function in graph.functions.items():
+        problems += _place_problems(name, function, len(wiring.ports[name]))
+    problems += _file_problems(chain)
     scheduler = file.scheduler.model_copy(update={"controller": _controller(chain)})
     return Programs(
         found,
         file.model_copy(update={"scheduler": scheduler}),
         user_folders(file, below),
         tuple(_idle_branches(graph, found)),
-        problems,
+        tuple(problems),
     )
 
 
@@ -103,11 +100,6 @@ def find_program(program: str, directory: Path) -> Path | None:
         found = shutil.which(built.functions_directory() / program) or shutil.which(program)
     # Not resolved: what a program does may depend on the name that it is called by.
     return Path(found).absolute() if found else None
-
-
-def is_built(program: Path) -> bool:
-    """Whether a program that `find_program` found is one of UNiS' own functions."""
-    return program.parent == built.functions_directory()
 
 
 def program_problem(program: str, directory: Path) -> str | None:
@@ -141,7 +133,7 @@ def capture_problem(file: Path) -> str | None:
             magic = stream.read(4)
     except OSError as error:
         return f"cannot read {file}: {error.strerror}; name a pcap or pcapng file"
-    if magic not in CAPTURE_MAGIC:
+    if magic not in _CAPTURE_MAGIC:
         return f"{file} is neither pcap nor pcapng; name a capture written by tcpdump or the like"
     return None
 
@@ -168,43 +160,35 @@ def user_folders(file: ChainFile, below: Path) -> dict[str, Path]:
     }
 
 
-def user_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
+def user_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the users that the file names, as its links are."""
-    return [*_unknown(file), *_on_rings(file, wiring), *_between_users(file, wiring)]
-
-
-def _where(file: ChainFile, name: str) -> tuple[str, ...]:
-    return ("functions", name, "user") if file.functions[name].user else ("defaults", "user")
-
-
-def _unknown(file: ChainFile) -> Iterator[Problem]:
     for name in file.functions:
         user = other_user(file.function(name))
         if user is None:
             continue
+        where = _where(file, name)
         try:
             if pwd.getpwnam(user).pw_uid == 0:
-                sentence = f"`{user}` is another name of root; write `{ROOT}`"
-                yield Problem(_where(file, name), sentence)
+                yield Problem(where, f"`{user}` is another name of root; write `{ROOT}`")
         except KeyError:
             yield Problem(
-                _where(file, name),
+                where,
                 f"there is no user `{user}` here; name one that `getent passwd` shows, or make it: "
                 f"`useradd --system {user}`",
             )
-
-
-def _on_rings(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
-    for name in file.functions:
-        user = other_user(file.function(name))
-        if user is not None and wiring.shares_memory(name):
+        if wiring.shares_memory(name):
             yield Problem(
-                _where(file, name),
+                where,
                 f"`{name}` is on rings, in the engine's DPDK group, which is one domain of trust: "
                 f"who is in it can write all of its memory, and unisd's is root's. So `{user}` "
                 f"must have a memif: add {{from: …, to: {name}, kind: memif}} to links, or leave "
                 "the user out",
             )
+    yield from _between_users(file, wiring)
+
+
+def _where(file: ChainFile, name: str) -> tuple[str, ...]:
+    return ("functions", name, "user") if file.functions[name].user else ("defaults", "user")
 
 
 def _between_users(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
@@ -259,20 +243,12 @@ def loads_plugin(function: Function) -> bool:
     return function.plugin and placed
 
 
-def place_problems(file: ChainFile, wiring: Wiring) -> list[Problem]:
-    """Commands that name what they do not have, or leave out what their offloads need."""
-    return [
-        problem
-        for name in file.functions
-        for problem in _place_problems(name, file.function(name), len(wiring.ports[name]))
-    ]
-
-
 def _has_places(words: Sequence[str]) -> bool:
     return any(_EAL in word or _PLACE.search(word) for word in words)
 
 
 def _place_problems(name: str, function: Function, ports: int) -> Iterator[Problem]:
+    """Commands that name what they do not have, or leave out what their offloads need."""
     words = (function.command or [])[1:]
     where = ("functions", name)
     for word in words:
@@ -313,7 +289,9 @@ def _idle_branches(graph: Graph, programs: Sequence[ProgramPlan]) -> Iterator[st
         for chain in graph.chains_of(function.name):
             ports = {edge.out_port for edge in chain.out_of(function.name)}
             into = {edge.in_port for edge in chain.into(function.name)}
-            if len(ports) > len(into) and is_built(function.program):  # they pair ports
+            # UNiS' own functions pair ports.
+            own = function.program.parent == built.functions_directory()
+            if len(ports) > len(into) and own:
                 yield (
                     f"chain {chain.name}: `{function.name}` is to choose between {len(ports)} "
                     f"ports, but {function.program.name} sends all packets by one; split by match "

@@ -1,6 +1,6 @@
 """A chain file as the simulator wants it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from unis.errors import UnisError
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.rings import Known, size
-from unis.plan.wiring import LinkPlace, Wiring, link_problems, wire
+from unis.plan.wiring import Wiring, link_problems, wire
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
 
@@ -95,7 +95,8 @@ def scenario(
             f"`--cost {missing[0]}=NS`, or measure it with `unis estimate {chain.path}`"
         )
     wired = wire(file, chain.graph)
-    sizes = size(file, wired, Known(_means(costs, file.traffic.size_shares)))
+    means = {name: mean_cost(cost, file.traffic.size_shares) for name, cost in costs.items()}
+    sizes = size(file, wired, Known(means))
     if problems := [
         *link_problems(file, wired),
         *_bridged(chain),
@@ -168,7 +169,11 @@ def remarks(chain: LoadedChain) -> Iterator[str]:
 def _chain(
     part: ChainGraph, wired: Wiring, rings: Mapping[str, int], arrivals: pb.SimArrivals
 ) -> pb.SimChain:
-    capacity = {edge: _capacity(wired.passed[part.name][edge], rings) for edge in part.edges}
+    # Packets between two functions; where the engine carries them across, the smaller link's.
+    capacity = {
+        edge: min(links.KINDS[link.kind].capacity(link.slots(rings)) for link in passed)
+        for edge, passed in wired.passed[part.name].items()
+    }
     chain = pb.SimChain(name=part.name, arrivals=arrivals)
     if part.is_path:
         chain.path.extend(part.functions)
@@ -193,19 +198,6 @@ def _edge(edge: Edge, capacity: int) -> pb.SimEdge:
     )
     setattr(simulated, "from", edge.origin)
     return simulated
-
-
-def _means(costs: Mapping[str, CostOf], shares: Mapping[int, int]) -> dict[str, float]:
-    """ns a packet, in the mean over the traffic."""
-    return {
-        name: mean_cost(cost, shares) if isinstance(cost, dict) else cost
-        for name, cost in costs.items()
-    }
-
-
-def _capacity(passed: Sequence[LinkPlace], rings: Mapping[str, int]) -> int:
-    """Packets between two functions; where the engine carries them across, the smaller link's."""
-    return min(links.KINDS[place.kind].capacity(place.slots(rings)) for place in passed)
 
 
 def _function(
