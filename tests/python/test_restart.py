@@ -1,6 +1,7 @@
 """What is looked at before a chain is ended for another, and what the background is told."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,17 @@ def test_the_background_may_have_every_cpu_that_we_had(
     """Though we keep off those of a run that was killed, and that it will undo."""
     before = os.sched_getaffinity(0)
     stale_run(tmp_path)
-    asked: list[launcher.LaunchRequest] = []
+    asked: list[set[int]] = []
 
-    def start(_: Plan, request: launcher.LaunchRequest, __: object) -> int:
-        asked.append(request)
+    def start(_: Plan, cpus: Iterable[int], *__: object, **___: object) -> int:
+        asked.append({*cpus})
         return 0
 
     monkeypatch.setattr(launcher, "start_detached", start)
     monkeypatch.setattr(claim, "require_room", lambda *_: None)
     file = busy_file(tmp_path)
     assert run(*(["up", file, "-d"] if command == "up" else ["restart"]))[0] == 0
-    assert asked[0].cpus == sorted(before)
+    assert asked == [before]
 
 
 def test_restart_ends_no_chain_for_one_that_cannot_run(

@@ -96,21 +96,20 @@ def up(
     Example: unis up examples/demo.yaml --policy cooperative
     """
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.launcher import LaunchRequest, start_detached
+    from unis.runtime.launcher import start_detached
     from unis.runtime.planning import look, plan_file
     from unis.runtime.run import Options
     from unis.runtime.supervisor import Job, supervise
 
     machine = look()
     plan = plan_file(file, name, machine)
+    options = Options(policy=policy, controller=controller)
     if wait and timeout is None:
         timeout = _WAIT_SECONDS
     if detach or wait:
-        cpus = sorted(machine.cpus)
-        request = LaunchRequest(cpus, policy, controller, wait, timeout)
-        raise typer.Exit(start_detached(plan, request, say))
+        code = start_detached(plan, machine.cpus, options, say, wait=wait, timeout=timeout)
+        raise typer.Exit(code)
     with interrupts() as switch:
-        options = Options(policy=policy, controller=controller)
         supervise(plan, Job(options, say, switch, _show_live, timeout=timeout))
 
 
@@ -228,8 +227,9 @@ def restart(name: NameArgument = None) -> None:
     """
     from unis.plan.machine import Machine
     from unis.runtime.claim import require_room
-    from unis.runtime.launcher import LaunchRequest, start_detached
+    from unis.runtime.launcher import start_detached
     from unis.runtime.planning import plan_file
+    from unis.runtime.run import Options
 
     machine = Machine.this()
     directory, state = choose(name)
@@ -242,8 +242,8 @@ def restart(name: NameArgument = None) -> None:
     require_room(plan, state)
     if problems := _down(directory, state):
         raise fail("\n".join(problems), code=1)
-    request = LaunchRequest(sorted(machine.cpus), state.policy, state.controller)
-    raise typer.Exit(start_detached(plan, request, say))
+    options = Options(policy=state.policy, controller=state.controller)
+    raise typer.Exit(start_detached(plan, machine.cpus, options, say))
 
 
 def policy(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -42,7 +41,12 @@ class EngineError(UnisError):
 
 
 class EngineClient:
-    """Calls `unisd`; every method raises EngineError. Times are in seconds."""
+    """Calls `unisd`; every method raises EngineError. Times are in seconds.
+
+    No signal handler raises in the middle of gRPC's code, where signals are `blocked`: a lock would
+    stay held, or the thread that reads answers would not start, and no later call on the channel
+    would return.
+    """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -77,7 +81,7 @@ class EngineClient:
             if not self._socket.exists() and time.monotonic() < end:
                 time.sleep(0.005)
                 continue
-            with _uncut():
+            with blocked():
                 try:
                     grpc.channel_ready_future(self._channel).result(timeout=0.2)
                     return
@@ -100,11 +104,8 @@ class EngineClient:
         `alive` is called now and then, and raises if the function is dead.
         """
         request = pb.AttachRequest(function=function, pid=pid, timeout_ns=round(seconds * 1e9))
-        return self._patiently(
-            PATIENCE,
-            alive,
-            lambda: self._call("Attach", request, pb.AttachReply, _CALL_SECONDS + seconds, alive),
-        )
+        longest = _CALL_SECONDS + seconds
+        return self._call("Attach", request, pb.AttachReply, longest, alive, PATIENCE)
 
     def detach(
         self, function: str, patience: float = PATIENCE, *, pid: int = 0, start_time: int = 0
@@ -115,13 +116,11 @@ class EngineClient:
         the next if it ended before it was attached; 0: none was started.
         """
         request = pb.DetachRequest(function=function, pid=pid, start_time=start_time)
-        self._patiently(patience, lambda: None, lambda: self._call("Detach", request, pb.Empty))
+        self._call("Detach", request, pb.Empty, patience=patience)
 
     def apply(self, request: pb.DeployRequest, patience: float = PATIENCE) -> None:
         """Brings the run, which may be running, to what `request` says: all of it or none."""
-        self._patiently(
-            patience, lambda: None, lambda: self._call("Apply", request, pb.Empty, seconds=30)
-        )
+        self._call("Apply", request, pb.Empty, seconds=30, patience=patience)
 
     def estimate(
         self, functions: Sequence[str], shares: Mapping[int, int], rounds: int
@@ -158,7 +157,7 @@ class EngineClient:
     def watch(self, interval: float, *, latency: bool = False) -> Iterator[pb.Stats]:
         """A snapshot now and after every interval, until the run ends."""
         request = pb.WatchRequest(interval_ns=round(interval * 1e9), latency=latency)
-        with _uncut():
+        with blocked():
             call = self._stub.Watch(request)
         try:
             yield from call
@@ -174,17 +173,17 @@ class EngineClient:
         """
         seconds = _CALL_SECONDS + (request.settle_ns + request.window_ns) / 1e9
         reply = self._call("Measure", request, pb.MeasureReply, seconds)
-        if reply.policy != request.policy:
-            told = names.policy_name
-            raise _other_than("policy", told(request.policy), told(reply.policy))
-        if reply.controller != request.controller:
-            told = names.controller_name
-            raise _other_than("controller", told(request.controller), told(reply.controller))
-        if reply.yield_every != request.yield_every:
-            raise _other_than("yield_every", str(request.yield_every), str(reply.yield_every))
-        stated = [told.HasField("scheduler") for told in (request, reply)]
-        if stated[0] != stated[1] or reply.scheduler != request.scheduler:
-            raise _other_than("scheduler", str(request.scheduler), str(reply.scheduler))
+        for what, told in (
+            ("policy", lambda said: names.policy_name(said.policy)),
+            ("controller", lambda said: names.controller_name(said.controller)),
+            ("yield_every", lambda said: said.yield_every),
+            ("scheduler", lambda said: said.scheduler if said.HasField("scheduler") else None),
+        ):
+            if (wanted := told(request)) != (measured := told(reply)):
+                raise EngineError(
+                    f"{what} {wanted} was to be measured, and the engine measured {measured}: "
+                    "somebody changed it meanwhile"
+                )
         return reply
 
     def settle(self, seconds: float = 5) -> pb.Account:
@@ -202,20 +201,6 @@ class EngineClient:
         request = pb.SettleRequest(timeout_ns=round(seconds * 1e9))
         return self._call("Stop", request, pb.Account, seconds + 5, alive)
 
-    def _patiently(
-        self, seconds: float, alive: Callable[[], None], call: Callable[[], Reply]
-    ) -> Reply:
-        """Asks again for a while where the engine is busy."""
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                return call()
-            except EngineError as error:
-                if not error.busy or time.monotonic() > end:
-                    raise
-            alive()
-            time.sleep(_LOOK_SECONDS)
-
     def _call(
         self,
         method: str,
@@ -223,14 +208,29 @@ class EngineClient:
         _reply: type[Reply],
         seconds: float = _CALL_SECONDS,
         alive: Callable[[], None] = lambda: None,
+        patience: float = 0.0,
     ) -> Reply:
+        """Asks again for so long as `patience` where the engine is busy."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return cast("Reply", self._call_once(method, request, seconds, alive))
+            except EngineError as error:
+                if not error.busy or time.monotonic() > end:
+                    raise
+            alive()
+            time.sleep(_LOOK_SECONDS)
+
+    def _call_once(
+        self, method: str, request: Message, seconds: float, alive: Callable[[], None]
+    ) -> Any:
         future: Any = None
         try:
             while True:
-                with _uncut():
+                with blocked():
                     future = future or getattr(self._stub, method).future(request, timeout=seconds)
                     try:
-                        return cast("Reply", future.result(timeout=_LOOK_SECONDS))
+                        return future.result(timeout=_LOOK_SECONDS)
                     except grpc.FutureTimeoutError:
                         pass
                     except grpc.RpcError:
@@ -238,7 +238,7 @@ class EngineClient:
                 alive()
         finally:
             if future:
-                with _uncut():
+                with blocked():
                     future.cancel()
 
     def _explain(self, method: str, call: grpc.Call, seconds: float) -> EngineError:
@@ -249,16 +249,3 @@ class EngineClient:
             if code == grpc.StatusCode.DEADLINE_EXCEEDED:
                 return EngineError(f"unisd did not answer {method} within {seconds:g} s", gone=True)
         return EngineError(details or f"{method} failed in unisd ({code.name})", code)
-
-
-def _uncut() -> AbstractContextManager[None]:
-    """No signal handler raises in the middle of gRPC's code: a lock would stay held, or the thread
-    that reads answers would not start, and no later call on the channel would return."""
-    return blocked()
-
-
-def _other_than(what: str, wanted: str, measured: str) -> EngineError:
-    return EngineError(
-        f"{what} {wanted} was to be measured, and the engine measured {measured}: somebody changed "
-        "it meanwhile"
-    )

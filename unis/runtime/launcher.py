@@ -8,8 +8,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,20 +24,31 @@ from unis.signals import blocked
 _STANDARD = 3  # descriptors: input, output, error
 
 
-@dataclass(frozen=True)
-class LaunchRequest:
-    """How the run of a plan is brought up."""
+def start_detached(
+    plan: Plan,
+    cpus: Iterable[int],
+    options: Options,
+    report: Callable[[str], None],
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+) -> int:
+    """Starts the launcher in the background, and waits till the chain runs; the exit code.
 
-    cpus: list[int]  # those that we may use; who asks has kept off some already
-    policy: str | None = None
-    controller: str | None = None
-    wait: bool = False  # till every chain delivers
-    timeout: float | None = None  # seconds until it runs, or delivers
+    `cpus`: that it may use; who asks has kept off some already. With `wait` the chain runs once
+    every chain of it delivers; if it does not after `timeout` seconds, it is taken down.
+    """
 
+    def run(parent: Parent) -> None:
+        def serve(supervisor: Supervisor) -> None:
+            parent.finish(0)
+            supervisor.wait()
 
-def start_detached(plan: Plan, request: LaunchRequest, report: Callable[[str], None]) -> int:
-    """Starts the launcher in the background and waits till the chain runs; the exit code."""
-    return start_launcher(lambda parent: _run(plan, request, parent), report)
+        with interrupts() as switch:
+            keep_to(cpus)
+            supervise(plan, Job(options, parent.report, switch, serve, wait, timeout))
+
+    return start_launcher(run, report)
 
 
 def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None]) -> int:
@@ -98,7 +108,7 @@ def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) 
                     os.close(descriptor)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         forget_handlers()  # a signal that waits ends us here, where nothing is started yet
-        code = under(Parent(speaker), run)
+        code = _under(Parent(speaker), run)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -143,23 +153,7 @@ class Parent:
                 self._stream.write(json.dumps(message) + "\n")
 
 
-def _run(plan: Plan, request: LaunchRequest, parent: Parent) -> None:
-    with interrupts() as switch:
-        keep_to(request.cpus)  # not the rest that the parent has kept to
-        options = Options(policy=request.policy, controller=request.controller)
-
-        def ready(supervisor: Supervisor) -> None:
-            if request.wait:
-                supervisor.wait_delivering()
-
-        def serve(supervisor: Supervisor) -> None:
-            parent.finish(0)
-            supervisor.wait()
-
-        supervise(plan, Job(options, parent.report, switch, serve, ready, request.timeout))
-
-
-def under(parent: Parent, run: Callable[[Parent], None]) -> int:
+def _under(parent: Parent, run: Callable[[Parent], None]) -> int:
     """Runs a launcher to its end, and tells the parent if it never ran; the exit code."""
     try:
         run(parent)

@@ -72,6 +72,10 @@ class SupervisorRequest:
         self.replies.put(code)
 
 
+def _with_one_reply(method: str) -> Callable[[Any, Message, grpc.ServicerContext], Message]:
+    return lambda server, message, context: next(server._replies(method, message, context))  # noqa: SLF001
+
+
 class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
     """Takes requests. LaunchError if it cannot listen on `path`."""
 
@@ -110,29 +114,12 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
             stopped.wait(1.0)
         os.close(self._wake)
 
-    def Apply(  # noqa: N802
-        self, request: pb.ApplyFileRequest, context: grpc.ServicerContext
-    ) -> Iterator[Message]:
-        """See supervisor.proto."""
-        return self._replies("Apply", request, context)
+    # The methods of supervisor.proto.
 
-    def SetPolicy(  # noqa: N802
-        self, request: engine.PolicyRequest, context: grpc.ServicerContext
-    ) -> Message:
-        """See supervisor.proto."""
-        return next(self._replies("SetPolicy", request, context))
+    def Apply(self, message: Message, context: grpc.ServicerContext) -> Iterator[Message]:  # noqa: N802, D102
+        return self._replies("Apply", message, context)
 
-    def Attach(  # noqa: N802
-        self, request: pb.AttachProcessRequest, context: grpc.ServicerContext
-    ) -> Message:
-        """See supervisor.proto."""
-        return next(self._replies("Attach", request, context))
-
-    def Detach(  # noqa: N802
-        self, request: pb.DetachFunctionRequest, context: grpc.ServicerContext
-    ) -> Message:
-        """See supervisor.proto."""
-        return next(self._replies("Detach", request, context))
+    SetPolicy, Attach, Detach = map(_with_one_reply, ("SetPolicy", "Attach", "Detach"))
 
     def _replies(
         self, method: str, message: Message, context: grpc.ServicerContext

@@ -174,8 +174,8 @@ class Job:
     report: Callable[[str], None]
     switch: Interrupts
     serve: Callable[[Supervisor], None]  # returns when the run shall end
-    ready: Callable[[Supervisor], None] = lambda _: None  # returns once it is as asked for
-    timeout: float | None = None  # seconds till then, the first time
+    wait: bool = False  # whether it is served only once every chain has delivered a packet
+    timeout: float | None = None  # seconds till it is served, the first time
 
 
 def supervise(plan: Plan, job: Job) -> None:
@@ -186,22 +186,27 @@ def supervise(plan: Plan, job: Job) -> None:
     backoff = Backoff()
     options, timeout, before = job.options, job.timeout, ""
     failed: set[str] = set()  # ids of runs, since it ran
-    while True:
-        try:
-            _once(plan, options, job, timeout, before)
-        except _EngineDiedError as death:
-            plan, timeout = death.run.plan, None
-            options = death.run.options
-            before = f"{death}, so all of the run was brought up again"
+    while down := _once(plan, options, job, timeout, before):
+        if down.run:
+            plan, options, timeout = down.run.plan, down.run.options, None
+            before = f"{down.why}, so all of the run was brought up again"
             failed = set()
-            _wait(death, plan, job, backoff.after(death.ran), failed)
-        except _StillDownError as failure:
-            _wait(failure, plan, job, backoff.after(0.0), failed)
-        else:
-            return
+        _wait(down, plan, job, backoff.after(down.ran), failed)
 
 
-def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before: str) -> None:
+@dataclass
+class _Down:
+    """A run that comes again."""
+
+    why: str
+    error: UnisError
+    run: Run | None = None  # None: it could not even be brought up
+    ran: float = 0.0  # seconds, since it was as it was asked for
+
+
+def _once(
+    plan: Plan, options: Options, job: Job, timeout: float | None, before: str
+) -> _Down | None:
     died: Supervisor | None = None
     served: float | None = None
     try:
@@ -211,7 +216,8 @@ def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before:
                 supervisor = stack.enter_context(Supervisor(run, LaunchedFunctions(run)))
                 if before:  # the log is that of another run by now
                     run.note(before)
-                job.ready(supervisor)
+                if job.wait:
+                    supervisor.wait_delivering()
             begin = time.monotonic()
             try:
                 job.serve(supervisor)
@@ -223,15 +229,18 @@ def _once(plan: Plan, options: Options, job: Job, timeout: float | None, before:
     except UnisError as error:
         # What is wrong with the file does not mend itself.
         if served is None and before and not error.bad_input:
-            raise _StillDownError(f"the restart failed: {error}", error) from None
+            return _Down(f"the restart failed: {error}", error)
         if served is not None and died and died.run.plan.restart == "on-failure":
-            raise _EngineDiedError(died, served, error) from None
+            last = died.last
+            lost = f" (the last account of before: {account_line(last)})" if last else ""
+            return _Down(f"unisd died{lost}", error, died.run, served)
         raise
+    return None
 
 
-def _wait(why: "_DownError", plan: Plan, job: Job, seconds: float, failed: set[str]) -> None:
-    """Raises the error behind `why` if nobody wants the run back any more."""
-    job.report(f"{why}; the whole run restarts in {seconds:g} s")
+def _wait(down: _Down, plan: Plan, job: Job, seconds: float, failed: set[str]) -> None:
+    """Raises the error of `down` if nobody wants the run back any more."""
+    job.report(f"{down.why}; the whole run restarts in {seconds:g} s")
     job.switch.resume()
     directory = run_directory(plan.name)
     with contextlib.suppress(OSError, LaunchError), locked(directory.lock):  # `unis ps` tells
@@ -240,28 +249,9 @@ def _wait(why: "_DownError", plan: Plan, job: Job, seconds: float, failed: set[s
             directory.write(noted.with_changes(failures=len(failed)))
     time.sleep(seconds)
     if _ours(directory) is None:  # `unis down` was faster
-        raise why.error from None
+        raise down.error from None
 
 
 def _ours(directory: RunDirectory) -> RunState | None:
     noted = directory.read()
     return noted if noted and noted.launcher == ProcessId.me() else None
-
-
-class _DownError(Exception):
-    def __init__(self, sentence: str, error: UnisError) -> None:
-        super().__init__(sentence)
-        self.error = error
-
-
-class _EngineDiedError(_DownError):
-    def __init__(self, supervisor: Supervisor, ran: float, error: UnisError) -> None:
-        last = supervisor.last
-        lost = f" (the last account of before: {account_line(last)})" if last else ""
-        super().__init__(f"unisd died{lost}", error)
-        self.run = supervisor.run
-        self.ran = ran  # seconds, since it was as it was asked for
-
-
-class _StillDownError(_DownError):
-    """A death after no time at all."""
