@@ -10,7 +10,7 @@ from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from unis import built
 from unis.runtime.directory import run_directory
-from unis.runtime.doctor.privileges import needed
+from unis.runtime.doctor.kernel import needed
 from unis.runtime.folders import folders_directory, port_plugin
 
 NET_RAW, DAC_OVERRIDE, IPC_LOCK = 1 << 13, 1 << 1, 1 << 14

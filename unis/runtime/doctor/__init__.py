@@ -3,7 +3,7 @@
 from unis.isolate.hardware import detect
 from unis.plan.machine import Machine
 from unis.runtime.directory import keep_off_functions
-from unis.runtime.doctor import caches, kernel, machine, privileges, runs, software
+from unis.runtime.doctor import caches, kernel, machine, runs, software
 from unis.runtime.doctor.finding import Finding
 
 
@@ -13,7 +13,7 @@ def examine() -> list[Finding]:
     keep_off_functions()
     found = detect()
     return [
-        kernel.permission(), privileges.capabilities(), machine.cpus(ours), machine.distance(ours),
+        kernel.permission(), kernel.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
         kernel.run_group(), machine.isolated_cores(ours), machine.tsc(),
         machine.transparent_hugepages(), machine.governor(), machine.smt(),

@@ -6,7 +6,7 @@ from unis.isolate.hardware import CacheHardware
 from unis.isolate.info import CacheInfo
 from unis.isolate.masks import row
 from unis.isolate.tree import DEFAULT_PLACE
-from unis.runtime.doctor.finding import Finding, Level, fine
+from unis.runtime.doctor.finding import Finding, fine, note
 
 _ISOLATION, _DMA = "cache isolation", "DMA ways"
 _INSTEAD = "uv run python -m evaluation cache"  # an emulation
@@ -16,26 +16,24 @@ _MEANING = "functions push each other's data out of the last-level cache; classe
 def isolation(found: CacheHardware) -> Finding:
     """Can classes of service be had (CAT, CDP, MBA, monitoring, io_alloc)?"""
     if found.trouble:
-        return Finding(_ISOLATION, Level.NOTE, found.trouble, _MEANING, "sudo unis doctor")
+        return note(_ISOLATION, found.trouble, _MEANING, "sudo unis doctor")
     if not found.supported:
-        return Finding(
+        return note(
             _ISOLATION,
-            Level.NOTE,
             "neither CAT nor MBA nor monitoring",
             f"{_MEANING}; this CPU, hypervisor or kernel (CONFIG_X86_CPU_RESCTRL) has none",
             _INSTEAD,
         )
     if not found.mounted:
-        return Finding(
+        return note(
             _ISOLATION,
-            Level.NOTE,
             "resctrl is there and not mounted",
             _MEANING,
             f"mount -t resctrl resctrl {DEFAULT_PLACE}",
         )
     has = "; ".join(_parts(found.info)) or "nothing"
     if not found.info.caches:
-        return Finding(_ISOLATION, Level.NOTE, f"{has}, and no CAT", _MEANING, _INSTEAD)
+        return note(_ISOLATION, f"{has}, and no CAT", _MEANING, _INSTEAD)
     return fine(_ISOLATION, has)
 
 
@@ -54,7 +52,7 @@ def dma(found: CacheHardware) -> Finding:
     meaning = (
         "what NICs write goes through these ways; whoever shares them loses its data to packets"
     )
-    return Finding(_DMA, Level.NOTE, f"{io.told}: {masks}", meaning, "modprobe msr")
+    return note(_DMA, f"{io.told}: {masks}", meaning, "modprobe msr")
 
 
 def _parts(info: CacheInfo) -> Iterator[str]:

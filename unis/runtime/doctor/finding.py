@@ -9,8 +9,8 @@ class Level(StrEnum):
     """How bad it is."""
 
     OK = "ok"
-    NOTE = "note"  # works; results may be worse or spread more
-    BLOCKED = "blocked"  # `unis up` will not work
+    NOTE = "note"
+    BLOCKED = "blocked"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,16 @@ class Finding:
 def fine(check: str, found: str) -> Finding:
     """Nothing to mend."""
     return Finding(check, Level.OK, found)
+
+
+def note(check: str, found: str, meaning: str, mend: str = "") -> Finding:
+    """Works; results may be worse or spread more."""
+    return Finding(check, Level.NOTE, found, meaning, mend)
+
+
+def blocked(check: str, found: str, meaning: str, mend: str) -> Finding:
+    """`unis up` will not work till it is mended."""
+    return Finding(check, Level.BLOCKED, found, meaning, mend)
 
 
 def content(path: Path) -> str:

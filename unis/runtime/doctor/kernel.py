@@ -1,12 +1,17 @@
-"""Does the kernel let functions have their CPUs and memory?"""
+"""Does the kernel let us and functions have what they need: rights, CPUs, memory?"""
 
 import os
+import re
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
+from unis import built
 from unis.runtime import cgroup, hugepages
-from unis.runtime.doctor.finding import Finding, Level, content, fine
+from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 
 _KERNEL = Path("/proc/sys/kernel")
+_UNISD_SECONDS = 10.0  # to tell what it keeps
 _CHAIN_MB = 256  # what a chain with default rings needs
 _FAIR_SERVER = Path("/sys/kernel/debug/sched/fair_server")
 
@@ -15,22 +20,75 @@ def permission() -> Finding:
     """May we use real-time classes and hugepages?"""
     if os.geteuid() == 0:
         return fine("permission", "root")
-    return Finding(
+    return blocked(
         "permission",
-        Level.BLOCKED,
         f"user {os.geteuid()}",
         "hugepages and real-time scheduling of other processes need root",
         "sudo unis up FILE",
     )
 
 
+@dataclass(frozen=True)
+class Needed:
+    """A capability that unisd keeps."""
+
+    name: str
+    number: int
+    why: str
+    ports: bool  # only where packets come from or go to a DPDK port
+
+
+def needed() -> list[Needed]:
+    """As unisd itself says. NotBuiltError, OSError or SubprocessError if it cannot be asked."""
+    said = subprocess.run(
+        [str(built.unisd()), "--capabilities"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_UNISD_SECONDS,
+    )
+    rows = [line.split("\t") for line in said.stdout.splitlines()]
+    return [Needed(name, int(number), why, bool(ports)) for name, number, why, ports in rows]
+
+
+def capabilities() -> Finding:
+    """Has whoever starts unisd the capabilities that it keeps?"""
+    try:
+        wanted = needed()
+    except (built.NotBuiltError, OSError, subprocess.SubprocessError, ValueError):
+        return note(
+            "capabilities",
+            "unisd does not run here",
+            "whether this process has the capabilities that unisd keeps is unknown",
+            "make build",
+        )
+    ours = _effective()
+    lacking = [capability for capability in wanted if not ours >> capability.number & 1]
+    if not lacking:
+        always = (capability.name for capability in wanted if not capability.ports)
+        return fine("capabilities", ", ".join(always))
+    ports_only = all(capability.ports for capability in lacking)
+    return (note if ports_only else blocked)(
+        "capabilities",
+        f"without {', '.join(capability.name for capability in lacking)}",
+        "; ".join(f"{capability.name}: {capability.why}" for capability in lacking)
+        + (" (of a port as source or sink only)" if ports_only else ""),
+        "sudo unis up FILE; in a container, grant them: "
+        + " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking),
+    )
+
+
+def _effective() -> int:
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", content(Path("/proc/self/status")), re.MULTILINE)
+    return int(match[1], 16) if match else 0
+
+
 def hugepage_memory() -> Finding:
     """Is there packet memory?"""
     place = hugepages.directory()
     if place is None:
-        return Finding(
+        return blocked(
             "hugepages",
-            Level.BLOCKED,
             f"none of {hugepages.default_page_kb()} kB, this kernel's default, are mounted",
             "packets and rings live in hugepages, which all processes of a chain share",
             hugepages.mend(),
@@ -38,9 +96,8 @@ def hugepage_memory() -> Finding:
     free = hugepages.free_mb()
     if free >= _CHAIN_MB:
         return fine("hugepages", f"{free} MB free in {place}")
-    return Finding(
+    return blocked(
         "hugepages",
-        Level.BLOCKED,
         f"{free} MB free",
         f"packets and rings of a small chain need {_CHAIN_MB} MB; `unis config` tells it of yours",
         "sysctl -w vm.nr_hugepages=512",
@@ -75,9 +132,8 @@ def rt_groups() -> Finding:
         return fine("RT groups", "no budget applies to this cgroup")
     if budget != "0":
         return fine("RT groups", f"{budget} µs in {group}")
-    return Finding(
+    return blocked(
         "RT groups",
-        Level.BLOCKED,
         f"0 µs in {group}",
         "a kernel with RT group scheduling refuses real-time classes in a cgroup without a budget",
         "echo $$ > /sys/fs/cgroup/cpu/cgroup.procs",
@@ -100,9 +156,8 @@ def fair_server() -> Finding:
         if runtimes
         else "there since Linux 6.12; this kernel does not let us see it"
     )
-    return Finding(
+    return note(
         "fair server",
-        Level.NOTE,
         found,
         "it lends starved ordinary tasks time of a CPU, by default 50 ms a second, even with RT "
         "throttling off; unisd turns it off on the functions' CPUs while a chain runs, if it can",
@@ -114,13 +169,11 @@ def fair_server() -> Finding:
 
 def run_group() -> Finding:
     """Can all processes of a run be ended at once?"""
-    place = cgroup.mount()
-    name = cgroup.leaf_name("doctor")
-    if place is not None and name is not None and os.access((place / name).parent, os.W_OK):
-        return fine("cgroup", f"runs get a cgroup of their own below {(place / name).parent}")
-    return Finding(
+    place, name = cgroup.mount(), cgroup.leaf_name("doctor")
+    if place and name and os.access(ours := (place / name).parent, os.W_OK):
+        return fine("cgroup", f"runs get a cgroup of their own below {ours}")
+    return note(
         "cgroup",
-        Level.NOTE,
         "no cgroup v2 that we may write",
         "processes of a run are found by their environment instead, which a process can change",
         "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified",

@@ -6,7 +6,7 @@ from pathlib import Path
 from unis.engine.transfer import line_transfer_ns
 from unis.plan.cpus import format_cpu_list, parse_cpu_list
 from unis.runtime.directory import all_runs
-from unis.runtime.doctor.finding import Finding, Level, content, fine
+from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 
 _CPU = Path("/sys/devices/system/cpu")
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -20,9 +20,8 @@ def cpus(ours: frozenset[int]) -> Finding:
     """Is there a CPU for functions beside the platform's?"""
     if len(ours) > 1:
         return fine("CPUs", f"{len(ours)} ({format_cpu_list(ours)})")
-    return Finding(
+    return blocked(
         "CPUs",
-        Level.BLOCKED,
         "1",
         "the scheduler and the traffic keep one CPU busy, functions need another",
         "unis simulate FILE",
@@ -43,17 +42,15 @@ def distance(ours: frozenset[int]) -> Finding:
     first, *others = sorted(ours)
     found = {cpu: took for cpu in others[:_LOOKED_AT] if (took := line_transfer_ns(first, cpu))}
     if not found:
-        return Finding(
-            check, Level.NOTE, "cannot be measured now", "a CPU is busy or unis-lines is missing",
-            "run `unis doctor` again when the CPUs are idle",
+        return note(check, "cannot be measured now", "a CPU is busy or unis-lines is missing",
+            "run `unis doctor` again when the CPUs are idle"
         )  # fmt: skip
     nearest, farthest = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     told = f"CPU {first} to {farthest}: a cache line takes {found[farthest]:.0f} ns"
     if found[farthest] < _FAR_NS:
         return fine(check, told)
-    return Finding(
+    return note(
         check,
-        Level.NOTE,
         told,
         "packets cross it twice; a hypervisor may change it at any time, and half the throughput",
         f"functions on CPUs near the platform's: {nearest} has {found[nearest]:.0f} ns"
@@ -68,9 +65,8 @@ def isolated_cores(ours: frozenset[int]) -> Finding:
     if isolated:
         return fine("isolated cores", format_cpu_list(isolated))
     free = format_cpu_list(ours - {min(ours)}) or "1"
-    return Finding(
+    return note(
         "isolated cores",
-        Level.NOTE,
         "none",
         "other tasks and interrupts run on the functions' CPUs too and spread the results",
         f"add isolcpus={free} nohz_full={free} rcu_nocbs={free} to the kernel command line",
@@ -85,9 +81,8 @@ def tsc() -> Finding:
     if len(flags) == 2 and clock in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page"):
         return fine("TSC", f"constant, nonstop, clock source {clock}")
     lacking = {"constant_tsc", "nonstop_tsc"} - flags
-    return Finding(
+    return note(
         "TSC",
-        Level.NOTE,
         f"clock source {clock or 'unknown'}, lacks {', '.join(sorted(lacking)) or 'nothing'}",
         "time slices and latencies are counted on the TSC; here it may drift or stop",
         "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -100,9 +95,8 @@ def transparent_hugepages() -> Finding:
     mode = match[1] if match else "absent"
     if mode != "always":
         return fine("THP", mode)
-    return Finding(
+    return note(
         "THP",
-        Level.NOTE,
         "always",
         "the kernel merges pages of a running program, which delays it now and then",
         f"echo madvise > {_THP}",
@@ -116,9 +110,8 @@ def governor() -> Finding:
         return fine("governor", "the clock rate is not ours to set (virtual machine)")
     if governors == {"performance"}:
         return fine("governor", "performance")
-    return Finding(
+    return note(
         "governor",
-        Level.NOTE,
         ", ".join(sorted(governors)),
         "the clock rate follows the load, and so do measured costs (the paper fixes it, 5.1.1)",
         "cpupower frequency-set -g performance",
@@ -134,9 +127,8 @@ def smt() -> Finding:
     }
     if not pairs:
         return fine("SMT", "every CPU is a core of its own")
-    return Finding(
+    return note(
         "SMT",
-        Level.NOTE,
         f"siblings {' '.join(sorted(pairs))}",
         "functions on siblings slow each other; give a chain one CPU of each pair",
         "echo off > /sys/devices/system/cpu/smt/control",

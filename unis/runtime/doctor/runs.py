@@ -5,7 +5,7 @@ from pathlib import Path
 
 from unis.plan.cpus import format_cpu_list
 from unis.runtime.directory import RunDirectory, all_runs, damages
-from unis.runtime.doctor.finding import Finding, Level, content, fine
+from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 from unis.runtime.errors import NotAllowedError
 from unis.runtime.state import Phase, RunState
 
@@ -15,12 +15,10 @@ def runs() -> Iterator[Finding]:
     try:
         found, damaged = all_runs(), damages()
     except NotAllowedError as error:
-        yield Finding(
-            "runs", Level.NOTE, "not visible to this user", str(error), "sudo unis doctor"
-        )
+        yield note("runs", "not visible to this user", str(error), "sudo unis doctor")
         return
     for damage in damaged.values():
-        yield Finding("runs", Level.NOTE, "notes are damaged", damage, "pgrep -af unis-")
+        yield note("runs", "notes are damaged", damage, "pgrep -af unis-")
     if not found and not damaged:
         yield fine("runs", "none")
     for directory, state in found:
@@ -31,17 +29,14 @@ def _of_run(directory: RunDirectory, state: RunState) -> Finding:
     mend = f"unis down {state.name}"
     if state.problems:
         left = "; ".join(state.problems)
-        return Finding(
-            "runs", Level.NOTE, f"the clean-up of {state.name} is incomplete", left, mend
-        )
+        return note("runs", f"the clean-up of {state.name} is incomplete", left, mend)
     if state.phase == Phase.FAILED:
         why = state.reason.splitlines()[0]
-        return Finding("runs", Level.NOTE, f"{state.name} failed", why, mend)
+        return note("runs", f"{state.name} failed", why, mend)
     if state.live():
         return fine("runs", f"{state.name} on CPU {format_cpu_list(state.cpus)}")
-    return Finding(
+    return note(
         "runs",
-        Level.NOTE,
         f"{state.name} is stale",
         f"its launcher was killed and {directory.path} is left; the next `unis up` or this cleans "
         "up",
@@ -62,9 +57,8 @@ def lcore_clashes() -> Finding:
     if not clashes:
         return fine("lcores", "distinct in every DPDK group")
     (prefix, lcore), pids = next(iter(clashes.items()))
-    return Finding(
+    return blocked(
         "lcores",
-        Level.BLOCKED,
         f"lcore {lcore} of group {prefix} is used by {', '.join(map(str, pids))}",
         "processes with the same lcore share one cache of the packet memory and corrupt it",
         f"kill {pids[-1]}",

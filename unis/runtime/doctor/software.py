@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unis import built
 from unis.links import KINDS
-from unis.runtime.doctor.finding import Finding, Level, fine
+from unis.runtime.doctor.finding import Finding, blocked, fine, note
 
 _LIBRARIES = Path("/usr/lib")
 
@@ -27,9 +27,7 @@ def dpdk() -> Finding:
     """Is DPDK there?"""
     if version := dpdk_version():
         return fine("DPDK", version)
-    return Finding(
-        "DPDK", Level.BLOCKED, "not found", "UNiS builds on it", "apt-get install dpdk libdpdk-dev"
-    )
+    return blocked("DPDK", "not found", "UNiS builds on it", "apt-get install dpdk libdpdk-dev")
 
 
 def mempool_handler() -> Finding:
@@ -37,9 +35,8 @@ def mempool_handler() -> Finding:
     found = [*_LIBRARIES.glob("*/dpdk/pmds-*/librte_mempool_stack.so*")]
     if found:
         return fine("mempool", f"lf_stack in {found[0]}")
-    return Finding(
+    return blocked(
         "mempool",
-        Level.BLOCKED,
         "no librte_mempool_stack",
         "the default packet memory deadlocks when a real-time function is preempted in it; "
         "lf_stack does not",
@@ -52,7 +49,7 @@ def link_kinds() -> Iterator[Finding]:
     for kind in KINDS.values():
         if lacking := kind.lacks():
             meaning = f"links of kind {kind.name} do not come up"
-            yield Finding(f"links: {kind.name}", Level.NOTE, lacking, meaning)
+            yield note(f"links: {kind.name}", lacking, meaning)
 
 
 def build() -> Finding:
@@ -63,5 +60,5 @@ def build() -> Finding:
         built.port_plugin()
         built.simulator()
     except built.NotBuiltError as error:
-        return Finding("build", Level.BLOCKED, str(error), "nothing runs without it", "make build")
+        return blocked("build", str(error), "nothing runs without it", "make build")
     return fine("build", str(unisd))
