@@ -12,16 +12,17 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
+from unis.chain.load import load
 from unis.errors import UnisError
 from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.runtime import folders
-from unis.runtime.claim import claim_more
+from unis.runtime.claim import claim_more, groups_of
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
 from unis.runtime.functions import end_functions, start_functions
-from unis.runtime.planning import plan_next
+from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
 from unis.runtime.run import Run
@@ -37,7 +38,7 @@ def apply_file(
     Whatever happens the run goes on, unless its engine dies.
     """
     machine = Machine(frozenset(request.cpus))
-    new = plan_next(Path(request.file), run.plan, machine, request.variables)
+    new = plan_chain(load(Path(request.file), run.plan.name, request.variables), machine, run.plan)
     steps = difference(run.plan, new, missing)
     result = pb.ApplyFileResult(
         difference=ParseDict(steps.as_dict(), pb.Difference()),
@@ -203,17 +204,13 @@ class _Change:
         known = {function.name for function in plan.functions}
         self._run.record_event(
             chain_file=str(plan.chain_file),
-            groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
+            groups=groups_of(plan),
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
             made=[link for link in state.made if link in made or link in left],
             functions=[function for function in state.functions if function.name in known],
         )
-
-
-def _prefixes(plan: Plan) -> list[str]:
-    return [function.file_prefix for function in plan.functions]
 
 
 def _listed(names_: Collection[str]) -> str:

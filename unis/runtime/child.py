@@ -12,12 +12,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import appending, written
+from unis.runtime.orphans import Orphan
 from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
 from unis.workload import OFFLOADS
@@ -32,6 +33,8 @@ _RX_CHECKSUM = 0xE
 _ROWS, _COLUMNS = 24, 80  # of a terminal
 _PIECE_BYTES = 1 << 16
 
+Process = subprocess.Popen[bytes] | Orphan
+
 
 @dataclass(frozen=True)
 class Command:
@@ -45,24 +48,6 @@ class Command:
     terminal: bool = False  # its input and output are one
 
 
-class Process(Protocol):
-    """A `subprocess.Popen`, or who stands in for one."""
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-
-    @property
-    def returncode(self) -> int | None:
-        """What `poll` said last."""
-
-    def poll(self) -> int | None:
-        """Its exit code, or minus the signal that killed it; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The same once it has ended; subprocess.TimeoutExpired after so many seconds."""
-
-
 @dataclass(frozen=True)
 class Child:
     """A process that was started."""
@@ -71,9 +56,7 @@ class Child:
     process: Process
     log: Path
     log_start: int = 0  # bytes of others before it in its log
-    relay: threading.Thread | None = (
-        None  # what brings what it says to its log, if it is not itself
-    )
+    relay: threading.Thread | None = None  # writes its log, where it does not itself
     offloads: bool = False  # whether its ports were told to offer some
 
     def check(self, *, starting: bool = True) -> None:

@@ -47,7 +47,7 @@ def claim(
             run_id=uuid.uuid4().hex,
             name=plan.name,
             chain_file="" if plan.foreign else str(plan.chain_file.resolve()),
-            groups=list(dict.fromkeys([plan.engine.file_prefix, *_prefixes(plan)])),
+            groups=groups_of(plan),
             cpus=sorted(plan.cpus),
             platform_cpus=list(plan.platform_cpus),
             hugepages_mb=plan.hugepages_mb,
@@ -78,7 +78,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
         if more > 0:
             _require_hugepages(more, others)
         record(
-            groups=list(dict.fromkeys([*state.groups, *_prefixes(plan)])),
+            groups=list(dict.fromkeys([*state.groups, *groups_of(plan)])),
             cpus=sorted({*state.cpus, *plan.cpus}),
             hugepages_mb=max(plan.hugepages_mb, state.hugepages_mb),
         )
@@ -101,8 +101,10 @@ def _put_away_failed(directory: RunDirectory, report: Report) -> None:
             report(problem)
 
 
-def _prefixes(plan: Plan) -> list[str]:
-    return [function.file_prefix for function in plan.functions]
+def groups_of(plan: Plan) -> list[str]:
+    """File prefixes of its DPDK groups, the engine's first."""
+    prefixes = [plan.engine.file_prefix, *(part.file_prefix for part in plan.functions)]
+    return list(dict.fromkeys(prefixes))
 
 
 def _require_permission() -> None:

@@ -172,7 +172,7 @@ def run_directory(name: str) -> RunDirectory:
 
 def all_runs() -> list[tuple[RunDirectory, RunState]]:
     """Every run that left a state, by name. NotAllowedError as soon as one may not be read."""
-    return list(_runs())
+    return [(directory, state) for directory in _directories() if (state := directory.read())]
 
 
 def damages() -> dict[str, str]:
@@ -186,12 +186,6 @@ def keep_off_functions() -> None:
     """Keeps us off the CPUs of all functions: nobody who looks or cleans up may wait for them."""
     with contextlib.suppress(NotAllowedError):
         keep_off(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
-
-
-def _runs() -> Iterator[tuple[RunDirectory, RunState]]:
-    for directory in _directories():
-        if state := directory.read():
-            yield directory, state
 
 
 def _directories() -> list[RunDirectory]:

@@ -82,25 +82,22 @@ def locked(path: Path, flags: int = os.O_RDONLY, seconds: float = LOCK_SECONDS) 
     # Whoever may read it may hold it, and hold everybody up.
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        _wait(descriptor, path, seconds)
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise LaunchError(
+                        f"another process has held {path} for {seconds:.0f} s: see which with "
+                        f"`fuser {path}`",
+                        bad_input=False,
+                    ) from None
+            time.sleep(0.02)
         yield
     finally:
         os.close(descriptor)
-
-
-def _wait(descriptor: int, path: Path, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise LaunchError(
-                    f"another process has held {path} for {seconds:.0f} s: see which with "
-                    f"`fuser {path}`",
-                    bad_input=False,
-                ) from None
-        time.sleep(0.02)
 
 
 def own_directory(path: Path, mode: int) -> None:

@@ -31,7 +31,6 @@ _CLASSES = {
 }
 _NICE = range(-20, 20)
 _SLICE = range(100_000_001)  # ns
-_REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 _SCHED_SETATTR = 314  # on x86-64; Python's `os` does not know it
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime, …
 

@@ -5,7 +5,6 @@ started again, after a while that doubles from death to death. Together with it 
 that connect to a memif of its: a client does not come back to another server.
 """
 
-import dataclasses
 import math
 import time
 from collections.abc import Collection, Iterator
@@ -75,7 +74,7 @@ class LaunchedFunctions:
     def _died(self, name: str, child: Child) -> None:
         run = self.run
         run.tell(child.last_words())
-        self._note_end(name, child.ended())
+        run.record_function(name, ended=child.ended())
         function = run.plan.function(name)
         failed = function.restart == "on-failure" and child.process.returncode != 0
         # Some end by themselves when the other end of a memif goes: they come again with it.
@@ -85,7 +84,7 @@ class LaunchedFunctions:
         self._ending += [name, *clients - {*self._ending}]
         self._end()
         for client in clients:
-            self._note_end(client, f"was ended, for it connects to {name}")
+            run.record_function(client, ended=f"was ended, for it connects to {name}")
         if again:
             backoff = self._backoff.setdefault(name, Backoff())
             wait = backoff.after(time.monotonic() - self._since.get(name, -math.inf))
@@ -123,11 +122,6 @@ class LaunchedFunctions:
     def _chains_without(self, functions: Collection[str]) -> list[str]:
         return [chain.name for chain in self.run.plan.chains if chain.is_down_without(functions)]
 
-    def _note_end(self, name: str, how: str) -> None:
-        if process := self.run.state.function(name):
-            ended = dataclasses.replace(process, ended=how)
-            self.run.record_event(functions=self.run.state.with_function(ended))
-
     # ------------------------------------------------------------------ restarts
 
     def _now_due(self) -> list[str]:
@@ -152,8 +146,7 @@ class LaunchedFunctions:
         for name in names:
             del self._due[name]
             if process := run.state.function(name):
-                counted = dataclasses.replace(process, restarts=process.restarts + 1)
-                run.record_event(functions=run.state.with_function(counted))
+                run.record_function(name, restarts=process.restarts + 1)
             self._since[name] = time.monotonic()
         try:
             start_functions(run, functions, beside=True)
@@ -172,7 +165,7 @@ class LaunchedFunctions:
         self._end()
         wait = max(self._backoff.setdefault(name, Backoff()).after(0.0) for name in names)
         for name in names:
-            self._note_end(name, "could not be restarted")
+            self.run.record_function(name, ended="could not be restarted")
         self.run.tell(f"the next try is in {wait:g} s")
         self._due.update(dict.fromkeys(names, time.monotonic() + wait))
 

@@ -1,6 +1,6 @@
 """A plan for this machine as it is now, with the runs that are on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,19 +24,16 @@ _ANY_CPU = frozenset(range(1024))
 
 def plan_file(path: Path, name: str | None = None, machine: Machine | None = None) -> Plan:
     """The plan for a chain file; a `name` takes the place of the file's."""
-    machine = machine or look()
     return plan_chain(load(path, name), machine)
-
-
-def plan_next(path: Path, there: Plan, machine: Machine, variables: Mapping[str, str]) -> Plan:
-    """The plan for a file that shall take the place of what is `there` and runs."""
-    return plan_chain(load(path, there.name, variables), machine, there)
 
 
 def plan_chain(
     chain: LoadedChain, machine: Machine | None = None, there: Plan | None = None
 ) -> Plan:
-    """The plan for a chain; a `machine` looked at before we kept ourselves off any CPU of it."""
+    """The plan for a chain, which shall take the place of what is `there` and runs, if anything.
+
+    `machine`: looked at before we kept ourselves off any CPU of it.
+    """
     machine = machine or look()
     beside, notes = _beside(chain.file.name)
     plan = make_plan(chain, machine, beside, places, there, partial(_known, beside))

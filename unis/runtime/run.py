@@ -115,6 +115,12 @@ class Run:
             if not was:
                 self.tell(f"{error} The run goes on, and will write it again")
 
+    def record_function(self, name: str, **changes: Any) -> None:
+        """`record_event` of a function that was started; nothing of any other."""
+        if noted := self.state.function(name):
+            changed = dataclasses.replace(noted, **changes)
+            self.record_event(functions=self.state.with_function(changed))
+
     def write_again(self) -> None:
         """Writes what could not be written so far, if anything."""
         if self._unwritten:
@@ -248,9 +254,7 @@ class Run:
             return
         self.tell(f"{name} goes on in the background, as process {heir.pid}")
         self.functions[name] = dataclasses.replace(child, process=Orphan(heir.pid, child.process))
-        if noted := self.state.function(name):
-            followed = dataclasses.replace(noted, process=heir)
-            self.record_event(functions=self.state.with_function(followed))
+        self.record_function(name, process=heir)
 
     def _mark(self, function: str) -> str:
         return mark_of(self.state.run_id, function)

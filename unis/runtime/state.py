@@ -119,13 +119,7 @@ class RunState:
             for key in ("launcher", "guard", "unisd"):
                 data[key] = _process(data[key])
             data["functions"] = [
-                FunctionProcess(
-                    str(part["name"]),
-                    int(part["cpu"]),
-                    _known(part["process"]),
-                    int(part["restarts"]),
-                    str(part["ended"]),
-                )
+                FunctionProcess(**part | {"process": _process(part["process"])})
                 for part in data["functions"]
             ]
             data["phase"] = Phase(data["phase"])
@@ -136,8 +130,4 @@ class RunState:
 
 
 def _process(data: Any) -> ProcessId | None:
-    return None if data is None else _known(data)
-
-
-def _known(data: Any) -> ProcessId:
-    return ProcessId(pid=int(data["pid"]), start_time=int(data["start_time"]))
+    return data and ProcessId(pid=int(data["pid"]), start_time=int(data["start_time"]))
