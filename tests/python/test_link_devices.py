@@ -1,6 +1,5 @@
 """What a kind of link makes on the machine is noted before it is made, and undone."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from unis.errors import UnisError
 from unis.links.kind import LinkPlan
 from unis.links.memif import Memif
 from unis.plan.model import Plan
+from unis.runtime.interrupts import Interrupts
 from unis.runtime.process import ProcessId
 from unis.runtime.state import RunState
 from unis.runtime.steps import make_links, remove_links
@@ -52,13 +52,11 @@ class Noting:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.switch = Interrupts()
         self.state: RunState = a_state()
 
     def record(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)
-
-    def deferred(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 @pytest.fixture

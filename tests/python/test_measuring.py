@@ -16,7 +16,7 @@ from unis.chain.model import PcapSource, SyntheticSource
 from unis.chain.values import mean_cost
 from unis.engine.histogram import Latency
 from unis.plan.programs import ProgramPlan
-from unis.runtime.costs import Cost, CostCache, cost_key, shares_of
+from unis.runtime.costs import Cost, cost_key, keep_cost, kept_costs, shares_of
 from unis.v1 import common_pb2 as common
 
 
@@ -81,22 +81,23 @@ def test_the_key_of_a_cost_follows_what_a_program_starts(
     assert len(keys) == 4
 
 
-def test_costs_are_remembered(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "costs.json"
-    cache = CostCache(file)
-    assert cache.get("x") is None
+def test_costs_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "deep"))
+    assert kept_costs() == {}
     cost = Cost(ns=50, ns_q1=45, ns_q3=60, cycles=120)
-    cache.put("x", cost)
-    cache.put("y", cost)
-    assert CostCache(file).get("x") == cost
-    file.write_text("{broken")
-    assert cache.get("x") is None
-    cache.put("x", cost)
-    assert cache.get("x") == cost
+    keep_cost("x", cost)
+    keep_cost("y", cost)
+    assert kept_costs() == {"x": cost, "y": cost}
+    (tmp_path / "deep" / "unis" / "costs.json").write_text("{broken")
+    assert kept_costs() == {}
+    keep_cost("x", cost)
+    assert kept_costs() == {"x": cost}
 
 
-def test_costs_of_runs_that_start_at_once_are_all_remembered(tmp_path: Path) -> None:
-    file = tmp_path / "costs.json"
+def test_costs_of_runs_that_start_at_once_are_all_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cost = Cost(ns=50, ns_q1=45, ns_q3=60, cycles=120)
     ready = Barrier(4)
 
@@ -104,12 +105,12 @@ def test_costs_of_runs_that_start_at_once_are_all_remembered(tmp_path: Path) -> 
         keys = [f"{name}{function}" for function in range(5)]
         ready.wait()
         for key in keys:
-            CostCache(file).put(key, cost)
+            keep_cost(key, cost)
         return keys
 
     with ThreadPoolExecutor(4) as runs:
         keys = [key for written in runs.map(run, "abcd") for key in written]
-    assert [key for key in keys if CostCache(file).get(key) is None] == []
+    assert kept_costs().keys() == {*keys}
 
 
 @settings(max_examples=scaled(20))  # the library is slow

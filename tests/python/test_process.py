@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.python.spinning import SPIN, identity, process
 from unis.runtime.directory import last_lines
-from unis.runtime.process import ProcessId, demote, marked, wait_gone
+from unis.runtime.process import ProcessId, marked, unblock, wait_gone
 from unis.runtime.state import RUN_MARK
 
 
@@ -14,12 +14,12 @@ def test_process_identity() -> None:
         me = identity(child)
         assert me.alive()
         assert me.threads() == [child.pid]
-        assert demote(me) == []
+        assert unblock([me]) == []
         child.kill()
         assert wait_gone([me], 5) == []  # a zombie is gone
         assert not me.alive()
         assert me.threads() == []
-        assert demote(me) == []
+        assert unblock([me]) == []
         me.send(signal.SIGKILL)
     assert ProcessId.of(child.pid) != me
 

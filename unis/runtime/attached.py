@@ -224,8 +224,18 @@ class AttachedFunctions:
         self._see_to_platform()
         self._again = False
         for function in self._run.state.functions:
-            if not function.process.alive():
-                self._died_if_free(function)
+            if function.process.alive():
+                continue
+            try:
+                self._drop(function.name, patience=0.0)
+            except EngineError as error:
+                if not (error.busy or error.gone):
+                    raise
+                self._again = True  # at the next look
+                continue
+            self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
+            if not self._plan.attached:
+                raise RunFailedError(f"{function.name}, the last function attached, has ended")
 
     def serve(self, request: SupervisorRequest) -> Message:
         """Attach and Detach."""
@@ -239,21 +249,6 @@ class AttachedFunctions:
                 "detach` change it"
             )
         return pb.AttachedFunctions(functions=[function.name for function in self._plan.attached])
-
-    def _died_if_free(self, function: FunctionProcess) -> None:
-        """Once more at the next look, where the engine is busy or has just died."""
-        try:
-            self._died(function)
-        except EngineError as error:
-            if not (error.busy or error.gone):
-                raise
-            self._again = True
-
-    def _died(self, function: FunctionProcess) -> None:
-        self._drop(function.name, patience=0.0)
-        self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
-        if not self._plan.attached:
-            raise RunFailedError(f"{function.name}, the last function attached, has ended")
 
     # ------------------------------------------------------------------ unisd
 

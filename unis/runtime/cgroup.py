@@ -63,16 +63,12 @@ class Leaf:
             if not (self.path / "cgroup.kill").exists():  # Linux 5.14
                 raise OSError
             if "cpu" in (self.path / "cgroup.controllers").read_text().split():
-                self._try_real_time()
+                attempt = [*self.enter(), "chrt", "-f", "1", "true"]
+                subprocess.run(attempt, capture_output=True, check=True, timeout=10)
         except (OSError, subprocess.SubprocessError):
             self.remove()
             return False
         return True
-
-    def _try_real_time(self) -> None:
-        subprocess.run(
-            [*self.enter(), "chrt", "-f", "1", "true"], capture_output=True, check=True, timeout=10
-        )
 
     def enter(self) -> list[str]:
         """Put before a command line: it moves in before it becomes the program."""

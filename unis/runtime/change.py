@@ -21,7 +21,7 @@ from unis.runtime import folders
 from unis.runtime.claim import claim_more, groups_of
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
-from unis.runtime.functions import end_functions, start_functions
+from unis.runtime.functions import end_functions, listed, start_functions
 from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
@@ -124,11 +124,11 @@ class _Change:
     def _forward(self) -> None:
         run, steps = self._run, self._steps
         if steps.removed_chains:
-            self._tell(f"letting {_listed(steps.removed_chains)} run empty")
+            self._tell(f"letting {listed(steps.removed_chains)} run empty")
             self._apply(without(self._old, steps.removed_chains))
         if steps.ended:
             self._begun = True
-            self._tell(f"ending {_listed(steps.ended)}")
+            self._tell(f"ending {listed(steps.ended)}")
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
         self._tell("telling unisd what shall run now")
@@ -151,7 +151,7 @@ class _Change:
 
     def _start(self, wanted: Collection[str]) -> None:
         if wanted:
-            self._report(f"starting {_listed(wanted)}")
+            self._report(f"starting {listed(wanted)}")
         functions = [function for function in self._run.plan.functions if function.name in wanted]
         start_functions(self._run, functions, beside=True)
         for name in wanted:  # it may have died since
@@ -186,7 +186,7 @@ class _Change:
             which = "new" if run.plan is self._new else "old"
             raise LaunchError(
                 f"{error}; and the way back failed too: {again}. The chains are those of the "
-                f"{which} file, and down where {_listed(absent) or 'nothing'} is missing",
+                f"{which} file, and down where {listed(absent) or 'nothing'} is missing",
                 bad_input=False,
             ) from None
         self._settle(self._old)
@@ -211,7 +211,3 @@ class _Change:
             made=[link for link in state.made if link in made or link in left],
             functions=[function for function in state.functions if function.name in known],
         )
-
-
-def _listed(names_: Collection[str]) -> str:
-    return ", ".join(sorted(names_))

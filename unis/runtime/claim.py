@@ -34,7 +34,10 @@ def claim(
 
     `taken` hears of it before it is on disk: a signal may keep this from returning.
     """
-    _require_permission()
+    if os.geteuid() != 0:
+        raise LaunchError(
+            "UNiS needs root, for hugepages and real-time scheduling: run it with sudo"
+        )
     with machine_lock():
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
@@ -59,7 +62,9 @@ def claim(
             nic_buffers=plan.dma.buffers if plan.dma else 0,
             goals_ns=plan.goals_ns,
         )
-        _put_away_failed(directory, report)
+        if failed := directory.read():  # nobody may have read its logs yet: they are kept
+            for problem in forget(directory, failed.run_id):
+                report(problem)
         taken(state)
         with written(directory.path):
             directory.make()
@@ -94,24 +99,10 @@ def require_room(plan: Plan, old: RunState) -> None:
     _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)
 
 
-def _put_away_failed(directory: RunDirectory, report: Report) -> None:
-    """Keeps the logs of a run of this name that failed: nobody may have read them yet."""
-    if failed := directory.read():
-        for problem in forget(directory, failed.run_id):
-            report(problem)
-
-
 def groups_of(plan: Plan) -> list[str]:
     """File prefixes of its DPDK groups, the engine's first."""
     prefixes = [plan.engine.file_prefix, *(part.file_prefix for part in plan.functions)]
     return list(dict.fromkeys(prefixes))
-
-
-def _require_permission() -> None:
-    if os.geteuid() != 0:
-        raise LaunchError(
-            "UNiS needs root, for hugepages and real-time scheduling: run it with sudo"
-        )
 
 
 def _clear_stale_runs(report: Report, hurry: Callable[[], bool]) -> None:
@@ -135,17 +126,15 @@ def _require_no_damage(but: str = "") -> None:
 
 def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
     for other in others:
-        if other.name == plan.name and not other.live():
-            raise LaunchError(
-                f"the clean-up of the last `{other.name}` is incomplete, and its state is still "
-                f"needed: run `unis down {other.name}` first, or give this one another "
-                "--name",
-                bad_input=False,
-            )
         if other.name == plan.name:
+            why = (
+                f"`{other.name}` is already running"
+                if other.live()
+                else f"the clean-up of the last `{other.name}` is incomplete, and its state is "
+                "still needed"
+            )
             raise LaunchError(
-                f"`{other.name}` is already running: run `unis down {other.name}` first, or give "
-                "this one another --name",
+                f"{why}: run `unis down {other.name}` first, or give this one another --name",
                 bad_input=False,
             )
         if shared := clashing(plan.cpus, plan.platform_cpus, on_machine(other)):

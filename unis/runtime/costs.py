@@ -161,52 +161,51 @@ def cache_directory() -> Path:
     return home / "unis"
 
 
-class CostCache:
-    """Costs by key, in one JSON file."""
+def _costs_file() -> Path:
+    return cache_directory() / "costs.json"
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file or cache_directory() / "costs.json"
 
-    def get(self, key: str) -> Cost | None:
-        """The cost that was measured, if it was, and lately."""
-        kept = self._read().get(key)
-        return kept.cost if kept else None
+def kept_costs() -> dict[str, Cost]:
+    """What was measured lately, by `cost_key`."""
+    return {key: kept.cost for key, kept in _kept().items()}
 
-    def put(self, key: str, cost: Cost) -> None:
-        """Keeps a cost; a cache that cannot be written is no reason to fail."""
-        folder = self._file.parent
-        with contextlib.suppress(OSError, LaunchError):
-            folder.mkdir(parents=True, exist_ok=True)
-            # Else of two runs that start at once one would overwrite the costs of the other.
-            with locked(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_SECONDS):
-                costs = self._read() | {key: _Kept(time.time(), cost)}
-                write_atomically(self._file, _COSTS.dump_json(costs, indent=1).decode())
 
-    def _read(self) -> dict[str, _Kept]:
-        oldest = time.time() - _DAYS * 86400
-        try:
-            read = _COSTS.validate_json(self._file.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return {key: kept for key, kept in read.items() if kept.measured >= oldest}
+def _kept() -> dict[str, _Kept]:
+    oldest = time.time() - _DAYS * 86400
+    try:
+        read = _COSTS.validate_json(_costs_file().read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {key: kept for key, kept in read.items() if kept.measured >= oldest}
+
+
+def keep_cost(key: str, cost: Cost) -> None:
+    """Keeps a cost; a cache that cannot be written is no reason to fail."""
+    folder = cache_directory()
+    with contextlib.suppress(OSError, LaunchError):
+        folder.mkdir(parents=True, exist_ok=True)
+        # Else of two runs that start at once one would overwrite the costs of the other.
+        with locked(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_SECONDS):
+            costs = _kept() | {key: _Kept(time.time(), cost)}
+            write_atomically(_costs_file(), _COSTS.dump_json(costs, indent=1).decode())
 
 
 def remember_cost(function: ProgramPlan, shares: Mapping[int, int], cost: Cost) -> None:
     """Keeps what was measured, unless the program cannot be read any more."""
     with contextlib.suppress(OSError):
-        CostCache().put(cost_key(function, shares), cost)
+        keep_cost(cost_key(function, shares), cost)
 
 
 def known_switch_ns(controller: str) -> float | None:
     """From the decision until the next function runs, as it was measured here before."""
-    cost = CostCache().get(_switch_key(controller))
+    cost = kept_costs().get(_switch_key(controller))
     return cost.ns if cost and cost.ns > 0 else None
 
 
 def remember_switch(controller: str, ns: float) -> None:
     """What a switch took at the start of a run."""
     if ns > 0:
-        CostCache().put(_switch_key(controller), Cost(ns, ns, ns, 0.0))
+        keep_cost(_switch_key(controller), Cost(ns, ns, ns, 0.0))
 
 
 def _switch_key(controller: str) -> str:
@@ -220,10 +219,10 @@ def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
 
 def costs_of(functions: Iterable[ProgramPlan], wanted: Mapping[int, int]) -> dict[str, Cost]:
     """Those of functions that were measured here before, over these packet sizes."""
-    cache = CostCache()
+    kept = kept_costs()
     found: dict[str, Cost] = {}
     for function in functions:
         with contextlib.suppress(OSError):  # of a program that we may execute and not read
-            if cost := cache.get(cost_key(function, wanted)):
+            if cost := kept.get(cost_key(function, wanted)):
                 found[function.name] = cost
     return found

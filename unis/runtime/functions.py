@@ -46,6 +46,11 @@ class Backoff:
         return self.seconds
 
 
+def listed(names: Collection[str]) -> str:
+    """As sentences name functions and chains."""
+    return ", ".join(sorted(names))
+
+
 def start_functions(
     run: Run,
     functions: Iterable[FunctionPlan],

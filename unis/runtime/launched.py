@@ -16,7 +16,7 @@ from unis.errors import UnisError
 from unis.runtime.change import apply_file
 from unis.runtime.child import Child
 from unis.runtime.errors import LaunchError, RunFailedError
-from unis.runtime.functions import Backoff, end_functions, start_functions
+from unis.runtime.functions import Backoff, end_functions, listed, start_functions
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
 from unis.v1 import supervisor_pb2 as pb
@@ -88,19 +88,19 @@ class LaunchedFunctions:
         if again:
             backoff = self._backoff.setdefault(name, Backoff())
             wait = backoff.after(time.monotonic() - self._since.get(name, -math.inf))
-            run.tell(f"{_listed(unit)} restarts in {wait:g} s")
+            run.tell(f"{listed(unit)} restarts in {wait:g} s")
             self._due.update(dict.fromkeys(unit, time.monotonic() + wait))
             return
         down = self._down_for_good(name, child.last_words()) or [name]
         run.tell(
-            f"{_listed(down)} {'is' if len(down) == 1 else 'are'} down: restart of {name} is "
+            f"{listed(down)} {'is' if len(down) == 1 else 'are'} down: restart of {name} is "
             f"{function.restart}; `unis apply {run.plan.chain_file}` brings it back"
         )
 
     def _down_for_good(self, name: str, words: str) -> list[str]:
         """Notes it; the chains that are down. RunFailedError with `words` if no other is left."""
         self._ended.add(name)
-        down = self._chains_without(self._ended)
+        down = [chain.name for chain in self.run.plan.chains if chain.is_down_without(self._ended)]
         if len(down) == len(self.run.plan.chains):
             raise RunFailedError(words)
         return down
@@ -119,9 +119,6 @@ class LaunchedFunctions:
                 self.run.forget(name)
             self._ending.remove(name)
 
-    def _chains_without(self, functions: Collection[str]) -> list[str]:
-        return [chain.name for chain in self.run.plan.chains if chain.is_down_without(functions)]
-
     # ------------------------------------------------------------------ restarts
 
     def _now_due(self) -> list[str]:
@@ -137,7 +134,7 @@ class LaunchedFunctions:
         functions = [function for function in run.plan.functions if function.name in names]
         for function in functions:
             if gone := run.plan.servers(function) & self._ended:
-                words = f"{function.name} stays down with {_listed(gone)}, to which it connects"
+                words = f"{function.name} stays down with {listed(gone)}, to which it connects"
                 run.tell(words)
                 self._down_for_good(function.name, words)
         functions = [function for function in functions if function.name not in self._ended]
@@ -153,8 +150,8 @@ class LaunchedFunctions:
         except Exception as error:
             run.check_platform()
             if not isinstance(error, UnisError):
-                run.fault(f"starting {_listed(names)} again")
-            run.tell(f"{_listed(names)} could not be restarted: {error}")
+                run.fault(f"starting {listed(names)} again")
+            run.tell(f"{listed(names)} could not be restarted: {error}")
             self._fail_again(names)
         else:
             for name in names:
@@ -196,7 +193,3 @@ class LaunchedFunctions:
         self._ended = absent - {*self._due}
         for name in there:
             self._since.setdefault(name, time.monotonic())
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from unis.plan.attached import MemifEnd
 from unis.runtime.errors import LaunchError
+from unis.runtime.process import all_pids
 
 # The layout of engine/platform/links/memif_region.cc.
 _COOKIE = struct.pack("=I", 0x3E31F20)
@@ -22,6 +23,7 @@ _RING_HEADER, _DESCRIPTOR = 128, 16
 _MOST_SLOTS_LOG2 = 14
 _MOST_RINGS = 32
 _SERVER, _CLIENT = "server", "client"
+_MEMORY = "/memfd:"  # what an anonymous file is a link to
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,9 @@ def _queues(pid: int, position: int, role: str, rings: int) -> tuple[int, int]:
 
 def _memories(pid: int) -> Iterator[Memory]:
     seen: set[int] = set()
-    for path in _files(pid):
+    for path, target in _open_files(pid):
         with contextlib.suppress(OSError):
-            if not str(path.readlink()).startswith("/memfd:"):
-                continue
-            found = _memory(path)
+            found = _memory(path) if target.startswith(_MEMORY) else None
             if found and found.inode not in seen:
                 seen.add(found.inode)
                 yield found
@@ -114,13 +114,17 @@ def _is_ring(descriptor: int, at: int) -> bool:
     return os.pread(descriptor, len(_COOKIE), at) == _COOKIE
 
 
-def _files(pid: int) -> list[Path]:
-    """The open files of a process, by their number."""
+def _open_files(pid: int) -> list[tuple[Path, str]]:
+    """The open files of a process, by their number, and what they are links to."""
     try:
         files = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError as error:
         raise LaunchError(f"cannot look at the files of process {pid}: {error.strerror}") from None
-    return sorted(files, key=lambda path: int(path.name))
+    found: list[tuple[Path, str]] = []
+    for path in sorted(files, key=lambda path: int(path.name)):
+        with contextlib.suppress(OSError):
+            found.append((path, str(path.readlink())))
+    return found
 
 
 # ------------------------------------------------------------------ who is the server
@@ -128,7 +132,7 @@ def _files(pid: int) -> list[Path]:
 
 def _role(pid: int, memory: Memory) -> str | None:
     """What the control connections between the process and the other one say; None: not enough."""
-    others = {other for other in _processes() if other != pid and _has(other, memory.inode)}
+    others = {other for other in all_pids() if other != pid and _has(other, memory.inode)}
     mine = _sockets(pid)
     theirs = {inode for other in others for inode in _sockets(other)}
     connections = _connections()
@@ -140,28 +144,20 @@ def _role(pid: int, memory: Memory) -> str | None:
     return roles.pop() if len(roles) == 1 else None
 
 
-def _processes() -> Iterator[int]:
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-
-
 def _has(pid: int, inode: int) -> bool:
     with contextlib.suppress(LaunchError):
-        for path in _files(pid):
+        for path, target in _open_files(pid):
             with contextlib.suppress(OSError):
-                if path.stat().st_ino == inode and str(path.readlink()).startswith("/memfd:"):
+                if target.startswith(_MEMORY) and path.stat().st_ino == inode:
                     return True
     return False
 
 
 def _sockets(pid: int) -> set[int]:
-    found: set[int] = set()
     with contextlib.suppress(LaunchError):
-        for path in _files(pid):
-            with contextlib.suppress(OSError):
-                target = str(path.readlink())
-                if target.startswith("socket:["):
-                    found.add(int(target[len("socket:[") : -1]))
-    return found
+        targets = [target for _, target in _open_files(pid)]
+        return {int(target[8:-1]) for target in targets if target.startswith("socket:[")}
+    return set()
 
 
 def _connections() -> dict[int, tuple[int, bool]]:

@@ -31,29 +31,14 @@ class Rights:
         nothing else; as root it has it already.
         """
         named = ",".join(["-all", *(f"+{name}" for name in self.capabilities)])
-        return [
-            "setpriv",
-            *self._user(),
-            f"--bounding-set={named}",
-            f"--inh-caps={named}",
-            # Root's are those of the bounding set; another user keeps what is ambient.
-            *([f"--ambient-caps={named}"] if self.user else []),
-            "--no-new-privs",
-            "--",
-            *self._environment(env),
-        ]
-
-    def _user(self) -> list[str]:
+        # Root's capabilities are those of the bounding set; another user keeps what is ambient.
+        limits = [f"--bounding-set={named}", f"--inh-caps={named}", "--no-new-privs"]
         if self.user is None:
-            return []
+            return ["setpriv", *limits, "--"]
         account = account_of(self.user)
-        return [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
-
-    def _environment(self, env: Mapping[str, str]) -> list[str]:
-        if self.user is None:
-            return []
-        home = account_of(self.user).pw_dir
-        own = {"PATH": PATH, "HOME": home, "USER": self.user, "LOGNAME": self.user}
+        limits += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
+        own = {"PATH": PATH, "HOME": account.pw_dir, "USER": self.user, "LOGNAME": self.user}
         if self.folder:
             own["XDG_RUNTIME_DIR"] = str(self.folder)
-        return ["env", "-i", *(f"{key}={value}" for key, value in {**own, **env}.items())]
+        words = [f"{key}={value}" for key, value in {**own, **env}.items()]
+        return ["setpriv", *limits, f"--ambient-caps={named}", "--", "env", "-i", *words]

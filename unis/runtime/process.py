@@ -109,25 +109,20 @@ def _stat(path: Path) -> _Stat | None:
         return None
 
 
-def demote(process: ProcessId) -> list[str]:
-    """Gives every thread back to the kernel's default scheduler; what failed, as sentences."""
-    problems: list[str] = []
-    for tid in process.threads():
-        try:
-            os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
-            os.setpriority(os.PRIO_PROCESS, tid, 0)
-        except ProcessLookupError:
-            continue
-        except OSError as error:
-            problems.append(f"cannot demote thread {tid} of {process.pid}: {error.strerror}")
-    return problems
-
-
 def unblock(processes: Iterable[ProcessId]) -> list[str]:
-    """Demotes and continues processes, so that they can react to a signal; what failed."""
+    """Gives every thread back to the kernel's default scheduler and lets it go on, so that the
+    processes can react to a signal; what failed, as sentences.
+    """
     problems: list[str] = []
     for process in processes:
-        problems += demote(process)
+        for tid in process.threads():
+            try:
+                os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
+                os.setpriority(os.PRIO_PROCESS, tid, 0)
+            except ProcessLookupError:
+                continue
+            except OSError as error:
+                problems.append(f"cannot demote thread {tid} of {process.pid}: {error.strerror}")
         process.send(signal.SIGCONT)
     return problems
 
@@ -157,7 +152,7 @@ def end(
 def marked(key: str, value: str) -> list[ProcessId]:
     """The processes whose environment has `key`=`value`, which they inherited from a launcher."""
     found: list[ProcessId] = []
-    for pid in _numbers():
+    for pid in all_pids():
         if pid != os.getpid() and _is_marked(pid, key, value):
             process = ProcessId.of(pid)
             if process and process.alive():
@@ -168,7 +163,7 @@ def marked(key: str, value: str) -> list[ProcessId]:
 def children(parent: int, key: str | None = None, value: str = "") -> list[ProcessId]:
     """The living children of a process; with a `key` those that are `marked` so."""
     found: list[ProcessId] = []
-    for pid in _numbers():
+    for pid in all_pids():
         stat = _stat(Path(f"/proc/{pid}/stat"))
         if stat is None or stat.parent != parent or stat.state in "ZX":
             continue
@@ -178,7 +173,8 @@ def children(parent: int, key: str | None = None, value: str = "") -> list[Proce
     return found
 
 
-def _numbers() -> Iterator[int]:
+def all_pids() -> Iterator[int]:
+    """Every process of the machine."""
     return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 

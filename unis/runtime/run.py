@@ -200,10 +200,6 @@ class Run:
         self._coming.add(function.name)
         return started
 
-    def deferred(self) -> contextlib.AbstractContextManager[None]:
-        """While this lasts no signal raises anything: it does so at the end."""
-        return self.switch.deferred()
-
     def forget(self, function: str) -> None:
         """A function whose process has ended is not looked after any more."""
         self.functions.pop(function, None)

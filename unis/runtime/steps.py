@@ -139,7 +139,7 @@ def make_links(run: Run, plan: Plan) -> None:
         if made[1] and made not in run.state.made:
             before = run.state.made
             run.record(made=[*before, made])
-            with run.deferred():
+            with run.switch.deferred():
                 try:
                     kind.make(link)
                 except UnisError:
