@@ -276,7 +276,12 @@ class AttachedFunctions:
         try:
             start_engine(run)
             for function in self._plan.attached:
-                self._adopt_one(function)
+                try:
+                    self._hold(function)
+                except EngineError as error:
+                    run.check_platform()
+                    run.tell(f"{function.name} is no longer attached: {error}")
+                    self._drop(function.name)
             if self._plan.attached:
                 self._start()
         except UnisError as error:
@@ -287,14 +292,6 @@ class AttachedFunctions:
         run.tell(
             f"unisd has adopted {', '.join(function.name for function in self._plan.attached)}"
         )
-
-    def _adopt_one(self, function: AttachedFunction) -> None:
-        try:
-            self._hold(function)
-        except EngineError as error:
-            self._run.check_platform()
-            self._run.tell(f"{function.name} is no longer attached: {error}")
-            self._drop(function.name)
 
 
 def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:

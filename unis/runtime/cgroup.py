@@ -45,16 +45,11 @@ class Leaf:
 
     def __init__(self, name: str, run_id: str) -> None:
         where, root = Path(name), mount()
-        if root is None or where.is_absolute() or ".." in where.parts:
-            raise ValueError(name)
-        if where.name != f"unis-{run_id}":
+        outside = where.is_absolute() or ".." in where.parts
+        if root is None or outside or where.name != f"unis-{run_id}":
             raise ValueError(name)
         self.path = root / where
-
-    @property
-    def procs(self) -> Path:
-        """A process that writes 0 here moves in."""
-        return self.path / "cgroup.procs"
+        self._procs = self.path / "cgroup.procs"  # a process that writes 0 to it moves in
 
     def make(self) -> bool:
         """Whether it is there and real-time classes are allowed in it."""
@@ -72,12 +67,12 @@ class Leaf:
 
     def enter(self) -> list[str]:
         """Put before a command line: it moves in before it becomes the program."""
-        return ["/bin/sh", "-c", 'echo 0 >"$0" && exec "$@"', str(self.procs)]
+        return ["/bin/sh", "-c", 'echo 0 >"$0" && exec "$@"', str(self._procs)]
 
     def members(self) -> list[ProcessId]:
         """The processes that are in it."""
         try:
-            numbers = [int(line) for line in self.procs.read_text().split()]
+            numbers = [int(line) for line in self._procs.read_text().split()]
         except OSError:
             return []
         return [found for number in numbers if (found := ProcessId.of(number)) and found.alive()]

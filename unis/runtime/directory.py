@@ -32,16 +32,13 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def name(self) -> str:
-        """What the run is called."""
-        return self.path.name
-
-    @property
-    def socket(self) -> Path:
-        """Where unisd listens."""
-        return self.path / "engine.sock"
+        self.name = path.name  # of the run
+        self.socket = path / "engine.sock"  # where unisd listens
+        self.event_log = path / "unis.log"  # what the launcher did, one line each
+        self.unisd_log = path / "unisd.log"
+        self.held = path / "held"  # which threads unisd holds, for the guard
+        self.lock = path / "lock"  # held by whoever undoes the run
+        self.links = path / "links"  # sockets over which functions connect
 
     def requests(self, run_id: str) -> Path:
         """Where the supervisor listens while the chains run.
@@ -50,34 +47,9 @@ class RunDirectory:
         """
         return self.path / f"{run_id[:8]}.sock"
 
-    @property
-    def event_log(self) -> Path:
-        """What the launcher did, one line each."""
-        return self.path / "unis.log"
-
-    @property
-    def unisd_log(self) -> Path:
-        """What unisd says."""
-        return self.path / "unisd.log"
-
     def function_log(self, function: str) -> Path:
         """What a function says; no name of a function has a dot."""
         return self.path / f"function.{function}.log"
-
-    @property
-    def held(self) -> Path:
-        """Which threads unisd holds, for the guard."""
-        return self.path / "held"
-
-    @property
-    def lock(self) -> Path:
-        """Held by whoever undoes the run."""
-        return self.path / "lock"
-
-    @property
-    def links(self) -> Path:
-        """Sockets over which functions connect."""
-        return self.path / "links"
 
     def logs(self) -> list[Path]:
         """Every log, the launcher's first. NotAllowedError: they are not ours to read."""

@@ -140,14 +140,10 @@ def _end_orphans(run: Run, name: str) -> list[str]:
 
 def _end(run: Run, name: str, processes: Sequence[ProcessId]) -> list[str]:
     for process in processes:  # where others spin it would get no time to end in
-        _move(process, run.plan.platform_cpus)
+        for thread in process.threads():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, run.plan.platform_cpus)
     return unblock(processes) + end(processes, name, gentle_seconds=_GENTLE_SECONDS)
-
-
-def _move(process: ProcessId, cpus: Iterable[int]) -> None:
-    for thread in process.threads():
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(thread, cpus)
 
 
 def remove_traces(group: str, pid: int) -> None:

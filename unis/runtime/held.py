@@ -132,7 +132,7 @@ class HeldFile:
         whole = len(data) // _THREAD.size * _THREAD.size
         return [
             HeldThread(
-                ThreadId(pid, tid, start),
+                ThreadId(pid, start, tid),
                 policy,
                 priority,
                 nice,

@@ -39,8 +39,7 @@ class ProcessId:
 
     def alive(self) -> bool:
         """Whether it still runs; one that only waits to be reaped does not."""
-        stat = _stat(Path(f"/proc/{self.pid}/stat"))
-        return stat is not None and stat.start_time == self.start_time and stat.state not in "ZX"
+        return (stat := self._stat()) is not None and stat.state not in "ZX"
 
     def threads(self) -> list[int]:
         """The ids of its threads."""
@@ -52,45 +51,37 @@ class ProcessId:
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal, if it still runs."""
-        _send(self.pid, self.alive, number)
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            if self.alive():
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def _stat(self) -> "_Stat | None":
+        stat = _stat(self._stat_file())
+        return stat if stat and stat.start_time == self.start_time else None
+
+    def _stat_file(self) -> Path:
+        return Path(f"/proc/{self.pid}/stat")
 
 
 @dataclass(frozen=True)
-class ThreadId:
-    """A thread for good, as `ProcessId` is a process."""
+class ThreadId(ProcessId):
+    """A thread for good, whose start time it is; a signal goes to its process."""
 
-    pid: int
     tid: int
-    start_time: int  # of the thread
-
-    def alive(self) -> bool:
-        """Whether it still runs."""
-        return (stat := self._own_stat()) is not None and stat.state not in "ZX"
 
     def stopped(self) -> bool:
         """Whether a signal has stopped it."""
-        return (stat := self._own_stat()) is not None and stat.state == "T"
+        return (stat := self._stat()) is not None and stat.state == "T"
 
-    def send(self, number: signal.Signals) -> None:
-        """Sends its process a signal, if it still runs."""
-        _send(self.pid, self.alive, number)
-
-    def _own_stat(self) -> "_Stat | None":
-        stat = _stat(Path(f"/proc/{self.pid}/task/{self.tid}/stat"))
-        return stat if stat and stat.start_time == self.start_time else None
-
-
-def _send(pid: int, alive: Callable[[], bool], number: signal.Signals) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        if alive():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, number)
-    finally:
-        os.close(descriptor)
+    def _stat_file(self) -> Path:
+        return Path(f"/proc/{self.pid}/task/{self.tid}/stat")
 
 
 @dataclass(frozen=True)
