@@ -78,17 +78,14 @@ class RunDirectory:
 
     def read(self) -> RunState | None:
         """The state; None if there is none. NotAllowedError: it is not ours to read."""
-        text = self._text()
         with contextlib.suppress(ValueError):
-            return RunState.parse(text) if text is not None else None
+            return self._parsed()
         return None
 
     def damage(self) -> str:
         """Why the state cannot be told, and what to do; empty if it can, or if there is none."""
-        text = self._text()
         try:
-            if text is not None:
-                RunState.parse(text)
+            self._parsed()
         except ValueError as error:
             return (
                 f"the notes of run `{self.name}`, {self.path / _STATE}, cannot be read ({error}): "
@@ -97,7 +94,7 @@ class RunDirectory:
             )
         return ""
 
-    def _text(self) -> str | None:
+    def _parsed(self) -> RunState | None:
         try:
             text = (self.path / _STATE).read_text(errors="replace")
         except PermissionError:
@@ -106,7 +103,7 @@ class RunDirectory:
             return None
         if not is_ours(self.path):
             raise NotAllowedError(f"{self.path} can be changed by another user, so it is not read")
-        return text
+        return RunState.parse(text)
 
     def _not_allowed(self) -> NotAllowedError:
         return NotAllowedError(f"only root may look at run `{self.name}`: run this with sudo")

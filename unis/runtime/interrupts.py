@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM become an exception, once; a second one makes what undoes the run hurry."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -43,19 +44,14 @@ class Interrupts:
 
         It comes before an exception of the block, which becomes its cause.
         """
-        failure: BaseException | None = None
         self._deferring = True
         try:
             yield
-        except BaseException as error:
-            failure = error
         finally:
             self._deferring = False
-        late, self._late = self._late, None
-        if late:
-            raise late from failure
-        if failure:
-            raise failure
+            late, self._late = self._late, None
+            if late:
+                raise late from sys.exception()
 
     @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:

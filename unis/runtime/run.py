@@ -8,7 +8,6 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal
 
 from unis.engine import names
@@ -23,7 +22,7 @@ from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
 from unis.runtime.files import appending, locked, written
 from unis.runtime.interrupts import Interrupts
-from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of, reap
+from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
 from unis.runtime.state import Phase, RunState
@@ -174,11 +173,6 @@ class Run:
                 self.guard.stdin.write(f"{line}\n".encode())
                 self.guard.stdin.flush()
 
-    def start(self, what: str, command: Command, log: Path) -> Child:
-        """Starts a process of the run; its death ends the run."""
-        self.unisd = child.start(what, command, log, self.state.run_id, leaf=self.leaf)
-        return self.unisd
-
     def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
         """Starts the process of a function; while the run starts, its death ends the run."""
         command = Command(
@@ -294,10 +288,6 @@ class Run:
         functions = [child for name, child in self.functions.items() if name not in without]
         children = [*functions, *([self.unisd] if self.unisd else [])]
         return [*(child.process for child in children), *([self.guard] if self.guard else [])]
-
-    def reap(self) -> None:
-        """Lets go of ended processes that functions have left to us."""
-        reap({process.pid for process in self.processes()})
 
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from unis import built, links
 from unis.errors import UnisError
-from unis.runtime import cgroup, folders, hugepages, kernel_settings
+from unis.runtime import cgroup, child, folders, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.directory import run_directory
@@ -166,10 +166,13 @@ def start_engine(run: Run) -> None:
     run.tell("starting unisd")
     run.directory.held.unlink(missing_ok=True)  # of one that died
     argv = [str(built.unisd()), *run.plan.engine.argv, "--held", str(run.directory.held)]
-    child = run.start("unisd", Command(argv), run.directory.unisd_log)
-    run.record(unisd=ProcessId.of(child.process.pid))
-    run.tell_guard(f"unisd {child.process.pid}")
-    run.client.wait_ready(_UNISD_SECONDS, child.check)
+    unisd = child.start(
+        "unisd", Command(argv), run.directory.unisd_log, run.state.run_id, leaf=run.leaf
+    )
+    run.unisd = unisd
+    run.record(unisd=ProcessId.of(unisd.process.pid))
+    run.tell_guard(f"unisd {unisd.process.pid}")
+    run.client.wait_ready(_UNISD_SECONDS, unisd.check)
     if not run.plan.foreign:
         run.tell("making links and traffic")
     run.client.deploy(run.deployment(run.plan))

@@ -31,6 +31,7 @@ from unis.runtime.functions import Backoff
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.logs import shorten
+from unis.runtime.orphans import reap
 from unis.runtime.process import ProcessId
 from unis.runtime.requests import RequestServer, SupervisorRequest
 from unis.runtime.run import Options, Run
@@ -132,7 +133,7 @@ class Supervisor:
         if time.monotonic() - self._looked < _LOOK_SECONDS:
             return
         self._looked = time.monotonic()
-        self.run.reap()
+        reap({process.pid for process in self.run.processes()})
         shorten(self.run.directory.unisd_log)
         for child in self.run.functions.values():
             shorten(child.log)
