@@ -151,7 +151,7 @@ def _require_hugepages(needed_mb: int, others: list[RunState], more_mb: int = 0)
         size = hugepages.default_page_kb()
         raise LaunchError(
             f"no hugepages of {size} kB, this kernel's default, are mounted: "
-            f"run `{hugepages.mend()}`",
+            f"run `{hugepages.MOUNT}`",
             bad_input=False,
         )
     # Those that start have not taken theirs yet, or not all of it.

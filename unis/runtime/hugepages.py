@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+# The command that mounts them.
+MOUNT = "mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages"
+
 _UNIT_KB = {"": 1 / 1024, "k": 1, "m": 1024, "g": 1024 * 1024}
 _MEMINFO = Path("/proc/meminfo")
 _MOUNTS = Path("/proc/mounts")
@@ -52,8 +55,3 @@ def free_mb() -> int:
     except OSError:
         return 0
     return (free - reserved) * size // 1024
-
-
-def mend() -> str:
-    """The command that mounts them."""
-    return "mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages"

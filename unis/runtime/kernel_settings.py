@@ -5,26 +5,11 @@ lease: engine/controller/kernel_setting.h). This is for those that could not.
 """
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import is_ours, locked
 from unis.runtime.process import ProcessId
-
-
-@dataclass
-class Changed:
-    """One setting of the ledger."""
-
-    path: Path
-    before: str
-    value: str
-    holders: list[ProcessId] = field(default_factory=list)
-
-    def held(self) -> bool:
-        """Whether a run still needs it so."""
-        return any(holder.alive() for holder in self.holders)
 
 
 def ledger() -> Path:
@@ -49,35 +34,21 @@ def restore() -> list[str]:
     return problems
 
 
-def parse(text: str) -> Changed:
-    """A file of the ledger; ValueError if it is none."""
-    words: dict[str, str] = {}
-    holders: list[ProcessId] = []
-    for line in text.splitlines():
-        key, _, rest = line.partition(" ")
-        if key == "holder":
-            pid, start_time = map(int, rest.split())
-            holders.append(ProcessId(pid, start_time))
-        else:
-            words[key] = rest
-    try:
-        return Changed(Path(words["path"]), words["before"], words["value"], holders)
-    except KeyError as error:
-        raise ValueError(f"no line {error}") from None
-
-
 def _restore(file: Path) -> list[str]:
     try:
-        changed = parse(file.read_text())
-    except (OSError, ValueError):
+        lines = [line.split(maxsplit=1) for line in file.read_text().splitlines()]
+        holders = [ProcessId(*map(int, rest.split())) for key, rest in lines if key == "holder"]
+        words = dict(lines)
+        path, before, value = Path(words["path"]), words["before"], words["value"]
+    except (OSError, KeyError, TypeError, ValueError):
         return []  # half of a file that was being written: nothing was changed yet
-    if changed.held():
-        return []
+    if any(holder.alive() for holder in holders):
+        return []  # a run still needs it so
     try:
         # Another number than the run's: somebody has set it since, and it stays.
-        if changed.path.read_text().strip() == changed.value:
-            changed.path.write_text(changed.before)
+        if path.read_text().strip() == value:
+            path.write_text(before)
         file.unlink()
     except OSError as error:
-        return [f"cannot put {changed.path} back to {changed.before}: {error.strerror}"]
+        return [f"cannot put {path} back to {before}: {error.strerror}"]
     return []

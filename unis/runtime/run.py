@@ -269,17 +269,14 @@ class Run:
         costs = {name: cost.ns for name, cost in self.costs.items()}
         return plan.deploy(costs, self.state.run_id)
 
-    def set_policy(self, policy: str, controller: str | None) -> None:
+    def set_policy(self, asked: pb.PolicyRequest) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""
-        if policy not in names.policies() or controller not in (None, *names.controllers()):
-            raise LaunchError(f"invalid policy `{policy}` or controller `{controller}`")
-        kind = names.controller(controller) if controller else None
-        self.client.set_policy(names.policy(policy), kind)
-        asked = dataclasses.replace(
-            self.options, policy=policy, controller=controller or self.options.controller
-        )
-        self.record(policy=asked.policy, controller=asked.controller)
-        self.options = asked
+        self.client.set_policy(asked.policy, asked.controller or None)
+        policy, controller = names.policy_name(asked.policy), self.options.controller
+        if asked.controller:
+            controller = names.controller_name(asked.controller)
+        self.record(policy=policy, controller=controller)
+        self.options = dataclasses.replace(self.options, policy=policy, controller=controller)
 
     # ------------------------------------------------------------------ watch
 

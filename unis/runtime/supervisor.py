@@ -19,7 +19,6 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from unis.engine import names
 from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.plan.model import Plan
@@ -157,9 +156,7 @@ class Supervisor:
 
     def _do(self, request: SupervisorRequest) -> Message:
         if request.method == "SetPolicy":
-            asked: pb.PolicyRequest = request.message
-            controller = names.controller_name(asked.controller) if asked.controller else None
-            self.run.set_policy(names.policy_name(asked.policy), controller)
+            self.run.set_policy(request.message)
             return pb.Empty()
         return self._functions.serve(request)
 

@@ -91,7 +91,7 @@ def hugepage_memory() -> Finding:
             "hugepages",
             f"none of {hugepages.default_page_kb()} kB, this kernel's default, are mounted",
             "packets and rings live in hugepages, which all processes of a chain share",
-            hugepages.mend(),
+            hugepages.MOUNT,
         )
     free = hugepages.free_mb()
     if free >= _CHAIN_MB:
