@@ -5,7 +5,7 @@ file takes its own from here, so no bound is written twice.
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from google.protobuf.message import Message
 
@@ -15,14 +15,6 @@ from unis.v1.limits_pb2 import limit as _limit
 
 _FILES = (engine_pb2, traffic_pb2, costs_pb2, common_pb2, simulator_pb2)
 _EXTENSION: Any = _limit  # the stubs take it for the field's descriptor
-
-
-class Bounds(TypedDict, total=False):
-    """Arguments of pydantic's Field for a number."""
-
-    ge: float
-    gt: float
-    le: float
 
 
 @lru_cache
@@ -36,17 +28,14 @@ def limit(field: str) -> Limit:
     raise KeyError(field)
 
 
-def bounds(field: str, *, unit: float = 1) -> Bounds:
-    """The bounds of a number for pydantic's Field, in a unit that is so many times the field's."""
+def bounds(field: str, *, unit: float = 1) -> dict[str, Any]:
+    """Arguments of pydantic's Field for a number, in a unit that is so many times the field's."""
     found = limit(field)
-    result = Bounds()
-    if found.HasField("min"):
-        result["ge"] = _plain(found.min / unit)
-    if found.HasField("above"):
-        result["gt"] = _plain(found.above / unit)
-    if found.HasField("max"):
-        result["le"] = _plain(found.max / unit)
-    return result
+    return {
+        argument: _plain(getattr(found, bound) / unit)
+        for bound, argument in (("min", "ge"), ("above", "gt"), ("max", "le"))
+        if found.HasField(bound)
+    }
 
 
 def _of(field: Any) -> Limit:

@@ -7,6 +7,7 @@ the new whole; new functions are started. If one of that fails, the way is gone 
 import time
 import traceback
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,122 +59,122 @@ def apply_file(
     return result
 
 
+@dataclass
 class _Change:
-    def __init__(
-        self, run: Run, new: Plan, steps: Difference, missing: frozenset[str], report: Say
-    ) -> None:
-        self._run = run
-        self._missing = missing
-        self._old = run.plan
-        self._new = new
-        self._steps = steps
-        self._report = report
-        self._costs = dict(run.costs)
-        self._begun = False  # nothing is another yet
+    run: Run
+    new: Plan
+    steps: Difference
+    missing: frozenset[str]
+    report: Say
+    begun: bool = False  # whether anything is another yet
+
+    def __post_init__(self) -> None:
+        self.old = self.run.plan
+        self.costs = dict(self.run.costs)  # of before
 
     def carry_out(self) -> None:
-        run = self._run
+        run = self.run
         costs = self._known_costs()
-        claim_more(self._new, run.state, run.record)
+        claim_more(self.new, run.state, run.record)
         try:
-            keep_off(self._new.cpus)
+            keep_off(self.new.cpus)
             run.costs = costs
             self._forward()
         except Exception as failure:
             error = self._explained(failure)
             run.check_platform()  # without it there is nothing to go back to
-            if not self._begun:
-                run.costs = self._costs
-                self._settle(self._old)
+            if not self.begun:
+                run.costs = self.costs
+                self._settle(self.old)
                 raise LaunchError(
                     f"{error}; nothing was changed", bad_input=error.bad_input
                 ) from None
             self._back(error)
-        self._settle(self._new)
-        self._tell(f"`{self._new.chain_file}` is applied")
+        self._settle(self.new)
+        self._tell(f"`{self.new.chain_file}` is applied")
 
     def _explained(self, failure: Exception) -> UnisError:
         """The sentence of `failure`; a fault of ours leaves its traceback in the log."""
         if isinstance(failure, UnisError):
             return failure
-        self._run.note(traceback.format_exc())
+        self.run.note(traceback.format_exc())
         return LaunchError(internal_error(failure), bad_input=False)
 
     def _tell(self, line: str) -> None:
-        self._run.tell(line)
-        self._report(line)
+        self.run.tell(line)
+        self.report(line)
 
     def _known_costs(self) -> dict[str, Any]:
         """What is still true of what was measured, and what was measured before."""
-        anew = self._steps.started
-        stay = {name: cost for name, cost in self._run.costs.items() if name not in anew}
-        found = known_costs(self._new) if self._run.options.costs == "kept" else {}
+        anew = self.steps.started
+        stay = {name: cost for name, cost in self.run.costs.items() if name not in anew}
+        found = known_costs(self.new) if self.run.options.costs == "kept" else {}
         costs = {**found, **stay}
-        if self._new.scheduler.cost == "static":
-            for function in self._new.functions:
+        if self.new.scheduler.cost == "static":
+            for function in self.new.functions:
                 if function.cost_ns is None and function.name not in costs:
                     self._tell(
                         f"the cost of {function.name} was never measured, and `cost: static` keeps "
-                        f"the assumed one; state cost_ns, or run `unis down {self._new.name}` and "
-                        f"`unis up {self._new.chain_file}`, which measures it first"
+                        f"the assumed one; state cost_ns, or run `unis down {self.new.name}` and "
+                        f"`unis up {self.new.chain_file}`, which measures it first"
                     )
         return costs
 
     # ------------------------------------------------------------------ forward
 
     def _forward(self) -> None:
-        run, steps = self._run, self._steps
+        run, steps = self.run, self.steps
         if steps.removed_chains:
             self._tell(f"letting {listed(steps.removed_chains)} run empty")
-            self._apply(without(self._old, steps.removed_chains))
+            self._apply(without(self.old, steps.removed_chains))
         if steps.ended:
-            self._begun = True
+            self.begun = True
             self._tell(f"ending {listed(steps.ended)}")
             for problem in end_functions(run, steps.ended):
                 self._tell(problem)
         self._tell("telling unisd what shall run now")
-        beginning = [function for function in self._new.functions if function.name in steps.started]
+        beginning = [function for function in self.new.functions if function.name in steps.started]
         for function in beginning:
             if function.folder and not function.folder.exists():
                 folders.make(function)
-        make_links(run, self._new)
-        self._apply(self._new)
+        make_links(run, self.new)
+        self._apply(self.new)
         for function in beginning:
             folders.give_away(function)
-        run.plan = self._new
+        run.plan = self.new
         self._start(steps.started)
         if steps.policy:
-            run.client.set_policy(*run.policy_for(self._new))
+            run.client.set_policy(*run.policy_for(self.new))
 
     def _apply(self, plan: Plan) -> None:
-        self._run.client.apply(self._run.deployment(plan))
-        self._begun = True
+        self.run.client.apply(self.run.deployment(plan))
+        self.begun = True
 
     def _start(self, wanted: Collection[str]) -> None:
         if wanted:
-            self._report(f"starting {listed(wanted)}")
-        functions = [function for function in self._run.plan.functions if function.name in wanted]
-        start_functions(self._run, functions, beside=True)
+            self.report(f"starting {listed(wanted)}")
+        functions = [function for function in self.run.plan.functions if function.name in wanted]
+        start_functions(self.run, functions, beside=True)
         for name in wanted:  # it may have died since
-            self._run.functions[name].check(starting=False)
+            self.run.functions[name].check(starting=False)
 
     # ------------------------------------------------------------------ back
 
     def _back(self, error: UnisError) -> None:
         """Raises `error`, and says in what state the run is."""
-        run, steps = self._run, self._steps
+        run, steps = self.run, self.steps
         run.tell(f"{error}; rolling back")
-        self._report("that failed; rolling back")
-        begun = steps.started if run.plan is self._new else ()
+        self.report("that failed; rolling back")
+        begun = steps.started if run.plan is self.new else ()
         try:
             end_functions(run, [name for name in reversed(begun) if name in run.functions])
-            gone = {name for name in steps.ended if name not in run.functions} - self._missing
-            run.costs = self._costs
-            self._apply(self._old)
-            run.plan = self._old
+            gone = {name for name in steps.ended if name not in run.functions} - self.missing
+            run.costs = self.costs
+            self._apply(self.old)
+            run.plan = self.old
             self._start(gone)
             if steps.policy:
-                run.client.set_policy(*run.policy_for(self._old))
+                run.client.set_policy(*run.policy_for(self.old))
         except Exception as failure:
             again = self._explained(failure)
             run.check_platform()
@@ -183,18 +184,18 @@ class _Change:
                 for function in run.plan.functions
                 if function.name not in run.functions
             ]
-            which = "new" if run.plan is self._new else "old"
+            which = "new" if run.plan is self.new else "old"
             raise LaunchError(
                 f"{error}; and the way back failed too: {again}. The chains are those of the "
                 f"{which} file, and down where {listed(absent) or 'nothing'} is missing",
                 bad_input=False,
             ) from None
-        self._settle(self._old)
+        self._settle(self.old)
         raise LaunchError(f"{error}; the change was rolled back", bad_input=error.bad_input)
 
     def _settle(self, plan: Plan) -> None:
         """Notes no more than is there now."""
-        state = self._run.state
+        state = self.run.state
         made = made_by(plan)
         left = set()  # to be tried again when the run ends
         for link in [link for link in reversed(state.made) if link not in made]:
@@ -202,7 +203,7 @@ class _Change:
                 left.add(link)
                 self._tell(problem)
         known = {function.name for function in plan.functions}
-        self._run.record_event(
+        self.run.record_event(
             chain_file=str(plan.chain_file),
             groups=groups_of(plan),
             cpus=sorted(plan.cpus),

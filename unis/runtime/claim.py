@@ -42,7 +42,7 @@ def claim(
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
         _require_no_damage()
-        others = [state for _, state in all_runs() if not state.undone()]
+        others = _runs_beside()
         _require_no_clash(plan, others)
         if not plan.foreign:
             _require_hugepages(plan.hugepages_mb, others)
@@ -76,8 +76,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
     """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
     with machine_lock():
         _require_no_damage(but=state.name)
-        others = [other for _, other in all_runs() if not other.undone()]
-        others = [other for other in others if other.run_id != state.run_id]
+        others = _runs_beside(state)
         _require_no_clash(plan, others)
         more = plan.hugepages_mb - state.hugepages_mb
         if more > 0:
@@ -94,9 +93,13 @@ def require_room(plan: Plan, old: RunState) -> None:
     built.unisd()
     port_parts(plan.name)
     _require_no_damage()
-    there = [state for _, state in all_runs() if not state.undone()]
-    others = [state for state in there if state.run_id != old.run_id]
-    _require_hugepages(plan.hugepages_mb, others, 0 if old.undone() else old.hugepages_mb)
+    freed_mb = 0 if old.undone() else old.hugepages_mb
+    _require_hugepages(plan.hugepages_mb, _runs_beside(old), freed_mb)
+
+
+def _runs_beside(run: RunState | None = None) -> list[RunState]:
+    mine = run.run_id if run else None
+    return [state for _, state in all_runs() if not state.undone() and state.run_id != mine]
 
 
 def groups_of(plan: Plan) -> list[str]:

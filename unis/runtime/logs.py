@@ -106,18 +106,13 @@ def ended() -> list[EndedRun]:
 def latest(name: str | None) -> RunDirectory | None:
     """The logs of the run called `name`, else of the one that runs, or ended last, if any."""
     here = [run_directory(name)] if name else [directory for directory, _ in all_runs()]
-    found = [
-        ((_is_live(directory), written), directory)
-        for directory in here
-        if (written := _last_written(directory))
-    ]
+    found: list[tuple[tuple[bool, int], RunDirectory]] = []
+    for directory in here:
+        if written := _last_written(directory):
+            state = directory.read()
+            found.append(((state is not None and state.live(), written), directory))
     found += [((False, run.ended_ns), run.directory) for run in ended() if name in (None, run.name)]
     return max(found, key=lambda entry: entry[0])[1] if found else None
-
-
-def _is_live(directory: RunDirectory) -> bool:
-    state = directory.read()
-    return state is not None and state.live()
 
 
 def _last_written(directory: RunDirectory) -> int:
