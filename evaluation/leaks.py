@@ -17,7 +17,7 @@ def leaks(state: RunState, rt_runtime_before: str) -> list[str]:
     processes = [*marked(RUN_MARK, state.run_id), state.launcher, state.guard, state.unisd]
     left = [f"process {process.pid}" for process in processes if process and process.alive()]
     for group in state.groups:
-        files = [file for mount in hugepages.mounts() for file in mount.path.glob(f"{group}map_*")]
+        files = [file for mount in hugepages.mounts() for file in mount.glob(f"{group}map_*")]
         left += [str(file) for file in [*files, *DPDK_RUNTIME.glob(group)]]
     folder = run_directory(state.name).path
     left += [str(file) for file in folder.glob("*.sock")]

@@ -70,8 +70,7 @@ def _hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "unis-pytestmap_xmap_0",
     ):
         (tmp_path / "huge" / other).write_text("x")
-    mount = hugepages.Mount(tmp_path / "huge", 2048)
-    monkeypatch.setattr(hugepages, "mounts", lambda: [mount])
+    monkeypatch.setattr(hugepages, "mounts", lambda: {tmp_path / "huge": 2048})
     monkeypatch.setattr(steps, "DPDK_RUNTIME", tmp_path / "dpdk")
 
 
@@ -81,11 +80,11 @@ def test_a_mount_that_cannot_be_read_keeps_nothing_else(
 ) -> None:
     state = make_run(tmp_path).read()
     assert state
-    gone = hugepages.Mount(tmp_path / "gone", 2048)
-    mounts = [gone, *hugepages.mounts()]
+    gone = tmp_path / "gone"
+    mounts = {gone: 2048} | hugepages.mounts()
     monkeypatch.setattr(hugepages, "mounts", lambda: mounts)
     problems = step("Engine").undo(state, lambda: True)
-    assert problems == [f"cannot look for packet memory in {gone.path}: No such file or directory"]
+    assert problems == [f"cannot look for packet memory in {gone}: No such file or directory"]
     assert not (tmp_path / "huge" / "unis-pytestmap_0").exists()
     assert not (tmp_path / "dpdk" / "unis-pytest").exists()
 

@@ -91,20 +91,17 @@ class Leaf:
         """Once it is empty."""
         end = time.monotonic() + _EMPTY_SECONDS
         # A process that was killed is in its group for a moment yet.
-        while (problems := _remove(self.path)) and time.monotonic() < end:
+        while (problems := self._remove()) and time.monotonic() < end:
             time.sleep(0.01)
         return problems
 
-
-def _remove(*paths: Path) -> list[str]:
-    problems: list[str] = []
-    for path in paths:
-        if not path.is_dir():
-            continue
-        below = [child for child in path.iterdir() if child.is_dir()]
-        problems += _remove(*below)
-        try:
-            path.rmdir()
-        except OSError as error:
-            problems.append(f"cannot remove cgroup {path}: {error.strerror}")
-    return problems
+    def _remove(self) -> list[str]:
+        """What its processes have made below it goes first."""
+        problems: list[str] = []
+        for path in sorted([self.path, *self.path.rglob("*/")], reverse=True):
+            try:
+                if path.is_dir():
+                    path.rmdir()
+            except OSError as error:
+                problems.append(f"cannot remove cgroup {path}: {error.strerror}")
+        return problems

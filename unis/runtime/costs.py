@@ -111,21 +111,21 @@ def cost_key(function: ProgramPlan, shares: Mapping[int, int]) -> str:
     OSError if the program cannot be read, or was removed meanwhile.
     """
     digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
-    own = function.words  # EAL's carry names of the run, but for the kind of the ports
-    around = [*(f"{key}={value}" for key, value in sorted(function.env.items())), function.user]
-    around += function.capabilities
-    parts = [
-        *own,
+    for part in (
+        *function.words,  # EAL's carry names of the run, but for the kind of the ports
         *function.drivers,
-        *around,
-        str(function.yield_every),
-        str(dict(shares)),
+        *(f"{key}={value}" for key, value in sorted(function.env.items())),
+        function.user,
+        *function.capabilities,
+        function.yield_every,
+        dict(shares),
         cpu_model(),
-    ]
-    parts += [str(function.lcore_count), function.stdin or "", str(function.terminal)]
-    for part in parts:
+        function.lcore_count,
+        function.stdin or "",
+        function.terminal,
+    ):
         digest.update(f"\0{part}".encode())
-    for argument in [*own, *_followed(function)]:
+    for argument in [*function.words, *_followed(function)]:
         digest.update(_content(function.cwd / argument.rpartition("=")[2]))
     return digest.hexdigest()
 

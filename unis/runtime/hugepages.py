@@ -1,7 +1,6 @@
 """Packet memory: where hugepages are mounted, and how many are still free."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 # The command that mounts them.
@@ -13,36 +12,28 @@ _MOUNTS = Path("/proc/mounts")
 _SYSFS = Path("/sys/kernel/mm/hugepages")
 
 
-@dataclass(frozen=True)
-class Mount:
-    """A mounted hugetlbfs."""
-
-    path: Path
-    page_kb: int
-
-
 def default_page_kb() -> int:
     """The kernel's default size, which EAL uses first."""
     match = re.search(r"Hugepagesize:\s*(\d+)", _MEMINFO.read_text())
     return int(match[1]) if match else 0
 
 
-def mounts() -> list[Mount]:
-    """Every mounted hugetlbfs."""
-    found: list[Mount] = []
+def mounts() -> dict[Path, int]:
+    """Where each hugetlbfs is mounted, and the kB of its pages."""
+    found: dict[Path, int] = {}
     for line in _MOUNTS.read_text().splitlines():
         _, place, kind, options, *_ = line.split()
         if kind == "hugetlbfs":
             match = re.search(r"pagesize=(\d+)([kKmMgG]?)", options)
             size = int(int(match[1]) * _UNIT_KB[match[2].lower()]) if match else default_page_kb()
-            found.append(Mount(Path(place), size))
+            found[Path(place)] = size
     return found
 
 
 def directory() -> Path | None:
     """Where pages of the default size are mounted; None if they are not."""
     wanted = default_page_kb()
-    return next((mount.path for mount in mounts() if mount.page_kb == wanted), None)
+    return next((place for place, page_kb in mounts().items() if page_kb == wanted), None)
 
 
 def free_mb() -> int:

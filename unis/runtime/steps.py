@@ -184,7 +184,7 @@ def _remove_engine(state: RunState, _hurry: Hurry) -> list[str]:
     if state.joined and state.unisd:
         remove_traces(state.joined, state.unisd.pid)
     for mount in hugepages.mounts():
-        problems += _remove_packet_memory(mount.path, state.groups)
+        problems += _remove_packet_memory(mount, state.groups)
     for prefix in state.groups:
         problems += remove_tree(DPDK_RUNTIME / prefix)
     return problems
