@@ -20,7 +20,7 @@ def test_a_plan_says_that_other_runs_could_not_be_looked_at(
     def refuse(directory: RunDirectory) -> str:
         raise directory._not_allowed()
 
-    monkeypatch.setattr(RunDirectory, "_text", refuse)
+    monkeypatch.setattr(RunDirectory, "_parsed", refuse)
     code, text = run("config", busy_file(tmp_path))
     assert code == 0, text
     assert "not known here: only root may look at run `other`" in text
