@@ -42,7 +42,7 @@ from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm
 from unis.plan.machine import Machine
-from unis.profile.machine import EngineLook
+from unis.profile.machine import EngineWindows
 from unis.profile.windows import OnMachine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
@@ -207,7 +207,7 @@ def _profiled(run: Run, name: str, settings: PromiseSettings) -> tuple[FunctionP
     cpu = max(function.cpu for function in run.plan.functions)
     yield_us = run.client.switch_cost(cpu, _SWITCH_ROUNDS).yield_ns / 1e3
     run.client.start(names.policy(_ARM.policy), names.controller(run.plan.controller))
-    machine = OnMachine(EngineLook(run, settings.window), settings.rounds)
+    machine = OnMachine(EngineWindows(run, settings.window), settings.rounds)
     solo, _ = machine.capacity()
     latencies = {load: machine.latency(load) for load in _LOADS}
     readings = [solo, *latencies.values()]

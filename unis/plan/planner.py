@@ -31,7 +31,7 @@ from unis.plan.model import (
 from unis.plan.naming import Links, name_links
 from unis.plan.programs import ProgramPlan, Programs, arguments, look_at_programs
 from unis.plan.resources import Numbers, engine_mb, own_mb
-from unis.plan.rings import Known, Sizes, Sought, size
+from unis.plan.rings import Known, KnownQuery, Sizes, size
 from unis.plan.wiring import Wiring, wire, wiring_problems
 from unis.workload import Start, engine_prefix
 
@@ -44,7 +44,7 @@ def make_plan(
     others: Sequence[OtherRun],
     places: Callable[[str], Places],
     there: Plan | None = None,
-    known: Known | Callable[[Sought], Known] | None = None,
+    known: Known | Callable[[KnownQuery], Known] | None = None,
 ) -> Plan:
     """What `chain` becomes on `machine` beside `others`; `places` gives those of a run by its name.
 
@@ -61,8 +61,8 @@ def make_plan(
     file = programs.file
     if callable(known):
         nic_cpu = platform.cpus[0] if platform.cpus and dma.pci_addresses(file.traffic) else None
-        sought = Sought(programs.found, file.traffic, file.scheduler.controller, nic_cpu)
-        known = known(sought)
+        query = KnownQuery(programs.found, file.traffic, file.scheduler.controller, nic_cpu)
+        known = known(query)
     chains = there.chains if there else ()
     lengths = {chain.name: chain.ring.slots for chain in chains if chain.ring}
     sizes = size(file, wiring, known, lengths)

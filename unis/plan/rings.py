@@ -97,7 +97,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Sought:
+class KnownQuery:
     """What a plan asks: what of these is `Known`."""
 
     programs: tuple[ProgramPlan, ...]

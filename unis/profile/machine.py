@@ -11,7 +11,7 @@ SETTLE = 0.05  # seconds: rings are full or empty within a fraction of a millise
 ARRIVALS = "poisson"
 
 
-class EngineLook:
+class EngineWindows:
     """Windows of a run, whose source the engine paces."""
 
     def __init__(self, run: Run, window: float) -> None:
@@ -21,13 +21,13 @@ class EngineLook:
 
     def closed(self) -> Window:
         """As fast as the first ring takes packets."""
-        return self._look(None)
+        return self._window(None)
 
     def opened(self, mpps: float) -> Window:
         """Packets at random at that rate, and latency from when each was due."""
-        return self._look(Offered(mpps * 1e6, ARRIVALS))
+        return self._window(Offered(mpps * 1e6, ARRIVALS))
 
-    def _look(self, offered: Offered | None) -> Window:
+    def _window(self, offered: Offered | None) -> Window:
         run, pid = self._run, self._run.unisd.process.pid if self._run.unisd else 0
         arm = Arm(run.plan.policy, offered=offered)
         reply, kept_off = waiting.during(

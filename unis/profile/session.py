@@ -8,7 +8,7 @@ from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.profile.curve import Method
-from unis.profile.machine import EngineLook
+from unis.profile.machine import EngineWindows
 from unis.profile.place import this_place
 from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
@@ -93,8 +93,8 @@ class Session:
         def measured(run: Run) -> Kept:
             slots = run.plan.links[0].slots
             kept = self.store.read().model_copy(update={"slots": slots})
-            look = EngineLook(run, self._settings.window)
-            backend = OnMachine(look, self._settings.rounds, self._ways, self.wish.ways)
+            windows = EngineWindows(run, self._settings.window)
+            backend = OnMachine(windows, self._settings.rounds, self._ways, self.wish.ways)
             return measure(self.wish, backend, kept, self.store.write, report)
 
         return brought_up(

@@ -46,7 +46,7 @@ class Window:
         return disturbance(self.waited, self.stolen)
 
 
-class Look(Protocol):
+class WindowSource(Protocol):
     """One window, of either kind."""
 
     def closed(self) -> Window:
@@ -101,13 +101,13 @@ class OnMachine:
     """A backend of the profiler: what it is asked for it measures."""
 
     def __init__(
-        self, look: Look, rounds: int, ways: Ways | None = None, whole: int | None = None
+        self, windows: WindowSource, rounds: int, ways: Ways | None = None, whole: int | None = None
     ) -> None:
         """`rounds`: windows of each kind behind a reading; `ways`: None where there is no CAT.
 
         `whole`: ways with which capacity and latency are measured; None: all that there are.
         """
-        self._look = look
+        self._windows = windows
         self._rounds = rounds
         self._ways = ways
         self._whole = whole or (ways.most if ways else 0)
@@ -119,11 +119,11 @@ class OnMachine:
 
         RunFailedError where nothing comes out.
         """
-        if (p95_us := self._look.closed().p95_us) is None:
+        if (p95_us := self._windows.closed().p95_us) is None:
             raise RunFailedError(
                 "nothing comes out: see whether its arguments let packets of this traffic pass"
             )
-        windows = (self._look.closed() for _ in itertools.count())
+        windows = (self._windows.closed() for _ in itertools.count())
         samples = (Sample(window.taken_mpps, window.disturbance) for window in windows)
         found = reading(samples, self._rounds)
         return found, found.value * p95_us
@@ -140,9 +140,9 @@ class OnMachine:
     def _shares(self, cache: Ways, ways: int) -> Iterator[Sample]:
         while True:
             cache.set(self._whole)
-            whole = self._look.closed()
+            whole = self._windows.closed()
             cache.set(ways)
-            part = self._look.closed()
+            part = self._windows.closed()
             worst = max(whole.disturbance, part.disturbance)
             passed = part.taken_mpps / whole.taken_mpps if whole.taken_mpps else 0.0
             yield Sample(passed, worst if passed else math.inf)
@@ -152,10 +152,10 @@ class OnMachine:
         return reading(self._latencies(load), self._rounds)
 
     def _latencies(self, load: float) -> Iterator[Sample]:
-        before = self._look.closed()
+        before = self._windows.closed()
         while True:
             asked = load * before.taken_mpps
-            window, after = self._look.opened(asked), self._look.closed()
+            window, after = self._windows.opened(asked), self._windows.closed()
             passes = (before.taken_mpps + after.taken_mpps) / 2
             if window.p95_us is not None and passes > 0:
                 off = abs(asked / passes - load) / load

@@ -11,7 +11,7 @@ from unis.plan.dma import IoCache
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
-from unis.plan.rings import Known, Sought, last_level_cache
+from unis.plan.rings import Known, KnownQuery, last_level_cache
 from unis.runtime import hugepages
 from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
@@ -48,12 +48,12 @@ def plan_anywhere(chain: LoadedChain) -> Plan:
     return make_plan(chain, Machine(_ANY_CPU), [], places)
 
 
-def _known(beside: Sequence[OtherRun], sought: Sought) -> Known:
-    found = costs_of(sought.programs, shares_of(sought.traffic))
+def _known(beside: Sequence[OtherRun], query: KnownQuery) -> Known:
+    found = costs_of(query.programs, shares_of(query.traffic))
     costs = {name: cost.ns for name, cost in found.items()}
-    cpu = sought.nic_cpu
+    cpu = query.nic_cpu
     io = None if cpu is None else io_cache(detect(), cpu, beside)
-    return Known(costs, known_switch_ns(sought.controller), last_level_cache(), io)
+    return Known(costs, known_switch_ns(query.controller), last_level_cache(), io)
 
 
 def io_cache(found: CacheHardware, cpu: int, beside: Sequence[OtherRun]) -> IoCache | None:
