@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from unis.cli.bench_options import WINDOW, lengths_of
-from unis.cli.numbers import between
+from unis.cli.options import between
 from unis.cli.terminal import out, say, table_of, writable, write_result
 from unis.engine import names
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import by_name
-from unis.cli.select import ChainFileArgument, JsonOption
+from unis.cli.options import ChainFileArgument, JsonOption, by_name
 from unis.cli.simulate_command import costs_of, see_that_they_are_there
 from unis.cli.terminal import out, print_line, say
 from unis.runtime.directory import keep_off_functions

@@ -12,7 +12,7 @@ from unis.cli.agent_command import (
 )
 from unis.cli.cache_command import print_usage
 from unis.cli.cluster_files import BookOption, FileArgument
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 
 
 def agent(

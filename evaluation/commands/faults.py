@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from unis.cli.numbers import between
+from unis.cli.options import between
 from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:

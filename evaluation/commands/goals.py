@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.bench_options import one_chain_of, print_disturbed, us_text
-from unis.cli.numbers import between
+from unis.cli.options import between
 from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:

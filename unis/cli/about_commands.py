@@ -8,7 +8,7 @@ import typer
 
 import unis
 
-# Not from unis.cli.select: `unis version` loads next to nothing.
+# Not from unis.cli.options: `unis version` loads next to nothing.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unis.cli.select import ChainFileArgument, JsonOption, RunNameOption, connect
+from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
+from unis.cli.select import connect
 from unis.cli.terminal import fail, out, print_line, say, table_of
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import between
+from unis.cli.options import NameOption, between
 from unis.cli.run_commands import PolicyOption
-from unis.cli.select import NameOption, choose
+from unis.cli.select import choose
 from unis.cli.terminal import fail, say
 from unis.engine.limits import limit
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import between
+from unis.cli.options import between
 from unis.cli.terminal import print_line
 from unis.engine.limits import limit
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 from unis.cli.terminal import moved, out, print_line, table_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 from unis.cli.terminal import out, say, table_of
 from unis.errors import UnisError
 

@@ -17,7 +17,7 @@ from unis.cli.cluster_files import (
     told,
     where_data,
 )
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 from unis.cli.terminal import fail, out, print_line, table_of, warn
 from unis.errors import EXIT_FAILED
 

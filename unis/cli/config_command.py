@@ -10,7 +10,7 @@ from rich.table import Table
 
 from unis.chain.load import load
 from unis.chain.values import INGRESS
-from unis.cli.select import ChainFileArgument, JsonOption, RunNameOption
+from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
 from unis.cli.terminal import out, print_line, table_of
 from unis.runtime.planning import plan_chain
 

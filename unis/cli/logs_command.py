@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 from unis.cli.terminal import fail, out
 from unis.runtime import logs as kept
 from unis.runtime.directory import RunDirectory, keep_off_functions

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unis.cli.numbers import between
-from unis.cli.select import JsonOption, NameArgument, choose, connect, runs
+from unis.cli.options import JsonOption, NameArgument, between
+from unis.cli.select import choose, connect, runs
 from unis.cli.terminal import fail, out, print_line, say, warn
 from unis.cli.view import (
     Rates,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import between
-from unis.cli.select import JsonOption, NameArgument, NameOption, connect
+from unis.cli.options import JsonOption, NameArgument, NameOption, between
+from unis.cli.select import connect
 from unis.cli.terminal import out, print_line, say, table_of, writable, write_result
 from unis.errors import EXIT_FAILED
 

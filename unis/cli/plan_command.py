@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.select import JsonOption
+from unis.cli.options import JsonOption
 from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable
 from unis.errors import EXIT_FAILED
 from unis.runtime.files import write_atomically

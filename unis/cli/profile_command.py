@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import between
-from unis.cli.select import JsonOption
-from unis.cli.terminal import err, errors_told, fail, out, say, writable, write_result
+from unis.cli.options import JsonOption, between
+from unis.cli.terminal import fail, out, say, warn, writable, write_result
 from unis.errors import EXIT_FAILED
 from unis.runtime.errors import InterruptedRunError, interrupted_code
 
@@ -101,15 +100,14 @@ def nf(
         )
     if pcap and (size or flows):
         raise typer.BadParameter("a capture has sizes and flows of its own", param_hint="--pcap")
-    with errors_told():
-        if output:
-            writable(output)
-        subject = _subject(target, arguments, size, flows, pcap, name, is_file=is_file)
-        settings = Settings(Method(near, careful), rounds, window, ways)
-        with _cache_ways(min(subject.chain.file.cpus)) as of_cpu:
-            # `python -m evaluation profile` is this command with a model of the cache.
-            session = Session(subject, settings, of_cpu, context.obj)
-            found = _profiled(session, again=again)
+    if output:
+        writable(output)
+    subject = _subject(target, arguments, size, flows, pcap, name, is_file=is_file)
+    settings = Settings(Method(near, careful), rounds, window, ways)
+    with _cache_ways(min(subject.chain.file.cpus)) as of_cpu:
+        # `python -m evaluation profile` is this command with a model of the cache.
+        session = Session(subject, settings, of_cpu, context.obj)
+        found = _profiled(session, again=again)
     if output:
         write_result(output, found.yaml())
     if as_json:
@@ -172,11 +170,11 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
         return session.profiled(say, again=again)
     except (InterruptedRunError, KeyboardInterrupt) as interrupt:
         missing = ", ".join(map(str, session.missing())) or "nothing"
-        err.print(
+        warn(
             f"interrupted: at least {missing} is missing; the same call goes on there "
             f"({session.store.file})",
-            markup=False, style="yellow", soft_wrap=True,
-        )  # fmt: skip
+            "yellow",
+        )
         raise typer.Exit(interrupted_code(interrupt)) from None
     except ImpossibleProfileError as error:
         raise fail(
@@ -189,7 +187,7 @@ def _profiled(session: Session, *, again: bool) -> Profiled:
 def _tell(found: Profiled) -> None:
     curves = [curve for curve in (found.throughput, found.latency) if curve]
     for told in [*found.remarks, *(doubt for curve in curves for doubt in curve.doubts)]:
-        err.print(told, markup=False, style="yellow", soft_wrap=True)
+        warn(told, "yellow")
     off = max(curve.may_be_off for curve in curves)
     if not all(curve.shaped for curve in curves):
         between = "what was measured is of no such shape, so between the points may be anything"

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.numbers import between
-from unis.cli.select import (
-    ChainFileArgument,
-    NameArgument,
-    NameOption,
-    RunNameOption,
-    choose,
-    choose_running,
-    runs,
-)
+from unis.cli.options import ChainFileArgument, NameArgument, NameOption, RunNameOption, between
+from unis.cli.select import choose, choose_running, runs
 from unis.cli.terminal import err, fail, say, voice
 from unis.engine import names
 from unis.errors import EXIT_INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,21 +19,6 @@ from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
     from unis.engine.client import EngineClient
-
-ChainFileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Chain file.", show_default=False)
-]
-NameArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[NAME]", help="Name of the run. Not needed while only one run is up."),
-]
-NameOption = Annotated[
-    str | None, typer.Option(help="Name of the run. Not needed while only one run is up.")
-]
-RunNameOption = Annotated[
-    str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def runs(*, settled: bool = False) -> list[tuple[RunDirectory, RunState]]:

@@ -12,9 +12,8 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from unis.cli.numbers import between, by_name
-from unis.cli.select import ChainFileArgument, JsonOption
-from unis.cli.terminal import err, errors_told, moved, out, say, writable, write_result
+from unis.cli.options import ChainFileArgument, JsonOption, between, by_name
+from unis.cli.terminal import err, moved, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
 from unis.engine.limits import limit
@@ -216,28 +215,27 @@ def simulate(
     from unis.simulate.run import simulate as run_simulator
     from unis.simulate.scenario import between_yields, remarks, scenario, shortened
 
-    with errors_told():
-        chain = load(file)
-        if nfs is not None:
-            chain = shortened(chain, nfs)
-        costs = costs_of(chain, cost or [])
-        machine = _stated_machine(
-            _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
-            source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
-        )  # fmt: skip
-        results: list[pb.SimResult] = []
-        if trace_file:
-            writable(trace_file)
-        with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err,
-                      transient=True) as progress:  # fmt: skip
-            task = progress.add_task("")
-            for index, each in enumerate(policies):
-                progress.update(task, description=f"simulating {each}")
-                wanted = scenario(
-                    chain, costs, each, seconds, machine, controller=controller, seed=seed,
-                    trace=trace_file is not None and index == 0,
-                )  # fmt: skip
-                results.append(run_simulator(wanted))
+    chain = load(file)
+    if nfs is not None:
+        chain = shortened(chain, nfs)
+    costs = costs_of(chain, cost or [])
+    machine = _stated_machine(
+        _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
+        source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
+    )  # fmt: skip
+    results: list[pb.SimResult] = []
+    if trace_file:
+        writable(trace_file)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err,
+                  transient=True) as progress:  # fmt: skip
+        task = progress.add_task("")
+        for index, each in enumerate(policies):
+            progress.update(task, description=f"simulating {each}")
+            wanted = scenario(
+                chain, costs, each, seconds, machine, controller=controller, seed=seed,
+                trace=trace_file is not None and index == 0,
+            )  # fmt: skip
+            results.append(run_simulator(wanted))
     summaries = [Summary.of(result) for result in results]
     if as_json:
         out.print_json(json.dumps([_as_json(summary) for summary in summaries]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from unis.errors import EXIT_BAD_INPUT, EXIT_FAILED, UnisError
-from unis.runtime.errors import InterruptedRunError, interrupted_code
+from unis.runtime.errors import interrupted_code
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,15 +87,6 @@ def told(error: BaseException) -> typer.Exit:
     if voice.verbose:
         err.print_exception()
     return fail(str(error), error.exit_code)
-
-
-@contextmanager
-def errors_told() -> Iterator[None]:
-    """Turns everything that can go wrong with a run into a sentence and an exit code."""
-    try:
-        yield
-    except (UnisError, InterruptedRunError, KeyboardInterrupt) as error:
-        raise told(error) from None
 
 
 def write_result(file: Path, text: str) -> None:

@@ -1,10 +1,26 @@
-"""Numbers on the command line: within bounds, and numbers indeed."""
+"""Arguments and options of several commands, and numbers within bounds."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+ChainFileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Chain file.", show_default=False)
+]
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="Name of the run. Not needed while only one run is up."),
+]
+NameOption = Annotated[
+    str | None, typer.Option(help="Name of the run. Not needed while only one run is up.")
+]
+RunNameOption = Annotated[
+    str | None, typer.Option(help="Name of the run. Default: `name` in the file.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 N = TypeVar("N", int, float)
 
