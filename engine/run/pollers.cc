@@ -61,9 +61,7 @@ absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_
           fmt::format("function {} ended before it polled", function));
     if (std::chrono::steady_clock::now() > deadline)
       return absl::DeadlineExceededError(
-          fmt::format("no thread of function {} polls: each sleeps now and then. If it waits for a "
-                      "command on its console, add --auto-start or stdin:",
-                      function));
+          fmt::format("no thread of function {} polls: each sleeps now and then", function));
     if (!interrupt.SleepFor(PollerCensus::kEvery)) return Ending();
   }
 }

@@ -187,6 +187,8 @@ class Machine:
 def machine_in(directory: Path) -> Iterator[Machine]:
     """This machine, which the tests must leave as they found it."""
     machine = Machine(directory)
-    yield machine
-    machine.down()
+    try:
+        yield machine
+    finally:
+        machine.down()
     machine.assert_clean()

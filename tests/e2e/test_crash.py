@@ -1,9 +1,12 @@
 """Whatever is killed, the rest goes too, and the machine is as before."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +80,13 @@ def test_a_second_attach_is_refused_and_harms_nothing(machine: Machine) -> None:
     )
 
 
+def settle_for_ever(socket: Path) -> None:
+    """So that a signal comes while the engine counts."""
+    with contextlib.suppress(EngineError), EngineClient(socket) as client:
+        while True:
+            client.settle()
+
+
 def test_sigterm_to_the_engine_during_long_calls(machine: Machine) -> None:
     machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     calls = [
@@ -84,12 +94,17 @@ def test_sigterm_to_the_engine_during_long_calls(machine: Machine) -> None:
         machine.start("top", machine.name),
     ]
     pid = machine.pid_of("unisd")
-    time.sleep(1)  # until both wait for an answer
-    calls.append(machine.start("account", machine.name))
+    settling = threading.Thread(
+        target=settle_for_ever, args=[run_directory(machine.name).socket], daemon=True
+    )
+    settling.start()
+    time.sleep(1)  # until all wait for an answer
     os.kill(pid, signal.SIGTERM)
     machine.wait_for(lambda: not machine.processes(), "left after SIGTERM")
     for call in calls:
         call.communicate(timeout=60)
+    settling.join(60)
+    assert not settling.is_alive()
     machine.assert_clean()
 
 

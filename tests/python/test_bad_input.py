@@ -1,17 +1,26 @@
 """Bad input gets a sentence and exit code 2, and nothing is left running."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
+from unis.runtime.directory import run_directory
+from unis.runtime.folders import ports_directory
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    assert machine.processes() == []
+    left = [*Path("/dev/hugepages").glob(f"unis-{machine.name}map_*")]
+    left += ports_directory().glob(machine.name)
+    assert left == []
+    assert not run_directory(machine.name).path.exists()
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,6 @@ def test_one_sentence_and_exit_code_two(
     said = machine.unis("up", str(machine.chain_file(functions, **more)), code=2)
     assert told in said
     assert len(said.strip().splitlines()) == 1
-    assert not machine.processes()
 
 
 def test_a_ring_size_that_is_no_power_of_two(machine: Machine) -> None:

@@ -247,7 +247,9 @@ Lead = Annotated[
 ]
 Gamma = Annotated[
     Annotated[float, Field(**bounds("SchedulerSettings.gamma"))] | Literal["auto"],
-    _invalid("share of the egress", "auto, or above 0, up to 1"),
+    _invalid(
+        "share of the egress", f"auto, or above 0, up to {limit('SchedulerSettings.gamma').max:g}"
+    ),
 ]
 Quota = Annotated[
     Annotated[int, Field(ge=BATCH, le=_LARGEST_QUOTA)] | Literal["auto"],

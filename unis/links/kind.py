@@ -56,7 +56,7 @@ class LinkPlan:
         return self.details.socket if self.details else None
 
     def message(self) -> pb.LinkConfig:
-        """As the engine has it."""
+        """Its message of the contract."""
         config = pb.LinkConfig(name=self.name, kind=names.link(self.kind), slots=self.slots)
         if self.details:
             self.details.fill(config)

@@ -86,7 +86,7 @@ class AttachedFunction:
         return list(dict.fromkeys(port for path in self.paths for port in _ports(path)))
 
     def message(self) -> pb.FunctionConfig:
-        """As the engine has it."""
+        """Its message of the contract."""
         ports = [
             pb.PortConfig(
                 name=f"{self.name}.{at}",

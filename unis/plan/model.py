@@ -47,7 +47,7 @@ class PortPlan:
     end: int = 0  # of a link both ways: 0 is there first, as the server of a memif, 1 is later
 
     def message(self) -> pb.PortConfig:
-        """As the engine has it."""
+        """Its message of the contract."""
         return pb.PortConfig(
             name=self.name,
             rx=self.rx,
@@ -86,7 +86,7 @@ class FunctionPlan(ProgramPlan):
         return self.stdin is not None
 
     def message(self, cost_ns: float) -> pb.FunctionConfig:
-        """As the engine has it; `cost_ns` stands in where the plan has none."""
+        """Its message of the contract; `cost_ns` stands in where the plan has none."""
         return pb.FunctionConfig(
             name=self.name,
             cpu=self.cpu,
@@ -117,7 +117,7 @@ class EdgePlan:
     links: tuple[str, ...]  # one behind the other; the engine carries packets between them
 
     def message(self) -> pb.ChainEdge:
-        """As the engine has it."""
+        """Its message of the contract."""
         edge = pb.ChainEdge(
             to=self.to, out_port=self.out_port, in_port=self.in_port, links=self.links
         )
@@ -135,7 +135,7 @@ class BranchPlan:
     copy: bool = False
 
     def message(self) -> pb.Branch:
-        """As the engine has it."""
+        """Its message of the contract."""
         return pb.Branch(
             to=self.to,
             match=[flow_match(match) for match in self.match],
@@ -152,7 +152,7 @@ class SplitPlan:
     branches: tuple[BranchPlan, ...]
 
     def message(self) -> pb.Split:
-        """As the engine has it."""
+        """Its message of the contract."""
         split = pb.Split(branches=[branch.message() for branch in self.branches])
         setattr(split, "from", self.link)
         return split
@@ -200,7 +200,7 @@ class ChainPlan:
         return True
 
     def message(self) -> pb.ChainConfig:
-        """As the engine has it."""
+        """Its message of the contract."""
         return pb.ChainConfig(
             name=self.name,
             match=[flow_match(match) for match in self.match],

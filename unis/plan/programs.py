@@ -3,6 +3,7 @@
 Needs the machine's files and users.
 """
 
+import itertools
 import os
 import pwd
 import re
@@ -24,11 +25,9 @@ ROOT = "root"
 # that is somebody's own, nor keep its memory from being paged out.
 ROOTS_CAPABILITIES = ("dac_override", "ipc_lock")
 _EAL = "{eal}"
-# By which a command is known to have EAL's arguments. Short ones that shells have too are left out.
-_EAL_OPTIONS = {
-    *("-l", "--lcores", "--main-lcore", "--vdev", "--file-prefix", "--proc-type", "--no-pci"),
-    *("--in-memory", "--no-huge", "--socket-mem", "--iova-mode", "--legacy-mem"),
-}
+# Of EAL's arguments those that UNiS writes and EAL takes once.
+_WRITTEN = {"--lcores", "--file-prefix", "--proc-type"}
+_LCORES = re.compile(r"[0-9(][0-9,\-@()]*")
 _PLUGIN = "{plugin}"
 _NUMBERED = re.compile(r"\{(vdev|lcore)(\d+)\}")
 _PLACE = re.compile(r"\{(vdev\d+|lcore\d+|file_prefix|cpu|lcores|plugin)\}")
@@ -260,14 +259,13 @@ def _place_problems(name: str, function: Function, ports: int) -> Iterator[Probl
             mend = f"add lcores: {int(number) + 1}" if kind == "lcore" else "they count from 0"
             yield Problem((*where, "command"), f"{has}{'s' if there > 1 else ''}; {mend}")
     if "--" in words and not _has_places(words):
-        for word in words[: words.index("--")]:
-            if word.partition("=")[0] in _EAL_OPTIONS:
+        for word, value in itertools.pairwise(words[: words.index("--") + 1]):
+            option = word.partition("=")[0]
+            if option in _WRITTEN or (option == "-l" and _LCORES.fullmatch(value)):
                 yield Problem(
                     (*where, "command"),
-                    f"{word} is an argument of EAL, and UNiS writes EAL's arguments: remove them "
-                    "and their --, or write {eal} where they belong",
+                    f"{option} is an argument of EAL that UNiS writes itself; remove it",
                 )
-                break
     named = any(_PLUGIN in word for word in words)
     if not function.plugin and named:
         yield Problem((*where, "plugin"), "the command names {plugin}; leave one of them out")

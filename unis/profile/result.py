@@ -118,7 +118,9 @@ def result(
     if kept.mpps is None or not kept.mpps.value > 0:
         raise ImpossibleProfileError("nothing passes")
     throughput, latency = wish.curves(kept)
-    shares, how, by_ways_remarks, throughput_fit = _shares(throughput, modelled, about.ways)
+    shares, how, by_ways_remarks, throughput_fit = _shares(
+        throughput, modelled, about.ways, measurable=bool(wish.ways)
+    )
     latency_fit = fit(latency.readings, Shape.CONVEX, LATENCIES)
     loads, lost_remarks = _borne(latency, latency_fit)
     measured = [kept.mpps, *kept.shares.values(), *kept.latencies.values()]
@@ -156,7 +158,7 @@ def result(
 
 
 def _shares(
-    curve: Curve | None, modelled: Modelled | str | None, ways: int
+    curve: Curve | None, modelled: Modelled | str | None, ways: int, *, measurable: bool
 ) -> tuple[list[float], str, list[str], Fit | None]:
     """By ways: measured if they were, else modelled, else next to nothing but with all of them."""
     if curve is not None:
@@ -170,14 +172,16 @@ def _shares(
         remark = f"throughput by ways is modelled, not measured: {modelled.source}"
         return [min(1.0, share) for share in modelled.shares], "modelled", [remark], None
     count = max(1, ways)
-    model = (
-        f", and it is not modelled: {modelled}"
-        if modelled
-        else ". In a clone, `uv run python -m evaluation profile` models it for functions of UNiS"
-    )
+    why = "this machine lets nobody set cache ways (CAT, resctrl)"
+    if measurable:
+        why = "it is not measured yet"
+    elif modelled:
+        why += f", and it is not modelled: {modelled}"
+    else:
+        why += ". In a clone, `uv run python -m evaluation profile` models it for functions of UNiS"
     remark = (
         f"what passes with fewer than {count} ways is not known, and a plan counts on next to "
-        f"nothing there: this machine lets nobody set cache ways (CAT, resctrl){model}"
+        f"nothing there: {why}"
     )
     return [_NEXT_TO_NOTHING] * (count - 1) + [1.0], "unknown", [remark], None
 

@@ -77,11 +77,13 @@ class Child:
         sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
         if self.relay:  # what the program has left running may keep its terminal
             self.relay.join(_RELAY_SECONDS)
-        if lines := last_lines(self.log, since=self.log_start):
-            sentence += (
-                f"{'' if self.offloads else _advice(lines)}; the end of {self.log}:\n{lines}"
-            )
-        return sentence
+        return sentence + self.end_of_log(advised=not self.offloads)
+
+    def end_of_log(self, *, advised: bool = False) -> str:
+        """The last lines of its log after a semicolon, with advice if we have some; or nothing."""
+        lines = last_lines(self.log, since=self.log_start)
+        advice = _advice(lines) if advised else ""
+        return f"{advice}; the end of {self.log}:\n{lines}" if lines else ""
 
 
 def _advice(lines: str) -> str:

@@ -216,18 +216,23 @@ class Run:
         while attached is not (process := self.functions[function].process):
             try:
                 self.client.attach(function, process.pid, alive)
-            except EngineError:
+            except EngineError as error:
                 # One of its children may poll already; else it may be about to end.
                 patience = _PARTING_SECONDS if children(process.pid) else _ENDING_SECONDS
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(patience)
                 alive()  # its own last words say more
                 if self.functions[function].process is process:
-                    raise
+                    raise RunFailedError(self._not_polling(function, error)) from None
                 continue
             attached = process
             alive()
         self._coming.discard(function)
+
+    def _not_polling(self, function: str, error: EngineError) -> str:
+        is_command = self.plan.function(function).stdin is not None
+        hint = ". If it waits for a command on its console, add --auto-start or stdin:"
+        return f"{error}{hint * is_command}{self.functions[function].end_of_log()}"
 
     def check_function(self, name: str) -> None:
         """Raises RunFailedError if it has ended. One that comes up may leave another process in

@@ -119,7 +119,13 @@ class RunState:
             for key in ("launcher", "guard", "unisd"):
                 data[key] = _process(data[key])
             data["functions"] = [
-                FunctionProcess(**part | {"process": _process(part["process"])})
+                FunctionProcess(
+                    str(part["name"]),
+                    int(part["cpu"]),
+                    _known(part["process"]),
+                    int(part["restarts"]),
+                    str(part["ended"]),
+                )
                 for part in data["functions"]
             ]
             data["phase"] = Phase(data["phase"])
@@ -130,4 +136,8 @@ class RunState:
 
 
 def _process(data: Any) -> ProcessId | None:
-    return data and ProcessId(pid=int(data["pid"]), start_time=int(data["start_time"]))
+    return None if data is None else _known(data)
+
+
+def _known(data: Any) -> ProcessId:
+    return ProcessId(pid=int(data["pid"]), start_time=int(data["start_time"]))
