@@ -165,7 +165,7 @@ format: $(STUBS)
 docs: $(STUBS)
 	@uv run python -m tools.cli_pages docs/cli
 	@uv run python -m tools.results_schema docs/results.schema.json
-	@uv run unis schema > docs/chain-file.schema.json
+	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)
 	@uv build --wheel --no-build-isolation --python .venv -q

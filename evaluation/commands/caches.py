@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -94,15 +95,17 @@ def ways(
         return
     for each in found:
         print_line(str(each))
-    options = ""
+    modelled = {each.function for each in found}
+    options = [text for text in cost or [] if text.partition("=")[0] not in modelled]
     for each in found:
         if isinstance(each.cost, dict):
             sizes = ", ".join(f"{size}: {ns:.6g}" for size, ns in each.cost.items())
             print_line(f"in {file}: functions.{each.function}.cost_ns: {{{sizes}}}")
         else:
-            options += f" --cost {each.function}={each.cost:.6g}"
+            options.append(f"{each.function}={each.cost:.6g}")
     if options:
-        print_line(f"unis simulate {file}{options}")
+        words = [word for option in options for word in ("--cost", option)]
+        print_line(shlex.join(["unis", "simulate", str(file), *words]))
 
 
 def costs_with_ways(

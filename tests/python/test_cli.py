@@ -12,6 +12,7 @@ from tests.python.commands import busy_file, json_of, run, stale_run
 from tests.python.place import step
 from unis import built
 from unis.cli import run_commands
+from unis.cli.bench_options import arms_of
 from unis.runtime import doctor, launcher
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -97,6 +98,20 @@ def test_several_runs_must_be_told_apart(tmp_path: Path) -> None:
     assert run("down")[0] == 2
     assert run("down", "one")[0] == 0
     assert run("down", "--all")[0] == 0
+
+
+@pytest.mark.parametrize("command", [["policy", "rr"], ["trace", "-o", "t.json"]])
+def test_one_run_is_named_once(tmp_path: Path, command: list[str]) -> None:
+    for name in ("one", "two"):
+        stale_run(tmp_path, name)
+    code, text = run(*command, "one", "--name", "two")
+    assert (code, "two runs are named, one and two" in text) == (2, True)
+    assert "`one` was killed" in run(*command, "one", "--name", "one")[1]
+
+
+def test_arms_that_mean_the_same_are_one() -> None:
+    arms = arms_of("unis/priority, unis/priority,cooperative/4,cooperative/04")
+    assert [str(arm) for arm in arms] == ["unis/priority", "cooperative/4"]
 
 
 def test_a_run_is_known_by_its_file_too(tmp_path: Path) -> None:

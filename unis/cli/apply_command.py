@@ -72,7 +72,7 @@ def _show(name: str, result: dict[str, Any]) -> None:
         say(f"{name}: nothing to change")
         return
     if not result["applied"]:
-        table = table_of("", "part", words=("name", "what", "why"))
+        table = table_of("", "part", words=("name", "what", "why"), whole=("part", "name", "what"))
         for change in steps["changes"]:
             table.add_row(change["part"], change["name"], change["what"], "; ".join(change["why"]))
         out.print(table)

@@ -39,7 +39,7 @@ def arms_of(text: str) -> tuple[Arm, ...]:
     from unis.measure.windows import Arm
 
     try:
-        return tuple(map(Arm.parse, words_of(text, None, "--arms")))
+        return tuple(dict.fromkeys(map(Arm.parse, words_of(text, None, "--arms"))))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--arms") from None
 

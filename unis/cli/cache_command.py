@@ -66,7 +66,7 @@ def _print(usage: CacheUsage) -> None:
             size = resource.way_bytes.get(domain, 0)
             title = f"\n{name} {domain}: {resource.ways} ways of {size / (1 << 20):.3g} MB"
             words = ("ways, the highest first", "")
-            table = table_of(title, "class", ("threads", "occupancy", "size"), words)
+            table = table_of(title, "class", ("threads", "occupancy", "size"), words, words[:1])
             if name.startswith("L3") and (mask := usage.io.masks.get(domain)):
                 table.add_row("DMA", "", "", _mb(mask.bit_count() * size), row(mask, resource.ways))
             for group in usage.classes:

@@ -96,9 +96,11 @@ def _print_process(name: str, more: str, argv: list[str]) -> None:
 
 
 def _links(plan: Plan) -> Table:
-    table = table_of("", "link", ("slots",), ("kind", "socket"))
+    table = table_of("", "link", words=("kind",))
+    table.add_column("slots", justify="right")
+    table.add_column("socket")
     for link in plan.links:
-        table.add_row(link.name, str(link.slots), link.kind, str(link.socket or ""))
+        table.add_row(link.name, link.kind, str(link.slots), str(link.socket or ""))
     return table
 
 

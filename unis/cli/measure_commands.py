@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.options import JsonOption, NameArgument, NameOption, between
-from unis.cli.select import connect
+from unis.cli.select import connect, one_name
 from unis.cli.terminal import out, print_line, say, table_of, writable, write_result
 from unis.errors import EXIT_FAILED
 
@@ -34,7 +34,7 @@ def trace(
 
     Example: unis trace mine -o trace.json --seconds 0.1
     """
-    _, _, client = connect(run or name)
+    _, _, client = connect(one_name(run, name))
     from unis.report.trace import trace_text
 
     with client:

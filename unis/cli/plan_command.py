@@ -69,8 +69,6 @@ def plan(
     if report is not None:
         writable(report)
     found = _shared(workload) if share else _alone(file, workload, greedy=greedy)
-    if wrong := [*found.problems]:  # a fault of ours
-        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
     if as_json:
         out.print_json(data=asdict(found.placement))
     else:
@@ -99,11 +97,15 @@ class _Found:
     """A placement, and what is printed of it."""
 
     placement: Placement | SharedPlacement
-    problems: Iterable[str]  # that the verifier finds
     summary: str
     rows: list[Row]
     kept: Sequence[Kept] = ()
     costs: Iterable[str] = ()
+
+
+def _see_that_it_holds(problems: Iterable[str]) -> None:
+    if wrong := [*problems]:  # a fault of ours
+        raise fail("the placement does not hold: " + "; ".join(wrong[:3]), EXIT_FAILED)
 
 
 def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
@@ -119,9 +121,9 @@ def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
         placement = first_fit(workload) if greedy else exact(workload)
     except NoRoomError as error:
         raise fail(f"{file}: {error}{_would_do(workload)}", EXIT_FAILED) from None
+    _see_that_it_holds(verify.problems(workload, placement))
     return _Found(
         placement,
-        verify.problems(workload, placement),
         summary(placement, "first fit" if greedy else "exact"),
         rows(workload, placement),
         kept(workload, placement),
@@ -136,6 +138,7 @@ def _shared(workload: Workload) -> _Found:
     from unis.slo.verify import shared_problems
 
     placement = shared(workload, report=say)
+    _see_that_it_holds(shared_problems(workload, placement))
     count = len(placement.machines)
     if placement.bound is None:
         proof = "fewer may do, for so many promises are looked at in groups"
@@ -145,7 +148,6 @@ def _shared(workload: Workload) -> _Found:
         proof = f"by its model no placement needs fewer than {placement.bound}"
     return _Found(
         placement,
-        shared_problems(workload, placement),
         f"{count} servers, shared cores, {placement.seconds:.2f} s: {proof}.",
         rows_of_shared(workload, placement),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.options import ChainFileArgument, NameArgument, NameOption, RunNameOption, between
-from unis.cli.select import choose, choose_running, runs
+from unis.cli.select import choose, choose_running, one_name, runs
 from unis.cli.terminal import err, fail, say, voice
 from unis.engine import names
 from unis.errors import EXIT_INTERRUPTED
@@ -258,7 +258,7 @@ def policy(
     from unis.runtime.requests import SupervisorClient
     from unis.v1 import engine_pb2 as pb
 
-    directory, state = choose_running(run or name)
+    directory, state = choose_running(one_name(run, name))
     request = pb.PolicyRequest(
         policy=names.policy(policy_name),
         controller=names.controller(controller) if controller else None,

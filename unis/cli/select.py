@@ -31,6 +31,13 @@ def runs(*, settled: bool = False) -> list[tuple[RunDirectory, RunState]]:
     return found
 
 
+def one_name(argument: str | None, option: str | None) -> str | None:
+    """The run that is named by [NAME] or by --name."""
+    if argument and option and argument != option:
+        raise typer.BadParameter(f"two runs are named, {argument} and {option}; name one")
+    return argument or option
+
+
 def choose(name: str | None) -> tuple[RunDirectory, RunState]:
     """The run called `name`, or of that chain file, or the only one; exits if there is none."""
     found = _meant(name, runs()) or _meant(name, there := runs(settled=True))

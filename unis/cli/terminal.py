@@ -55,17 +55,21 @@ def warn(line: str, style: str = "red") -> None:
 
 
 def table_of(
-    title: str, first: str, numbers: Sequence[str] = (), words: Sequence[str] = ()
+    title: str,
+    first: str,
+    numbers: Sequence[str] = (),
+    words: Sequence[str] = (),
+    whole: Sequence[str] = (),
 ) -> Table:
-    """A column of names, those of numbers beside it, and those of words."""
+    """Columns of names, of numbers and of words; those in `whole` are never wrapped."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
-    table.add_column(first)
+    table.add_column(first, no_wrap=first in whole)
     for column in numbers:
         table.add_column(column, justify="right", no_wrap=True)
     for column in words:
-        table.add_column(column)
+        table.add_column(column, no_wrap=column in whole)
     return table
 
 
