@@ -244,7 +244,7 @@ def test_what_cannot_be_recorded_is_told_once_and_nobody_beside_it_is_known(
         apart = made.ask(0xF0, ["macswap"], group="unis-b")
     assert apart is not None
     (sentence,) = [told for told in made.told if not told.startswith("at ")]
-    assert "run.large cannot be modelled" in sentence
+    assert "run.large and the functions that share its ways cannot be modelled" in sentence
     assert "nobody knows large" in sentence
     assert not made.counters.pending([member("large")])
     assert made.counters.misses_per_packet([member("small")]) is None
@@ -599,7 +599,7 @@ def test_what_is_recorded_is_what_the_run_s_file_says(
     assert record_member(fw, told.append) == recorded
     assert told == ["recording"]
     assert asked == [("edge", "macswap", ("--cost", "100"))]
-    with pytest.raises(RecordingError, match="no function gone any more"):
+    with pytest.raises(RecordingError, match="no longer has function gone"):
         record_member(replace(fw, function="gone"))
     with pytest.raises(RecordingError, match="`none` has ended"):
         record_member(replace(fw, run="none"))
@@ -609,7 +609,7 @@ def test_programs_of_others_are_not_recorded(run_of: Callable[..., None], tmp_pa
     fw = Member("edge", "fw", 1, frozenset([1]))
     for attached, function, why in (
         (False, {"command": ["sleep", "1"]}, "`fw` is a command of others"),
-        (True, {"program": "macswap"}, "those attached to"),
+        (True, {"program": "macswap"}, "not attached ones"),
     ):
         written(tmp_path, function)
         run_of(attached=attached)
