@@ -7,7 +7,7 @@ from tests.e2e.machine import EVALUATION, Machine
 
 def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
     out = machine.directory / "demo"
-    machine.unis("demo", "--rounds", "2", "--out", str(out))
+    machine.unis("demo", "--rounds", "2", "--window", "0.1", "--out", str(out))
     summary = json.loads((out / "summary.json").read_text())
     assert summary["accounted"] is True
     policies = summary["policies"]
