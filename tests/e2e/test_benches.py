@@ -92,7 +92,7 @@ def test_promises(machine: Machine, tmp_path: Path) -> None:
     """Whether both hold is the machine's: all of it was measured, and it ends as it says."""
     p95_us = 500_000  # any machine can promise half a second
     said = machine.evaluation(
-        "promises", "--blocks", "1", "--windows", "2", "--rounds", "2", "--window", "0.05",
+        "promises", "--blocks", "1", "--windows", "2", "--rounds", "2", "--window", "0.1",
         "--p95-us", str(p95_us), "--again", "0", "-o", str(tmp_path), codes=(0, 1),
     )  # fmt: skip
     result = json.loads((tmp_path / "results.json").read_text())
