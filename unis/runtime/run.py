@@ -231,7 +231,7 @@ class Run:
 
     def _not_polling(self, function: str, error: EngineError) -> str:
         is_command = self.plan.function(function).stdin is not None
-        hint = ". If it waits for a command on its console, add --auto-start or stdin:"
+        hint = ". If it waits for a command on its console, add --auto-start or write it in `stdin`"
         return f"{error}{hint * is_command}{self.functions[function].end_of_log()}"
 
     def check_function(self, name: str) -> None:
