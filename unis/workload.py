@@ -1,5 +1,6 @@
 """Kinds of programs: how a function's process is started, and its DPDK group."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Start:
         return [f"--vdev={device}" for device in self.devices]
 
 
-class Workload:
+class Workload(ABC):
     """A kind of program, and of DPDK group. To add one: a subclass, and its line in `KINDS`."""
 
     group: GroupName
@@ -47,21 +48,21 @@ class Workload:
     # Its threads poll only once the programs at the other ends of its links run.
     needs_neighbours: bool
 
+    @abstractmethod
     def opens(self, kind: LinkKind) -> bool:
         """Whether it can have ports on links of this kind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def file_prefix(self, run: str, function: str) -> str:
         """The name of its DPDK group."""
-        raise NotImplementedError
 
+    @abstractmethod
     def eal(self, start: Start) -> list[str]:
         """EAL's arguments."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leaves(self, file_prefix: str) -> Sequence[str]:
         """Folders in DPDK's that are its alone, and stay where it was killed."""
-        raise NotImplementedError
 
 
 class Secondary(Workload):

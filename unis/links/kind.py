@@ -1,5 +1,6 @@
 """What there is to know about a kind of link, outside the engine."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,7 +84,7 @@ class PortEnds:
         return self.rx
 
 
-class LinkKind:
+class LinkKind(ABC):
     """A kind of link. To add one: a module with a subclass, and its line in `unis.links`.
 
     All but `make` and `remove` is pure. The defaults are those of a kind that copies packets from
@@ -105,9 +106,9 @@ class LinkKind:
         """Packets that it holds, one way."""
         return slots
 
+    @abstractmethod
     def details(self, spec: LinkSpec, number: int) -> LinkDetails | None:
         """Of a link; `number` is no other's of its kind."""
-        raise NotImplementedError
 
     def matches(self, link: LinkPlan, spec: LinkSpec) -> bool:
         """Whether a link with as many slots is what is asked for but for its name."""
@@ -115,9 +116,9 @@ class LinkKind:
             return True
         return self.details(replace(spec, name=link.name), link.details.id) == link.details
 
+    @abstractmethod
     def device_arguments(self, port: PortEnds) -> dict[str, object]:
         """Of the device by which a program has a port on links of this kind."""
-        raise NotImplementedError
 
     def device(self, port: PortEnds) -> str:
         """EAL's --vdev: `net_memif0,role=server,…`."""
@@ -140,7 +141,7 @@ class LinkKind:
         """What is made on the machine for it, by a name that is enough to remove it; or nothing."""
         return ""
 
-    def make(self, link: LinkPlan) -> None:
+    def make(self, link: LinkPlan) -> None:  # noqa: B027  a kind may make nothing
         """Makes that, before the engine and the functions start. UnisError if it cannot be: then
         nothing of it is left.
         """
