@@ -53,7 +53,8 @@ def functions_directory() -> Path:
     return build_directory() / "functions"
 
 
-def _built(*parts: str) -> Path:
+def find(*parts: str) -> Path:
+    """A built file, by its path in the build. NotBuiltError if it is missing."""
     path = build_directory().joinpath(*parts)
     if not path.is_file():
         cure = (
@@ -67,44 +68,29 @@ def _built(*parts: str) -> Path:
 
 def unisd() -> Path:
     """The engine."""
-    return _built("engine", "unisd")
+    return find("engine", "unisd")
 
 
 def simulator() -> Path:
     """The scheduler on virtual time."""
-    return _built("models", "simulator", "unis-sim")
-
-
-def cache_simulator() -> Path:
-    """Caches, by ways, on recorded references."""
-    return _built("models", "cache", "unis-cache")
+    return find("models", "simulator", "unis-sim")
 
 
 def lines() -> Path:
     """What measures how far apart two CPUs are."""
-    return _built("models", "machine", "unis-lines")
-
-
-def recorder() -> Path:
-    """The Valgrind tool that records references."""
-    return _built("models", "recorder", "unis-refs")
+    return find("models", "machine", "unis-lines")
 
 
 def reference_function(name: str) -> Path:
     """One of ours."""
-    return _built("functions", name)
-
-
-def scheduler_bench() -> Path:
-    """What measures the scheduler's ticks; only in a clone."""
-    return _built("engine", "scheduler", "scheduler_bench")
+    return find("functions", name)
 
 
 def port_driver() -> Path:
     """The DPDK driver that gives an unmodified program its rings."""
-    return _built("ports", "librte_net_unis.so")
+    return find("ports", "librte_net_unis.so")
 
 
 def port_plugin() -> Path:
     """What EAL loads into every program to stand between it and its ports."""
-    return _built("ports", "librte_unis_ports.so")
+    return find("ports", "librte_unis_ports.so")

@@ -233,11 +233,11 @@ def _geometry(caches: Caches, io_ways: int) -> list[str]:
 
 
 def _run(*arguments: str) -> dict[str, Any]:
+    program = built.find("models", "cache", "unis-cache")
     try:
         done = subprocess.run(
-            [built.cache_simulator(), *arguments], capture_output=True, text=True,
-            timeout=_SECONDS, check=False,
-        )  # fmt: skip
+            [program, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         raise CacheModelError(f"unis-cache has not ended after {_SECONDS} s") from None
     if done.returncode != 0:

@@ -43,6 +43,11 @@ class NoRecorderError(RecordingError):
     """Valgrind is missing."""
 
 
+def _recorder() -> Path:
+    """The Valgrind tool that records references."""
+    return built.find("models", "recorder", "unis-refs")
+
+
 @dataclass(frozen=True)
 class Flows:
     """Traffic as in ResQ's Table 1: the smallest packets, of flows drawn uniformly.
@@ -148,7 +153,7 @@ def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
     write_capture(capture, flows.frames())
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     command = [
-        str(built.recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
+        str(_recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
         f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}",
         str(subject.program.resolve()),
         "--no-huge", "-m", str(_MEMORY_MB), "--no-pci", "--no-shconf", "--no-telemetry",
@@ -159,7 +164,7 @@ def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
     environment = {
         **os.environ,
         "VALGRIND_LIB": str(_valgrind_folder()),
-        "VALGRIND_LAUNCHER": str(built.recorder()),  # its core insists on one
+        "VALGRIND_LAUNCHER": str(_recorder()),  # its core insists on one
         "TMPDIR": str(work),
     }
     try:
@@ -212,7 +217,7 @@ def _last_line(text: str) -> str:
 
 def _key(subject: Subject, flows: Flows, buffers: int) -> str:
     digest = sha256()
-    files: Sequence[Path] = (built.recorder(), subject.program, *subject.files)
+    files: Sequence[Path] = (_recorder(), subject.program, *subject.files)
     for file in files:
         try:
             digest.update(sha256(file.read_bytes()).digest())

@@ -24,7 +24,7 @@ Ticks = Mapping[
 def measured(report: Callable[[str], None]) -> Ticks:
     """Measures ticks; empty if the microbenchmark was not built."""
     try:
-        program = built.scheduler_bench()
+        program = built.find("engine", "scheduler", "scheduler_bench")
     except built.NotBuiltError:
         return {}
     report("measuring the cost of a tick of 1 to 64 cores")

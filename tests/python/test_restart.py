@@ -49,7 +49,7 @@ def test_restart_ends_no_chain_whose_place_is_too_small(
     if free is None:
         monkeypatch.setenv("UNIS_BUILD", str(tmp_path / "none"))
     else:
-        monkeypatch.setattr(built, "_built", lambda *_: Path("/bin/true"))
+        monkeypatch.setattr(built, "find", lambda *_: Path("/bin/true"))
     directory = stale_run(tmp_path, chain_file=str(busy_file(tmp_path)), hugepages_mb=200)
     monkeypatch.setattr(hugepages, "directory", lambda: Path("/dev/hugepages"))
     monkeypatch.setattr(hugepages, "free_mb", lambda: free or 0)
