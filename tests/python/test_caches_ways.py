@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.app import app as evaluation_app
-from evaluation.caches import functions, geometry
+from evaluation.caches import functions, geometry, references
 from evaluation.caches.functions import CostWithWays, cost_with_ways
 from evaluation.caches.geometry import PAPER, read_caches
 from evaluation.caches.references import Flows, Recorded, Subject
@@ -112,7 +112,7 @@ def test_what_the_model_does_not_know(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("nowhere", "9" * 5000):  # longer than a file's name can be
         assert f"there is no program `{name}`" in told(a_file(tmp_path, f"{{program: '{name}'}}"))
     (tmp_path / "unis-refs").touch()
-    monkeypatch.setattr(built, "recorder", lambda: tmp_path / "unis-refs")
+    monkeypatch.setattr(references, "_recorder", lambda: tmp_path / "unis-refs")
     monkeypatch.setenv("VALGRIND_LIB", "/nowhere")
     assert "Valgrind is missing" in told(a_file(tmp_path))
 
