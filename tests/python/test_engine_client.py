@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,9 +129,16 @@ def test_a_method_that_the_engine_lacks(socket: Path) -> None:
         client.trace(0.01)
 
 
+def taken_by_another_thread(number: int) -> None:
+    """Of the server: they block no signal, so the kernel has one of them take it."""
+    os.kill(os.getpid(), number)
+    time.sleep(0.05)
+
+
 @pytest.mark.timeout(30, method="thread")  # a channel that is spoilt does not even close
+@pytest.mark.parametrize("raise_signal", [signal.raise_signal, taken_by_another_thread])
 def test_a_signal_while_a_call_begins_spoils_no_later_call(
-    socket: Path, monkeypatch: pytest.MonkeyPatch
+    socket: Path, monkeypatch: pytest.MonkeyPatch, raise_signal: Callable[[int], None]
 ) -> None:
     """gRPC starts a thread for the first call under way, and counts on it afterwards."""
     start = threading.Thread.start
@@ -136,7 +146,7 @@ def test_a_signal_while_a_call_begins_spoils_no_later_call(
     def signalled(thread: threading.Thread) -> None:
         if threading.current_thread() is threading.main_thread():  # not of the server beside us
             monkeypatch.undo()
-            signal.raise_signal(signal.SIGTERM)
+            raise_signal(signal.SIGTERM)
         start(thread)
 
     with EngineClient(socket) as client, interrupts() as switch:
@@ -146,6 +156,33 @@ def test_a_signal_while_a_call_begins_spoils_no_later_call(
             client.stats()
         assert switch.heard()
         assert client.stats().decisions == 7
+
+
+def test_threads_of_grpc_take_no_signal(tmp_path: Path) -> None:
+    """Else the kernel has them take what a call blocks, for its handler to run amid that call."""
+    code = """
+import sys
+from pathlib import Path
+from unis.engine.client import EngineClient, EngineError
+from unis.signals import ENDING
+with EngineClient(Path(sys.argv[1])) as client:
+    try:
+        client.stats()
+    except EngineError:
+        pass
+    masks = [
+        int(line.split()[1], 16)
+        for status in Path("/proc/self/task").glob("*/status")
+        for line in status.read_text().splitlines()
+        if line.startswith("SigBlk")
+    ]
+    print(len(masks) > 1, sum(not mask >> (number - 1) & 1 for mask in masks for number in ENDING))
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, tmp_path / "none.sock"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["True", "3"], done.stdout + done.stderr  # the main thread's own
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

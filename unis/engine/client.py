@@ -50,16 +50,17 @@ class EngineClient:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self._channel = grpc.insecure_channel(
-            f"unix:{socket}",
-            options=[
-                ("grpc.max_receive_message_length", 256 << 20),  # a trace is long
-                ("grpc.enable_http_proxy", 0),
-                ("grpc.max_reconnect_backoff_ms", 200),
-                ("grpc.initial_reconnect_backoff_ms", 50),
-                ("grpc.default_authority", "unisd"),
-            ],
-        )
+        with blocked():  # also in the threads of gRPC, which begin here
+            self._channel = grpc.insecure_channel(
+                f"unix:{socket}",
+                options=[
+                    ("grpc.max_receive_message_length", 256 << 20),  # a trace is long
+                    ("grpc.enable_http_proxy", 0),
+                    ("grpc.max_reconnect_backoff_ms", 200),
+                    ("grpc.initial_reconnect_backoff_ms", 50),
+                    ("grpc.default_authority", "unisd"),
+                ],
+            )
         self._stub: Any = cast("Any", engine_pb2_grpc.EngineStub)(self._channel)
 
     def __enter__(self) -> "EngineClient":

@@ -21,6 +21,7 @@ from unis.runtime.files import appending, written
 from unis.runtime.orphans import Orphan
 from unis.runtime.privileges import PATH, Rights, account_of
 from unis.runtime.state import RUN_MARK
+from unis.signals import blocked
 from unis.workload import OFFLOADS
 
 _RELAY_SECONDS = 1.0  # for what a program has said to its terminal to be in its log
@@ -165,7 +166,8 @@ def _make_terminal(typed: str, log: BinaryIO) -> tuple[int, threading.Thread]:
     os.set_blocking(ours, False)
     # A thread, for the launcher may wait for the engine while the program waits for its reader.
     relay = threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True)
-    relay.start()
+    with blocked():  # also in it
+        relay.start()
     return theirs, relay
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from unis.runtime.errors import InterruptedRunError, RunFailedError
-from unis.signals import ENDING
+from unis.signals import ENDING, postponed
 
 
 class Interrupts:
@@ -57,8 +57,8 @@ class Interrupts:
     def within(self, seconds: float | None, what: str) -> Iterator[None]:
         """Raises RunFailedError "`what` within … s" if the block takes longer; None: never."""
 
-        def expire(_number: int, _frame: FrameType | None) -> None:
-            if self._armed:
+        def expire(number: int, _frame: FrameType | None) -> None:
+            if self._armed and not postponed(number):
                 self._raise(RunFailedError(f"{what} within {seconds:g} s"))
 
         before = signal.signal(signal.SIGALRM, expire)
@@ -70,6 +70,8 @@ class Interrupts:
             signal.signal(signal.SIGALRM, before)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if postponed(number):
+            return
         self._count += 1
         if self._count == 1:
             self.first = signal.Signals(number).name
