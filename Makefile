@@ -3,9 +3,9 @@
 #   make build    the engine, the functions, `uv run unis …`; no tests
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
 #   make check    lint, and the unit tests in Python that need no build and no root: a minute
-#   make test     lint, unit tests, the same under sanitizers, end-to-end tests
+#   make test     lint, unit tests, those in C++ under sanitizers, end-to-end tests
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
-#   make bench    cost of a decision; simulator against machine
+#   make bench    cost of a decision; the evaluation at its shortest; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
@@ -19,23 +19,27 @@ PREFIX ?= /usr/local
 CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h' 'models/*.c' 'models/*.cc' 'models/*.h')
 PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
-# Tests, as `meson test --list` names them: all but those that are mostly gRPC, which takes long to
-# compile with sanitizers; and what has threads but neither DPDK nor gRPC.
+# Tests, as `meson test --list` names them: those of address errors and undefined behaviour, and
+# those of them that have threads. `make test` runs them so alone, and all others without
+# sanitizers: what measures, or computes for long, for which the sanitizers have shorter tests.
 SANITIZED = base cache histogram contract scheduler simulator trace timer monitor controller platform \
   memif_region probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
 THREAD_SANITIZED = base histogram scheduler trace monitor controller platform run
-# The slowest of the scheduler's tests, which have one thread.
-SINGLE_THREADED = CrewPropertyTest.*:SchedulerModelTest.*:PathsTest.*:ReplayTest.*
+ALL_TESTS = meson test -C $(BUILD) --no-rebuild --list | sed -n 's|^unis:[a-z]* / ||p'
+COMPUTING = scheduler simulator
+UNSANITIZED = $$($(ALL_TESTS) | grep -vxF "$$(printf '%s\n' $(SANITIZED))") $(COMPUTING)
+# The slowest of both, which have one thread. What is like them is left: shorter, and as random.
+SLOW = CrewPropertyTest.*:SchedulerModelTest.AgreesOn*:GraphTest.*:OnlineCostTest.*:LazyTest.DecidesAs*:\
+  RandomGraphTest.OnOneCore*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:Chains/JumpTest.*:\
+  SimulationTest.Saturated*:SimulationTest.StartingThe*:ServiceCpuTest.EveryPolicy*:FollowTest.NoCost*
+SINGLE_THREADED = SchedulerModelTest.*:PathsTest.*:ReplayTest.*
 # Has no second thread, or waits for seconds, or asks how fast packets pass.
 NOT_THREAD_SANITIZED = ArrivalScheduleTest.*:ClassifierTest.*:ReadCaptureTest.*:MakeFramesTest.*:DueTest.*:\
   PacketMemoryTest.SaysWhatIsMissing:TrafficSourceTest.KeepsToItsRate:TrafficSourceTest.AShortListKeepsToItsRateToo:\
-  $(SINGLE_THREADED):MeasureTest.*:RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
-# Tests of `run` that measure. In `make test` they run without sanitizers, and the others with them.
-TIMED = MeasureTest.*
-# Lines of code are enough to find a fault, and half the time to compile and link. Warnings are errors
-# in the plain build; instrumented, GCC 12 warns of what is not there.
+  $(SLOW):$(SINGLE_THREADED):RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
+# Warnings are errors in the plain build; instrumented, GCC 12 warns of what is not there.
 # instrumented SANITIZER, FLAGS
-instrumented = -Db_sanitize=$(1) -Db_lundef=false -Doptimization=1 "-Dc_args=-g1 $(2)" "-Dcpp_args=-g1 $(2)" -Dwerror=false
+instrumented = -Db_sanitize=$(1) -Db_lundef=false -Dunity_size=24 -Doptimization=1 "-Dc_args=$(2)" "-Dcpp_args=$(2)" -Dwerror=false
 # DPDK's rings and locks by C11 atomics, which the thread sanitizer knows, instead of assembler.
 C11_DPDK = -DRTE_USE_C11_MEM_MODEL -DRTE_FORCE_INTRINSICS
 UV = UV_PYTHON_PREFERENCE=only-system uv
@@ -43,7 +47,7 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode packages setup check check-python test compiled unit sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode packages setup check check-python test compiled unit unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
 	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
@@ -100,26 +104,27 @@ check-python: $(STUBS)
 # Compilers and static checks side by side; then what needs the machine to itself, one by one.
 test:
 	@$(MAKE) --no-print-directory -j2 -Otarget lint compiled
-	@$(MAKE) --no-print-directory unit sanitize tsan e2e RUN_TESTS='$(TIMED)'
+	@$(MAKE) --no-print-directory unsanitized sanitize tsan e2e
 
 compiled: $(STUBS) $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja $(TSAN_BUILD)/build.ninja
-	ninja -C $(BUILD)
+	ninja -C $(BUILD) programs meson-benchmark-prereq $(call programs_of,$(BUILD),$(UNSANITIZED))
 	ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
 	ninja -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
 
 # programs_of BUILD, TESTS: what these tests need, as ninja calls it.
 programs_of = $$(tools/test_programs $(1) $(2))
 
-RUN_TESTS ?= *
 unit: $(STUBS) $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
-	meson test -C $(BUILD) --no-rebuild --print-errorlogs \
-	  $$(meson test -C $(BUILD) --no-rebuild --list | sed -n 's|^unis:[a-z]* / ||p' | grep -vx run)
-	GTEST_FILTER='$(RUN_TESTS)' meson test -C $(BUILD) --no-rebuild --print-errorlogs run
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+
+unsanitized: $(STUBS) $(BUILD)/build.ninja
+	@ninja -C $(BUILD) $(call programs_of,$(BUILD),$(UNSANITIZED))
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs $(UNSANITIZED)
 
 sanitize: $(ASAN_BUILD)/build.ninja
 	@ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
-	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 GTEST_FILTER='-$(TIMED)' \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 GTEST_FILTER=-$(subst $() ,,$(SLOW)) \
 	  meson test -C $(ASAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 4 $(SANITIZED)
 
 # Children of a process with threads start threads of their own (die_after_fork). Without random
@@ -136,7 +141,7 @@ SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python
 e2e: build
 	@tools/strangers testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
-	uv run pytest $(SPINNING)
+	uv run pytest -m 'not benchmark' $(SPINNING)
 
 SECONDS ?= 60
 fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
@@ -149,6 +154,7 @@ fuzz: build $(ASAN_BUILD)/build.ninja
 bench: build
 	@ninja -C $(BUILD)
 	meson test -C $(BUILD) --benchmark --no-rebuild --verbose
+	uv run pytest -m benchmark tests/e2e
 	uv run python -m evaluation agreement
 
 lint: $(STUBS)

@@ -9,7 +9,7 @@ namespace {
 
 using enum DpiRule::Action;
 
-std::string ErrorOf(std::string_view text) {
+std::string RuleError(std::string_view text) {
   const auto rule = ParseDpiRule(text);
   return rule ? "" : rule.error().message;
 }
@@ -27,16 +27,18 @@ TEST(DpiRules, ReadsEveryWord) {
 }
 
 TEST(DpiRules, SaysWhatIsWrong) {
-  EXPECT_EQ(ErrorOf("x alert - a"), "bad rule id 'x': must be a whole number from 1 to 4294967295");
-  EXPECT_EQ(ErrorOf("0 alert - a"), "bad rule id '0': must be a whole number from 1 to 4294967295");
-  EXPECT_EQ(ErrorOf("1 deny - a"), "bad action 'deny': must be alert, drop or forward");
-  EXPECT_EQ(ErrorOf("1 drop"),
+  EXPECT_EQ(RuleError("x alert - a"),
+            "bad rule id 'x': must be a whole number from 1 to 4294967295");
+  EXPECT_EQ(RuleError("0 alert - a"),
+            "bad rule id '0': must be a whole number from 1 to 4294967295");
+  EXPECT_EQ(RuleError("1 deny - a"), "bad action 'deny': must be alert, drop or forward");
+  EXPECT_EQ(RuleError("1 drop"),
             "rule 1 has no pattern; a rule is ID ACTION FLAGS PATTERN, with - for "
             "no flags");
-  EXPECT_EQ(ErrorOf("1 drop ix a"), "bad flags 'ix': must be - or letters of i, s and m");
-  EXPECT_EQ(ErrorOf(std::string_view("1 drop - a\0b", 12)),
+  EXPECT_EQ(RuleError("1 drop ix a"), "bad flags 'ix': must be - or letters of i, s and m");
+  EXPECT_EQ(RuleError(std::string_view("1 drop - a\0b", 12)),
             "the pattern of rule 1 has a NUL byte; write it as \\x00");
-  EXPECT_EQ(ErrorOf("1 drop - a\\x00b"), "");
+  EXPECT_EQ(RuleError("1 drop - a\\x00b"), "");
 }
 
 TEST(DpiRules, AFileIsReadLineByLine) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kKey = "000102030405060708090a0b0c0d0e0fdeadbeef";
 
-std::string ErrorOf(std::string_view line) {
+std::string PolicyError(std::string_view line) {
   const auto parsed = ParsePolicyLine(Words(line));
   return parsed ? "" : parsed.error().message;
 }
@@ -42,27 +42,28 @@ TEST(IpsecPolicy, ReadsEveryWord) {
 }
 
 TEST(IpsecPolicy, SaysWhatIsWrong) {
-  EXPECT_EQ(ErrorOf("allow 10.0.0.0/8"), "bad action 'allow': must be protect, bypass or discard");
-  EXPECT_EQ(ErrorOf("bypass 10.0.0.0/8 256"),
+  EXPECT_EQ(PolicyError("allow 10.0.0.0/8"),
+            "bad action 'allow': must be protect, bypass or discard");
+  EXPECT_EQ(PolicyError("bypass 10.0.0.0/8 256"),
             "bypass has 2 words, bypass PREFIX, but this line has 3");
   EXPECT_EQ(
-      ErrorOf("protect 10.0.0.0/8"),
+      PolicyError("protect 10.0.0.0/8"),
       "protect has 7 or 8 words, protect PREFIX SPI FROM TO ALGORITHM KEY [esn], but this line "
       "has 2");
   const std::string head = "protect 10.0.0.0/8 ";
   const std::string key(kKey);
-  EXPECT_EQ(ErrorOf(head + "255 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
+  EXPECT_EQ(PolicyError(head + "255 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
             "bad SPI '255': must be a whole number from 256 to 4294967295");
-  EXPECT_EQ(ErrorOf(head + "256 1.2.3.4 5.6.7.8 aes-128-cbc " + key),
+  EXPECT_EQ(PolicyError(head + "256 1.2.3.4 5.6.7.8 aes-128-cbc " + key),
             "bad algorithm: must be aes-128-gcm or aes-256-gcm");
-  EXPECT_EQ(ErrorOf(head + "256 1.2.3.4 5.6.7.8 aes-128-gcm " + key + " ens"),
+  EXPECT_EQ(PolicyError(head + "256 1.2.3.4 5.6.7.8 aes-128-gcm " + key + " ens"),
             "bad word 'ens': behind the key may stand esn");
 }
 
 TEST(IpsecPolicy, NoErrorQuotesAKey) {
   for (const std::string& key :
        {std::string("secret"), std::string(kKey) + "00", std::string(kKey).replace(7, 1, "x")}) {
-    EXPECT_EQ(ErrorOf("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
+    EXPECT_EQ(PolicyError("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 aes-128-gcm " + key),
               "bad key: aes-128-gcm takes 40 hexadecimal digits, 16 bytes of key and 4 of salt");
   }
 }
@@ -80,15 +81,15 @@ TEST(IpsecPolicy, NoErrorQuotesAKeyInAnotherPlace) {
       inserted += std::string(right[i]) + " ";
     }
     for (const std::string& wrong : {swapped, inserted}) {
-      EXPECT_NE(ErrorOf(wrong), "") << wrong;
-      EXPECT_EQ(ErrorOf(wrong).find(kKey), std::string::npos) << ErrorOf(wrong);
+      EXPECT_NE(PolicyError(wrong), "") << wrong;
+      EXPECT_EQ(PolicyError(wrong).find(kKey), std::string::npos) << PolicyError(wrong);
     }
   }
   for (const std::string& wrong : {line + " " + std::string(kKey), "bypass " + std::string(kKey)}) {
-    EXPECT_NE(ErrorOf(wrong), "") << wrong;
-    EXPECT_EQ(ErrorOf(wrong).find(kKey), std::string::npos) << ErrorOf(wrong);
+    EXPECT_NE(PolicyError(wrong), "") << wrong;
+    EXPECT_EQ(PolicyError(wrong).find(kKey), std::string::npos) << PolicyError(wrong);
   }
-  EXPECT_EQ(ErrorOf("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 secret aes-128-gcm"),
+  EXPECT_EQ(PolicyError("protect 10.0.0.0/8 256 1.2.3.4 5.6.7.8 secret aes-128-gcm"),
             "bad algorithm: must be aes-128-gcm or aes-256-gcm");
 }
 

@@ -64,7 +64,7 @@ struct FoundRegion final : Link::Found {
   MemifRegion region;
 };
 
-class Kind final : public LinkKind {
+class MemifLinks final : public LinkKind {
  public:
   std::string name() const override { return "memif"; }
   bool in_group() const override { return false; }
@@ -128,7 +128,7 @@ void MemifLink::Take(std::unique_ptr<Found> found) {
 }
 
 const LinkKind& MemifKind() {
-  static const Kind kind;
+  static const MemifLinks kind;
   return kind;
 }
 

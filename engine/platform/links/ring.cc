@@ -36,7 +36,7 @@ std::uint32_t Ring::Empty() noexcept {
 
 namespace {
 
-class Kind final : public LinkKind {
+class RingLinks final : public LinkKind {
  public:
   std::string name() const override { return "ring"; }
   bool in_group() const override { return true; }
@@ -60,7 +60,7 @@ class Kind final : public LinkKind {
 }  // namespace
 
 const LinkKind& RingKind() {
-  static const Kind kind;
+  static const RingLinks kind;
   return kind;
 }
 
