@@ -6,9 +6,10 @@ import signal
 
 from hypothesis import settings
 
-# `pytest --hypothesis-profile=check` tries fewer examples. Here, since Hypothesis takes that option
-# before it reads the conftest of a folder.
-settings.register_profile("unis", deadline=None, max_examples=100)
+# `pytest --hypothesis-profile=thorough` tries more examples than `make test`, `check` tries fewer.
+# Here, since Hypothesis takes that option before it reads the conftest of a folder.
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.register_profile("unis", deadline=None, max_examples=50)
 settings.register_profile("check", deadline=None, max_examples=10)
 settings.load_profile("unis")
 

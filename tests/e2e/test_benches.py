@@ -25,6 +25,7 @@ def test_throughput(machine: Machine, tmp_path: Path) -> None:
     assert set(rows[3]["costs_ns"]) == {"macswap1"}
 
 
+@pytest.mark.benchmark
 def test_latency(machine: Machine, tmp_path: Path) -> None:
     machine.unis(
         "bench", "latency", "--quick", "--length", "2", "--loads", "20", "--rings", "256,1024",
@@ -41,6 +42,7 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
         assert (tmp_path / picture).stat().st_size > 10_000
 
 
+@pytest.mark.benchmark
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
     machine.evaluation(
@@ -58,6 +60,7 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
     assert free["kept"]["slots"] >= kept["kept"]["slots"]
 
 
+@pytest.mark.benchmark
 def test_paper(machine: Machine, tmp_path: Path) -> None:
     only = "fig10,fig11"
     said = machine.evaluation("paper", "--quick", "--only", only, "-o", str(tmp_path))
@@ -88,6 +91,7 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "calibrated on" in machine.unis(*simulate)
 
 
+@pytest.mark.benchmark
 def test_promises(machine: Machine, tmp_path: Path) -> None:
     """Whether both hold is the machine's: all of it was measured, and it ends as it says."""
     p95_us = 500_000  # any machine can promise half a second

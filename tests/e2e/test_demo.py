@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.e2e.machine import EVALUATION, Machine
 
 
@@ -35,6 +37,7 @@ def test_two_controllers_are_compared_in_one_run(machine: Machine) -> None:
     assert all(policy["mean_mpps"] > 0 for policy in policies.values())
 
 
+@pytest.mark.benchmark
 def test_simulator_and_machine_are_held_against_each_other(machine: Machine) -> None:
     out = machine.directory / "agreement.json"
     words = ["agreement", "--functions", "2", "--rounds", "2", "--out", str(out)]
