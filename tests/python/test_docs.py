@@ -4,9 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Group
+from rich.table import Table
 
 from tools import cli_pages
 from unis import links
+from unis.cli import view
+from unis.engine import names
+from unis.v1 import engine_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -93,3 +98,23 @@ def test_the_chain_file_s_links_are_those_that_there_are() -> None:
 
 def test_contributing_stays_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 45
+
+
+def test_each_state_and_column_is_explained() -> None:
+    page = (ROOT / "docs" / "columns.md").read_text()
+    explained = {word for row in re.findall(r"^\| (`.+?) \|", page, flags=re.MULTILINE)
+                 for word in re.findall(r"`([^`]+)`", row)}  # fmt: skip
+    states = {names.state_name(state) for state in pb.FunctionState.values() if state}
+    assert states <= explained
+    chain = pb.ChainStats(name="a", edges=[pb.EdgeStats(to="b"), pb.EdgeStats(to="c")])
+    stats = pb.Stats(
+        chains=[chain], cores=[pb.CoreStats()], components=[pb.ComponentStats()],
+        functions=[pb.FunctionStats(paths=[pb.PathStats()])],
+    )  # fmt: skip
+    shown = view.live_view("", view.Rates(stats, stats), 200)
+    assert isinstance(shown, Group)
+    parts = [view.processes(stats, {}), view.edges(stats, {}), *shown.renderables]
+    tables = [part for part in parts if isinstance(part, Table)]
+    assert len(tables) == 7
+    headings = {str(column.header) for table in tables for column in table.columns}
+    assert headings - {""} <= explained
