@@ -174,7 +174,7 @@ TEST_F(RunCostsTest, ACostThatWasFollowedStaysSo) {
       return function.cost_source() == v1::COST_SOURCE_FOLLOWED;
     });
   };
-  EXPECT_TRUE(Eventually(followed));
+  ASSERT_TRUE(Eventually(followed, 30s)) << "the sanitizers make it slow";
   v1::DeployRequest request = Chain({"a", "b"});
   for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);
   request.mutable_scheduler()->set_online_cost(false);
