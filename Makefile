@@ -5,7 +5,7 @@
 #   make check    lint, and the unit tests in Python that need no build and no root: a minute
 #   make test     lint, unit tests, those in C++ under sanitizers, end-to-end tests
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
-#   make bench    cost of a decision; the evaluation at its shortest; simulator against machine
+#   make bench    cost of a decision; comparisons at their shortest; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
@@ -26,9 +26,9 @@ SANITIZED = base cache histogram contract scheduler simulator trace timer monito
   memif_region probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
 THREAD_SANITIZED = base histogram scheduler trace monitor controller platform run
 ALL_TESTS = meson test -C $(BUILD) --no-rebuild --list | sed -n 's|^unis:[a-z]* / ||p'
-COMPUTING = scheduler simulator
-UNSANITIZED = $$($(ALL_TESTS) | grep -vxF "$$(printf '%s\n' $(SANITIZED))") $(COMPUTING)
-# The slowest of both, which have one thread. What is like them is left: shorter, and as random.
+UNSANITIZED = $$($(ALL_TESTS) | grep -vxF "$$(printf '%s\n' $(SANITIZED))") scheduler simulator
+# The slowest of scheduler and simulator, which have one thread. What is like them is left: shorter,
+# and as random.
 SLOW = CrewPropertyTest.*:SchedulerModelTest.AgreesOn*:GraphTest.*:OnlineCostTest.*:LazyTest.DecidesAs*:\
   RandomGraphTest.OnOneCore*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:Chains/JumpTest.*:\
   SimulationTest.Saturated*:SimulationTest.StartingThe*:ServiceCpuTest.EveryPolicy*:FollowTest.NoCost*
@@ -47,7 +47,7 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode packages setup check check-python test compiled unit unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode packages setup check check-python test compiled unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
 	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
@@ -113,10 +113,6 @@ compiled: $(STUBS) $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja $(TSAN_BUILD)/
 
 # programs_of BUILD, TESTS: what these tests need, as ninja calls it.
 programs_of = $$(tools/test_programs $(1) $(2))
-
-unit: $(STUBS) $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
-	meson test -C $(BUILD) --no-rebuild --print-errorlogs
 
 unsanitized: $(STUBS) $(BUILD)/build.ninja
 	@ninja -C $(BUILD) $(call programs_of,$(BUILD),$(UNSANITIZED))
