@@ -158,17 +158,26 @@ def test_a_signal_while_a_call_begins_spoils_no_later_call(
         assert client.stats().decisions == 7
 
 
-def test_threads_of_grpc_take_no_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "from unis.engine.client import EngineClient as Client; Client(path).stats()",
+        "from unis.runtime.requests import SupervisorClient as Client; Client(path).detach('a')",
+    ],
+)
+def test_threads_of_grpc_take_no_signal(tmp_path: Path, call: str) -> None:
     """Else the kernel has them take what a call blocks, for its handler to run amid that call."""
-    code = """
-import sys
+    code = f"""
+import socket, sys
 from pathlib import Path
-from unis.engine.client import EngineClient, EngineError
+from unis.errors import UnisError
 from unis.signals import ENDING
-with EngineClient(Path(sys.argv[1])) as client:
+path = Path(sys.argv[1])
+with socket.socket(socket.AF_UNIX) as nobody:
+    nobody.bind(str(path))  # and does not listen
     try:
-        client.stats()
-    except EngineError:
+        {call}
+    except UnisError:
         pass
     masks = [
         int(line.split()[1], 16)
@@ -179,7 +188,7 @@ with EngineClient(Path(sys.argv[1])) as client:
     print(len(masks) > 1, sum(not mask >> (number - 1) & 1 for mask in masks for number in ENDING))
 """
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code, tmp_path / "none.sock"],
+        [sys.executable, "-P", "-c", code, tmp_path / "a.sock"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["True", "3"], done.stdout + done.stderr  # the main thread's own

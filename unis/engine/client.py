@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 
+from unis import rpc
 from unis.engine import names
 from unis.errors import UnisError
 from unis.signals import blocked
@@ -16,7 +18,7 @@ from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
 
-_LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
+_ASK_AGAIN_SECONDS = 0.1
 # Beyond the time that the call itself is told to take: the engine's own sentence comes first.
 _CALL_SECONDS = 10.0
 _REFUSED = "unisd"  # metadata of every refusal by the engine; gRPC's own errors have none
@@ -41,26 +43,17 @@ class EngineError(UnisError):
 
 
 class EngineClient:
-    """Calls `unisd`; every method raises EngineError. Times are in seconds.
-
-    No signal handler raises in the middle of gRPC's code, where signals are `blocked`: a lock would
-    stay held, or the thread that reads answers would not start, and no later call on the channel
-    would return.
-    """
+    """Calls `unisd`; every method raises EngineError. Times are in seconds."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        with blocked():  # also in the threads of gRPC, which begin here
-            self._channel = grpc.insecure_channel(
-                f"unix:{socket}",
-                options=[
-                    ("grpc.max_receive_message_length", 256 << 20),  # a trace is long
-                    ("grpc.enable_http_proxy", 0),
-                    ("grpc.max_reconnect_backoff_ms", 200),
-                    ("grpc.initial_reconnect_backoff_ms", 50),
-                    ("grpc.default_authority", "unisd"),
-                ],
-            )
+        self._channel = rpc.open_channel(
+            socket,
+            "unisd",
+            max_receive_message_length=256 << 20,  # a trace is long
+            max_reconnect_backoff_ms=200,
+            initial_reconnect_backoff_ms=50,
+        )
         self._stub: Any = cast("Any", engine_pb2_grpc.EngineStub)(self._channel)
 
     def __enter__(self) -> "EngineClient":
@@ -158,14 +151,10 @@ class EngineClient:
     def watch(self, interval: float, *, latency: bool = False) -> Iterator[pb.Stats]:
         """A snapshot now and after every interval, until the run ends."""
         request = pb.WatchRequest(interval_ns=round(interval * 1e9), latency=latency)
-        with blocked():
-            call = self._stub.Watch(request)
         try:
-            yield from call
-        except grpc.RpcError:
-            raise self._explain("Watch", call, interval) from None
-        finally:
-            call.cancel()
+            yield from rpc.answers(lambda: self._stub.Watch(request))
+        except grpc.RpcError as error:
+            raise self._explain("Watch", error, interval) from None
 
     def measure(self, request: pb.MeasureRequest) -> pb.MeasureReply:
         """Changes policy and controller, lets them settle, and measures over a window.
@@ -215,34 +204,17 @@ class EngineClient:
         end = time.monotonic() + patience
         while True:
             try:
-                return cast("Reply", self._call_once(method, request, seconds, alive))
-            except EngineError as error:
-                if not error.busy or time.monotonic() > end:
-                    raise
+                send = partial(getattr(self._stub, method).future, request, timeout=seconds)
+                return cast("Reply", rpc.answer(send, alive))
+            except grpc.RpcError as error:
+                why = self._explain(method, error, seconds)
+                if not why.busy or time.monotonic() > end:
+                    raise why from None
             alive()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_ASK_AGAIN_SECONDS)
 
-    def _call_once(
-        self, method: str, request: Message, seconds: float, alive: Callable[[], None]
-    ) -> Any:
-        future: Any = None
-        try:
-            while True:
-                with blocked():
-                    future = future or getattr(self._stub, method).future(request, timeout=seconds)
-                    try:
-                        return future.result(timeout=_LOOK_SECONDS)
-                    except grpc.FutureTimeoutError:
-                        pass
-                    except grpc.RpcError:
-                        raise self._explain(method, future, seconds) from None
-                alive()
-        finally:
-            if future:
-                with blocked():
-                    future.cancel()
-
-    def _explain(self, method: str, call: grpc.Call, seconds: float) -> EngineError:
+    def _explain(self, method: str, error: grpc.RpcError, seconds: float) -> EngineError:
+        call = cast("grpc.Call", error)
         code, details = call.code(), (call.details() or "").strip()
         if all(key != _REFUSED for key, _ in call.trailing_metadata() or ()):
             if code == grpc.StatusCode.UNAVAILABLE:

@@ -20,6 +20,7 @@ import grpc
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from unis import rpc
 from unis.errors import UnisError
 from unis.runtime.errors import LaunchError, internal_error
 from unis.signals import blocked
@@ -31,13 +32,8 @@ Say = Callable[[str], None]
 
 _THREADS = 4  # clients that wait at a time; more wait for these
 _ENDS = "the launcher ended before it answered; see `unis ps`"
-_OPTIONS = [
-    ("grpc.so_reuseport", 0),
-    ("grpc.enable_http_proxy", 0),
-    # Of errors: the last words of a program are in them.
-    ("grpc.max_metadata_size", 1 << 20),
-    ("grpc.absolute_max_metadata_size", 1 << 20),
-]
+# Bytes, of errors too: the last words of a program are in them.
+_METADATA = {"max_metadata_size": 1 << 20, "absolute_max_metadata_size": 1 << 20}
 
 
 class SupervisorRequest:
@@ -84,7 +80,11 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
         self._waiting: deque[SupervisorRequest] = deque()
         self._open: set[SupervisorRequest] = set()
         with blocked():  # also in its threads: signals are for the supervisor
-            self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
+            options = {"so_reuseport": 0, **_METADATA}
+            self._server = grpc.server(
+                ThreadPoolExecutor(_THREADS),
+                options=[(f"grpc.{key}", value) for key, value in options.items()],
+            )
             add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
             add(self, self._server)
             try:
@@ -142,9 +142,7 @@ class SupervisorClient:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._channel = grpc.insecure_channel(
-            f"unix:{path}", options=[*_OPTIONS, ("grpc.default_authority", "unis")]
-        )
+        self._channel = rpc.open_channel(path, "unis", **_METADATA)
         self._stub: Any = cast("Any", supervisor_pb2_grpc.SupervisorStub)(self._channel)
 
     def __enter__(self) -> SupervisorClient:
@@ -156,7 +154,7 @@ class SupervisorClient:
     def apply(self, request: pb.ApplyFileRequest, report: Say) -> dict[str, Any]:
         """The result as plain data; `report` is told what is being done."""
         with self._explained():
-            for reply in self._stub.Apply(request):
+            for reply in rpc.answers(lambda: self._stub.Apply(request)):
                 if reply.WhichOneof("reply") == "result":
                     return MessageToDict(
                         reply.result,
@@ -169,17 +167,18 @@ class SupervisorClient:
     def set_policy(self, request: engine.PolicyRequest) -> None:
         """Changes policy and controller."""
         with self._explained():
-            self._stub.SetPolicy(request)
+            rpc.answer(lambda: self._stub.SetPolicy.future(request))
 
     def attach(self, request: pb.AttachProcessRequest) -> list[str]:
         """The functions that are attached then."""
         with self._explained():
-            return list(self._stub.Attach(request).functions)
+            return list(rpc.answer(lambda: self._stub.Attach.future(request)).functions)
 
     def detach(self, function: str) -> list[str]:
         """The functions that are still attached then."""
         with self._explained():
-            return list(self._stub.Detach(pb.DetachFunctionRequest(function=function)).functions)
+            request = pb.DetachFunctionRequest(function=function)
+            return list(rpc.answer(lambda: self._stub.Detach.future(request)).functions)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

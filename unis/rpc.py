@@ -1,0 +1,59 @@
+"""Calls over gRPC on a Unix socket, which no signal handler cuts in two.
+
+A handler that raised in the middle of gRPC's code would leave a lock held, or keep the thread that
+reads answers from its start: no later call on the channel would return. So gRPC's code runs with
+signals `blocked`, and its threads begin so; handlers run between two looks at the answer.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from unis.signals import blocked
+
+_LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
+
+
+def open_channel(socket: Path, authority: str, **options: int) -> grpc.Channel:
+    """A channel to who listens on `socket`, now or later.
+
+    `options`: gRPC's, by their names without `grpc.`.
+    """
+    all_options = {"enable_http_proxy": 0, "default_authority": authority, **options}
+    with blocked():
+        return grpc.insecure_channel(
+            f"unix:{socket}", options=[(f"grpc.{key}", all_options[key]) for key in all_options]
+        )
+
+
+def answer(send: Callable[[], Any], alive: Callable[[], None] = lambda: None) -> Any:
+    """What the call that `send` begins is answered. `alive` is called now and then, and may raise.
+
+    grpc.RpcError, which is a grpc.Call too: no answer, or a refusal.
+    """
+    call: Any = None
+    try:
+        while True:
+            with blocked():
+                call = call or send()
+                with suppress(grpc.FutureTimeoutError):
+                    return call.result(timeout=_LOOK_SECONDS)
+            alive()
+    finally:
+        if call:
+            with blocked():
+                call.cancel()
+
+
+def answers(send: Callable[[], Any]) -> Iterator[Any]:
+    """What the call that `send` begins is answered, one after the other. grpc.RpcError as above."""
+    with blocked():
+        call = send()
+    try:
+        yield from call
+    finally:
+        with blocked():
+            call.cancel()
