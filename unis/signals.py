@@ -20,7 +20,8 @@ def blocked() -> Iterator[None]:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        # Handlers of earlier signals may run, and raise, as this call returns.
+        # As this call returns, handlers of earlier signals may run: those that do not ask
+        # `postponed`, as Python's own, may raise here.
         signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDING, signal.SIGALRM))
         yield
     finally:

@@ -191,7 +191,7 @@ def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
     monkeypatch.setattr(step("Traffic"), "undo", undo)
     told: list[str] = []
     two = plan(tmp_path, "two", 1)
-    with interrupts() as switch, switch.within(60, "it did not run"), pytest.raises(error):
+    with interrupts() as switch, pytest.raises(error), switch.within(60, "it did not run"):
         claim(two, run_directory("two"), Options(), told.append, switch)
     assert finished
     assert told == ["cleaning up after run `one`, whose launcher was killed"]

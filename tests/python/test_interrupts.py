@@ -3,11 +3,11 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.python.signalling import taken_by_another_thread, wait_until
 from unis.runtime.errors import InterruptedRunError, RunFailedError, interrupted_code
 from unis.runtime.interrupts import interrupts
 from unis.signals import blocked
@@ -84,18 +84,35 @@ def test_a_signal_that_another_thread_takes_waits_for_the_end_of_the_block(
 
     def work() -> None:
         with blocked(), blocked():
-            os.kill(os.getpid(), number)
-            time.sleep(0.05)
+            taken_by_another_thread(number)
             done.append(switch.heard())
 
     with interrupts() as switch:
         with pytest.raises(InterruptedRunError) as raised:
             work()
         assert interrupted_code(raised.value) == 128 + number
-        assert done == [False]
+        assert done == [True]
+        assert not switch.forced(), "it came once"
         with blocked():
-            os.kill(os.getpid(), number)
+            taken_by_another_thread(number)
         assert switch.forced(), "the second is heard too"
+
+
+@pytest.mark.usefixtures("other_thread")
+def test_two_signals_during_one_block_are_two() -> None:
+    """What is done in the block may hurry."""
+    hurried: list[bool] = []
+
+    def work() -> None:
+        with blocked():
+            taken_by_another_thread(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            hurried.append(wait_until(switch.forced))
+
+    with interrupts() as switch:
+        with pytest.raises(InterruptedRunError):
+            work()
+        assert hurried == [True]
 
 
 @pytest.mark.usefixtures("other_thread")
@@ -104,10 +121,40 @@ def test_a_time_out_waits_for_the_end_of_the_block() -> None:
 
     def work() -> None:
         with switch.within(60, "it did not end"), blocked():
-            os.kill(os.getpid(), signal.SIGALRM)  # as its timer does
-            time.sleep(0.05)
+            taken_by_another_thread(signal.SIGALRM)
             done.append(True)
 
     with interrupts() as switch, pytest.raises(RunFailedError, match="it did not end within"):
         work()
     assert done
+
+
+def test_no_handler_of_faults_takes_a_time_out_for_one() -> None:
+    def work() -> None:
+        with switch.within(60, "it did not end"):
+            try:
+                signal.raise_signal(signal.SIGALRM)
+            except Exception:
+                return  # as a function is tried again that could not be restarted
+
+    with interrupts() as switch, pytest.raises(RunFailedError, match="it did not end within 60 s"):
+        work()
+
+
+def test_a_time_out_while_signals_are_only_counted_is_raised_afterwards() -> None:
+    def work() -> None:
+        with switch.within(60, "it did not end"):
+            switch.armed = False
+            signal.raise_signal(signal.SIGALRM)
+            switch.resume()
+
+    with interrupts() as switch:
+        with pytest.raises(RunFailedError, match="it did not end within"):
+            work()
+        switch.resume()  # it is forgotten with its block
+
+
+def test_without_a_time_out_its_signal_is_left_alone() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with interrupts() as switch, switch.within(None, "it did not end"):
+        assert signal.getsignal(signal.SIGALRM) == before

@@ -1,6 +1,7 @@
 """What the launcher does when a function dies, with an engine that only answers."""
 
 import errno
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,12 @@ from unis.chain.load import load
 from unis.engine.client import EngineClient, EngineError
 from unis.plan.machine import Machine
 from unis.plan.planner import make_plan
+from unis.runtime import launched as launched_module
 from unis.runtime import supervisor as module
 from unis.runtime.child import Child
 from unis.runtime.directory import RunDirectory
 from unis.runtime.errors import RunFailedError
-from unis.runtime.interrupts import Interrupts
+from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.planning import places
 from unis.runtime.process import ProcessId
@@ -128,3 +130,22 @@ def test_a_busy_engine_is_not_asked_all_the_time(run: Run, monkeypatch: pytest.M
     with supervised(run) as supervisor:
         supervisor.wait(0.35)
     assert 2 <= len(calls) <= 8, "ten times a second, and once more when the function dies"
+
+
+def test_a_time_out_during_a_restart_ends_the_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go(monkeypatch)
+    monkeypatch.setattr("unis.runtime.functions.Backoff.after", lambda *_: 0.0)
+
+    def start(*_: object, **_more: object) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(launched_module, "start_functions", start)
+    with (
+        interrupts() as switch,
+        supervised(run) as supervisor,
+        pytest.raises(RunFailedError, match="`two` did not come up within 60 s"),
+        switch.within(60, "`two` did not come up"),
+    ):
+        supervisor.wait(1.0)

@@ -153,7 +153,7 @@ def keep(
         except InterruptedRunError:
             pass  # classes stay
         finally:
-            switch.hold()  # what it has come to is told
+            switch.armed = False  # what it has come to is told
             runs.close()
             site.close()
     if status:

@@ -29,6 +29,10 @@ class InterruptedRunError(BaseException):
     """Ctrl-C or SIGTERM, whose name it has: no `except Exception` may take it for a fault."""
 
 
+class RunTimeoutError(BaseException):
+    """A deadline has passed. `Interrupts.within` makes a RunFailedError of it at its end."""
+
+
 def interrupted_code(error: BaseException) -> int:
     """The exit code of a command that `error` interrupted: 128 and the number of the signal, as
     shells count. Of an InterruptedRunError that of its signal, else that of Ctrl-C."""

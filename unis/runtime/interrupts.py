@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from unis.runtime.errors import InterruptedRunError, RunFailedError
+from unis.runtime.errors import InterruptedRunError, RunFailedError, RunTimeoutError
 from unis.signals import ENDING, postponed
 
 
@@ -14,21 +14,23 @@ class Interrupts:
     """Raises once; afterwards it only counts."""
 
     def __init__(self) -> None:
-        self._armed = True
+        # Whether a signal raises; else it is only counted. Set it to False by an assignment: at
+        # the beginning of a call a handler may still run.
+        self.armed = True
         self._count = 0
         self.first = "SIGINT"  # the name of the first signal that was heard
+        self._sent_again: set[int] = set()  # signals that are counted, and come once more
+        self._expired: RunTimeoutError | None = None
         self._deferring = False
         self._late: BaseException | None = None
 
-    def hold(self) -> None:
-        """From now on signals are only counted."""
-        self._armed = False
-
     def resume(self) -> None:
-        """They are heard again; what came meanwhile is raised."""
+        """Signals raise again; what came meanwhile is raised."""
         if self._count:
             raise InterruptedRunError(self.first)
-        self._armed = True
+        if self._expired:
+            raise self._expired
+        self.armed = True
 
     def forced(self) -> bool:
         """Whether somebody insists: nothing is asked to end politely any more."""
@@ -55,34 +57,50 @@ class Interrupts:
 
     @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:
-        """Raises RunFailedError "`what` within … s" if the block takes longer; None: never."""
+        """Raises RunFailedError "`what` within … s" if the block takes longer; None: never.
+
+        In the block it is a RunTimeoutError, which no `except Exception` takes for a fault.
+        """
+        if seconds is None:
+            yield
+            return
 
         def expire(number: int, _frame: FrameType | None) -> None:
-            if self._armed and not postponed(number):
-                self._raise(RunFailedError(f"{what} within {seconds:g} s"))
+            if not postponed(number):
+                self._expired = RunTimeoutError(f"{what} within {seconds:g} s")
+                self._raise(self._expired)
 
         before = signal.signal(signal.SIGALRM, expire)
-        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             yield
+        except RunTimeoutError as error:
+            raise RunFailedError(str(error)) from error.__cause__
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            self._expired = None
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if postponed(number):
-            return
-        self._count += 1
+        late = postponed(number)
+        if number in self._sent_again and not late:
+            self._sent_again.remove(number)
+        else:
+            self._count += 1
         if self._count == 1:
             self.first = signal.Signals(number).name
-        if self._armed:
-            self._armed = False
+        if late:
+            self._sent_again.add(number)
+        else:
             self._raise(InterruptedRunError(self.first))
 
     def _raise(self, error: BaseException) -> None:
+        if not self.armed:
+            return
+        self.armed = False
         if not self._deferring:
             raise error
-        self._late = self._late or error
+        self._late = error
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from unis.runtime.costs import (
     shares_of,
 )
 from unis.runtime.directory import keep_off_functions
-from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError, RunTimeoutError
 from unis.runtime.folders import port_parts
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.orphans import adopt_orphans
@@ -120,7 +120,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
         _bring_up(run)
         yield run
         failed = False
-    except UnisError as error:
+    except (UnisError, RunTimeoutError) as error:
         reason = str(error)
         raise
     except (InterruptedRunError, KeyboardInterrupt, GeneratorExit):
@@ -131,7 +131,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
         run.note(traceback.format_exc())
         raise
     finally:
-        switch.hold()
+        switch.armed = False
         account, problems = take_down(run, reason, switch.forced)
         if account and account.offered:
             report(account_line(account))
