@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -319,3 +320,23 @@ def test_doctor_sees_a_stale_run(tmp_path: Path) -> None:
 def test_schema_and_version() -> None:
     assert json.loads(run("schema")[1])["title"] == "UNiS chain file"
     assert run("version")[1].strip()[0].isdigit()
+
+
+@pytest.mark.parametrize("nobody_reads", [True, False])
+def test_a_command_goes_on_where_it_cannot_say_what_it_does(*, nobody_reads: bool) -> None:
+    """`unis up` is the data plane: a pager that ends, or a full disk, is no reason to end it."""
+    code = "from unis.cli.terminal import say; say('one'); say('two'); print('went on', flush=True)"
+    reader, pipe = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            stdout=subprocess.PIPE, stderr=pipe if nobody_reads else full,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(pipe)
+        os.close(full)
+    assert done.stdout == "went on\n"
+    assert done.returncode == 0 or not nobody_reads

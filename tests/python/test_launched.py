@@ -19,7 +19,8 @@ from unis.runtime import launched as launched_module
 from unis.runtime import supervisor as module
 from unis.runtime.child import Child
 from unis.runtime.directory import RunDirectory
-from unis.runtime.errors import RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.functions import end_functions
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.launched import LaunchedFunctions
 from unis.runtime.planning import places
@@ -115,6 +116,15 @@ def test_notes_that_cannot_be_written_end_no_run(
     assert "b" in run.functions
 
 
+def test_no_run_ends_because_a_line_cannot_be_told(run: Run) -> None:
+    def refuse(_: str) -> None:
+        raise OSError(errno.EIO, "the terminal is gone")
+
+    run.report = refuse
+    run.tell("a died")
+    assert "a died" in run.directory.event_log.read_text()
+
+
 def test_a_run_that_others_have_undone_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go(monkeypatch)
     run.directory.write(run.state.with_changes(phase=Phase.FAILED, reason="unisd died"))
@@ -149,3 +159,34 @@ def test_a_time_out_during_a_restart_ends_the_run(
         switch.within(60, "`two` did not come up"),
     ):
         supervisor.wait(1.0)
+
+
+@pytest.mark.parametrize("failing", [1, 2], ids=["as it is ended", "as its restart has failed"])
+def test_a_function_comes_again_whatever_fails_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    let_go(monkeypatch)
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("unis.runtime.functions.Backoff.after", lambda *_: 0.0)
+    dead = run.functions["a"]
+    ends: list[str] = []
+    starts: list[str] = []
+
+    def end(run: Run, names: list[str], **more: Any) -> list[str]:
+        problems = end_functions(run, names, **more)
+        ends.extend(names)
+        if len(ends) == failing:
+            raise OSError(errno.EIO, "a folder cannot be removed")
+        return problems
+
+    def start(run: Run, functions: list[Any], **_: object) -> None:
+        starts.extend(function.name for function in functions)
+        if len(starts) == 1:
+            run.functions["a"] = dead
+            raise LaunchError("it does not start")
+
+    monkeypatch.setattr(launched_module, "end_functions", end)
+    monkeypatch.setattr(launched_module, "start_functions", start)
+    with supervised(run) as supervisor:
+        supervisor.wait(0.5)
+    assert starts == ["a", "a"]

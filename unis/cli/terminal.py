@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -19,9 +21,20 @@ from unis.runtime.errors import interrupted_code
 if TYPE_CHECKING:
     from rich.table import Table
 
+
+class _Stderr(Console):
+    """Goes quiet once nobody reads it: no run ends for that."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stderr.fileno())  # else Python fails to flush it at its end
+        os.close(null)
+
+
 _PIPE_WIDTH = 160  # columns where no terminal says how many it has
 out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-err = Console(stderr=True, highlight=False, markup=False)
+err = _Stderr(stderr=True, highlight=False, markup=False)
 
 
 @dataclass
@@ -41,7 +54,8 @@ def say(line: str) -> None:
     if voice.verbose:
         line = f"{time.monotonic() - voice.started:7.3f} {line}"
     if not voice.quiet:
-        err.print(line, soft_wrap=True)
+        with contextlib.suppress(OSError):  # as on a full disk
+            err.print(line, soft_wrap=True)
 
 
 def print_line(line: str | Text, style: str = "") -> None:

@@ -135,9 +135,10 @@ class Run:
         self._unwritten = False
 
     def tell(self, line: str) -> None:
-        """To the user and to the log."""
+        """To the user and to the log. No run ends because a line cannot be written."""
         self.note(line)
-        self.report(line)
+        with contextlib.suppress(OSError):
+            self.report(line)
 
     def note(self, text: str) -> None:
         """Adds to the event log, which `unis down` of another terminal reads."""
