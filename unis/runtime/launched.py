@@ -81,8 +81,7 @@ class LaunchedFunctions:
         again = failed or bool(run.plan.servers(function) & self._due.keys())
         unit = run.plan.with_clients({name}) - self._ended if again else {name}
         clients = unit - self.missing - {name}
-        self._ending += [name, *clients - {*self._ending}]
-        self._end()
+        self._ending += [name, *clients - {*self._ending}]  # which `reconcile` ends
         for client in clients:
             run.record_function(client, ended=f"was ended, for it connects to {name}")
         if again:
@@ -159,12 +158,12 @@ class LaunchedFunctions:
 
     def _fail_again(self, names: Collection[str]) -> None:
         self._ending += [name for name in names if name in self.run.functions]
-        self._end()
         wait = max(self._backoff.setdefault(name, Backoff()).after(0.0) for name in names)
         for name in names:
             self.run.record_function(name, ended="could not be restarted")
         self.run.tell(f"the next try is in {wait:g} s")
         self._due.update(dict.fromkeys(names, time.monotonic() + wait))
+        self._end()  # last: whatever it raises, they come again
 
     # ------------------------------------------------------------------ changes
 
