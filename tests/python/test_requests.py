@@ -1,17 +1,22 @@
 """How a supervisor is asked, and answers."""
 
 import json
+import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
 from unis.engine import names
 from unis.plan.difference import Change, Difference
-from unis.runtime.errors import LaunchError
+from unis.runtime.errors import InterruptedRunError, LaunchError
+from unis.runtime.interrupts import interrupts
 from unis.runtime.requests import RequestServer, SupervisorClient, SupervisorRequest
 from unis.v1 import engine_pb2
 from unis.v1 import supervisor_pb2 as pb
@@ -158,3 +163,26 @@ def test_nobody_listens(tmp_path: Path) -> None:
     ):
         client.detach("a")
     assert not caught.value.bad_input
+
+
+def test_a_request_that_comes_as_the_supervisor_ends_is_told(tmp_path: Path) -> None:
+    class Context:
+        def abort(self, code: grpc.StatusCode, _why: str) -> None:
+            raise LaunchError(code.name)
+
+    server = RequestServer(tmp_path / "a.sock")
+    server.close()
+    context: Any = Context()
+    with pytest.raises(LaunchError, match="UNAVAILABLE"):
+        list(server.Apply(pb.ApplyFileRequest(), context))
+
+
+def test_a_signal_while_it_begins_to_listen_leaves_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.sock"
+    monkeypatch.setattr(Path, "chmod", lambda *_: signal.raise_signal(signal.SIGTERM))
+    with interrupts(), pytest.raises(InterruptedRunError):
+        RequestServer(path)
+    with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError, match=r"refused|No such"):
+        client.connect(str(path))

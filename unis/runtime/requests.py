@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -76,23 +77,32 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
     """Takes requests. LaunchError if it cannot listen on `path`."""
 
     def __init__(self, path: Path) -> None:
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
         self._waiting: deque[SupervisorRequest] = deque()
         self._open: set[SupervisorRequest] = set()
-        with blocked():  # also in its threads: signals are for the supervisor
-            options = {"so_reuseport": 0, **_METADATA}
-            self._server = grpc.server(
-                ThreadPoolExecutor(_THREADS),
-                options=[(f"grpc.{key}", value) for key, value in options.items()],
-            )
-            add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
-            add(self, self._server)
-            try:
-                self._server.add_insecure_port(f"unix:{path}")
-                path.chmod(0o600)
-            except (RuntimeError, OSError) as error:
-                raise LaunchError(f"cannot listen on {path}: {error}") from None
-            self._server.start()
+        self._lock = threading.Lock()
+        self._closed = False
+        try:
+            with blocked():  # also in its threads: signals are for the supervisor
+                self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
+                options = {"so_reuseport": 0, **_METADATA}
+                self._server = grpc.server(
+                    ThreadPoolExecutor(_THREADS),
+                    options=[(f"grpc.{key}", value) for key, value in options.items()],
+                )
+                add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
+                add(self, self._server)
+                self._listen(path)
+        except BaseException:  # also a signal that waited for the end of the block
+            self.close()
+            raise
+
+    def _listen(self, path: Path) -> None:
+        try:
+            self._server.add_insecure_port(f"unix:{path}")
+            path.chmod(0o600)
+        except (RuntimeError, OSError) as error:
+            raise LaunchError(f"cannot listen on {path}: {error}") from None
+        self._server.start()
 
     def fileno(self) -> int:
         """To be polled: readable when a request waits."""
@@ -106,13 +116,15 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
         return None
 
     def close(self) -> None:
-        """Ends every call that is open."""
+        """Ends every call that is open, or that comes."""
         with blocked():
             stopped = self._server.stop(None)
-            for request in list(self._open):
-                request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
+            with self._lock:
+                self._closed = True
+                os.close(self._wake)
+                for request in list(self._open):
+                    request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
             stopped.wait(1.0)
-        os.close(self._wake)
 
     # The methods of supervisor.proto.
 
@@ -125,9 +137,13 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
         self, method: str, message: Message, context: grpc.ServicerContext
     ) -> Iterator[Message]:
         request = SupervisorRequest(method, message)
-        self._open.add(request)
-        self._waiting.append(request)
-        os.eventfd_write(self._wake, 1)
+        with self._lock:
+            if self._closed:
+                request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
+            else:
+                self._open.add(request)
+                self._waiting.append(request)
+                os.eventfd_write(self._wake, 1)
         try:
             while not isinstance(reply := request.replies.get(), grpc.StatusCode):
                 if isinstance(reply, str):
