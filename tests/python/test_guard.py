@@ -211,6 +211,28 @@ def test_where_functions_are_others_the_death_of_unisd_undoes_nothing_else(
         assert nf.poll() is None
 
 
+def test_it_sees_the_next_unisd_die_also_if_it_heard_of_it_late(run: RunDirectory) -> None:
+    state = run.read()
+    assert state
+    run.write(state.with_changes(attached=True))
+    with (
+        process(SPIN, real_time=10) as nf,
+        subprocess.Popen(["sleep", "60"]) as another,
+        guarding(run) as it,
+    ):
+        os.kill(it.guard.pid, signal.SIGSTOP)
+        it.unisd.kill()
+        it.unisd.wait()
+        assert it.guard.stdin
+        it.guard.stdin.write(f"unisd {another.pid}\n".encode())
+        it.guard.stdin.flush()
+        os.kill(it.guard.pid, signal.SIGCONT)
+        time.sleep(0.2)  # it has heard of both at once
+        write_held(run.held, Entry(identity(nf)))
+        another.kill()
+        assert soon(lambda: scheduling(nf) == (os.SCHED_BATCH, 5))
+
+
 def test_the_death_of_the_launcher_returns_them_too(run: RunDirectory) -> None:
     with process(SPIN, real_time=10) as nf:
         write_held(run.held, Entry(identity(nf)))

@@ -49,8 +49,10 @@ class _Guard:
         self._poll.register(0, select.POLLIN | select.POLLHUP)
         unread = b""
         while True:
-            for descriptor, _ in self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS):
-                if descriptor == self._unisd:
+            events = self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS)
+            # The death of a unisd comes before the name of the next, which may have its descriptor.
+            for descriptor, _ in sorted(events, reverse=True):
+                if descriptor != 0:
                     if not self._outlives_unisd():
                         return "unisd died"
                     continue
@@ -73,17 +75,21 @@ class _Guard:
         if state is None or not state.attached:
             return False
         self.put_back("unisd died", dead=True)
-        if self._unisd is not None:
-            self._poll.unregister(self._unisd)
-            os.close(self._unisd)
-            self._unisd = None
+        self._forget_unisd()
         if self._held:
             self._held.close()
             self._held = None
         self._stillness = Stillness(_PATIENCE, _PATIENCE_WHILE_CHANGING)
         return True
 
+    def _forget_unisd(self) -> None:
+        if self._unisd is not None:
+            self._poll.unregister(self._unisd)
+            os.close(self._unisd)
+            self._unisd = None
+
     def _watch_unisd(self, pid: int) -> bool:
+        self._forget_unisd()
         try:
             self._unisd = os.pidfd_open(pid)
         except ProcessLookupError:  # it was faster
