@@ -9,9 +9,11 @@ import grpc
 import pytest
 
 from unis.engine.client import EngineError
+from unis.plan.attached import AttachedFunction
+from unis.runtime import attached as attached_module
 from unis.runtime import supervisor as supervisor_module
 from unis.runtime.attached import AttachedFunctions
-from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
 from unis.runtime.process import ProcessId
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
@@ -100,3 +102,47 @@ def test_another_refusal_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     functions, _ = of(monkeypatch, EngineError("what is that"))
     with pytest.raises(EngineError, match="what is that"):
         functions.reconcile()
+
+
+@pytest.mark.parametrize("why", [RunFailedError("unisd died"), InterruptedRunError("SIGINT")])
+def test_an_attach_that_fails_says_why_and_one_that_is_interrupted_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch, why: BaseException
+) -> None:
+    """Also where nothing can be undone, for the engine is dead; the run gives functions back."""
+    dropped: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise why
+
+    def drop(_: AttachedFunctions, name: str) -> None:
+        dropped.append(name)
+        raise EngineError("unisd does not answer", gone=True)
+
+    function = AttachedFunction("a", os.getpid(), 1, None, ())
+    for name, replaced in {
+        "function_of": lambda _: function,
+        "group_to_join": lambda _: None,
+        **dict.fromkeys(("require_nobodys", "claim_more", "keep_off"), lambda *_: None),
+    }.items():
+        monkeypatch.setattr(attached_module, name, replaced)
+    monkeypatch.setattr(AttachedFunctions, "_hold", fail)
+    monkeypatch.setattr(AttachedFunctions, "_drop", drop)
+    after = SimpleNamespace(disputed=list, cpus=[1])
+    plan: Any = SimpleNamespace(
+        engine=SimpleNamespace(joins=None), attached=[], name="r", cpus=[0],
+        with_attached=lambda _: after,
+    )  # fmt: skip
+    noted: dict[str, Any] = {}
+    run = SimpleNamespace(
+        record=lambda **_: None, record_event=noted.update, deployment=str, plan=plan,
+        client=SimpleNamespace(apply=lambda *_: None),
+        state=SimpleNamespace(functions=[DEAD], with_function=lambda one: [one]),
+    )  # fmt: skip
+    functions = AttachedFunctions(cast("Run", run), plan)
+    with pytest.raises(type(why), match=str(why)):
+        functions.attach(pb.AttachProcessRequest(pid=os.getpid()))
+    failed = isinstance(why, RunFailedError)
+    assert dropped == ["a"] * failed
+    if failed:
+        assert run.plan is plan
+        assert noted == {"functions": [], "cpus": [0]}

@@ -167,8 +167,13 @@ class AttachedFunctions:
             self._become(after)
             self._hold(function)
             self._start()
-        except BaseException:
-            self._drop(function.name)
+        except Exception:  # an interrupt ends the run, which gives all functions back
+            try:
+                self._drop(function.name)
+            except EngineError as error:  # the first exception says more
+                if error.gone:  # the next unisd is told nothing of the function
+                    self._run.plan = self._plan = before
+                    self._forget(function.name)
             raise
         self._run.tell(f"{function.name} (pid {function.pid}) is attached on CPU {function.cpu}")
 
@@ -194,6 +199,9 @@ class AttachedFunctions:
             self._run.client.detach(name, patience)
         left = [function for function in self._plan.attached if function.name != name]
         self._become(self._plan.with_attached(left), patience)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
         noted = [function for function in self._run.state.functions if function.name != name]
         self._run.record_event(functions=noted, cpus=sorted(self._plan.cpus))
 
