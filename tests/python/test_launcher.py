@@ -112,3 +112,36 @@ said = []"""
     assert (code, said) == (128 + number, ["interrupted: stopping the run"])
     assert not file.exists(), "it was ended before it ran"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("before", ["pass", "os.write(parent._stream.fileno(), b'{\"rep')"])
+def test_one_that_is_killed_leaves_a_sentence(before: str) -> None:
+    code, said, _ = started(f"{before}; os.kill(os.getpid(), 9)")
+    assert (code, said) == (1, ["the launcher was killed by signal 9; see `unis ps`"])
+
+
+@pytest.mark.parametrize(
+    "struck",
+    [
+        """
+def struck():
+    os.kill(os.getpid(), 15)
+    raise OSError
+os.fork = struck""",
+        """
+wait = os.waitpid
+def struck(*words):
+    ended = wait(*words)
+    os.kill(os.getpid(), 15)
+    return ended
+os.waitpid = struck""",
+    ],
+    ids=["before it is there", "after it has ended"],
+)
+def test_a_signal_while_there_is_no_launcher(struck: str) -> None:
+    code = _START.replace("said = []", f"{struck}\nsaid = []").format(run="os._exit(1)")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout)[:2] == [128 + 15, ["interrupted: stopping the run"]]

@@ -59,6 +59,7 @@ def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None
     """
     listener, speaker = _pipe()
     last_words, error = _pipe()
+    pid = 0
     with interrupts() as switch:
         try:
             with blocked():  # until we know its pid, and it has none of our handlers
@@ -69,19 +70,27 @@ def start_launcher(run: Callable[["Parent"], None], report: Callable[[str], None
             os.close(error)
             with os.fdopen(listener) as messages, os.fdopen(last_words, errors="replace") as errors:
                 for line in messages:
+                    if not line.endswith("\n"):  # it was killed meanwhile
+                        break
                     message = json.loads(line)
                     if "report" in message:
                         report(message["report"])
                     else:
                         return int(message["code"])
-                os.waitpid(pid, 0)  # it ended without a word
-                report(errors.read())
+                _, status = os.waitpid(pid, 0)
+                if words := errors.read():
+                    report(words)
+                if os.WIFSIGNALED(status):
+                    killer = os.WTERMSIG(status)
+                    report(f"the launcher was killed by signal {killer}; see `unis ps`")
                 return EXIT_FAILED
         except InterruptedRunError as signalled:
             try:  # the terminal may be gone
                 report("interrupted: stopping the run")
             finally:
-                _end(pid, switch)
+                if pid:  # it was begun,
+                    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # and lives
+                        _end(pid, switch)
             return interrupted_code(signalled)
 
 
