@@ -12,6 +12,7 @@ import pytest
 
 from tests.python.commands import stale_run
 from unis.chain.load import load
+from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.plan.machine import Machine
 from unis.plan.planner import make_plan
@@ -28,6 +29,7 @@ from unis.runtime.process import ProcessId
 from unis.runtime.run import Options, Run
 from unis.runtime.state import FunctionProcess, Phase
 from unis.runtime.supervisor import Supervisor
+from unis.v1 import engine_pb2 as pb
 
 FILE = """
 apiVersion: unis/v1
@@ -114,6 +116,19 @@ def test_notes_that_cannot_be_written_end_no_run(
     assert noted
     assert noted.functions[0].ended
     assert "b" in run.functions
+
+
+def test_a_policy_that_is_set_counts_though_it_cannot_be_written(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(EngineClient, "set_policy", lambda *_: None)
+    monkeypatch.setattr(RunDirectory, "write", refuse)
+    run.set_policy(pb.PolicyRequest(policy=names.policy("rr")))
+    assert run.options.policy == "rr"
+    assert run.state.policy == "rr"
 
 
 def test_no_run_ends_because_a_line_cannot_be_told(run: Run) -> None:

@@ -281,8 +281,8 @@ class Run:
         policy, controller = names.policy_name(asked.policy), self.options.controller
         if asked.controller:
             controller = names.controller_name(asked.controller)
-        self.record(policy=policy, controller=controller)
         self.options = dataclasses.replace(self.options, policy=policy, controller=controller)
+        self.record_event(policy=policy, controller=controller)
 
     # ------------------------------------------------------------------ watch
 
