@@ -3,6 +3,9 @@
 A handler that raised in the middle of gRPC's code would leave a lock held, or keep the thread that
 reads answers from its start: no later call on the channel would return. So gRPC's code runs with
 signals `blocked`, and its threads begin so; handlers run between two looks at the answer.
+
+But gRPC waits for the next message of a stream without a limit, so handlers run there too. After
+an exception from `answers` make no more calls on the channel; it can be closed.
 """
 
 from collections.abc import Callable, Iterator

@@ -20,8 +20,7 @@ def blocked() -> Iterator[None]:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        # As this call returns, handlers of earlier signals may run: those that do not ask
-        # `postponed`, as Python's own, may raise here.
+        # As this call returns, handlers of earlier signals may run; those of others may raise.
         signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDING, signal.SIGALRM))
         yield
     finally:

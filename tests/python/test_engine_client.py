@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from tests.python.signalling import taken_by_another_thread
 from unis.engine.client import EngineClient, EngineError
 from unis.runtime.errors import InterruptedRunError, RunFailedError
 from unis.runtime.interrupts import interrupts
+from unis.runtime.requests import SupervisorClient
 from unis.v1 import common_pb2, traffic_pb2
 from unis.v1 import engine_pb2 as pb
 
@@ -153,6 +155,29 @@ def test_a_signal_while_a_call_begins_spoils_no_later_call(
             client.stats()
         assert switch.heard()
         assert client.stats().decisions == 7
+
+
+@pytest.mark.parametrize("make", [EngineClient, SupervisorClient])
+def test_a_signal_does_not_cut_the_end_of_a_channel_in_two(
+    socket: Path, make: type[EngineClient | SupervisorClient]
+) -> None:
+    closed: list[bool] = []
+
+    def work() -> None:
+        with make(socket) as client:
+            client._channel = channel(client._channel)
+
+    def channel(real: grpc.Channel) -> Any:
+        def close() -> None:
+            signal.raise_signal(signal.SIGTERM)
+            real.close()
+            closed.append(True)
+
+        return SimpleNamespace(close=close)
+
+    with interrupts(), pytest.raises(InterruptedRunError):
+        work()
+    assert closed
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.python.signalling import taken_by_another_thread, wait_until
+from unis.cli import main
 from unis.runtime.errors import InterruptedRunError, RunFailedError, interrupted_code
 from unis.runtime.interrupts import interrupts
 from unis.signals import blocked
@@ -158,3 +159,25 @@ def test_without_a_time_out_its_signal_is_left_alone() -> None:
     before = signal.getsignal(signal.SIGALRM)
     with interrupts() as switch, switch.within(None, "it did not end"):
         assert signal.getsignal(signal.SIGALRM) == before
+
+
+@pytest.mark.usefixtures("other_thread")
+def test_ctrl_c_of_any_command_waits_for_the_end_of_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[bool] = []
+
+    def work() -> None:
+        with blocked():
+            taken_by_another_thread(signal.SIGINT)
+            done.append(True)
+
+    monkeypatch.setattr("unis.cli.app.run", work)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done
+    assert ended.value.code == 130

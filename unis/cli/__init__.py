@@ -1,7 +1,11 @@
 """The command `unis`."""
 
 import importlib
+import signal
 import sys
+from types import FrameType
+
+from unis.signals import postponed
 
 
 def main() -> None:
@@ -11,6 +15,8 @@ def main() -> None:
 
 def run_app(module: str) -> None:
     """Calls `run` of a module; says what to do where the generated code is missing."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         importlib.import_module(module).run()  # each command imports its own
     except ImportError as error:
@@ -21,3 +27,9 @@ def run_app(module: str) -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    """As Python's own handler, but it does not cut `blocked` in two."""
+    if not postponed(number):
+        raise KeyboardInterrupt

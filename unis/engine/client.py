@@ -64,7 +64,8 @@ class EngineClient:
 
     def close(self) -> None:
         """Closes the connection."""
-        self._channel.close()
+        with blocked():
+            self._channel.close()
 
     def wait_ready(self, seconds: float, alive: Callable[[], None]) -> None:
         """Waits till the engine answers; `alive` raises if there is no use waiting."""

@@ -165,7 +165,8 @@ class SupervisorClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.close()
+        with blocked():
+            self._channel.close()
 
     def apply(self, request: pb.ApplyFileRequest, report: Say) -> dict[str, Any]:
         """The result as plain data; `report` is told what is being done."""
