@@ -1,5 +1,7 @@
 """What the documents say is so: pages of commands, features and their proofs, links."""
 
+import ast
+import functools
 import re
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from unis.v1 import engine_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
-STATES = {"works", "emulated", "planned"}
+STATES = {"works", "computed", "emulated", "planned"}
+BENCH = " (`make bench`)"
 
 
 def features() -> list[list[str]]:
@@ -25,15 +28,40 @@ def features() -> list[list[str]]:
     return [row for row in rows if row[0] != "feature"]
 
 
-def proof_problem(proof: str) -> str | None:
+@functools.cache
+def compiled() -> frozenset[Path]:
+    """Sources that a meson.build names."""
+    return frozenset(
+        (build.parent / name).resolve()
+        for part in ("engine", "functions", "models", "ports")
+        for build in (ROOT / part).rglob("meson.build")
+        for name in re.findall(r"'([^']+\.cc)'", build.read_text())
+    )
+
+
+@functools.cache
+def marks_of(file: Path) -> dict[str, bool]:
+    """Each test of a file in Python, and whether only `make bench` runs it."""
+    return {
+        node.name: any("mark.benchmark" in ast.unparse(mark) for mark in node.decorator_list)
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def proof_problem(proof: str, *, bench: bool = False) -> str | None:
+    """Why a proof is none; `bench`: the row says that only `make bench` runs it."""
     name, _, test = proof.partition("::")
     file = ROOT / name
     if not file.is_file():
         return f"no file {name}"
     if file.suffix == ".cc":
-        return None if file.stem.endswith("_test") else f"{name} is no test"
-    if not test or f"def {test}(" not in file.read_text():
+        return None if file in compiled() and file.stem.endswith("_test") else f"{name} is no test"
+    marked = marks_of(file).get(test) if file.suffix == ".py" else None
+    if marked is None:
         return f"no test {test} in {name}"
+    if marked != bench:
+        return f"{test} is{'' if marked else ' not'} marked benchmark"
     return None
 
 
@@ -47,8 +75,10 @@ def test_a_feature_has_its_proof(row: list[str]) -> None:
     _, state, proof = row
     assert state in STATES
     assert bool(proof) == (state != "planned")
-    if proof:
-        assert proof_problem(proof.strip("`")) is None
+    proofs = proof.removesuffix(BENCH).split(", ") if proof else []
+    for each in proofs:
+        assert re.fullmatch("`[^`]+`", each), each
+        assert proof_problem(each.strip("`"), bench=proof.endswith(BENCH)) is None
 
 
 def test_a_proof_that_is_not_there_is_seen() -> None:
@@ -60,6 +90,17 @@ def test_a_proof_that_is_not_there_is_seen() -> None:
         "tests/e2e/test_run.py::test_nonsense",
     ):
         assert proof_problem(missing)
+    paper = "tests/e2e/test_benches.py::test_paper"
+    assert proof_problem(paper) == "test_paper is marked benchmark"
+    assert proof_problem(paper, bench=True) is None
+    assert proof_problem("tests/e2e/test_run.py::test_it_switches", bench=True)
+
+
+def test_a_proof_that_nothing_compiles_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    proof = "engine/scheduler/budget_test.cc"
+    assert proof_problem(proof) is None
+    monkeypatch.setattr(f"{__name__}.compiled", frozenset)
+    assert proof_problem(proof) == f"{proof} is no test"
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
@@ -100,12 +141,46 @@ def test_contributing_stays_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 45
 
 
-def test_each_state_and_column_is_explained() -> None:
+def told_by_section() -> dict[str, list[list[str]]]:
+    """Rows of the tables of columns.md, by the title of their section."""
     page = (ROOT / "docs" / "columns.md").read_text()
-    explained = {word for row in re.findall(r"^\| (`.+?) \|", page, flags=re.MULTILINE)
-                 for word in re.findall(r"`([^`]+)`", row)}  # fmt: skip
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    return {
+        title: [
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in text.splitlines()
+            if line.startswith("| `")
+        ]
+        for title, text in sections.items()
+    }
+
+
+def columns_told(section: str) -> dict[str, set[str]]:
+    """The columns that a section explains, by command."""
+    told: dict[str, set[str]] = {"ps": set(), "top": set()}
+    for names_cell, command, _ in told_by_section()[section]:
+        columns = re.findall("`([^`]+)`", names_cell)
+        commands = re.findall("`([^`]+)`", command)
+        if command == "both":
+            pairs = [(of, column) for of in told for column in columns]
+        elif len(commands) == 1:
+            pairs = [(commands[0], column) for column in columns]
+        else:  # one column each
+            pairs = list(zip(commands, columns, strict=True))
+        for of, column in pairs:
+            assert column not in told[of], f"{column} of {of} is explained twice"
+            told[of].add(column)
+    return told
+
+
+def test_each_state_is_explained() -> None:
+    told = [row[0].strip("`") for row in told_by_section()["States"]]
     states = {names.state_name(state) for state in pb.FunctionState.values() if state}
-    assert states <= explained
+    assert len(told) == len(states)
+    assert {*told} == states
+
+
+def test_each_column_is_explained_where_it_is_shown() -> None:
     chain = pb.ChainStats(name="a", edges=[pb.EdgeStats(to="b"), pb.EdgeStats(to="c")])
     stats = pb.Stats(
         chains=[chain], cores=[pb.CoreStats()], components=[pb.ComponentStats()],
@@ -113,8 +188,19 @@ def test_each_state_and_column_is_explained() -> None:
     )  # fmt: skip
     shown = view.live_view("", view.Rates(stats, stats), 200)
     assert isinstance(shown, Group)
-    parts = [view.processes(stats, {}), view.edges(stats, {}), *shown.renderables]
-    tables = [part for part in parts if isinstance(part, Table)]
-    assert len(tables) == 7
-    headings = {str(column.header) for table in tables for column in table.columns}
-    assert headings - {""} <= explained
+    top = [part for part in shown.renderables if isinstance(part, Table)]
+    processes, edges = view.processes(stats, {}), view.edges(stats, {})
+    assert edges is not None
+    chains, top_edges, functions, cpus, platform = top
+
+    def headings(*tables: Table) -> set[str]:
+        return {str(column.header) for table in tables for column in table.columns} - {""}
+
+    repeated = {"chain", "function", "CPU"}  # whose row it is: explained with the functions
+    assert columns_told("Functions") == {"ps": headings(processes), "top": headings(functions)}
+    assert columns_told("Chains, and edges of chains with branches") == {
+        "ps": headings(edges) - repeated, "top": headings(chains, top_edges) - repeated,
+    }  # fmt: skip
+    assert columns_told("CPUs, and the parts of the engine") == {
+        "ps": set(), "top": headings(cpus, platform) - repeated,
+    }  # fmt: skip
