@@ -12,7 +12,6 @@ TEST(LineTransferTest, TakesMoreThanALookIntoOnesOwnCache) {
   const auto found = LineTransfer(0, LastCpu());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_GT(*found, 1.0);
-  EXPECT_LT(*found, 20'000.0) << "two threads that take turns on one CPU";
 }
 
 TEST(LineTransferTest, NeedsTwoCpusThatAreThere) {

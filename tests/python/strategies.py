@@ -19,7 +19,7 @@ Data = dict[str, Any]
 
 
 def scaled(examples: int) -> int:
-    """As many examples under the default profile, and in proportion under another."""
+    """As many examples under the profile `thorough`, half by default, a tenth under `check`."""
     return max(3, examples * settings().max_examples // 100)
 
 

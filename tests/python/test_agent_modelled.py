@@ -1,6 +1,5 @@
 """What the model says of functions in an emulated cache: real recordings, made runs."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,7 +20,6 @@ from evaluation.emulation.counters import (
     ModelledCache,
     ModelledCounters,
     ModelledWatch,
-    record_member,
 )
 from evaluation.emulation.machine import EmulatedCache as EmulatedCache
 from evaluation.emulation.machine import EmulatedMachine, Question
@@ -39,7 +37,6 @@ from unis.agent.watch import ChainSample, Member, RunWatch
 from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups
-from unis.plan.model import FunctionPlan, Plan
 from unis.runtime.process import ProcessId
 from unis.v1 import engine_pb2 as pb
 
@@ -550,68 +547,3 @@ def test_a_look_names_the_functions_of_a_chain(
     (found,) = look.members
     assert (found.run, found.function, found.cpu) == ("edge", "fw", 3)
     assert pid in found.threads == look.threads
-
-
-# ---------------------------------------------------------------------- what is recorded
-
-
-@pytest.fixture
-def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    monkeypatch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
-
-    def make(**state: Any) -> None:
-        stale_run(tmp_path, "edge", **state)
-
-    return make
-
-
-def written(folder: Path, function: dict[str, Any]) -> None:
-    content = {
-        "apiVersion": "unis/v1",
-        "name": "as-in-the-file",
-        "traffic": {"source": {"kind": "synthetic", "size": 64, "flows": 100}},
-        "functions": {"fw": {"cpu": 1, **function}},
-        "chains": {"c": {"path": ["fw"]}},
-    }
-    (folder / "edge.yaml").write_text(json.dumps(content))
-
-
-def test_what_is_recorded_is_what_the_run_s_file_says(
-    run_of: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Also by an agent that keeps off the functions' CPUs, and has one left."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    recorded = Recorded("macswap", tmp_path, 10, 5)
-    asked: list[tuple[str, str, tuple[str, ...]]] = []
-
-    def record_function(
-        plan: Plan, function: FunctionPlan, report: Callable[[str], None]
-    ) -> Recorded:
-        report("recording")
-        asked.append((plan.name, function.program.name, tuple(function.words)))
-        return recorded
-
-    monkeypatch.setattr(counters, "record_function", record_function)
-    written(tmp_path, {"program": "macswap", "args": ["--cost", "100"]})
-    run_of()
-    fw = Member("edge", "fw", 1, frozenset([1]))
-    told: list[str] = []
-    assert record_member(fw, told.append) == recorded
-    assert told == ["recording"]
-    assert asked == [("edge", "macswap", ("--cost", "100"))]
-    with pytest.raises(RecordingError, match="no longer has function gone"):
-        record_member(replace(fw, function="gone"))
-    with pytest.raises(RecordingError, match="`none` has ended"):
-        record_member(replace(fw, run="none"))
-
-
-def test_programs_of_others_are_not_recorded(run_of: Callable[..., None], tmp_path: Path) -> None:
-    fw = Member("edge", "fw", 1, frozenset([1]))
-    for attached, function, why in (
-        (False, {"command": ["sleep", "1"]}, "`fw` is a command of others"),
-        (True, {"program": "macswap"}, "not attached ones"),
-    ):
-        written(tmp_path, function)
-        run_of(attached=attached)
-        with pytest.raises(RecordingError, match=why):
-            record_member(fw)

@@ -175,8 +175,7 @@ def test_other_arguments_start_one_function_anew() -> None:
 def test_a_length_that_no_ring_has_is_a_change_all_the_same() -> None:
     ends = itertools.pairwise(["ingress", *small()["functions"], "egress"])
     links = [{"from": one, "to": other, "kind": "memif"} for one, other in ends]
-    old = plan_or_none(small(links=links))
-    assert old
+    old = planned(small(links=links))
     longer = {"c": {**small()["chains"]["c"], "ring": 512}}
     steps = difference(old, next_plan(small(chains=longer, links=links), old))
     ((part, name, what, (why,)),) = told(steps)
@@ -220,8 +219,7 @@ def test_a_client_goes_with_its_server() -> None:
         {"from": "fw", "to": "nat", "kind": "memif"},
         {"from": "nat", "to": "monitor", "kind": "memif"},
     ]
-    old = plan_or_none(small(links=links))
-    assert old
+    old = planned(small(links=links))
     other = {**small()["functions"], "nat": {"program": "sh", "args": ["-c"]}}
     steps = difference(old, next_plan(small(links=links, functions=other), old))
     assert (steps.ended, steps.started) == (("monitor", "nat"), ("nat", "monitor"))
@@ -231,8 +229,7 @@ def test_a_client_goes_with_its_server() -> None:
 
 
 def test_a_function_that_died_is_started_with_the_same_file() -> None:
-    old = plan_or_none(small())
-    assert old
+    old = planned(small())
     steps = difference(old, old, missing=["nat"])
     assert told(steps) == [("function", "nat", "started anew", ("it ended",))]
 

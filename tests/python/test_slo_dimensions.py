@@ -100,7 +100,8 @@ def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -
 
 
 # The same examples each time: the bound holds for all, but that it is met is not proven for all.
-@settings(max_examples=scaled(300), deadline=None, derandomize=True)
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(workloads(promises=2, count=1, ways=3, highest=120))
 def test_fewer_machines_do_not_do(workload: Workload) -> None:
     """By trying all splits and all sockets for them, as floating point numbers."""

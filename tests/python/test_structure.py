@@ -96,9 +96,16 @@ def test_no_circle_is_hidden_from_the_interpreter(part: str) -> None:
     TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_no_file_is_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 600
+def test_no_file_is_long() -> None:
+    folders = ["unis", "evaluation", "tests", "tools", "engine", "functions", "models", "ports"]
+    code = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".c", ".cc", ".h"} and "v1" not in path.parts
+    ]
+    assert len(code) > 600
+    assert [path for path in code if len(path.read_text().splitlines()) > 600] == []
 
 
 def test_the_engine_includes_no_model() -> None:
