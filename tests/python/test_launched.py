@@ -28,6 +28,7 @@ from unis.runtime.planning import places
 from unis.runtime.process import ProcessId
 from unis.runtime.run import Options, Run
 from unis.runtime.state import FunctionProcess, Phase
+from unis.runtime.steps import start_guard
 from unis.runtime.supervisor import Supervisor
 from unis.v1 import engine_pb2 as pb
 
@@ -205,3 +206,15 @@ def test_a_function_comes_again_whatever_fails_before(
     with supervised(run) as supervisor:
         supervisor.wait(0.5)
     assert starts == ["a", "a"]
+
+
+def test_a_guard_that_cannot_be_started_is_no_fault_of_ours(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **_more: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(LaunchError, match=r"cannot start the guard, .*: Cannot allocate") as raised:
+        start_guard(run)
+    assert not raised.value.bad_input

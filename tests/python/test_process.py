@@ -1,12 +1,23 @@
 """Processes are told from others that got their number, and found by their mark."""
 
+import errno
+import os
 import signal
+import termios
+import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.python.spinning import SPIN, identity, process
+from unis.runtime import child
+from unis.runtime.child import Command, start
 from unis.runtime.directory import last_lines
+from unis.runtime.errors import LaunchError
 from unis.runtime.process import ProcessId, marked, unblock, wait_gone
 from unis.runtime.state import RUN_MARK
+from unis.signals import ENDING
 
 
 def test_process_identity() -> None:
@@ -42,3 +53,43 @@ def test_last_lines(tmp_path: Path) -> None:
     assert last_lines(log) == "    EAL: Detected CPU lcores: 2", "it said no more"
     log.write_bytes(b"x" * 10**6)
     assert len(last_lines(log)) < 10**4, "it is for a message"
+
+
+def test_the_thread_of_a_terminal_takes_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = child._relay
+    masks: list[set[int]] = []
+
+    def see(*words: Any) -> None:
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        relay(*words)
+
+    monkeypatch.setattr(child, "_relay", see)
+    started = start("it", Command(["true"], terminal=True), tmp_path / "log", "id")
+    started.process.wait()
+    assert started.relay
+    started.relay.join()
+    assert masks[0] >= {*ENDING, signal.SIGALRM}
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "error"),
+    [
+        (os, "fchown", OSError(errno.EPERM, "not here")),
+        (termios, "tcsetattr", termios.error(errno.EIO, "not here")),
+        (threading.Thread, "start", RuntimeError("not here")),
+    ],
+)
+def test_a_terminal_that_cannot_be_made_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: object, name: str, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(where, name, fail)
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(LaunchError, match="cannot make a terminal for it: not here") as raised:
+        start("it", Command(["true"], terminal=True), tmp_path / "log", "id")
+    assert not raised.value.bad_input
+    assert sorted(Path("/proc/self/fd").iterdir()) == before

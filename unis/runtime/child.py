@@ -108,6 +108,7 @@ def start(
     enter = leaf.enter() if leaf else []
     limits = command.rights.before(own) if command.rights else []
     user = command.rights.user if command.rights else None
+    owner = account_of(user).pw_uid if user else -1  # it may open its terminal by name
     relay: threading.Thread | None = None
     with contextlib.ExitStack() as stack:
         with written(log):
@@ -115,15 +116,13 @@ def start(
             log_start = os.fstat(stream.fileno()).st_size
         if command.terminal:
             try:
-                end, relay = _make_terminal(command.stdin or "", stream)
-            except (OSError, termios.error) as error:
+                end, relay = _make_terminal(command.stdin or "", stream, owner)
+            except (OSError, termios.error, RuntimeError) as error:  # RuntimeError: of a thread
                 stream.close()
                 raise LaunchError(
                     f"cannot make a terminal for {what}: {error.args[-1]}", bad_input=False
                 ) from None
             stack.callback(os.close, end)
-            if user:  # it may open its terminal by name
-                os.fchown(end, account_of(user).pw_uid, -1)
             ends = (end, end)
         else:
             stack.enter_context(stream)
@@ -150,24 +149,30 @@ def start(
     return Child(what, process, log, log_start, relay, OFFLOADS in own)
 
 
-def _make_terminal(typed: str, log: BinaryIO) -> tuple[int, threading.Thread]:
+def _make_terminal(typed: str, log: BinaryIO, owner: int) -> tuple[int, threading.Thread]:
     """The program's end of a new pseudo-terminal into which `typed` is typed; the caller closes it.
-    And the thread that relays the output to `log`: it ends when all of it is there.
+    And the thread that relays the output to `log`: it ends when all of it is there. `owner`: a
+    user's number; -1: ours.
 
     Our end is closed, and `log` with it, once no process has the program's end any more. It is no
     controlling terminal of the program, unless that opens it by name: what is typed is no signal.
     """
-    ours, theirs = os.openpty()
-    modes = termios.tcgetattr(theirs)
-    modes[1] &= ~termios.ONLCR  # a log has no carriage returns,
-    modes[3] &= ~(termios.ECHO | termios.ISIG)  # nor what was typed, which is text
-    termios.tcsetattr(theirs, termios.TCSANOW, modes)
-    termios.tcsetwinsize(theirs, (_ROWS, _COLUMNS))
-    os.set_blocking(ours, False)
-    # A thread, for the launcher may wait for the engine while the program waits for its reader.
-    relay = threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True)
-    with blocked():  # also in it
-        relay.start()
+    with contextlib.ExitStack() as stack:
+        ours, theirs = os.openpty()
+        stack.callback(os.close, ours)
+        stack.callback(os.close, theirs)
+        modes = termios.tcgetattr(theirs)
+        modes[1] &= ~termios.ONLCR  # a log has no carriage returns,
+        modes[3] &= ~(termios.ECHO | termios.ISIG)  # nor what was typed, which is text
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        termios.tcsetwinsize(theirs, (_ROWS, _COLUMNS))
+        os.fchown(theirs, owner, -1)
+        os.set_blocking(ours, False)
+        # A thread, for the launcher may wait for the engine while the program waits for its reader.
+        relay = threading.Thread(target=_relay, args=(ours, typed.encode(), log), daemon=True)
+        with blocked():  # also in it
+            relay.start()
+            stack.pop_all()
     return theirs, relay
 
 

@@ -23,6 +23,7 @@ from unis.runtime import cgroup, child, folders, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.directory import run_directory
+from unis.runtime.errors import LaunchError
 from unis.runtime.files import appending, remove_tree, written
 from unis.runtime.functions import DPDK_RUNTIME, remove_traces, start_functions
 from unis.runtime.held import put_back
@@ -56,17 +57,22 @@ def start_guard(run: Run) -> None:
     """
     with written(run.directory.event_log):
         log = appending(run.directory.event_log)
+    # -P: else what lies in the current folder would be imported, by root.
+    command = [sys.executable, "-P", "-m", "unis.runtime.guard"]
     with log:
-        run.guard = subprocess.Popen(
-            # -P: else what lies in the current folder would be imported, by root.
-            [sys.executable, "-P", "-m", "unis.runtime.guard",
-             run.directory.path, run.state.run_id],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            cwd="/",
-            start_new_session=True,
-        )  # fmt: skip
+        try:
+            run.guard = subprocess.Popen(
+                [*command, run.directory.path, run.state.run_id],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LaunchError(
+                f"cannot start the guard, {sys.executable}: {error.strerror}", bad_input=False
+            ) from None
     run.record(guard=ProcessId.of(run.guard.pid))
 
 
