@@ -19,27 +19,25 @@ PREFIX ?= /usr/local
 CPP = $(shell git ls-files --cached --others --exclude-standard 'engine/*.cc' 'engine/*.h' 'functions/*.cc' 'functions/*.h' 'models/*.c' 'models/*.cc' 'models/*.h')
 PROTO = $(wildcard proto/unis/v1/*.proto)
 STUBS = unis/v1/engine_pb2.py
-# Tests, as `meson test --list` names them: those of address errors and undefined behaviour, and
-# those of them that have threads. `make test` runs them so alone, and all others without
-# sanitizers: what measures, or computes for long, for which the sanitizers have shorter tests.
-SANITIZED = base cache histogram contract scheduler simulator trace timer monitor controller platform \
+# Tests, as `meson test --list` names them: those of address errors and undefined behaviour. What
+# is not among them measures, or needs valgrind, and runs without sanitizers; HEAVY runs with both.
+SANITIZED = base cache histogram contract simulator scheduler trace timer monitor controller platform \
   memif_region probed_port estimator run server net_unis net_unis_secondary unis_ports unis_ports_offloads links functions
-THREAD_SANITIZED = base histogram scheduler trace monitor controller platform run
-ALL_TESTS = meson test -C $(BUILD) --no-rebuild --list | sed -n 's|^unis:[a-z]* / ||p'
-UNSANITIZED = $$($(ALL_TESTS) | grep -vxF "$$(printf '%s\n' $(SANITIZED))") scheduler simulator
-# The slowest of scheduler and simulator, which have one thread. What is like them is left: shorter,
-# and as random.
-SLOW = CrewPropertyTest.*:SchedulerModelTest.AgreesOn*:GraphTest.*:OnlineCostTest.*:LazyTest.DecidesAs*:\
-  RandomGraphTest.OnOneCore*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:Chains/JumpTest.*:\
-  SimulationTest.Saturated*:SimulationTest.StartingThe*:ServiceCpuTest.EveryPolicy*:FollowTest.NoCost*
-SINGLE_THREADED = SchedulerModelTest.*:PathsTest.*:ReplayTest.*
+# Those with threads of ours alone: neither gRPC nor other processes on the same memory.
+THREAD_SANITIZED = base histogram scheduler trace monitor controller platform memif_region run
+# Compute for long. Instrumented they leave out SLOW, which is like what they keep, but longer.
+HEAVY = simulator scheduler
+SLOW = GraphTest.*:OnlineCostTest.*:LazyTest.DecidesAs*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:\
+  Chains/JumpTest.*:SimulationTest.Saturated*:SimulationTest.StartingThe*:ServiceCpuTest.EveryPolicy*
+SINGLE_THREADED = SchedulerModelTest.*:PathsTest.*:ReplayTest.*:CrewPropertyTest.*
 # Has no second thread, or waits for seconds, or asks how fast packets pass.
 NOT_THREAD_SANITIZED = ArrivalScheduleTest.*:ClassifierTest.*:ReadCaptureTest.*:MakeFramesTest.*:DueTest.*:\
   PacketMemoryTest.SaysWhatIsMissing:TrafficSourceTest.KeepsToItsRate:TrafficSourceTest.AShortListKeepsToItsRateToo:\
-  $(SLOW):$(SINGLE_THREADED):RunPollersTest.*:RunRestTest.*:RunCostsTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*
+  $(SLOW):$(SINGLE_THREADED):RunPollersTest.*:RunRestTest.*:RunOneWithoutPluginTest.*:RunWithPluginTest.*:\
+  RunCostsTest.AnEstimate*:RunCostsTest.Estimates*:RunCostsTest.Chains*:RunCostsTest.ACost*
 # Warnings are errors in the plain build; instrumented, GCC 12 warns of what is not there.
 # instrumented SANITIZER, FLAGS
-instrumented = -Db_sanitize=$(1) -Db_lundef=false -Dunity_size=24 -Doptimization=1 "-Dc_args=$(2)" "-Dcpp_args=$(2)" -Dwerror=false
+instrumented = -Db_sanitize=$(1) -Db_lundef=false -Dunity_size=24 -Doptimization=0 "-Dc_args=$(2)" "-Dcpp_args=$(2)" -Dwerror=false
 # DPDK's rings and locks by C11 atomics, which the thread sanitizer knows, instead of assembler.
 C11_DPDK = -DRTE_USE_C11_MEM_MODEL -DRTE_FORCE_INTRINSICS
 UV = UV_PYTHON_PREFERENCE=only-system uv
@@ -47,7 +45,7 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode packages setup check check-python test compiled unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
 help:
 	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
@@ -70,17 +68,20 @@ $(STUBS): $(PROTO) .venv/.stamp
 	@.venv/bin/python hatch_build.py
 	@touch $@
 
-# configure BUILD, OPTIONS
-configure = meson setup $(1) $(2) >/dev/null || { tail -20 $(1)/meson-logs/meson-log.txt; exit 1; }
+configure = meson setup $(1) >/dev/null || { tail -20 $(firstword $(1))/meson-logs/meson-log.txt; exit 1; }
 
 $(BUILD)/build.ninja: | setup
 	@$(call configure,$(BUILD))
 
-$(ASAN_BUILD)/build.ninja: | setup
-	@$(call configure,$(ASAN_BUILD),$(call instrumented,address$(comma)undefined))
+# sanitized BUILD, OPTIONS: configured, and afresh where the options have changed.
+sanitized = [ "$$(cat $(1)/options 2>/dev/null)" = '$(2)' ] || \
+  { rm -rf $(1); $(call configure,$(1) $(2)); echo '$(2)' >$(1)/options; }
 
-$(TSAN_BUILD)/build.ninja: | setup
-	@$(call configure,$(TSAN_BUILD),$(call instrumented,thread,$(C11_DPDK)))
+asan-build: | setup
+	@$(call sanitized,$(ASAN_BUILD),$(call instrumented,address$(comma)undefined))
+
+tsan-build: | setup
+	@$(call sanitized,$(TSAN_BUILD),$(call instrumented,thread,$(C11_DPDK)))
 
 comma := ,
 
@@ -99,33 +100,41 @@ check: $(STUBS)
 	@$(MAKE) --no-print-directory -j2 -Otarget lint check-python
 
 check-python: $(STUBS)
-	.venv/bin/python -m pytest -n 2 -m 'not system and not slow' --hypothesis-profile=check tests/python
+	.venv/bin/python -m pytest -n 2 -m 'not system and not slow and not benchmark' --hypothesis-profile=check tests/python
 
-# Compilers and static checks side by side; then what needs the machine to itself, one by one.
+# First what the rest needs. Then the tests that wait now and then, while compilers take what is left
+# of the CPUs. At last what needs the machine to itself.
 test:
-	@$(MAKE) --no-print-directory -j2 -Otarget lint compiled
+	@$(MAKE) --no-print-directory -j2 lint plain
+	@$(MAKE) --no-print-directory -j2 python compile-sanitized
 	@$(MAKE) --no-print-directory unsanitized sanitize tsan e2e
 
-compiled: $(STUBS) $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja $(TSAN_BUILD)/build.ninja
-	ninja -C $(BUILD) programs meson-benchmark-prereq $(call programs_of,$(BUILD),$(UNSANITIZED))
-	ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
-	ninja -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
+# What is tested without sanitizers, and the benchmarks, which compile at least.
+plain: $(STUBS) bytecode $(BUILD)/build.ninja
+	@ninja -C $(BUILD) programs meson-benchmark-prereq $(call programs_of,$(BUILD),$(UNSANITIZED))
+
+compile-sanitized: asan-build tsan-build
+	@nice -n 19 ninja --quiet -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
+	@nice -n 19 ninja --quiet -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
 
 # programs_of BUILD, TESTS: what these tests need, as ninja calls it.
-programs_of = $$(tools/test_programs $(1) $(2))
+programs_of = $$(tools/meson_tests programs $(1) $(2))
 
-unsanitized: $(STUBS) $(BUILD)/build.ninja
-	@ninja -C $(BUILD) $(call programs_of,$(BUILD),$(UNSANITIZED))
-	meson test -C $(BUILD) --no-rebuild --print-errorlogs $(UNSANITIZED)
+# All but those that run under sanitizers.
+UNSANITIZED = --but $(filter-out $(HEAVY),$(SANITIZED))
+unsanitized: plain
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs $$(tools/meson_tests names $(BUILD) $(UNSANITIZED))
 
-sanitize: $(ASAN_BUILD)/build.ninja
+sanitize: asan-build
 	@ninja -C $(ASAN_BUILD) $(call programs_of,$(ASAN_BUILD),$(SANITIZED))
-	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 GTEST_FILTER=-$(subst $() ,,$(SLOW)) \
-	  meson test -C $(ASAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 4 $(SANITIZED)
+	$(ASAN_TEST) $(filter-out $(HEAVY),$(SANITIZED))
+	GTEST_FILTER=-$(subst $() ,,$(SLOW)) $(ASAN_TEST) $(HEAVY)
+ASAN_TEST = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1 \
+  meson test -C $(ASAN_BUILD) --no-rebuild --print-errorlogs --timeout-multiplier 4
 
 # Children of a process with threads start threads of their own (die_after_fork). Without random
 # addresses (setarch -R), which the runtime of older compilers cannot place itself among.
-tsan: $(TSAN_BUILD)/build.ninja
+tsan: tsan-build
 	@ninja -C $(TSAN_BUILD) $(call programs_of,$(TSAN_BUILD),$(THREAD_SANITIZED))
 	TSAN_OPTIONS=halt_on_error=1:history_size=7:die_after_fork=0:suppressions=$(CURDIR)/tools/tsan.supp \
 	  GTEST_FILTER=-$(subst $() ,,$(NOT_THREAD_SANITIZED)) setarch -R \
@@ -134,14 +143,17 @@ tsan: $(TSAN_BUILD)/build.ninja
 # One by one what spins on CPU 1 at real-time priority: it would stand still beside another, and
 # stop others.
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python/test_held.py tests/fuzz/test_fuzz_socket.py tests/e2e
-e2e: build
+python: build
 	@tools/strangers testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
-	uv run pytest -m 'not benchmark' $(SPINNING)
+
+e2e: build
+	@tools/strangers testpmd examples
+	uv run pytest $(SPINNING)
 
 SECONDS ?= 60
 fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
-fuzz: build $(ASAN_BUILD)/build.ninja
+fuzz: build asan-build
 	@ninja -C $(ASAN_BUILD) engine/platform/memif_region_test engine/run/run_test
 	$(ASAN_BUILD)/engine/platform/memif_region_test --gtest_filter='Hostile*'
 	$(ASAN_BUILD)/engine/run/run_test --gtest_filter='*WhatAPortTells*'
@@ -150,7 +162,7 @@ fuzz: build $(ASAN_BUILD)/build.ninja
 bench: build
 	@ninja -C $(BUILD)
 	meson test -C $(BUILD) --benchmark --no-rebuild --verbose
-	uv run pytest -m benchmark tests/e2e
+	CI=true uv run pytest -m benchmark tests
 	uv run python -m evaluation agreement
 
 lint: $(STUBS)

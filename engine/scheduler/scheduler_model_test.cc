@@ -169,7 +169,7 @@ void DrawPackets(Dice& dice, const SchedulerSettings& settings, FakeMonitor& lin
 
 std::uint64_t SwitchesOfRandomSystems(void (*beyond_the_paper)(Dice&, SchedulerSettings&)) {
   std::uint64_t switches = 0;
-  for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= Cases(1'000); ++seed) {
     Dice dice(seed);
     RandomSystem system = DrawSystem(dice);
     beyond_the_paper(dice, system.settings);
@@ -192,14 +192,14 @@ std::uint64_t SwitchesOfRandomSystems(void (*beyond_the_paper)(Dice&, SchedulerS
 }
 
 TEST(SchedulerModelTest, AgreesWithThePrintedAlgorithm) {
-  EXPECT_GT(SwitchesOfRandomSystems([](Dice&, SchedulerSettings&) {}), 100'000u);
+  EXPECT_GT(SwitchesOfRandomSystems([](Dice&, SchedulerSettings&) {}), Cases(100'000));
 }
 
 TEST(SchedulerModelTest, AgreesOnTheLead) {
   const auto lead = [](Dice& dice, SchedulerSettings& settings) {
     settings.latency_compensation = dice.Between(0, 20'000);
   };
-  EXPECT_GT(SwitchesOfRandomSystems(lead), 50'000u);
+  EXPECT_GT(SwitchesOfRandomSystems(lead), Cases(50'000));
 }
 
 TEST(SchedulerModelTest, AgreesOnTheTimeThatASwitchTakes) {
@@ -207,7 +207,7 @@ TEST(SchedulerModelTest, AgreesOnTheTimeThatASwitchTakes) {
     if (dice.OneIn(2)) settings.latency_compensation = dice.Between(0, 5'000);
     settings.switch_latency = dice.Between(0, 20'000);
   };
-  EXPECT_GT(SwitchesOfRandomSystems(switch_time), 50'000u);
+  EXPECT_GT(SwitchesOfRandomSystems(switch_time), Cases(50'000));
 }
 
 TEST(SchedulerModelTest, AgreesOnTheLongestWait) {
@@ -215,7 +215,7 @@ TEST(SchedulerModelTest, AgreesOnTheLongestWait) {
     if (dice.OneIn(2)) settings.latency_compensation = dice.Between(0, 5'000);
     settings.max_wait = dice.Between(1, 50'000);
   };
-  EXPECT_GT(SwitchesOfRandomSystems(max_wait), 100'000u);
+  EXPECT_GT(SwitchesOfRandomSystems(max_wait), Cases(100'000));
 }
 
 // What the scheduler decides is a function of what monitor, timer and controller answer.

@@ -209,12 +209,7 @@ Scenario DrawBursts(std::uint64_t seed) {
   return scenario;
 }
 
-// Instrumented code takes several times as long.
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kSeeds = 40;
-#else
-constexpr std::uint64_t kSeeds = 200;
-#endif
+constexpr std::uint64_t kSeeds = Cases(200);
 
 // The simulation itself fails where a packet of a chain or of an edge is not accounted for. A task
 // that was preempted keeps the burst in its hands until it runs again, which nobody sees; tasks are

@@ -49,9 +49,9 @@ class Machine:
         self._throttle = _THROTTLE.read_text()
         self._before = leaves()  # those of runs that were killed before, or that go on
 
-    def unis(self, *words: str, code: int = 0) -> str:
-        """The output of a command that must end with `code`."""
-        return self._run([UNIS, *words], (code,))
+    def unis(self, *words: str, code: int = 0, codes: Sequence[int] = ()) -> str:
+        """The output of a command that must end with `code`, or one of `codes`."""
+        return self._run([UNIS, *words], codes or (code,))
 
     def evaluation(self, *words: str, codes: Sequence[int] = (0,)) -> str:
         """The same of `python -m evaluation`, which must end with one of `codes`."""

@@ -25,19 +25,18 @@ def test_throughput(machine: Machine, tmp_path: Path) -> None:
     assert set(rows[3]["costs_ns"]) == {"macswap1"}
 
 
-@pytest.mark.benchmark
 def test_latency(machine: Machine, tmp_path: Path) -> None:
     machine.unis(
-        "bench", "latency", "--quick", "--length", "2", "--loads", "20", "--rings", "256,1024",
+        "bench", "latency", "--quick", "--length", "2", "--loads", "20", "--rings", "256",
         "--window", "0.02", "-o", str(tmp_path),
     )  # fmt: skip
     result = json.loads((tmp_path / "latency.json").read_text())
     little = [row for row in result["rows"] if row["load"] == 0.2]
-    assert len(little) == 2 * 3
+    assert len(little) == 3
     for row in little:
         assert row["mpps"]["median"] > 0
         assert row["latency_us"]["p50"] is not None
-    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256, 1024}
+    assert {row["ring"] for row in result["rows"] if row["load"] is None} == {256}
     for picture in ("latency.svg", "latency.png"):
         assert (tmp_path / picture).stat().st_size > 10_000
 
@@ -84,7 +83,11 @@ def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyP
     demo = str(built.clone() / "examples" / "demo.yaml")
     simulate = ("simulate", demo, "--policy", "unis", "--seconds", "0.1", "--calibrated")
     assert "run `unis calibrate`" in machine.unis(*simulate, code=2)
-    assert "of which nobody runs" in machine.unis("calibrate")
+    said = machine.unis("calibrate", codes=(0, 1))
+    if "Nothing is kept; try again" in said:  # others work on this machine
+        assert not (tmp_path / "unis" / "calibration.json").exists()
+        return
+    assert "of which nobody runs" in said
     costs = json.loads((tmp_path / "unis" / "calibration.json").read_text())["costs"]
     assert costs["switch_ns"] > 0
     assert costs["chain_factor"] > 0

@@ -52,7 +52,7 @@ def test_a_function_is_profiled_and_planned_with(
 
 def test_ctrl_c_says_what_is_missing_and_keeps_the_rest(machine: Machine, cache: Path) -> None:
     process = machine.start(
-        "profile", "nf", "macswap", "--name", "slow", "--rounds", "20", "--window", "0.1", *_SLOW
+        "profile", "nf", "macswap", "--name", "slow", "--rounds", "8", "--window", "0.05", *_SLOW
     )
 
     def measured() -> bool:
