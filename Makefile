@@ -7,7 +7,7 @@
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
 #   make bench    cost of a decision; comparisons at their shortest; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
-#   make strangers  programs that others wrote, for tests and benchmarks: build/strangers/bin/
+#   make third-party  DPDK programs of others, for tests and benchmarks: build/third-party/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
 #   make install  into PREFIX (/usr/local), DESTDIR before it: engine, driver, functions
 #   make clean    removes what was built
@@ -45,7 +45,7 @@ UV = UV_PYTHON_PREFERENCE=only-system uv
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install strangers clean
+.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install third-party clean
 help:
 	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
@@ -144,11 +144,11 @@ tsan: tsan-build
 # stop others.
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python/test_held.py tests/fuzz/test_fuzz_socket.py tests/e2e
 python: build
-	@tools/strangers testpmd examples
+	@tools/third-party testpmd examples
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 
 e2e: build
-	@tools/strangers testpmd examples
+	@tools/third-party testpmd examples
 	uv run pytest $(SPINNING)
 
 SECONDS ?= 60
@@ -189,8 +189,8 @@ install: build
 	meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
 	meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
 
-strangers: | setup
-	@tools/strangers
+third-party: | setup
+	@tools/third-party
 
 clean:
 	rm -rf $(BUILD) $(ASAN_BUILD) $(TSAN_BUILD) dist .venv unis/v1 .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.e2e.machine import Machine
-from tests.e2e.strangers import stranger
+from tests.e2e.third_party import third_party
 from unis.runtime.errors import LaunchError
 from unis.runtime.memifs import find_end
 from unis.runtime.process import keep_off
@@ -56,7 +56,7 @@ def started_by_hand(name: str, directory: Path, *arguments: str) -> Iterator[For
     log = (directory / f"{name}.log").open("w")
     with log, subprocess.Popen(
         [
-            stranger("dpdk-testpmd"), f"--file-prefix={name}", "--lcores", "0@0,1@1", "--no-pci",
+            third_party("dpdk-testpmd"), f"--file-prefix={name}", "--lcores", "0@0,1@1", "--no-pci",
             "-m", "64", "--no-telemetry", "--iova-mode=va", *arguments, "--", "-i", "--nb-cores=1",
             "--forward-mode=macswap", "--total-num-mbufs=16384", "--burst=64", "--rxd=1024",
             "--txd=1024", "--no-flush-rx", "--no-lsc-interrupt",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine
-from tests.e2e.strangers import stranger
+from tests.e2e.third_party import third_party
 from unis import built
 
 EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
@@ -21,7 +21,7 @@ FETCHED = {
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_runs_here_or_says_why_not(machine: Machine, example: Path) -> None:
     if program := FETCHED.get(example.stem):
-        stranger(program)
+        third_party(program)
     needed = ENOUGH_CPUS.get(example.stem, 2)
     if len(os.sched_getaffinity(0)) < needed:
         told = machine.unis("up", str(example), "--name", machine.name, "--detach", code=2)

@@ -7,8 +7,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_testpmd, an_l3fwd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_testpmd, an_l3fwd
 from tests.functions.function_run import write_pcap
 from unis.runtime.directory import run_directory
 
@@ -41,7 +41,7 @@ def graph(*edges: str, **more: Json) -> Json:
 
 
 def diamond(machine: Machine, rate: str = "max") -> Path:
-    """A chain file: one branch is a function of ours on rings, the other a stranger over memif."""
+    """A chain file: one branch is our function on rings, the other a program over memif."""
     half = {"weight": 1}
     chain = graph(
         "ingress > fw", "fw > nat", "fw > dpi", "nat > monitor", "dpi > monitor",

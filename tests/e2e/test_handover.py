@@ -5,8 +5,8 @@ import signal
 import time
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_testpmd, third_party
 
 HANDOVER = {"controller": "handover"}
 
@@ -29,11 +29,11 @@ def assert_all_have_turns(machine: Machine) -> None:
 
 def distributor() -> Json:
     """Threads that poll only rings inside their program, beside one that polls the ports."""
-    command = [str(stranger("distributor")), "-p", "3", "-c"]
+    command = [str(third_party("distributor")), "-p", "3", "-c"]
     return {"command": command, "cpu": 1, "lcores": 4, "cost_ns": 50}
 
 
-def test_strangers_hand_the_cpu_over(machine: Machine) -> None:
+def test_third_party_programs_hand_the_cpu_over(machine: Machine) -> None:
     functions = {name: a_testpmd() for name in ("a", "b", "c")}
     machine.up(machine.chain_file(functions, scheduler=HANDOVER))
     assert machine.ps()["stats"]["controller"] == "CONTROLLER_HANDOVER"

@@ -3,8 +3,8 @@
 import time
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_testpmd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_testpmd
 from unis import built
 
 # Longer than `idle_us` between two packets, as far as every pause of the machine allows.

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, machine_in, macswap
-from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import CAPTURE, assert_whole
+from tests.e2e.third_party import a_testpmd, third_party
 from unis.runtime.directory import run_directory
 
 # Slow enough that the rings before a chain never fill, whoever else uses the machine.
@@ -164,7 +164,7 @@ def test_a_run_comes_again_when_its_engine_has_died(machine: Machine) -> None:
 
 def test_programs_of_others_come_back_over_memif(machine: Machine) -> None:
     """The second connects to the first, and to no other that takes its place: both come anew."""
-    stranger("dpdk-testpmd")
+    third_party("dpdk-testpmd")
     functions: Json = {"swap": macswap()}
     functions |= {name: a_testpmd(restart="on-failure") for name in ("first", "second")}
     chains: Json = {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.machine import UNIS, Machine, macswap
 from tests.e2e.pages import follow
-from tests.e2e.strangers import stranger
+from tests.e2e.third_party import third_party
 from unis import built
 from unis.engine.client import EngineError
 
@@ -33,9 +33,9 @@ def test_get_started(machine: Machine) -> None:
 
 
 def test_bring_your_own(mine: Machine) -> None:
-    fetched = mine.directory / "build" / "strangers"  # as in the clone
+    fetched = mine.directory / "build" / "third-party"  # as in the clone
     fetched.parent.mkdir(exist_ok=True)
-    fetched.symlink_to(stranger("dpdk-testpmd").parent.parent)
+    fetched.symlink_to(third_party("dpdk-testpmd").parent.parent)
     said = follow(_DOCS / "bring-your-own.md", mine.directory)
     assert "dpdk-testpmd" in said, "config shows the command line"
     assert "in flight" in said, "account counts"

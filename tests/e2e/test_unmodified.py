@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_skeleton, a_testpmd, an_l3fwd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
 
 
 def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:
     """Its file states no cost: the scheduler finds it."""
-    stranger("dpdk-testpmd")
+    third_party("dpdk-testpmd")
     example = built.clone() / "examples" / "unmodified.yaml"
     said = machine.unis("up", str(example), "--name", machine.name, "--detach")
     assert "running under policy unis" in said
@@ -57,7 +57,7 @@ def in_the_background(machine: Machine, program: Path) -> str:
 def test_programs_that_want_a_terminal_or_go_into_the_background(machine: Machine) -> None:
     first, second = a_testpmd(terminal=True, stdin="start\n"), a_testpmd(restart="on-failure")
     first["command"] = [word for word in first["command"] if word != "--auto-start"] + ["-i"]
-    second["command"][0] = in_the_background(machine, stranger("dpdk-testpmd"))
+    second["command"][0] = in_the_background(machine, third_party("dpdk-testpmd"))
     third = macswap(program=in_the_background(machine, built.functions_directory() / "macswap"))
     machine.up(machine.chain_file({"first": first, "second": second, "third": third}))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
@@ -180,7 +180,7 @@ ON_RINGS = {
 
 @pytest.mark.parametrize("name", ON_RINGS)
 def test_examples_of_dpdk_are_secondary_processes(machine: Machine, name: str) -> None:
-    command = [str(stranger(name)), *ON_RINGS[name]]
+    command = [str(third_party(name)), *ON_RINGS[name]]
     lcores = 2 if any("{lcore1}" in word for word in command) else 1
     basic: Json = {"command": command, "lcores": lcores, "cpu": 1, "cost_ns": 60}
     machine.up(machine.chain_file({"basic": basic, "pmd": a_testpmd()}, links=on_rings("basic")))
@@ -189,7 +189,7 @@ def test_examples_of_dpdk_are_secondary_processes(machine: Machine, name: str) -
 
 
 def test_a_field_of_mbufs_is_not_for_a_secondary_process(machine: Machine) -> None:
-    basic = {"command": [str(stranger("rxtx_callbacks"))], "cpu": 1, "cost_ns": 60}
+    basic = {"command": [str(third_party("rxtx_callbacks"))], "cpu": 1, "cost_ns": 60}
     file = machine.chain_file({"basic": basic}, links=on_rings("basic"))
     assert "Cannot register mbuf field" in machine.unis("up", str(file), "--detach", code=1)
     machine.up(machine.chain_file({"basic": basic}))  # on memif it may

@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 from tests.e2e.machine import Machine, macswap
-from tests.e2e.strangers import a_testpmd, stranger
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_testpmd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
 from unis.runtime.doctor.kernel import needed
@@ -39,7 +39,7 @@ def mode(path: Path) -> str:
 
 
 def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
-    stranger("dpdk-testpmd")
+    third_party("dpdk-testpmd")
     pmd = {**a_testpmd(), "user": "nobody", "capabilities": ["net_raw"], "cost_ns": 100}
     machine.up(machine.chain_file({"pmd": pmd, "own": macswap()}))
     run = machine.ps()
@@ -63,7 +63,7 @@ def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
 
 def test_clients_that_come_and_leave_do_not_end_the_run(machine: Machine) -> None:
     """DPDK's memif server panics at the fourth or so."""
-    stranger("dpdk-testpmd")
+    third_party("dpdk-testpmd")
     machine.up(machine.chain_file({"pmd": {**a_testpmd(), "user": "nobody", "cost_ns": 100}}))
     place = folders_directory() / f"{machine.name}.pmd"
     for path in place.glob("*.sock"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.strangers import a_testpmd
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.third_party import a_testpmd
 from unis import built
 from unis.runtime.directory import run_directory
 

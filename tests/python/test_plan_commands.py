@@ -150,8 +150,9 @@ def test_its_first_lcore_is_beside_the_platform_and_the_others_on_its_cpu() -> N
 
 
 def test_a_command_that_lacks_its_program_says_how_to_get_it() -> None:
-    for name, wanted in {"dpdk-testpmd": "tools/strangers testpmd", "x": "tools/strangers"}.items():
-        functions = {"fw": {"command": [f"build/strangers/bin/{name}"]}}
+    commands = {"dpdk-testpmd": "tools/third-party testpmd", "x": "tools/third-party"}
+    for name, wanted in commands.items():
+        functions = {"fw": {"command": [f"build/third-party/bin/{name}"]}}
         sentences = told(small(functions=functions, chains={"c": {"path": ["fw"]}}))
         assert sentences == [
             f"('functions', 'fw', 'command') {name} is not fetched yet; run `{wanted}`"
@@ -228,7 +229,7 @@ def _wait(pid: int) -> None:
 
 
 def test_the_example_says_no_cost_and_measures_each_alone(tmp_path: Path) -> None:
-    program = tmp_path / "build" / "strangers" / "bin" / "dpdk-testpmd"
+    program = tmp_path / "build" / "third-party" / "bin" / "dpdk-testpmd"
     program.parent.mkdir(parents=True)
     program.write_text("")
     program.chmod(0o755)

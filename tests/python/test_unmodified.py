@@ -60,7 +60,7 @@ def test_our_function_imitates_what_a_program_costs_beyond_testpmd(
 
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "strangers" / "bin"
+    folder = tmp_path / "third-party" / "bin"
     folder.mkdir(parents=True)
     for program in {one for chain in third_party.CHAINS.values() for one in chain}:
         (folder / program.program).touch()
@@ -92,7 +92,8 @@ def test_a_missing_program_is_told_with_its_cure(name: str, fetched: Path) -> No
     for program in {*third_party.CHAINS[name]}:
         file = fetched / program.program
         file.unlink()
-        with pytest.raises(LaunchError, match=f"{file.name} is missing.*strangers {program.part}"):
+        wanted = f"{file.name} is missing.*third-party {program.part}"
+        with pytest.raises(LaunchError, match=wanted):
             third_party.check(name)
         file.touch()
 

@@ -1,6 +1,6 @@
 """Chains with third-party programs in them, and the chains that they are compared with.
 
-`tools/strangers` fetches the programs. The reference is a chain of our macswap, which yields by
+`tools/third-party` fetches the programs. The reference is a chain of our macswap, which yields by
 itself, with the same links and at as much work a packet as these programs do.
 """
 
@@ -41,7 +41,7 @@ class ThirdPartyProgram:
     """A program as one starts it by hand, and what the scheduler is told of it."""
 
     program: str
-    part: str  # of tools/strangers
+    part: str  # of tools/third-party
     arguments: tuple[str, ...]
     lcores: int
     cost_ns: float  # a packet, all its threads together
@@ -145,7 +145,7 @@ def _filled(word: str, places: Mapping[str, str]) -> str:
 
 
 def _fetched() -> Path:
-    return built.build_directory() / "strangers"
+    return built.build_directory() / "third-party"
 
 
 def testpmd() -> dict[str, Any] | None:
@@ -156,7 +156,7 @@ def testpmd() -> dict[str, Any] | None:
 def _found(program: ThirdPartyProgram) -> Path:
     path = _fetched() / "bin" / program.program
     if not path.exists():
-        raise LaunchError(f"{path} is missing: run `tools/strangers {program.part}`")
+        raise LaunchError(f"{path} is missing: run `tools/third-party {program.part}`")
     return path
 
 

@@ -319,7 +319,7 @@ def unmodified(
 
     Measures policies in alternating windows, and next to them UNiS' own functions that co-operate
     on the same links, each with the distance between yields that passes most. The two chains
-    alternate in blocks. `tools/strangers` fetches the programs. Compares the alerts of Suricata
+    alternate in blocks. `tools/third-party` fetches the programs. Compares the alerts of Suricata
     with those that it raises alone on a core; exit code 1 if they differ.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json

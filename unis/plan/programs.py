@@ -105,11 +105,9 @@ def program_problem(program: str, directory: Path) -> str | None:
     """Why there is no such program, and what to write; None if there is one."""
     if find_program(program, directory):
         return None
-    if Path(program).parts[-3:-1] == ("strangers", "bin"):
-        fetched = "testpmd" if program.endswith("testpmd") else ""
-        return (
-            f"{Path(program).name} is not fetched yet; run `{f'tools/strangers {fetched}'.strip()}`"
-        )
+    if Path(program).parts[-3:-1] == ("third-party", "bin"):
+        fetch = "tools/third-party" + (" testpmd" if program.endswith("testpmd") else "")
+        return f"{Path(program).name} is not fetched yet; run `{fetch}`"
     if "/" in program:
         return f"there is no program {directory / program}; name one that can be executed"
     beside = directory / program
